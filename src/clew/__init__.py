@@ -1,0 +1,1 @@
+"""Clew runs long LLM-agent sessions without losing the thread."""

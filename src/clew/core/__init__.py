@@ -1,0 +1,1 @@
+"""Frozen values that every layer shares: messages, entries, events, usage, models, errors."""

@@ -1,0 +1,173 @@
+"""What goes to disk: the journal's entries.
+
+An `Entry` is an envelope (place, time, schema version) around a body that says what
+happened. Entries are appended and never changed; what a session looks like now is a
+fold over them (`clew.context.view`). A body of a kind or version that this release does
+not know is kept as the bytes it was read from, so that an older Clew never damages what
+a newer one wrote.
+"""
+
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.errors import StoreDamaged
+from clew.core.ids import EntryId, SessionId
+from clew.core.messages import Message
+from clew.core.models import ModelFacts, ToolSpec
+from clew.core.report import LossReport
+from clew.core.usage import Usage
+
+SCHEMA = 1
+"""Version of the bodies below; raised when one changes its meaning."""
+
+Trigger: TypeAlias = Literal["auto", "manual", "overflow"]
+
+
+class SetupChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="setup"):
+    """What every request from here on begins with: model, system prompt, tools."""
+
+    model: ModelFacts
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+
+
+class MessageAdded(Struct, frozen=True, kw_only=True, tag_field="kind", tag="message"):
+    """A message joined the conversation."""
+
+    message: Message
+    usage: Usage | None = None
+    """What the provider counted for the call that produced this answer."""
+    full_text: str | None = None
+    """The uncut output of a tool whose result was shortened; never sent, always readable."""
+
+
+class Replacement(Struct, frozen=True, kw_only=True):
+    """How one entry reads in the view from now on."""
+
+    entry_id: EntryId
+    text: str
+
+
+class Compacted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="compaction"):
+    """The view was made smaller; the entries named here stay in the journal."""
+
+    trigger: Trigger
+    strategy: str
+    summary: str
+    """Stands in the view where the first dropped entry stood; empty for none."""
+    dropped: tuple[EntryId, ...]
+    replaced: tuple[Replacement, ...] = ()
+    report: LossReport
+    usage: Usage | None = None
+    """What the summary itself cost."""
+
+
+class Cleared(Struct, frozen=True, kw_only=True, tag_field="kind", tag="clear"):
+    """The conversation begins anew; the setup stays."""
+
+
+class Undone(Struct, frozen=True, kw_only=True, tag_field="kind", tag="undo"):
+    """An earlier compaction, clear or undo counts as if it had not happened."""
+
+    target: EntryId
+
+
+class PinChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pin"):
+    """A message must survive every compaction word for word, or no longer need to."""
+
+    target: EntryId
+    pinned: bool
+
+
+class ModeChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mode"):
+    """The permission mode from here on."""
+
+    mode: str
+
+
+class Noted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="note"):
+    """Something for people, never for the model: a tool summary, an error, a warning."""
+
+    topic: str
+    text: str
+    data: dict[str, object] = {}
+
+
+class UnknownBody(Struct, frozen=True):
+    """A body that this release cannot read, byte for byte as it was found."""
+
+    raw: bytes
+
+
+KnownBody: TypeAlias = (
+    SetupChanged | MessageAdded | Compacted | Cleared | Undone | PinChanged | ModeChanged | Noted
+)
+Body: TypeAlias = KnownBody | UnknownBody
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One line of the journal."""
+
+    id: EntryId
+    at: float
+    """Seconds since the epoch, for people; order is given by `id` alone."""
+    schema: int = SCHEMA
+    body: Body
+
+
+class SessionRecord(Struct, frozen=True, kw_only=True):
+    """What a list of sessions shows, readable without the journal."""
+
+    id: SessionId
+    cwd: str
+    created_at: float
+    updated_at: float
+    name: str = ""
+
+
+class _Envelope(Struct, frozen=True, kw_only=True):
+    id: EntryId
+    at: float
+    schema: int
+    body: msgspec.Raw
+
+
+class _Kind(Struct, frozen=True):
+    kind: str = ""
+
+
+_encoder = msgspec.json.Encoder()
+_envelope = msgspec.json.Decoder(_Envelope)
+_known: msgspec.json.Decoder[KnownBody] = msgspec.json.Decoder(KnownBody)
+_kind = msgspec.json.Decoder(_Kind)
+_KINDS = frozenset(body.__struct_config__.tag for body in get_args(KnownBody))
+
+
+def encode(entry: Entry) -> bytes:
+    """Return the one-line JSON of `entry`; an unknown body keeps its bytes."""
+    body = entry.body.raw if isinstance(entry.body, UnknownBody) else _encoder.encode(entry.body)
+    return _encoder.encode(
+        _Envelope(id=entry.id, at=entry.at, schema=entry.schema, body=msgspec.Raw(body))
+    )
+
+
+def decode(line: bytes) -> Entry:
+    """Read what `encode` wrote, in this release or another.
+
+    Raises:
+        StoreDamaged: The line is not an entry at all.
+    """
+    try:
+        envelope = _envelope.decode(line)
+        body = _read_body(bytes(envelope.body), envelope.schema)
+    except msgspec.DecodeError as error:
+        raise StoreDamaged(f"a journal entry cannot be read: {error}") from error
+    return Entry(id=envelope.id, at=envelope.at, schema=envelope.schema, body=body)
+
+
+def _read_body(raw: bytes, schema: int) -> Body:
+    if schema > SCHEMA or _kind.decode(raw).kind not in _KINDS:
+        return UnknownBody(raw)
+    return _known.decode(raw)

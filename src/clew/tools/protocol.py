@@ -1,0 +1,57 @@
+"""The contract between a session and a tool."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from clew.core.access import Access
+from clew.core.messages import Image
+from clew.core.models import ToolSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """What a call produced, for its audiences: the model and the screen."""
+
+    text: str
+    """What the model reads."""
+    failed: bool = False
+    display: str = ""
+    """What the screen shows; empty means `text`."""
+    images: tuple[Image, ...] = ()
+    data: dict[str, object] = field(default_factory=dict)
+    """Facts for logs and clients, such as a structured diff."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a call runs."""
+
+    cwd: Path
+
+
+class Tool(Protocol):
+    """One thing a model can ask for. Tools hold no conversation."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description and argument schema, as the model sees them."""
+        ...
+
+    @property
+    def max_output_chars(self) -> int | None:
+        """Longest text the model gets of one call, or None for the session's limit."""
+        ...
+
+    def access(self, arguments: dict[str, Any], place: Place) -> Access:
+        """Say what a call with these arguments would touch. Never raises."""
+        ...
+
+    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:
+        """Do the work.
+
+        Failure is an output with `failed` set. What is raised all the same is reported
+        to the model as a crash by the session; cancellation ends the work at once,
+        child processes included.
+        """
+        ...
