@@ -25,7 +25,9 @@ SCHEMA = 1
 Trigger: TypeAlias = Literal["auto", "manual", "overflow"]
 
 
-class SetupChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="setup"):
+class SetupChanged(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="setup"
+):
     """What every request from here on begins with: model, system prompt, tools."""
 
     model: ModelFacts
@@ -33,7 +35,9 @@ class SetupChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="set
     tools: tuple[ToolSpec, ...] = ()
 
 
-class MessageAdded(Struct, frozen=True, kw_only=True, tag_field="kind", tag="message"):
+class MessageAdded(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="message"
+):
     """A message joined the conversation."""
 
     message: Message
@@ -50,7 +54,9 @@ class Replacement(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Compacted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="compaction"):
+class Compacted(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="compaction"
+):
     """The view was made smaller; the entries named here stay in the journal."""
 
     trigger: Trigger
@@ -87,7 +93,7 @@ class ModeChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mode
     mode: str
 
 
-class Noted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="note"):
+class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="note"):
     """Something for people, never for the model: a tool summary, an error, a warning."""
 
     topic: str

@@ -27,7 +27,7 @@ class Text(Struct, frozen=True, tag="text"):
     text: str
 
 
-class Image(Struct, frozen=True, kw_only=True, tag="image"):
+class Image(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
     """A picture: its bytes, or an address the provider fetches."""
 
     media_type: str = "image/png"
@@ -35,7 +35,7 @@ class Image(Struct, frozen=True, kw_only=True, tag="image"):
     url: str = ""
 
 
-class Reasoning(Struct, frozen=True, kw_only=True, tag="reasoning"):
+class Reasoning(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="reasoning"):
     """A model's thinking, kept byte for byte so that its signature stays valid."""
 
     text: str = ""
@@ -46,7 +46,7 @@ class Reasoning(Struct, frozen=True, kw_only=True, tag="reasoning"):
     """The opaque payload of a block whose text the provider withheld."""
 
 
-class ToolCall(Struct, frozen=True, kw_only=True, tag="tool_call"):
+class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
     """A model's wish to run a tool; answered by exactly one `ToolResult`."""
 
     call_id: CallId
@@ -66,7 +66,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, tag="tool_call"):
             raise ValueError(f"the arguments are not a JSON object: {error}") from error
 
 
-class ToolResult(Struct, frozen=True, kw_only=True, tag="tool_result"):
+class ToolResult(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
     """The answer to exactly one `ToolCall`."""
 
     call_id: CallId
@@ -80,7 +80,7 @@ class ToolResult(Struct, frozen=True, kw_only=True, tag="tool_result"):
 Part: TypeAlias = Text | Image | Reasoning | ToolCall | ToolResult
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One step of a conversation."""
 
     role: Role

@@ -1,0 +1,1 @@
+"""Pure decisions about what a model is shown: estimate, view, cuts, plan, render."""

@@ -1,0 +1,51 @@
+"""When the context is full, and how much a compaction leaves."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from clew.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """Shares of the window at which something happens.
+
+    Raises:
+        ConfigError: A share is not in `0 < share <= 1`.
+    """
+
+    warn: float = 0.70
+    compact: float | Literal[False] = 0.835
+    """Compact before a call from here on; False leaves it to the caller."""
+    block: float = 0.95
+    """Send nothing above this."""
+
+    def __post_init__(self) -> None:
+        for name, share in (("warn", self.warn), ("compact", self.compact), ("block", self.block)):
+            if share is False and name == "compact":
+                continue
+            if isinstance(share, bool) or not 0 < share <= 1:
+                raise ConfigError(
+                    f"the {name} threshold must be above 0 and at most 1, not {share}"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextPolicy:
+    """How one session treats its window. The shares are of the window."""
+
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    preserve_recent_turns: int = 3
+    """Turns that a compaction keeps word for word, as far as the tail's share goes."""
+    tail_share: float = 0.25
+    words_share: float = 0.10
+    """For the user's own words from before the tail, newest first."""
+    summary_share: float = 0.10
+    max_tool_output_chars: int = 30_000
+    """Longest tool output that enters the conversation; the rest stays in the journal."""
+
+    def __post_init__(self) -> None:
+        if self.preserve_recent_turns < 1:
+            raise ConfigError("preserve_recent_turns must be at least 1")
+        if self.max_tool_output_chars < 200:
+            raise ConfigError("max_tool_output_chars must be at least 200")
