@@ -1,1 +1,59 @@
-"""Clew runs long LLM-agent sessions without losing the thread."""
+"""Clew runs long LLM-agent sessions without losing the thread.
+
+A `Session` holds one conversation; everything else here is what you hand to it or get
+from it. Providers are imported from their own modules, such as
+`clew.providers.openai_chat`, so that `import clew` stays light.
+"""
+
+from clew._version import __version__
+from clew.context.policy import ContextPolicy, Thresholds
+from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, Verdict
+from clew.core.errors import AbortError, ClewError
+from clew.core.events import Event
+from clew.core.messages import Image, Message, Reasoning, Role, Text, ToolCall, ToolResult
+from clew.core.models import ModelFacts
+from clew.core.report import LossReport
+from clew.core.state import ContextState
+from clew.core.usage import Usage
+from clew.providers.protocol import Provider
+from clew.session.gate import Gate
+from clew.session.session import Session
+from clew.session.stores.memory import MemoryStore
+from clew.session.stores.sqlite import SqliteStore
+from clew.tools.function import tool
+from clew.tools.protocol import Place, Tool, ToolOutput
+
+__all__ = [
+    "AbortError",
+    "Access",
+    "Approval",
+    "ClewError",
+    "ContextPolicy",
+    "ContextState",
+    "Decision",
+    "Event",
+    "Gate",
+    "Image",
+    "LossReport",
+    "MemoryStore",
+    "Message",
+    "ModelFacts",
+    "PermissionMode",
+    "Place",
+    "Provider",
+    "Reasoning",
+    "Risk",
+    "Role",
+    "Session",
+    "SqliteStore",
+    "Text",
+    "Thresholds",
+    "Tool",
+    "ToolCall",
+    "ToolOutput",
+    "ToolResult",
+    "Usage",
+    "Verdict",
+    "__version__",
+    "tool",
+]

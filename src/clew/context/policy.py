@@ -5,6 +5,9 @@ from typing import Literal
 
 from clew.core.errors import ConfigError
 
+_CHARS_PER_TOKEN = 3
+"""A low guess, so that a limit in characters holds in tokens too."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
@@ -43,6 +46,13 @@ class ContextPolicy:
     summary_share: float = 0.10
     max_tool_output_chars: int = 30_000
     """Longest tool output that enters the conversation; the rest stays in the journal."""
+
+    output_share: float = 0.25
+    """What one tool output may fill at the most, however large the limit above."""
+
+    def output_limit(self, window: int) -> int:
+        """Return how many characters of a tool output enter a window of that many tokens."""
+        return min(self.max_tool_output_chars, int(window * self.output_share * _CHARS_PER_TOKEN))
 
     def __post_init__(self) -> None:
         if self.preserve_recent_turns < 1:

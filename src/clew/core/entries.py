@@ -75,7 +75,7 @@ class Cleared(Struct, frozen=True, kw_only=True, tag_field="kind", tag="clear"):
 
 
 class Undone(Struct, frozen=True, kw_only=True, tag_field="kind", tag="undo"):
-    """An earlier compaction, clear or undo counts as if it had not happened."""
+    """An earlier entry counts as if it had not happened: a compaction, a clear, another undo."""
 
     target: EntryId
 

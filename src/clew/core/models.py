@@ -6,7 +6,7 @@ DEFAULT_WINDOW = 32_768
 """Assumed where a window is unknown: small enough that most models can hold it."""
 
 
-class ModelFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ModelFacts(Struct, frozen=True, kw_only=True):
     """The properties of one model that change how a session treats it."""
 
     name: str

@@ -4,7 +4,7 @@ A request goes in whole; the answer comes back as chunks that end with exactly o
 `Finished`.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
@@ -90,7 +90,7 @@ class Provider(Protocol):
         """Return what is known of `model`; an unknown name gets careful defaults."""
         ...
 
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Send `request` and yield the answer as it arrives.
 
         The stream ends with exactly one `Finished`. Closing it early cancels the call.

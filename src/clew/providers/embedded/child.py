@@ -1,0 +1,158 @@
+"""The embedded model's process, as its parent holds it."""
+
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+import anyio
+import anyio.abc
+import msgspec
+
+from clew.core.errors import (
+    ClewError,
+    ConfigError,
+    MissingExtra,
+    ModelFileDamaged,
+    ProviderError,
+)
+from clew.providers.embedded.server import KEY_VARIABLE, Report
+
+START_LIMIT = 60.0
+STOP_LIMIT = 2.0
+SERVER = (sys.executable, "-m", "clew.providers.embedded.server")
+_EXTRA = "embedded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How the process is started."""
+
+    model: Path
+    port: int = 0
+    """0 takes a free one."""
+    window: int = 8_192
+    threads: int = 1
+    command: Sequence[str] = SERVER
+
+    def arguments(self) -> list[str]:
+        """Return the whole command line."""
+        named = {"model": self.model, "port": self.port, "window": self.window}
+        flags = [word for name, value in named.items() for word in (f"--{name}", str(value))]
+        return [*self.command, *flags, "--threads", str(self.threads)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A running process: where it listens, and the key it asks for."""
+
+    address: str = ""
+    key: str
+    process: anyio.abc.Process
+    stderr: IO[bytes]
+
+    @property
+    def alive(self) -> bool:
+        """True while the process runs."""
+        return self.process.returncode is None
+
+    async def ended(self, *, within: float) -> bool:
+        """Return whether the process is over, or gets so in `within` seconds."""
+        with anyio.move_on_after(within):
+            await self.process.wait()
+        return not self.alive
+
+    def death(self, provider: str) -> ProviderError:
+        """Return the error for a process that ended by itself, with its last words."""
+        self.stderr.seek(0)
+        lines = self.stderr.read()[-4096:].decode(errors="replace").split("\n")
+        words = next((line.strip() for line in reversed(lines) if line.strip()), "no last words")
+        return ProviderError(
+            f"The embedded model's process ended with code {self.process.returncode}:"
+            f" {words.rstrip('.')}. The next call starts it anew.",
+            provider=provider,
+        )
+
+    async def stop(self) -> None:
+        """End the process: let go of its stdin, then kill it if it lingers."""
+        with anyio.CancelScope(shield=True):
+            if self.process.stdin is not None:
+                await self.process.stdin.aclose()
+            if not await self.ended(within=STOP_LIMIT):
+                self.process.kill()
+            await self.process.aclose()
+        self.stderr.close()
+
+
+async def start(launch: Launch, *, provider: str) -> Child:
+    """Start the process and wait until it serves.
+
+    Raises:
+        MissingExtra: xllamacpp is not installed.
+        ModelFileDamaged: The file cannot be loaded.
+        ConfigError: The file is missing, or the port is taken.
+        ProviderError: The process died or took too long.
+    """
+    if not await anyio.Path(launch.model).is_file():
+        raise ConfigError(
+            f"The embedded model is not at {launch.model}. Fetch it with: clew models get"
+        )
+    key = secrets.token_urlsafe(24)
+    stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+    process = await anyio.open_process(
+        launch.arguments(),
+        stderr=stderr,
+        env={**os.environ, KEY_VARIABLE: key},
+        # Ctrl-C is for the parent, which decides what becomes of the model.
+        start_new_session=True,
+    )
+    child = Child(key=key, process=process, stderr=stderr)
+    async with AsyncExitStack() as unfinished:
+        unfinished.push_async_callback(child.stop)
+        report = await _report(process)
+        if not report.address:
+            raise await _failure(report, launch, child=child, provider=provider)
+        unfinished.pop_all()
+    return replace(child, address=report.address)
+
+
+async def _report(process: anyio.abc.Process) -> Report:
+    assert process.stdout is not None  # noqa: S101 - open_process makes a pipe by default
+    line = b""
+    with anyio.move_on_after(START_LIMIT):
+        try:
+            while not line.endswith(b"\n"):
+                line += await process.stdout.receive()
+            return msgspec.json.decode(line, type=Report)
+        except (anyio.EndOfStream, msgspec.DecodeError):
+            return Report()
+    return Report(error="slow")
+
+
+async def _failure(report: Report, launch: Launch, *, child: Child, provider: str) -> ClewError:
+    match report.error:
+        case "missing":
+            return MissingExtra("The embedded model needs xllamacpp.", extra=_EXTRA)
+        case "port":
+            return ConfigError(
+                f"Port {launch.port} is taken, so the embedded model cannot listen there."
+                " End the program that uses it, or set the port to 0 for a free one."
+            )
+        case "model":
+            return ModelFileDamaged(
+                f"The model file {launch.model} cannot be loaded: it is damaged or of another"
+                " kind. Delete it and fetch it again with: clew models get"
+            )
+        case "slow":
+            return ProviderError(
+                f"The embedded model was not ready after {START_LIMIT:g} seconds."
+                " Try again when the machine is less busy.",
+                provider=provider,
+            )
+    await child.ended(within=STOP_LIMIT)
+    return child.death(provider)

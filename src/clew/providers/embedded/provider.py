@@ -1,0 +1,134 @@
+"""The embedded model as a provider."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from clew.core.errors import ProviderError
+from clew.core.models import ModelFacts
+from clew.providers.catalogue import SMOLLM2
+from clew.providers.chat_stream import stream_chat
+from clew.providers.chat_wire import Fragments, encode
+from clew.providers.embedded import child, fetch
+from clew.providers.http import Endpoint, Transport
+from clew.providers.protocol import Chunk, Request
+
+IDLE_TIMEOUT = 300.0
+"""Seconds: a full window takes a slow machine a minute to read before the first word."""
+_DEATH_LIMIT = 1.0
+
+
+class _Tokens(msgspec.Struct):
+    tokens: list[int]
+
+
+class Embedded:
+    """Starts the model's process on first use and owns it until `aclose`.
+
+    Without a `model` it takes the file that `clew models get` fetched, and checks it
+    first. One answer is written at a time; calls that come meanwhile wait.
+    """
+
+    name = "embedded"
+
+    def __init__(
+        self,
+        model: Path | None = None,
+        *,
+        port: int = 0,
+        window: int = SMOLLM2.window,
+        threads: int = 1,
+        command: Sequence[str] = child.SERVER,
+    ) -> None:
+        self._checked = model is not None
+        self._launch = child.Launch(
+            model=model or fetch.model_path(),
+            port=port,
+            window=window,
+            threads=threads,
+            command=command,
+        )
+        self._fragments = Fragments()
+        self._lock = anyio.Lock()
+        self._running: tuple[child.Child, Transport, Transport] | None = None
+
+    def __repr__(self) -> str:
+        return f"Embedded({str(self._launch.model)!r})"
+
+    @property
+    def process_id(self) -> int | None:
+        """The process that holds the model; None while there is none."""
+        return self._running[0].process.pid if self._running else None
+
+    def facts(self, model: str) -> ModelFacts:
+        """Return the facts of the one model there is, under the name it was asked by."""
+        return msgspec.structs.replace(SMOLLM2, name=model, window=self._launch.window)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Have the model answer; raises as `child.start` does when it cannot be started."""
+        limit = min(request.max_output_tokens or SMOLLM2.max_output, self._launch.window)
+        body = encode(
+            replace(request, max_output_tokens=limit, tools=()), fragments=self._fragments
+        )
+        running, chat, _ = await self._ensure()
+        try:
+            async with aclosing(stream_chat(chat, body, provider=self.name)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except ProviderError as error:
+            raise await self._explained(running, error) from error
+
+    async def count_tokens(self, text: str) -> int:
+        """Return how many tokens `text` is to this model; raises as `stream` does."""
+        running, _, plain = await self._ensure()
+        try:
+            found = await plain.post("tokenize", msgspec.json.encode({"content": text}))
+        except ProviderError as error:
+            raise await self._explained(running, error) from error
+        return len(msgspec.json.decode(found, type=_Tokens).tokens)
+
+    async def aclose(self) -> None:
+        """Stop the process."""
+        async with self._lock:
+            await self._stop()
+
+    async def _ensure(self) -> tuple[child.Child, Transport, Transport]:
+        async with self._lock:
+            if self._running is not None and self._running[0].alive:
+                return self._running
+            await self._stop()
+            if not self._checked:
+                await anyio.to_thread.run_sync(fetch.verify, self._launch.model)
+                self._checked = True
+            running = await child.start(self._launch, provider=self.name)
+            self._running = (
+                running,
+                self._transport(running, "/v1"),
+                self._transport(running, ""),
+            )
+            return self._running
+
+    def _transport(self, running: child.Child, path: str) -> Transport:
+        endpoint = Endpoint(
+            base_url=running.address + path, api_key=running.key, idle_timeout=IDLE_TIMEOUT
+        )
+        return Transport(endpoint, provider=self.name)
+
+    async def _explained(self, running: child.Child, error: ProviderError) -> ProviderError:
+        """Return the error of a process that died instead of the one its silence caused."""
+        if error.status is not None or not await running.ended(within=_DEATH_LIMIT):
+            return error
+        return running.death(self.name)
+
+    async def _stop(self) -> None:
+        if self._running is None:
+            return
+        (running, *transports), self._running = self._running, None
+        with anyio.CancelScope(shield=True):
+            for transport in transports:
+                await transport.aclose()
+            await running.stop()

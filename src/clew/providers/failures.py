@@ -1,0 +1,166 @@
+"""What a provider's error answer means, as one of Clew's own errors.
+
+Pure, and shared by the adapters: hosts that speak the same protocol word their errors
+differently, and gateways pass on the words of others.
+"""
+
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from clew.core.errors import (
+    ContextOverflow,
+    ProviderBusy,
+    ProviderDenied,
+    ProviderError,
+    ProviderRejected,
+)
+
+MAX_TEXT = 500
+"""Characters of a provider's own words that an error repeats."""
+
+_OVERFLOW_CODES = frozenset(
+    {
+        "context_length_exceeded",
+        "exceed_context_size_error",
+        "model_context_window_exceeded",
+        "too_many_prompt_tokens",
+        "too_many_tokens",
+    }
+)
+_OVERFLOW_TEXT = re.compile(
+    r"prompt (is )?too long"
+    r"|maximum (context|prompt) length"
+    r"|(exceeds?|exceeded|exceeding|larger than|longer than)\b.{0,40}"
+    r"context (length|window|size|limit)"
+    r"|context (length|window|size|limit).{0,20}exceed"
+    r"|context (the )?overflow"
+    r"|input tokens? exceed"
+    r"|number of input tokens exceeds"
+    r"|input token count .{0,40}exceeds"
+    r"|too many tokens: size limit"
+    r"|total length of all messages is too long"
+    r"|input is too long for requested model",
+    re.IGNORECASE,
+)
+_KEY_TEXT = re.compile(
+    r"(incorrect|invalid|missing) api key|api key (is )?(not valid|invalid)", re.IGNORECASE
+)
+_DENIED = frozenset({401, 402, 403})
+
+
+def error_for(
+    status: int | None, body: str, headers: Mapping[str, str], provider: str
+) -> ProviderError:
+    """Return the error that an answer with this status and body stands for.
+
+    Args:
+        status: The HTTP status; None for an error in mid-stream that names none.
+        body: The text of the answer, JSON or not.
+        headers: The headers of the answer; names compare without case.
+        provider: Who sent it, for the message.
+    """
+    text, codes = _read(body)
+    where = f"{provider} (HTTP {status})" if status else provider
+    said = f": {_cut(text)}" if text else "."
+    if status in _DENIED or _is_about_credit(status, text, codes):
+        return ProviderDenied(
+            f"{where} did not accept the API key or the account{said}"
+            " Check the key, its rights and the credit.",
+            provider=provider,
+            status=status,
+        )
+    if status != 429 and (status == 413 or _is_overflow(text, codes)):
+        return ContextOverflow(
+            f"The conversation is too long for the model, says {where}{said}"
+            " Compact it, or choose a model with a larger window.",
+            provider=provider,
+            status=status,
+        )
+    if _is_busy(status, codes):
+        return ProviderBusy(
+            f"{where} is busy or out of order{said} Try again in a moment.",
+            provider=provider,
+            status=status,
+            retry_after=retry_after(headers),
+        )
+    hint = "the base URL and the model name" if status == 404 else "the model and the settings"
+    return ProviderRejected(
+        f"{where} rejected the request{said} Check {hint}; sending it again would not help.",
+        provider=provider,
+        status=status,
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds the provider asks to wait, if it says so.
+
+    A date is read against the answer's own `Date`, so no clock is asked.
+    """
+    lower = {name.lower(): value.strip() for name, value in headers.items()}
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        seconds = _number(lower.get(name, ""))
+        if seconds is not None:
+            return max(0.0, seconds * unit)
+    try:
+        until = parsedate_to_datetime(lower["retry-after"])
+        return max(0.0, (until - parsedate_to_datetime(lower["date"])).total_seconds())
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\d{1,9}(\.\d*)?", text) else None
+
+
+def _is_overflow(text: str, codes: frozenset[str]) -> bool:
+    return bool(codes & _OVERFLOW_CODES) or _OVERFLOW_TEXT.search(text) is not None
+
+
+def _is_about_credit(status: int | None, text: str, codes: frozenset[str]) -> bool:
+    # OpenAI answers 429 when the credit is used up: waiting would not help.
+    return "insufficient_quota" in codes or (status == 400 and _KEY_TEXT.search(text) is not None)
+
+
+def _is_busy(status: int | None, codes: frozenset[str]) -> bool:
+    if status is None:
+        return bool(codes & {"overloaded_error", "rate_limit_exceeded", "server_error"})
+    return status in {408, 429} or (status >= 500 and status != 501)
+
+
+def _read(body: str) -> tuple[str, frozenset[str]]:
+    """Return the message and the codes and types of an error body of any known shape."""
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return " ".join(body.split()), frozenset()
+    if isinstance(found, list) and found:
+        found = found[0]
+    if not isinstance(found, dict):
+        return " ".join(body.split()), frozenset()
+    inner = found.get("error")
+    both = [level for level in (inner, found) if isinstance(level, dict)]
+    codes = {
+        str(level.get(key)).lower() for level in both for key in ("code", "type", "error_type")
+    }
+    text = inner if isinstance(inner, str) else _message(both)
+    return text or " ".join(body.split()), frozenset(codes)
+
+
+def _message(levels: list[dict[str, Any]]) -> str:
+    for level in levels:
+        for key in ("message", "detail"):
+            value = level.get(key)
+            if isinstance(value, str) and value:
+                return value
+    return ""
+
+
+def _cut(text: str) -> str:
+    text = text.strip()
+    if len(text) > MAX_TEXT:
+        return text[:MAX_TEXT] + "…"
+    return text if text.endswith((".", "!", "?")) else text + "."

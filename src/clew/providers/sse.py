@@ -1,0 +1,75 @@
+"""Server-sent events, parsed as the bytes arrive.
+
+Pure: bytes go in at whatever boundaries the network chose, whole events come out. The
+same bytes give the same events however they were cut.
+"""
+
+from dataclasses import dataclass
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event: its data lines joined by newlines, and its name if it has one."""
+
+    data: str
+    name: str = ""
+
+
+class EventParser:
+    """Turns the bytes of one response into events.
+
+    Comments, ids and retry hints are dropped, and so is an event without data.
+    """
+
+    def __init__(self) -> None:
+        self._tail = bytearray()
+        self._data: list[str] = []
+        self._name = ""
+        self._at_start = True
+        self._after_cr = False
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        """Take the next bytes and return the events that they complete."""
+        if self._after_cr and chunk:
+            self._after_cr = False
+            chunk = chunk.removeprefix(b"\n")
+        self._tail += chunk
+        if b"\n" not in chunk and b"\r" not in chunk:
+            return []
+        lines = bytes(self._tail).splitlines(keepends=True)
+        last = b"" if lines[-1].endswith((b"\r", b"\n")) else lines.pop()
+        self._tail = bytearray(last)
+        # A CR that ends a chunk may be half of a CRLF.
+        self._after_cr = chunk.endswith(b"\r")
+        return self._take(lines)
+
+    def close(self) -> list[ServerEvent]:
+        """Return the event that the end of the response cut short of its blank line, if any."""
+        lines = [bytes(self._tail), b""] if self._tail else [b""]
+        self._tail.clear()
+        return self._take(lines)
+
+    def _take(self, lines: list[bytes]) -> list[ServerEvent]:
+        events: list[ServerEvent] = []
+        for raw in lines:
+            line = raw.rstrip(b"\r\n")
+            if self._at_start:
+                self._at_start = False
+                line = line.removeprefix(_BOM)
+            if line:
+                self._field(line)
+            elif self._data:
+                events.append(ServerEvent("\n".join(self._data), self._name))
+                self._data, self._name = [], ""
+            else:
+                self._name = ""
+        return events
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" ").decode(errors="replace"))
+        elif name == b"event":
+            self._name = value.removeprefix(b" ").decode(errors="replace")

@@ -1,0 +1,110 @@
+"""Putting the chunks of an answer together into one message."""
+
+from dataclasses import dataclass, field
+
+from clew.core.ids import CallId, new_call_id
+from clew.core.messages import Message, Part, Reasoning, Role, Text, ToolCall
+from clew.providers.protocol import CallChunk, Chunk, Finished, ReasoningChunk, TextChunk
+
+
+@dataclass(slots=True)
+class _Words:
+    pieces: list[str] = field(default_factory=list)
+
+    def part(self) -> Part | None:
+        text = "".join(self.pieces)
+        return Text(text) if text else None
+
+
+@dataclass(slots=True)
+class _Thought:
+    provenance: str
+    pieces: list[str] = field(default_factory=list)
+    signature: list[str] = field(default_factory=list)
+    redacted: list[str] = field(default_factory=list)
+
+    def part(self) -> Part:
+        return Reasoning(
+            text="".join(self.pieces),
+            provenance=self.provenance,
+            signature="".join(self.signature),
+            redacted="".join(self.redacted),
+        )
+
+
+@dataclass(slots=True)
+class _Call:
+    call_id: CallId | None = None
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    complete: bool = False
+
+    def part(self) -> Part | None:
+        if not self.complete:
+            return None
+        return ToolCall(
+            call_id=self.call_id or new_call_id(),
+            name=self.name,
+            arguments="".join(self.pieces) or "{}",
+        )
+
+
+class Assembly:
+    """An answer that is still arriving. Parts stand in the order in which they began."""
+
+    def __init__(self, *, provenance: str) -> None:
+        self._provenance = provenance
+        self._slots: list[_Words | _Thought | _Call] = []
+        self._thoughts: dict[int, _Thought] = {}
+        self._calls: dict[int, _Call] = {}
+        self.finished: Finished | None = None
+
+    def add(self, chunk: Chunk) -> None:
+        """Take the next chunk."""
+        match chunk:
+            case TextChunk(text=text):
+                if not self._slots or not isinstance(self._slots[-1], _Words):
+                    self._slots.append(_Words())
+                words = self._slots[-1]
+                assert isinstance(words, _Words)  # noqa: S101 - appended just above
+                words.pieces.append(text)
+            case ReasoningChunk():
+                self._think(chunk)
+            case CallChunk():
+                self._call(chunk)
+            case Finished():
+                self._complete()
+                self.finished = chunk
+
+    def message(self) -> Message:
+        """Return what has arrived; without a `Finished` it is marked interrupted.
+
+        A call that was still being written when the answer broke off is left out: half
+        its arguments say nothing.
+        """
+        parts = [part for slot in self._slots if (part := slot.part()) is not None]
+        return Message(role=Role.ASSISTANT, parts=tuple(parts), interrupted=self.finished is None)
+
+    def _think(self, chunk: ReasoningChunk) -> None:
+        if chunk.index not in self._thoughts:
+            thought = _Thought(self._provenance)
+            self._thoughts[chunk.index] = thought
+            self._slots.append(thought)
+        thought = self._thoughts[chunk.index]
+        thought.pieces.append(chunk.text)
+        thought.signature.append(chunk.signature)
+        thought.redacted.append(chunk.redacted)
+
+    def _call(self, chunk: CallChunk) -> None:
+        if chunk.index not in self._calls:
+            self._complete()
+            self._calls[chunk.index] = _Call()
+            self._slots.append(self._calls[chunk.index])
+        call = self._calls[chunk.index]
+        call.call_id = call.call_id or chunk.call_id
+        call.name = call.name or chunk.name
+        call.pieces.append(chunk.arguments)
+
+    def _complete(self) -> None:
+        for call in self._calls.values():
+            call.complete = True

@@ -1,0 +1,81 @@
+"""Changes to a conversation other than talking: undo, pins, what a person runs by hand."""
+
+from clew.core.entries import Entry, MessageAdded, PinChanged, SetupChanged, Undone
+from clew.core.errors import NothingToUndo, SessionError
+from clew.core.ids import EntryId, new_call_id
+from clew.core.messages import ToolCall, assistant, user
+from clew.core.models import ModelFacts
+from clew.session.journal import Journal
+from clew.session.kit import Kit
+from clew.session.tool_calls import commit_outcome, run_call
+from clew.tools.protocol import ToolOutput
+
+
+async def undo(journal: Journal) -> Entry:
+    """Take back the newest compaction or clear that still counts; returns what was undone.
+
+    Messages that came after it stay.
+
+    Raises:
+        NothingToUndo: There is none.
+    """
+    if not journal.view.undoable:
+        raise NothingToUndo("there is no compaction or clear to take back")
+    target = journal.view.undoable[-1]
+    await journal.append(Undone(target=target))
+    entry = journal.entry(target)
+    assert entry is not None  # noqa: S101 - the view names only entries of its journal
+    return entry
+
+
+async def pin(journal: Journal, entry_id: EntryId, *, pinned: bool) -> None:
+    """Keep a message through every compaction, or no longer.
+
+    Raises:
+        SessionError: That entry is not a message.
+    """
+    entry = journal.entry(entry_id)
+    if entry is None or not isinstance(entry.body, MessageAdded):
+        raise SessionError(f"entry #{entry_id} is not a message of this session")
+    await journal.append(PinChanged(target=entry_id, pinned=pinned))
+
+
+async def set_up(journal: Journal, setup: SetupChanged) -> None:
+    """Note what requests begin with, if it is not what the journal says already."""
+    if journal.view.setup != setup:
+        await journal.append(setup)
+
+
+async def run_by_hand(kit: Kit, name: str, arguments: str, *, said: str) -> ToolOutput:
+    """Run a tool because a person asked for it, and put it into the conversation.
+
+    It stands there as a request, a call and a result, so that every provider accepts it
+    and a compaction treats it like any other tool output. Permissions are not consulted:
+    the person is the one who would be asked.
+    """
+    call = ToolCall(call_id=new_call_id(), name=name, arguments=arguments)
+    await kit.journal.append(MessageAdded(message=user(said)))
+    await kit.journal.append(MessageAdded(message=assistant(call)))
+    outcome = None
+    try:
+        outcome = await run_call(kit, call, decided=True)
+    finally:
+        await commit_outcome(kit, call, outcome)
+    kit.report_state()
+    return outcome.output
+
+
+def facts_for(facts: ModelFacts, *, max_context_tokens: int | None) -> ModelFacts:
+    """Apply a user's own window to what is known of a model."""
+    if max_context_tokens is None:
+        return facts
+    if max_context_tokens < 256:
+        raise SessionError(f"a window of {max_context_tokens} tokens is too small to work with")
+    return ModelFacts(
+        name=facts.name,
+        window=max_context_tokens,
+        max_output=min(facts.max_output, max(64, max_context_tokens // 4)),
+        calls_tools=facts.calls_tools,
+        summarises=facts.summarises,
+        known=True,
+    )

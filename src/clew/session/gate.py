@@ -1,0 +1,50 @@
+"""The gate before each tool call: rules decide, and a person is asked where they cannot."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from clew.core.access import Access, Approval, Decision, PermissionMode, Verdict
+from clew.permissions.decide import decide
+from clew.permissions.grants import Grant, grant_for
+from clew.permissions.rules import Rule
+
+Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval]]
+"""Puts a question to a person: what is wanted, and why it was not decided."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Gate:
+    """Judges accesses for one session. Without somebody to ask, a question is a no."""
+
+    cwd: Path
+    mode: PermissionMode = PermissionMode.DEFAULT
+    allow: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    ask: Ask | None = None
+    grants: list[Grant] = field(default_factory=list)
+    """What was allowed for the rest of the session, by argument shape."""
+
+    async def judge(self, access: Access) -> Decision:
+        """Return a final decision: never `ASK`."""
+        decision = decide(
+            access,
+            mode=self.mode,
+            allow=self.allow,
+            deny=self.deny,
+            grants=tuple(self.grants),
+            cwd=self.cwd,
+        )
+        if decision.verdict is not Verdict.ASK:
+            return decision
+        if self.ask is None:
+            return Decision(Verdict.DENY, f"{decision.reason}; nobody is here to ask")
+        match await self.ask(access, decision):
+            case Approval.NO:
+                return Decision(Verdict.DENY, "the user said no")
+            case Approval.ONCE:
+                return Decision(Verdict.ALLOW, "the user allowed this call")
+            case Approval.SESSION:
+                self.grants.append(grant_for(access, self.cwd))
+                return Decision(Verdict.ALLOW, "the user allowed calls like this one")

@@ -1,0 +1,42 @@
+"""What the steps of a turn work with: one record, passed along instead of globals."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from clew.context.plan import Strategy
+from clew.context.policy import ContextPolicy
+from clew.context.reading import read
+from clew.core.events import ContextUpdated, Event
+from clew.core.state import ContextState
+from clew.providers.protocol import Provider
+from clew.session.gate import Gate
+from clew.session.journal import Journal
+from clew.tools.protocol import Place, Tool
+
+Emit = Callable[[Event], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Kit:
+    """The parts of one session. Its owner may exchange policy and provider between calls."""
+
+    journal: Journal
+    provider: Provider
+    tools: Mapping[str, Tool]
+    gate: Gate
+    policy: ContextPolicy
+    strategy: Strategy
+    place: Place
+    emit: Emit
+    parallel_tools: int = 5
+
+    def state(self) -> ContextState:
+        """Read the context now."""
+        view = self.journal.view
+        return read(view, self.policy.thresholds, window=view.setup.model.window)
+
+    def report_state(self) -> ContextState:
+        """Read the context and tell the screen."""
+        state = self.state()
+        self.emit(ContextUpdated(state))
+        return state

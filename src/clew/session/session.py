@@ -1,0 +1,265 @@
+"""`Session`: one conversation with a model, with tools, a journal and a window it minds."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import anyio
+
+from clew.context.policy import ContextPolicy
+from clew.context.tiered import Tiered
+from clew.core.access import PermissionMode
+from clew.core.entries import (
+    Cleared,
+    Compacted,
+    Entry,
+    MessageAdded,
+    ModeChanged,
+    Noted,
+    SetupChanged,
+)
+from clew.core.errors import AbortError, AlreadyRunning, ClewError, SessionError, StoreError
+from clew.core.events import EntryAdded, Event, RunEnded, Warned
+from clew.core.ids import EntryId, SessionId
+from clew.core.messages import Message, user
+from clew.core.state import ContextState
+from clew.providers.protocol import Provider
+from clew.session import edits, recall
+from clew.session.compaction import compact
+from clew.session.gate import Gate
+from clew.session.journal import Journal
+from clew.session.kit import Kit
+from clew.session.stores.memory import MemoryStore
+from clew.session.stores.protocol import Store
+from clew.session.turn import run_turn
+from clew.tools.protocol import Place, Tool, ToolOutput
+
+logger = logging.getLogger(__name__)
+
+Listener = Callable[[Event], None]
+
+
+class Session:
+    """Holds the parts of a conversation and hands them to the functions that do the work.
+
+    Use as `async with`, or call `open` first. Provider and store stay the caller's to
+    close. With the id of a session that the store has, goes on with that one.
+    """
+
+    def __init__(  # noqa: PLR0913 - the one place where a session's parts come together
+        self,
+        provider: Provider,
+        *,
+        model: str,
+        system_message: str = "",
+        tools: Sequence[Tool] = (),
+        store: Store | None = None,
+        session_id: str | None = None,
+        cwd: Path | None = None,
+        gate: Gate | None = None,
+        policy: ContextPolicy | None = None,
+        max_context_tokens: int | None = None,
+        max_turns: int | None = None,
+        on_event: Listener | None = None,
+    ) -> None:
+        self._provider = provider
+        self._store = store or MemoryStore()
+        self._session_id = SessionId(session_id) if session_id else None
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self._cwd = cwd or Path.cwd()
+        self._gate = gate or Gate(cwd=self._cwd)
+        self._policy = policy or ContextPolicy()
+        self._max_turns = max_turns
+        self._listeners: list[Listener] = [on_event] if on_event else []
+        self._setup = SetupChanged(
+            model=edits.facts_for(provider.facts(model), max_context_tokens=max_context_tokens),
+            system=system_message,
+            tools=tuple(tool.spec for tool in tools),
+        )
+        self._kit: Kit | None = None
+        self._scope: anyio.CancelScope | None = None
+
+    async def open(self) -> Self:
+        """Begin or reopen the journal; harmless when called again.
+
+        Raises:
+            StoreError: The journal cannot be read or written.
+        """
+        if self._kit is None:
+            journal = await Journal.open(self._store, cwd=self._cwd, session_id=self._session_id)
+            journal.on_entry = lambda entry: self._emit(EntryAdded(entry))
+            self._kit = Kit(
+                journal=journal,
+                provider=self._provider,
+                tools=self._tools,
+                gate=self._gate,
+                policy=self._policy,
+                strategy=Tiered(),
+                place=Place(cwd=self._cwd),
+                emit=self._emit,
+            )
+            if journal.view.mode:
+                self._gate.mode = PermissionMode(journal.view.mode)
+            await edits.set_up(journal, self._setup)
+            if not self._setup.model.known:
+                self._emit(Warned(_unknown_window(self._setup)))
+        return self
+
+    async def run(self, prompt: str | Message) -> str:
+        """Send a prompt, run the tools the model asks for, and return its last words.
+
+        Raises:
+            AbortError: `abort` was called; what had arrived is in the history.
+            AlreadyRunning: Another run, compaction or command is under way.
+            ClewError: See `clew.core.errors`; the session stays usable.
+        """
+        message = user(prompt) if isinstance(prompt, str) else prompt
+        try:
+            with self._work():
+                await self.open()
+                answer, usage = await run_turn(self._opened(), message, max_turns=self._max_turns)
+        except ClewError as error:
+            await self._note_failure(error)
+            raise
+        self._emit(RunEnded(text=answer.text, usage=usage))
+        return answer.text
+
+    def abort(self) -> None:
+        """End what is under way; does nothing when nothing is."""
+        if self._scope is not None:
+            self._scope.cancel()
+
+    @property
+    def is_running(self) -> bool:
+        """True while a run, a compaction or a command is under way."""
+        return self._scope is not None
+
+    async def compact(self, instructions: str = "") -> Compacted:
+        """Make the view smaller now.
+
+        Raises:
+            NothingToDrop: Nothing may go, or too little would be gained.
+        """
+        with self._work():
+            done = await compact(self._opened(), trigger="manual", instructions=instructions)
+        assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
+        return done
+
+    async def undo(self) -> Entry:
+        """Take back the newest compaction or clear; returns the entry that was undone."""
+        with self._work():
+            undone = await edits.undo(self._opened().journal)
+        self._opened().report_state()
+        return undone
+
+    async def run_tool(self, name: str, arguments: str, *, said: str) -> ToolOutput:
+        """Run a tool on a person's behalf and put its result into the conversation."""
+        with self._work():
+            return await edits.run_by_hand(self._opened(), name, arguments, said=said)
+
+    async def pin(self, entry_id: int, *, pinned: bool = True) -> None:
+        """Keep a message word for word through every compaction, or no longer."""
+        await edits.pin(self._opened().journal, EntryId(entry_id), pinned=pinned)
+
+    async def clear_history(self) -> None:
+        """Begin the conversation anew; `undo` brings the old one back."""
+        with self._work():
+            await self._opened().journal.append(Cleared())
+        self._opened().report_state()
+
+    async def inject_message(self, message: Message) -> None:
+        """Add a message without asking the model for an answer."""
+        await self._opened().journal.append(MessageAdded(message=message))
+
+    async def add_history_entry(self, topic: str, text: str, **data: object) -> None:
+        """Add something for people to the journal; the model never sees it."""
+        await self._opened().journal.append(Noted(topic=topic, text=text, data=data))
+
+    async def set_permission_mode(self, mode: PermissionMode) -> None:
+        """Change how much runs without asking, from the next call on."""
+        await self._opened().journal.append(ModeChanged(mode=mode))
+        self._gate.mode = mode
+
+    def set_auto_compact_threshold(self, share: float | Literal[False]) -> None:
+        """Change when a compaction starts by itself; False for never."""
+        thresholds = replace(self._policy.thresholds, compact=share)
+        self._policy = replace(self._policy, thresholds=thresholds)
+        if self._kit is not None:
+            self._kit.policy = self._policy
+
+    def get_context_state(self) -> ContextState:
+        """Read how full the window is."""
+        return self._opened().state()
+
+    def get_history(self) -> list[Message]:
+        """Return the conversation as it stands in the view, summary included."""
+        return [item.message for item in self.journal.view.items]
+
+    def search(self, query: str) -> list[Entry]:
+        """Find entries by their words, whether or not they are still in the view."""
+        return recall.search(self.journal.entries, query)
+
+    @property
+    def journal(self) -> Journal:
+        """All that ever happened in this session, and the view it leads to."""
+        return self._opened().journal
+
+    @property
+    def session_id(self) -> SessionId:
+        """The id under which the store keeps this session."""
+        return self.journal.record.id
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.abort()
+
+    def _opened(self) -> Kit:
+        if self._kit is None:
+            raise SessionError("the session is not open: use `async with`, or await `open` first")
+        return self._kit
+
+    @contextmanager
+    def _work(self) -> Iterator[None]:
+        if self._scope is not None:
+            raise AlreadyRunning("the session is busy with another run; wait for it or abort it")
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            try:
+                yield
+            finally:
+                self._scope = None
+        if scope.cancelled_caught:
+            raise AbortError("the run was aborted")
+
+    async def _note_failure(self, error: ClewError) -> None:
+        interrupted = isinstance(error, AbortError)
+        if not interrupted and self._kit is not None and not isinstance(error, StoreError):
+            await self._kit.journal.append(Noted(topic="error", text=str(error)))
+        self._emit(
+            RunEnded(text="", interrupted=interrupted, error="" if interrupted else str(error))
+        )
+
+    def _emit(self, event: Event) -> None:
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                logger.exception("a listener failed on %s", type(event).__name__)
+
+
+def _unknown_window(setup: SetupChanged) -> str:
+    return (
+        f"nothing is known of the model {setup.model.name}: a window of "
+        f"{setup.model.window:,} tokens is assumed. Set max_context_tokens if it is larger."
+    )

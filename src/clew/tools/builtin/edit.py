@@ -1,0 +1,138 @@
+"""Edit: one exact text in a file becomes another.
+
+A line feed in the text that is looked for also finds CRLF, and what is put in takes the
+line endings of what it replaces; every byte outside the replaced text stays.
+"""
+
+import difflib
+import re
+from dataclasses import dataclass
+
+import anyio.to_thread
+
+from clew.core.access import Risk
+from clew.tools.builtin.diff import compare
+from clew.tools.builtin.files import (
+    Unusable,
+    cut,
+    decode,
+    failure,
+    lines_of,
+    load,
+    replace,
+    resolve,
+)
+from clew.tools.builtin.ledger import FileLedger
+from clew.tools.function import tool
+from clew.tools.protocol import Place, Tool, ToolOutput
+
+_HINT_LINES = 5_000
+_LISTED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an edit asks for."""
+
+    path: str
+    old: str
+    new: str
+    everywhere: bool
+
+
+def edit_tool(ledger: FileLedger) -> Tool:
+    """Make the Edit tool; it refuses files that changed since `ledger` saw them."""
+
+    @tool(name="Edit", risk=Risk.MODIFY, target="file_path", target_is_path=True)
+    async def edit(
+        file_path: str,
+        old_string: str,
+        new_string: str,
+        place: Place,
+        *,
+        replace_all: bool = False,
+    ) -> ToolOutput:
+        """Replace a text in a file. old_string must be in the file exactly as given, without
+        line numbers, and only once: add the lines around it if need be.
+
+        Args:
+            file_path: The file.
+            old_string: The text to replace.
+            new_string: What stands there afterwards.
+            place: Where the call runs.
+            replace_all: Replace every occurrence.
+        """  # noqa: D205
+        change = Change(path=file_path, old=old_string, new=new_string, everywhere=replace_all)
+        return await anyio.to_thread.run_sync(_edit, ledger, change, place)
+
+    return edit
+
+
+def _edit(ledger: FileLedger, change: Change, place: Place) -> ToolOutput:
+    path = resolve(change.path, place)
+    try:
+        with ledger.lock:
+            data = load(path, change.path)
+            ledger.check(path, data, change.path)
+            file = decode(data, change.path)
+            text, lines = apply(file.text, change)
+            fresh = file.encode(text)
+            replace(path, fresh, change.path)
+            ledger.note(path, fresh)
+    except Unusable as error:
+        return failure(str(error))
+    diff = compare(file.text, text, change.path)
+    times = "1 replacement" if len(lines) == 1 else f"{len(lines)} replacements"
+    return ToolOutput(
+        text=f"Edited {change.path}: {times} at {_listed(lines)}.",
+        display=diff.short(),
+        data=diff.data() | {"replacements": len(lines)},
+    )
+
+
+def apply(text: str, change: Change) -> tuple[str, list[int]]:
+    """Return the changed text and the lines where it was changed.
+
+    Raises:
+        Unusable: The old text is empty, absent, or there more than once.
+    """
+    old = change.old.replace("\r\n", "\n")
+    if not old:
+        raise Unusable("old_string is empty. To create a file, use Write.")
+    if old == change.new.replace("\r\n", "\n"):
+        raise Unusable("old_string and new_string are the same.")
+    pattern = re.compile(r"\r?\n".join(map(re.escape, old.split("\n"))))
+    found = list(pattern.finditer(text))
+    lines = [text.count("\n", 0, match.start()) + 1 for match in found]
+    if not found:
+        raise Unusable(f"old_string is not in {change.path}.{_nearest(text, old)}")
+    if len(found) > 1 and not change.everywhere:
+        raise Unusable(
+            f"old_string is in {change.path} {len(found)} times, at {_listed(lines)}. "
+            "Add lines around it to make it unique, or set replace_all."
+        )
+    ending = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
+    return pattern.sub(lambda match: _fitting(change.new, match[0], ending), text), lines
+
+
+def _fitting(new: str, replaced: str, ending: str) -> str:
+    if "\n" in replaced:
+        ending = "\r\n" if "\r\n" in replaced else "\n"
+    return new.replace("\r\n", "\n").replace("\n", ending)
+
+
+def _listed(lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:_LISTED])) + (", …" if len(lines) > _LISTED else "")
+    return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
+
+
+def _nearest(text: str, old: str) -> str:
+    wanted = next((line.strip() for line in old.split("\n") if line.strip()), "")
+    lines = [line.strip() for line in lines_of(text)[:_HINT_LINES]]
+    close = difflib.get_close_matches(wanted, lines, n=1, cutoff=0.5) if wanted else []
+    if not close:
+        return " Read the file again to see what it says now."
+    number = lines.index(close[0]) + 1
+    if close[0] == wanted:
+        return f" Its first line is line {number}; the rest, or the indentation, differs."
+    return f" The nearest line is line {number}: {cut(close[0])}"

@@ -1,0 +1,64 @@
+"""Write: a whole file, new or replaced."""
+
+import anyio.to_thread
+
+from clew.core.access import Risk
+from clew.tools.builtin.diff import compare
+from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, replace, resolve
+from clew.tools.builtin.ledger import FileLedger
+from clew.tools.function import tool
+from clew.tools.protocol import Place, Tool, ToolOutput
+
+
+def write_tool(ledger: FileLedger) -> Tool:
+    """Make the Write tool; it replaces only files that `ledger` knows as they are."""
+
+    @tool(name="Write", risk=Risk.MODIFY, target="file_path", target_is_path=True)
+    async def write(file_path: str, content: str, place: Place) -> ToolOutput:
+        """Write a whole file, creating it and its folders if need be. An existing file must
+        have been Read before. To change a part of a file, use Edit.
+
+        Args:
+            file_path: The file.
+            content: All that the file shall hold.
+            place: Where the call runs.
+        """  # noqa: D205
+        return await anyio.to_thread.run_sync(_write, ledger, file_path, content, place)
+
+    return write
+
+
+def _write(ledger: FileLedger, file_path: str, content: str, place: Place) -> ToolOutput:
+    path = resolve(file_path, place)
+    try:
+        data = TextFile(text="").encode(content)
+        with ledger.lock:
+            old = _current(ledger, file_path, place)
+            replace(path, data, file_path)
+            ledger.note(path, data)
+    except Unusable as error:
+        return failure(str(error))
+    count = content.count("\n") + (not content.endswith("\n") and content != "")
+    verb = "Created" if old is None else "Replaced"
+    change = compare(old or "", content, file_path)
+    return ToolOutput(
+        text=f"{verb} {file_path} ({count} lines).",
+        display=change.short(),
+        data=change.data() | {"created": old is None},
+    )
+
+
+def _current(ledger: FileLedger, file_path: str, place: Place) -> str | None:
+    path = resolve(file_path, place)
+    try:
+        if not path.exists():
+            return None
+    except (OSError, ValueError) as error:
+        raise Unusable(f"{file_path} cannot be written: {error}.") from error
+    if path.is_dir():
+        raise Unusable(f"{file_path} is a folder, so it cannot be written.")
+    data = load(path, file_path)
+    if not ledger.knows(path):
+        raise Unusable(f"{file_path} exists and was not read yet. Read it first, then write it.")
+    ledger.check(path, data, file_path)
+    return decode(data, file_path).text

@@ -1,0 +1,264 @@
+"""A compaction keeps what matters, splits nothing, and accounts for every entry."""
+
+import pytest
+from hypothesis import given, settings
+
+from clew.context.cuts import batches, legal_cuts, turn_starts
+from clew.context.items import Kind
+from clew.context.loss import Summary, account
+from clew.context.plan import Budget, Reduce, Stuck
+from clew.context.policy import ContextPolicy
+from clew.context.render import render
+from clew.context.repair import missing_results
+from clew.context.tiered import Tiered
+from clew.context.view import SUMMARY_HEADING, View, fold
+from clew.core.entries import Body, Compacted, Entry, MessageAdded, PinChanged, Replacement
+from clew.core.ids import CallId, EntryId
+from clew.core.messages import Message, Reasoning, Role, ToolCall, assistant, tool_result, user
+from tests.histories import SETUP, entries_of, histories, problems
+
+BUDGET = Budget(tail=300, words=80, summary=80, recent_turns=2)
+
+
+def call(name: str = "Bash", arguments: str = '{"command":"ls"}', mark: str = "c1") -> ToolCall:
+    return ToolCall(call_id=CallId(mark), name=name, arguments=arguments)
+
+
+def added(*messages: Message) -> list[Body]:
+    return [SETUP, *(MessageAdded(message=message) for message in messages)]
+
+
+def compacted(entries: list[Entry]) -> tuple[View, Compacted] | None:
+    view = fold(entries)
+    plan = Tiered().plan(view, BUDGET)
+    if isinstance(plan, Stuck):
+        return None
+    summary = Summary(text="what happened" if plan.dropped else "", author="rules")
+    body = account(view, plan, summary, trigger="manual", strategy="tiered")
+    return fold([*entries, *entries_of([body], start=len(entries) + 1)]), body
+
+
+@pytest.mark.req("CMP-4")
+@given(histories(min_turns=1))
+def test_every_legal_cut_leaves_a_valid_rest(entries: list[Entry]) -> None:
+    items = fold(entries).items
+
+    for cut in legal_cuts(items):
+        rest = [item.message for item in items[cut:]]
+        wrong = [text for text in problems(rest) if "first message" not in text]
+        assert wrong == []
+
+
+@pytest.mark.req("CMP-4")
+def test_a_signed_loop_is_cut_only_where_a_signature_stands() -> None:
+    signed = Reasoning(text="hm", provenance="anthropic", signature="sig")
+    entries = entries_of(
+        added(
+            user("go"),
+            assistant(signed, call(mark="a")),
+            tool_result(call(mark="a"), "1"),
+            assistant(call(mark="b")),
+            tool_result(call(mark="b"), "2"),
+            assistant(signed, call(mark="c")),
+            tool_result(call(mark="c"), "3"),
+            assistant("done"),
+        )
+    )
+
+    assert legal_cuts(fold(entries).items) == [0, 1, 5, 8]
+
+
+def test_a_rest_that_begins_with_a_result_can_only_be_kept_whole() -> None:
+    items = fold(entries_of(added(tool_result(call(), "late"), user("hi")))).items
+
+    assert legal_cuts(items) == [0, 1, 2]
+    assert [list(batch) for batch in batches(items)] == [[0], [1]]
+
+
+@pytest.mark.req("CMP-4", "STR-9")
+@settings(max_examples=150)
+@given(histories(min_turns=2))
+def test_a_compacted_view_is_one_that_providers_accept(entries: list[Entry]) -> None:
+    done = compacted(entries)
+    if done is not None:
+        assert problems(render(done[0])) == []
+
+
+@pytest.mark.req("CMP-10")
+@settings(max_examples=150)
+@given(histories(min_turns=2))
+def test_every_entry_of_the_view_is_in_exactly_one_list(entries: list[Entry]) -> None:
+    done = compacted(entries)
+    if done is None:
+        return
+    report = done[1].report
+    lists = [*report.kept, *report.summarised, *report.cleared, *report.archived]
+
+    assert sorted(lists) == sorted(item.entry_id for item in fold(entries).items)
+
+
+@pytest.mark.req("CMP-3", "CMP-11")
+@settings(max_examples=100)
+@given(histories(min_turns=2))
+def test_pins_and_the_current_request_survive_ten_compactions(entries: list[Entry]) -> None:
+    view = fold(entries)
+    pinned = view.items[0].entry_id
+    request = view.items[turn_starts(view.items)[-1]]
+    entries = [
+        *entries,
+        *entries_of([PinChanged(target=pinned, pinned=True)], start=len(entries) + 1),
+    ]
+    for _ in range(10):
+        done = compacted(entries)
+        if done is None:
+            break
+        entries += entries_of([done[1]], start=len(entries) + 1)
+
+    after = {item.entry_id: item.message for item in fold(entries).items}
+    assert after[pinned] == view.items[0].message
+    assert after[request.entry_id] == request.message
+
+
+@pytest.mark.req("CMP-3")
+def test_the_users_words_are_kept_newest_first_as_far_as_there_is_room() -> None:
+    turns: list[Message] = []
+    for number in range(12):
+        turns += [user(f"rule {number}: always use tabs, never spaces"), assistant("word " * 300)]
+
+    done = compacted(entries_of(added(*turns)))
+
+    assert done is not None
+    said = [item.message.text for item in done[0].items if item.kind is Kind.USER]
+    assert said[-1].startswith("rule 11")
+    assert [int(text.split()[1].rstrip(":")) for text in said] == list(range(12 - len(said), 12))
+    assert len(said) > BUDGET.recent_turns
+
+
+@pytest.mark.req("CMP-2")
+def test_the_summary_comes_first_and_goes_out_as_the_users() -> None:
+    turns = [message for _ in range(6) for message in (user("ask"), assistant("word " * 300))]
+
+    done = compacted(entries_of(added(*turns)))
+
+    assert done is not None
+    view, _ = done
+    assert view.items[0].message == assistant(f"{SUMMARY_HEADING}\nwhat happened")
+    assert view.summary == "what happened"
+    assert render(view)[0].role is Role.USER
+    assert fold(entries_of([SETUP])).summary == ""
+
+
+@pytest.mark.req("CMP-7")
+def test_a_second_compaction_replaces_the_first_summary() -> None:
+    turns = [message for _ in range(6) for message in (user("ask"), assistant("word " * 300))]
+    entries = entries_of(added(*turns))
+    first = compacted(entries)
+    assert first is not None
+    entries += entries_of([first[1]], start=len(entries) + 1)
+    entries += entries_of(added(*turns)[1:], start=len(entries) + 1)
+
+    second = compacted(entries)
+
+    assert second is not None
+    assert [item.kind for item in second[0].items].count(Kind.SUMMARY) == 1
+    assert all(item.kind is not Kind.SUMMARY for item in second[0].archived)
+    assert len(second[0].archived) > len(first[0].archived)
+
+
+@pytest.mark.req("CMP-8")
+def test_a_huge_recent_output_is_shortened_rather_than_dropped() -> None:
+    entries = entries_of(
+        added(user("look"), assistant(call()), tool_result(call(), "line\n" * 4_000))
+    )
+
+    done = compacted(entries)
+
+    assert done is not None
+    view, body = done
+    assert body.dropped == ()
+    assert body.report.cleared == (EntryId(4),)
+    assert "entry #4 has it" in view.items[2].message.results[0].text
+    assert view.items.units() < 400
+    assert body.summary == ""
+
+
+def test_a_pinned_output_is_not_shortened() -> None:
+    entries = entries_of(
+        [
+            *added(user("look"), assistant(call()), tool_result(call(), "line\n" * 4_000)),
+            PinChanged(target=EntryId(4), pinned=True),
+        ]
+    )
+
+    assert compacted(entries) is None
+
+
+def test_a_conversation_of_one_message_has_nothing_to_drop() -> None:
+    plan = Tiered().plan(fold(entries_of(added(user("hi")))), BUDGET)
+    assert isinstance(plan, Stuck)
+    assert "recent" in plan.why
+
+
+def test_a_summary_left_out_by_the_plan_is_replaced_all_the_same() -> None:
+    turns = [message for _ in range(6) for message in (user("ask"), assistant("word " * 300))]
+    entries = entries_of(added(*turns))
+    first = compacted(entries)
+    assert first is not None
+    view = first[0]
+    plan = Reduce(dropped=(view.items[1],), why="test")
+
+    body = account(view, plan, Summary(text="new", author="rules"), trigger="manual", strategy="t")
+
+    assert view.items[0].entry_id in body.dropped
+
+
+def test_what_is_dropped_without_words_is_reported_as_archived() -> None:
+    view = fold(entries_of(added(user("one"), assistant("two"), user("three"))))
+    plan = Reduce(dropped=(view.items[0], view.items[1]))
+
+    body = account(view, plan, Summary(text="", author="rules"), trigger="auto", strategy="t")
+
+    assert body.report.archived == (EntryId(2), EntryId(3))
+    assert body.report.summarised == ()
+
+
+def test_calls_without_results_get_a_failed_one() -> None:
+    items = fold(
+        entries_of(
+            added(
+                user("go"),
+                assistant(call(mark="a"), call(mark="b")),
+                tool_result(call(mark="a"), "1"),
+            )
+        )
+    ).items
+
+    (message,) = missing_results(items)
+
+    assert message.results[0].call_id == "b"
+    assert message.results[0].failed
+    assert missing_results(items[:1]) == []
+
+
+def test_a_budget_follows_the_models_ratio() -> None:
+    wide = Budget.of(ContextPolicy(), window=100_000, ratio=1.0)
+    narrow = Budget.of(ContextPolicy(), window=100_000, ratio=2.0)
+
+    assert wide.tail == 2 * narrow.tail == 25_000
+
+
+def test_a_call_that_waits_for_its_result_cannot_be_cut_off() -> None:
+    items = fold(entries_of(added(user("go"), assistant(call())))).items
+
+    assert legal_cuts(items) == [0, 1]
+
+
+def test_a_shortened_answer_keeps_its_calls_and_thoughts() -> None:
+    thought = Reasoning(text="hm", signature="s")
+    view = fold(entries_of(added(user("go"), assistant(thought, "long words", call()))))
+    plan = Reduce(dropped=(), replaced=(Replacement(entry_id=EntryId(3), text="short"),))
+
+    body = account(view, plan, Summary(text="", author="rules"), trigger="auto", strategy="t")
+    after = view.apply(Entry(id=EntryId(9), at=0.0, body=body))
+
+    assert after.items[1].message == assistant(thought, "short", call())

@@ -1,0 +1,164 @@
+"""The view is a fold: the journal alone says what the model is shown."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.context.items import Items, Kind
+from clew.context.loss import Summary, account
+from clew.context.plan import Budget, Reduce
+from clew.context.tiered import Tiered
+from clew.context.view import View, advance, fold
+from clew.core.entries import (
+    Body,
+    Cleared,
+    Entry,
+    MessageAdded,
+    ModeChanged,
+    Noted,
+    PinChanged,
+    Undone,
+    UnknownBody,
+)
+from clew.core.ids import EntryId
+from clew.core.messages import assistant, user
+from clew.core.usage import Usage
+from tests.histories import SETUP, entries_of, histories, turns
+
+BUDGET = Budget(tail=300, words=80, summary=80, recent_turns=2)
+
+
+def compaction_of(view: View) -> Body | None:
+    plan = Tiered().plan(view, BUDGET)
+    if not isinstance(plan, Reduce):
+        return None
+    summary = Summary(text="what happened" if plan.dropped else "", author="rules")
+    return account(view, plan, summary, trigger="manual", strategy="tiered")
+
+
+@st.composite
+def journals(draw: st.DrawFn) -> list[Entry]:
+    """Turns with compactions, clears, pins, undos and foreign entries between them."""
+    entries = entries_of([SETUP])
+    for _ in range(draw(st.integers(1, 10))):
+        view = fold(entries)
+        what = draw(st.sampled_from(["turn", "turn", "compact", "clear", "undo", "pin", "other"]))
+        bodies: list[Body] = []
+        if what == "turn":
+            bodies = list(draw(turns()))
+        elif what == "compact" and (body := compaction_of(view)) is not None:
+            bodies = [body]
+        elif what == "clear":
+            bodies = [Cleared()]
+        elif what == "undo" and view.undoable:
+            bodies = [Undone(target=view.undoable[-1])]
+        elif what == "pin" and len(view.items):
+            target = draw(st.sampled_from(list(view.items))).entry_id
+            bodies = [PinChanged(target=target, pinned=draw(st.booleans()))]
+        elif what == "other":
+            bodies = [Noted(topic="t", text="x"), UnknownBody(b"{}"), ModeChanged(mode="plan")]
+        entries += entries_of(bodies, start=len(entries) + 1)
+    return entries
+
+
+@pytest.mark.req("SES-1")
+@settings(max_examples=60)
+@given(journals())
+def test_the_live_view_equals_the_fold_of_the_journal_at_every_step(entries: list[Entry]) -> None:
+    view = View()
+    for length in range(1, len(entries) + 1):
+        view = advance(view, entries[:length])
+
+        assert view == fold(entries[:length])
+
+
+@pytest.mark.req("CMP-10")
+@settings(max_examples=60)
+@given(histories(min_turns=2))
+def test_undo_brings_back_the_view_of_before(entries: list[Entry]) -> None:
+    before = fold(entries)
+    body = compaction_of(before)
+    if body is None:
+        return
+    entries = [*entries, *entries_of([body], start=len(entries) + 1)]
+    undone = [*entries, *entries_of([Undone(target=entries[-1].id)], start=len(entries) + 1)]
+
+    after = fold(undone)
+
+    assert after.items == before.items
+    assert after.pinned == before.pinned
+    assert after.archived == before.archived
+
+
+def test_an_undone_undo_counts_again() -> None:
+    entries = entries_of(
+        [
+            SETUP,
+            MessageAdded(message=user("one")),
+            Cleared(),
+            Undone(target=EntryId(3)),
+            Undone(target=EntryId(4)),
+        ]
+    )
+
+    assert len(fold(entries[:4]).items) == 1
+    assert len(fold(entries).items) == 0
+
+
+def test_unpinning_takes_a_pin_away() -> None:
+    bodies: list[Body] = [
+        SETUP,
+        MessageAdded(message=user("one")),
+        PinChanged(target=EntryId(2), pinned=True),
+        PinChanged(target=EntryId(2), pinned=False),
+    ]
+
+    assert fold(entries_of(bodies[:3])).pinned == {EntryId(2)}
+    assert fold(entries_of(bodies)).pinned == frozenset()
+
+
+@pytest.mark.req("CTX-2")
+def test_the_ratio_learns_from_what_the_provider_counts() -> None:
+    said = MessageAdded(message=user("word " * 200))
+    answered = MessageAdded(
+        message=assistant("yes"), usage=Usage(input_tokens=600, output_tokens=2)
+    )
+
+    view = fold(entries_of([SETUP, said, answered]))
+
+    assert view.anchor is not None
+    assert view.anchor.tokens == 602
+    assert view.ratio == pytest.approx(602 / view.units)
+
+
+def test_a_count_of_nothing_is_no_count() -> None:
+    answered = MessageAdded(message=assistant("yes"), usage=Usage())
+
+    assert fold(entries_of([SETUP, answered])).anchor is None
+
+
+def test_items_share_storage_without_seeing_each_other() -> None:
+    first = fold(entries_of([SETUP, MessageAdded(message=user("one"))])).items
+    longer = first.append(first[0])
+    other = first.append(first[0])
+
+    assert (len(first), len(longer), len(other)) == (1, 2, 2)
+    assert longer == other
+    assert hash(longer) == hash(other)
+    assert longer[-1] is first[0]
+    assert list(longer[0:2]) == [first[0], first[0]]
+    assert first != "one"
+    assert "1 items" in repr(first)
+    with pytest.raises(IndexError):
+        first[1]
+
+
+@given(histories())
+def test_running_sums_equal_the_plain_ones(entries: list[Entry]) -> None:
+    items = fold(entries).items
+
+    for start in range(len(items) + 1):
+        assert items.units(start) == sum(item.units for item in items[start:])
+    assert sum(items.totals) == items.units()
+    assert Items(items).totals == items.totals
+    assert all(item.kind is not Kind.REASONING for item in items)

@@ -1,0 +1,52 @@
+"""The small promises of messages, usage and states."""
+
+import pytest
+
+from clew.core.errors import MissingExtra, ProviderBusy
+from clew.core.ids import new_call_id, new_session_id
+from clew.core.messages import Image, ToolCall, assistant, tool_result, user
+from clew.core.state import Basis, Breakdown, ContextState, Status
+from clew.core.usage import Usage
+
+
+def test_a_message_tells_its_words_calls_and_results() -> None:
+    call = ToolCall(call_id=new_call_id(), name="Read", arguments='{"file_path":"a"}')
+    answer = assistant("one ", call, "two")
+
+    assert answer.text == "one two"
+    assert answer.calls == (call,)
+    assert tool_result(call, "text").results[0].call_id == call.call_id
+    assert user("see", Image(data=b"x")).text == "see"
+
+
+def test_arguments_that_are_no_object_are_refused_with_a_reason() -> None:
+    assert ToolCall(call_id=new_call_id(), name="t", arguments="").decoded() == {}
+    with pytest.raises(ValueError, match="not a JSON object"):
+        ToolCall(call_id=new_call_id(), name="t", arguments="[1]").decoded()
+
+
+@pytest.mark.req("CTX-1")
+def test_a_state_tells_used_and_remaining_share() -> None:
+    state = ContextState(
+        max_tokens=200_000,
+        used_tokens=85_000,
+        status=Status.OK,
+        basis=Basis.EXACT,
+        breakdown=Breakdown(user=85_000),
+    )
+
+    assert (state.used_percentage, state.remaining_percentage) == (42.5, 57.5)
+
+
+def test_errors_carry_what_a_caller_needs() -> None:
+    assert "pip install 'clew[embedded]'" in str(MissingExtra("It is absent.", extra="embedded"))
+    assert ProviderBusy("later", provider="p", retry_after=2.0).retry_after == 2.0
+
+
+def test_usage_counts_the_context_after_the_answer() -> None:
+    assert Usage(input_tokens=10, output_tokens=5, cache_read_tokens=8).context_tokens == 15
+
+
+def test_session_ids_differ_and_are_safe_as_file_names() -> None:
+    assert new_session_id() != new_session_id()
+    assert new_session_id().isalnum()

@@ -1,0 +1,352 @@
+import gzip
+import json
+import random
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.core.errors import (
+    ContextOverflow,
+    ProviderBusy,
+    ProviderError,
+    ProviderRejected,
+    StreamBroken,
+)
+from clew.core.ids import CallId
+from clew.core.messages import (
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    assistant,
+    tool_result,
+    user,
+)
+from clew.core.models import ToolSpec
+from clew.core.usage import Usage
+from clew.providers.chat_wire import Decoder, Fragments, encode
+from clew.providers.protocol import (
+    CallChunk,
+    Chunk,
+    Finished,
+    ReasoningChunk,
+    Request,
+    StopReason,
+    TextChunk,
+)
+from clew.providers.sse import EventParser
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
+READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
+
+
+def decode(*chunks: bytes) -> list[Chunk]:
+    parser, decoder = EventParser(), Decoder("host")
+    found = [
+        piece for data in chunks for event in parser.feed(data) for piece in decoder.feed(event)
+    ]
+    found += [piece for event in parser.close() for piece in decoder.feed(event)]
+    return [*found, decoder.close()]
+
+
+def event(**payload: object) -> bytes:
+    return b"data: " + json.dumps(payload).encode() + b"\n\n"
+
+
+def delta(finish_reason: str | None = None, **fields: object) -> bytes:
+    return event(choices=[{"index": 0, "delta": fields, "finish_reason": finish_reason}])
+
+
+def call_delta(index: int | None, arguments: str, **fields: object) -> dict[str, object]:
+    function = {"name": fields.pop("name", None), "arguments": arguments}
+    return {"index": index, "function": function, **fields}
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+@pytest.mark.req("PRV-1")
+def test_the_exact_body_of_a_request_with_everything_in_it() -> None:
+    request = Request(
+        model="m",
+        system="Be brief.",
+        tools=(ToolSpec(name="Read", description="Reads.", schema={"type": "object"}),),
+        max_output_tokens=100,
+        temperature=0.5,
+        messages=(
+            user("look", Image(data=b"png"), Image(url="https://example.org/a.png")),
+            assistant(Reasoning(text="hm", signature="s"), "I read.", READ),
+            tool_result(READ, "gone", failed=True),
+            assistant(READ),
+            tool_result(READ, "Error: gone", failed=True),
+            assistant(Reasoning(text="only a thought")),
+            assistant("no"),
+            user("why?"),
+        ),
+    )
+
+    assert encode(request).decode() == (
+        '{"model":"m","stream":true,"stream_options":{"include_usage":true},'
+        '"max_tokens":100,"temperature":0.5,'
+        '"tools":[{"type":"function","function":'
+        '{"name":"Read","description":"Reads.","parameters":{"type":"object"}}}],'
+        '"messages":[{"role":"system","content":"Be brief."},'
+        '{"role":"user","content":[{"type":"text","text":"look"},'
+        '{"type":"image_url","image_url":{"url":"data:image/png;base64,cG5n"}},'
+        '{"type":"image_url","image_url":{"url":"https://example.org/a.png"}}]},'
+        '{"role":"assistant","content":"I read.","tool_calls":[{"id":"c1","type":"function",'
+        '"function":{"name":"Read","arguments":"{\\"path\\" : \\"a\\\\n.py\\"}"}}]},'
+        '{"role":"tool","tool_call_id":"c1","content":"Error: gone"},'
+        '{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",'
+        '"function":{"name":"Read","arguments":"{\\"path\\" : \\"a\\\\n.py\\"}"}}]},'
+        '{"role":"tool","tool_call_id":"c1","content":"Error: gone"},'
+        '{"role":"assistant","content":"no"},'
+        '{"role":"user","content":"why?"}]}'
+    )
+
+
+def test_a_bare_request_says_nothing_it_was_not_told() -> None:
+    body = encode(Request(model="m", messages=(user("hi"),)))
+
+    assert body == (
+        b'{"model":"m","stream":true,"stream_options":{"include_usage":true},'
+        b'"messages":[{"role":"user","content":"hi"}]}'
+    )
+
+
+def test_the_limit_goes_by_the_name_the_server_knows() -> None:
+    request = Request(model="m", messages=(), max_output_tokens=5)
+
+    assert b'"max_completion_tokens":5' in encode(request, limit_field="max_completion_tokens")
+
+
+def test_results_in_one_message_become_one_tool_message_each() -> None:
+    results = tuple(
+        ToolResult(call_id=CallId(name), name="Read", text=name, images=images)
+        for name, images in (("a", ()), ("b", (Image(data=b"x"),)))
+    )
+    sent = json.loads(
+        encode(Request(model="m", messages=(Message(role=Role.TOOL, parts=results),)))
+    )["messages"]
+
+    assert [(each["role"], each["tool_call_id"]) for each in sent] == [("tool", "a"), ("tool", "b")]
+    assert sent[1]["content"] == "b\n[A picture (image/png) that cannot be shown here.]"
+
+
+texts = st.text(max_size=20)
+parts: st.SearchStrategy[Part] = st.one_of(
+    st.builds(Text, texts),
+    st.builds(Image, data=st.binary(max_size=5)),
+    st.builds(Reasoning, text=texts),
+    st.builds(ToolCall, call_id=texts.map(CallId), name=texts, arguments=texts),
+    st.builds(ToolResult, call_id=texts.map(CallId), name=texts, text=texts, failed=st.booleans()),
+)
+messages = st.builds(
+    Message, role=st.sampled_from(Role), parts=st.lists(parts, max_size=4).map(tuple)
+)
+
+
+@pytest.mark.req("PRV-6")
+@given(st.lists(messages, min_size=1, max_size=8))
+def test_appending_a_message_changes_no_byte_before_it(history: list[Message]) -> None:
+    longer = Request(model="m", system="s", messages=tuple(history))
+    shorter = replace(longer, messages=longer.messages[:-1])
+
+    assert encode(longer) == encode(longer)
+    assert encode(longer).startswith(encode(shorter).removesuffix(b"]}"))
+
+
+@given(st.lists(messages, max_size=8), st.integers(0, 200))
+def test_remembered_fragments_change_no_byte(history: list[Message], limit: int) -> None:
+    request = Request(model="m", system="s", messages=tuple(history))
+    fragments = Fragments(limit)
+
+    for _ in range(2):
+        assert encode(request, fragments=fragments) == encode(request)
+
+
+@pytest.mark.req("PRV-2")
+def test_text_thoughts_and_usage_become_chunks() -> None:
+    found = decode(
+        delta(role="assistant", content=""),
+        delta(reasoning_content="hm"),
+        delta(reasoning="so"),
+        delta(content="Hel"),
+        delta(content="lo"),
+        delta("stop"),
+        event(
+            choices=[],
+            usage={
+                "prompt_tokens": 50,
+                "completion_tokens": 7,
+                "prompt_tokens_details": {"cached_tokens": 40},
+            },
+        ),
+        DONE,
+    )
+
+    assert found == [
+        ReasoningChunk(index=0, text="hm"),
+        ReasoningChunk(index=0, text="so"),
+        TextChunk("Hel"),
+        TextChunk("lo"),
+        Finished(
+            reason=StopReason.DONE,
+            usage=Usage(input_tokens=50, output_tokens=7, cache_read_tokens=40),
+        ),
+    ]
+
+
+def test_usage_may_come_in_the_chunk_that_ends_the_answer() -> None:
+    last = event(
+        choices=[{"index": 0, "delta": {}, "finish_reason": "length"}],
+        usage={"prompt_tokens": 3, "completion_tokens": 4, "prompt_cache_hit_tokens": 2},
+    )
+
+    assert decode(last) == [
+        Finished(
+            reason=StopReason.LENGTH,
+            usage=Usage(input_tokens=3, output_tokens=4, cache_read_tokens=2),
+        )
+    ]
+
+
+@pytest.mark.req("PRV-2")
+def test_the_pieces_of_a_call_keep_their_bytes_and_place() -> None:
+    found = decode(
+        delta(tool_calls=[call_delta(0, "", id="a", name="Read")]),
+        delta(tool_calls=[call_delta(0, '{"p": ')]),
+        delta(tool_calls=[call_delta(1, "{}", id="b", name="List")]),
+        delta(tool_calls=[call_delta(0, "1}")]),
+        delta("tool_calls"),
+        DONE,
+    )
+
+    assert found == [
+        CallChunk(index=0, call_id=CallId("a"), name="Read"),
+        CallChunk(index=0, arguments='{"p": '),
+        CallChunk(index=1, call_id=CallId("b"), name="List", arguments="{}"),
+        CallChunk(index=0, arguments="1}"),
+        Finished(reason=StopReason.TOOL_CALLS),
+    ]
+
+
+@pytest.mark.parametrize("index", [0, None])
+def test_calls_that_share_an_index_are_told_apart_by_their_ids(index: int | None) -> None:
+    found = decode(
+        delta(tool_calls=[call_delta(index, "{", id="a", name="Read")]),
+        delta(tool_calls=[call_delta(index, "}")]),
+        delta(tool_calls=[call_delta(index, "{}", id="b", name="List")]),
+        delta("stop"),
+        DONE,
+    )
+
+    assert found == [
+        CallChunk(index=0, call_id=CallId("a"), name="Read", arguments="{"),
+        CallChunk(index=0, arguments="}"),
+        CallChunk(index=1, call_id=CallId("b"), name="List", arguments="{}"),
+        Finished(reason=StopReason.TOOL_CALLS),
+    ]
+
+
+def test_an_id_or_name_that_is_repeated_goes_out_once() -> None:
+    again = delta(tool_calls=[call_delta(0, "x", id="a", name="Read")])
+
+    assert decode(again, again, DONE)[:2] == [
+        CallChunk(index=0, call_id=CallId("a"), name="Read", arguments="x"),
+        CallChunk(index=0, arguments="x"),
+    ]
+
+
+def test_a_refusal_is_text_and_a_reason() -> None:
+    assert decode(delta(refusal="I will not."), delta("stop"), DONE) == [
+        TextChunk("I will not."),
+        Finished(reason=StopReason.REFUSED),
+    ]
+    assert decode(delta("content_filter")) == [Finished(reason=StopReason.REFUSED)]
+
+
+def test_content_in_pieces_is_told_apart_from_thinking() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+
+    found = decode(delta("stop", content=[thinking, {"type": "text", "text": "yes"}]))
+
+    assert found[:2] == [ReasoningChunk(index=0, text="hm"), TextChunk("yes")]
+
+
+def test_the_end_marker_alone_ends_an_answer() -> None:
+    assert decode(delta(content="a"), DONE) == [TextChunk("a"), Finished(reason=StopReason.DONE)]
+
+
+def test_an_answer_that_just_stops_is_broken() -> None:
+    with pytest.raises(StreamBroken, match="middle of the answer"):
+        decode(delta(content="a"))
+
+
+def test_what_is_no_chat_chunk_is_broken() -> None:
+    with pytest.raises(StreamBroken, match="base URL"):
+        decode(b"data: <html>\n\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"message": "no", "status_code": 400}, ProviderRejected),
+        ({"message": "later", "code": 503}, ProviderBusy),
+        ({"message": "later", "type": "overloaded_error"}, ProviderBusy),
+        ({"message": "x", "code": "context_length_exceeded"}, ContextOverflow),
+        ("plain words", ProviderRejected),
+    ],
+)
+def test_an_error_among_the_events_is_raised(error: object, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        decode(event(error=error))
+
+
+def test_a_busy_server_that_had_begun_to_answer_broke_the_stream() -> None:
+    with pytest.raises(StreamBroken, match="later"):
+        decode(delta(content="a"), event(error={"message": "later", "code": 503}))
+
+
+def outcome(*chunks: bytes) -> tuple[list[Chunk], str]:
+    try:
+        return decode(*chunks), ""
+    except ProviderError as error:
+        return [], f"{type(error).__name__}: {error}"
+
+
+def recorded() -> list[bytes]:
+    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    return [
+        record["response_text"].encode()
+        for record in records
+        if record["api"] == "openai.chat" and record["stream"] and record["status"] == 200
+    ]
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the recordings are not here")
+@pytest.mark.req("PRV-2")
+def test_every_recorded_stream_reads_the_same_however_it_is_cut() -> None:
+    streams = recorded()
+    dice = random.Random(7)
+    passed = failed = 0
+    for raw in streams:
+        whole = outcome(raw)
+        places = sorted({0, len(raw), *dice.choices(range(len(raw)), k=50)})
+        assert outcome(*(raw[a:b] for a, b in pairwise(places))) == whole
+        passed += not whole[1]
+        failed += bool(whole[1])
+
+    sys.stdout.write(f"{passed + failed}/{len(streams)} streams, {failed} of them errors\n")
+    assert len(streams) == 291
+    assert failed == 3

@@ -1,0 +1,165 @@
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew.core.errors import (
+    ContextOverflow,
+    ProviderBusy,
+    ProviderDenied,
+    ProviderRejected,
+)
+from clew.providers.failures import error_for, retry_after
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the recordings are not here")
+
+
+@pytest.mark.req("PRV-4")
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, ProviderRejected),
+        (401, ProviderDenied),
+        (402, ProviderDenied),
+        (403, ProviderDenied),
+        (404, ProviderRejected),
+        (413, ContextOverflow),
+        (429, ProviderBusy),
+        (500, ProviderBusy),
+        (502, ProviderBusy),
+        (503, ProviderBusy),
+        (504, ProviderBusy),
+        (529, ProviderBusy),
+    ],
+)
+def test_the_status_says_what_to_do(status: int, kind: type[Exception]) -> None:
+    error = error_for(status, '{"error": {"message": "the words of the host"}}', {}, "host")
+
+    assert type(error) is kind
+    assert error.status == status
+    assert "the words of the host. " in str(error)
+    assert str(error).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('{"error": {"message": "m"}}', "m"),
+        ('{"error": "m"}', "m"),
+        ('{"message": "m"}', "m"),
+        ('{"detail": "m"}', "m"),
+        ('[{"error": {"message": "m"}}]', "m"),
+        ("<html>\n m</html>", "<html> m</html>"),
+        ("", "request Check"),
+    ],
+)
+def test_an_error_body_of_any_shape_is_quoted(body: str, words: str) -> None:
+    assert words in str(error_for(400, body, {}, "host")).replace(".", "")
+
+
+def test_long_words_are_cut() -> None:
+    message = str(error_for(400, "x" * 10_000, {}, "host"))
+
+    assert "x" * 500 + "…" in message
+    assert "x" * 501 not in message
+
+
+def test_used_up_credit_is_not_worth_waiting_for() -> None:
+    body = '{"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}'
+
+    assert isinstance(error_for(429, body, {}, "host"), ProviderDenied)
+
+
+def test_a_wrong_key_is_recognised_behind_a_plain_400() -> None:
+    body = '{"code": "invalid-argument", "error": "Incorrect API key provided."}'
+
+    assert isinstance(error_for(400, body, {}, "host"), ProviderDenied)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "7"}, 7.0),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        (
+            {
+                "Retry-After": "Wed, 21 Oct 2015 07:28:30 GMT",
+                "Date": "Wed, 21 Oct 2015 07:28:00 GMT",
+            },
+            30.0,
+        ),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:30 GMT"}, None),
+        ({"Retry-After": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_the_pause_is_read_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 200000. This model supports at most 16384 completion tokens.",
+        "Invalid 'temperature': decimal below minimum value.",
+        "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+        "tools: too many tools, the maximum is 128",
+        "The file is too long.",
+    ],
+)
+def test_an_ordinary_rejection_is_no_overflow(message: str) -> None:
+    body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
+
+    assert type(error_for(400, body, {}, "host")) is ProviderRejected
+
+
+@pytest.mark.req("CMP-9")
+def test_the_embedded_server_reports_overflow_in_its_own_words() -> None:
+    body = (
+        '{"error":{"code":400,"message":"request (9031 tokens) exceeds the available context'
+        ' size (8192 tokens), try increasing it","type":"exceed_context_size_error"}}'
+    )
+
+    assert isinstance(error_for(400, body, {}, "embedded"), ContextOverflow)
+
+
+@needs_data
+@pytest.mark.req("CMP-9")
+def test_every_recorded_overflow_is_recognised() -> None:
+    cases = json.loads((DATA / "context_overflow_errors.json").read_text(encoding="utf-8"))
+
+    missed = [
+        case["host"]
+        for case in cases
+        if not isinstance(
+            error_for(case["status"], case["body"], {}, case["host"]), ContextOverflow
+        )
+    ]
+
+    assert len(cases) == 9
+    assert missed == []
+
+
+@needs_data
+@pytest.mark.req("CMP-9")
+def test_no_other_recorded_error_looks_like_overflow() -> None:
+    known = json.loads((DATA / "context_overflow_errors.json").read_text(encoding="utf-8"))
+    files = {case["file"] for case in known}
+    seen, misread = 0, []
+    with gzip.open(DATA / "wire_records.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            record = json.loads(line)
+            overflow = any(file.endswith(record["file"]) for file in files)
+            if record["status"] < 400 or overflow:
+                continue
+            seen += 1
+            error = error_for(record["status"], record["response_text"], {}, "host")
+            if isinstance(error, ContextOverflow):
+                misread.append(record["file"])
+
+    sys.stdout.write(f"{seen - len(misread)}/{seen} other errors told apart\n")
+    assert seen > 40
+    assert misread == []

@@ -1,0 +1,337 @@
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import aiohttp
+import anyio
+import pytest
+
+from clew.core.errors import (
+    ConfigError,
+    ContextOverflow,
+    ProviderBusy,
+    ProviderDenied,
+    ProviderError,
+    ProviderTimeout,
+    StreamBroken,
+)
+from clew.core.ids import CallId
+from clew.core.messages import user
+from clew.core.models import ModelFacts
+from clew.core.usage import Usage
+from clew.providers.http import Endpoint, Retry, Transport
+from clew.providers.openai_chat import OpenAIChat
+from clew.providers.protocol import (
+    CallChunk,
+    Chunk,
+    Finished,
+    Provider,
+    Request,
+    StopReason,
+    TextChunk,
+)
+from clew.testing.fake_openai import (
+    DONE,
+    Answer,
+    Hangup,
+    Stall,
+    calls,
+    delta,
+    fails,
+    fake_openai,
+    says,
+)
+
+pytestmark = pytest.mark.anyio
+
+HELLO = Request(model="m", messages=(user("hi"),))
+BUSY = fails(503, {"error": {"message": "overloaded"}})
+
+
+class Naps:
+    """Counts the pauses instead of making them."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.taken.append(seconds)
+
+
+def patient(url: str, naps: Naps, attempts: int = 3) -> OpenAIChat:
+    retry = Retry(attempts=attempts, sleep=naps, random=lambda: 1.0)
+    return OpenAIChat.over(Transport(Endpoint(base_url=url, retry=retry), provider="openai_chat"))
+
+
+async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
+    with anyio.fail_after(10):
+        try:
+            return [chunk async for chunk in provider.stream(request)]
+        finally:
+            await provider.aclose()
+
+
+@pytest.mark.req("PRV-1", "PRV-2")
+async def test_an_answer_streams_in_and_ends_once() -> None:
+    async with fake_openai(says("Hel", "lo")) as server:
+        found = await ask(OpenAIChat(server.url))
+
+    assert found == [
+        TextChunk("Hel"),
+        TextChunk("lo"),
+        Finished(reason=StopReason.DONE, usage=Usage(input_tokens=10, output_tokens=2)),
+    ]
+    assert server.requests[0]["messages"] == [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.req("PRV-2")
+async def test_a_tool_call_keeps_its_bytes() -> None:
+    async with fake_openai(calls("Read", '{"path" :"ä"}')) as server:
+        found = await ask(OpenAIChat(server.url))
+
+    pieces = [chunk for chunk in found if isinstance(chunk, CallChunk)]
+    assert "".join(piece.arguments for piece in pieces) == '{"path" :"ä"}'
+    assert (pieces[0].call_id, pieces[0].name) == (CallId("call_1"), "Read")
+    assert isinstance(found[-1], Finished)
+    assert found[-1].reason is StopReason.TOOL_CALLS
+
+
+async def test_chunks_are_handed_on_while_the_server_still_works() -> None:
+    stall = Stall()
+    answer = Answer(steps=[delta(content="first"), stall, delta("stop", content="last"), DONE])
+    async with fake_openai(answer) as server:
+        provider = OpenAIChat(server.url)
+        with anyio.fail_after(10):
+            chunks = provider.stream(HELLO)
+            assert await anext(chunks) == TextChunk("first")
+            stall.go_on()
+            assert await anext(chunks) == TextChunk("last")
+            await chunks.aclose()
+        await provider.aclose()
+
+
+async def test_the_key_and_the_headers_are_sent_and_never_shown() -> None:
+    async with fake_openai(fails(401, {"error": {"message": "bad key sk-secret"}})) as server:
+        provider = OpenAIChat(server.url, api_key="sk-secret\n", headers={"X-Team": "blue"})
+        with pytest.raises(ProviderDenied) as caught:
+            await ask(provider)
+
+    assert server.headers[0]["Authorization"] == "Bearer sk-secret"
+    assert server.headers[0]["X-Team"] == "blue"
+    shown = f"{caught.value}{provider!r}{provider.transport!r}{provider.transport.endpoint!r}"
+    assert "sk-secret" not in shown
+
+
+@pytest.mark.req("CMP-9")
+async def test_a_conversation_too_long_is_told_as_such() -> None:
+    body = {"error": {"message": "too long", "code": "context_length_exceeded"}}
+    async with fake_openai(fails(400, body)) as server:
+        with pytest.raises(ContextOverflow):
+            await ask(OpenAIChat(server.url))
+
+    assert len(server.bodies) == 1
+
+
+async def test_an_error_under_a_good_status_is_still_an_error() -> None:
+    body = b'{"error": {"message": "too long", "code": "context_length_exceeded"}}'
+    async with fake_openai(Answer(steps=[body[:20], body[20:]])) as server:
+        with pytest.raises(ContextOverflow):
+            await ask(OpenAIChat(server.url))
+
+
+@pytest.mark.req("PRV-4")
+async def test_a_busy_server_is_asked_again_after_growing_pauses() -> None:
+    naps = Naps()
+    async with fake_openai(BUSY, BUSY, says("ok")) as server:
+        found = await ask(patient(server.url, naps))
+
+    assert found[0] == TextChunk("ok")
+    assert naps.taken == [0.5, 1.0]
+    assert server.bodies[0] == server.bodies[2]
+
+
+@pytest.mark.req("PRV-4")
+async def test_the_pause_the_server_asks_for_is_kept() -> None:
+    naps = Naps()
+    async with fake_openai(fails(429, {}, retry_after="7"), says("ok")) as server:
+        await ask(patient(server.url, naps))
+
+    assert naps.taken == [7.5]
+
+
+@pytest.mark.req("PRV-4")
+async def test_a_server_that_stays_busy_is_given_up() -> None:
+    naps = Naps()
+    async with fake_openai(BUSY) as server:
+        with pytest.raises(ProviderBusy, match="overloaded"):
+            await ask(patient(server.url, naps))
+
+    assert len(server.bodies) == 3
+
+
+async def test_a_pause_beyond_the_limit_is_left_to_the_caller() -> None:
+    naps = Naps()
+    async with fake_openai(fails(429, {}, retry_after="3600")) as server:
+        with pytest.raises(ProviderBusy) as caught:
+            await ask(patient(server.url, naps))
+
+    assert (naps.taken, caught.value.retry_after) == ([], 3600.0)
+
+
+async def test_a_connection_dropped_before_the_answer_counts_as_busy() -> None:
+    naps = Naps()
+    async with fake_openai(Answer(steps=[Hangup()]), says("ok")) as server:
+        found = await ask(patient(server.url, naps))
+
+    assert found[0] == TextChunk("ok")
+    assert len(naps.taken) == 1
+
+
+@pytest.mark.req("PRV-4")
+async def test_a_connection_lost_in_mid_answer_is_not_asked_again() -> None:
+    async with fake_openai(Answer(steps=[delta(content="par"), Hangup()])) as server:
+        provider = OpenAIChat(server.url)
+        with anyio.fail_after(10):
+            chunks = provider.stream(HELLO)
+            assert await anext(chunks) == TextChunk("par")
+            with pytest.raises(StreamBroken):
+                await anext(chunks)
+        await provider.aclose()
+
+    assert len(server.bodies) == 1
+
+
+async def test_an_answer_without_an_end_is_broken() -> None:
+    async with fake_openai(Answer(steps=[delta(content="par")])) as server:
+        with pytest.raises(StreamBroken):
+            await ask(OpenAIChat(server.url))
+
+
+async def test_the_end_marker_without_a_reason_is_an_end() -> None:
+    async with fake_openai(Answer(steps=[delta(content="all"), DONE])) as server:
+        assert (await ask(OpenAIChat(server.url)))[-1] == Finished(reason=StopReason.DONE)
+
+
+@pytest.mark.req("PRV-4")
+@pytest.mark.parametrize("before", [[], [delta(content="par")]])
+async def test_silence_is_given_up_after_the_idle_timeout(before: list[bytes]) -> None:
+    async with fake_openai(Answer(steps=[*before, Stall()])) as server:
+        with pytest.raises(ProviderTimeout, match=r"0\.05 seconds"):
+            await ask(OpenAIChat(server.url, idle_timeout=0.05))
+
+
+@pytest.mark.req("PRV-3")
+async def test_closing_early_hangs_up_at_once() -> None:
+    async with fake_openai(Answer(steps=[delta(content="a"), Stall()])) as server:
+        provider = OpenAIChat(server.url)
+        with anyio.fail_after(5):
+            async with aclosing(provider.stream(HELLO)) as chunks:
+                assert await anext(chunks) == TextChunk("a")
+            await server.client_left.wait()
+        await provider.aclose()
+
+
+@pytest.mark.req("PRV-3")
+async def test_cancelling_a_waiting_call_hangs_up_at_once() -> None:
+    stall = Stall()
+    async with fake_openai(Answer(steps=[stall])) as server:
+        provider = OpenAIChat(server.url)
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anext, provider.stream(HELLO))
+                await stall.reached.wait()
+                tasks.cancel_scope.cancel()
+            await server.client_left.wait()
+        await provider.aclose()
+
+
+async def test_one_connection_serves_call_after_call() -> None:
+    async with fake_openai(says("a")) as server:
+        provider = OpenAIChat(server.url)
+        with anyio.fail_after(10):
+            for _ in range(3):
+                assert [chunk async for chunk in provider.stream(HELLO)]
+        await provider.aclose()
+
+    assert len(set(server.peers)) == 1
+
+
+async def test_a_server_that_holds_the_line_after_the_end_delays_nobody() -> None:
+    answer = Answer(steps=[delta("stop", content="a"), DONE, Stall()])
+    async with fake_openai(answer) as server:
+        found = await ask(OpenAIChat(server.url))
+
+    assert found == [TextChunk("a"), Finished(reason=StopReason.DONE)]
+
+
+@pytest.mark.req("PRV-8")
+async def test_two_calls_at_once_never_mix() -> None:
+    async with fake_openai(says("one", "one"), says("two", "two")) as server:
+        provider = OpenAIChat(server.url)
+        answers: list[set[str]] = []
+
+        async def collect() -> None:
+            found = [chunk async for chunk in provider.stream(HELLO)]
+            answers.append({chunk.text for chunk in found if isinstance(chunk, TextChunk)})
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(collect)
+                tasks.start_soon(collect)
+        await provider.aclose()
+
+    assert sorted(answers, key=str) == [{"one"}, {"two"}]
+
+
+async def test_a_body_of_many_megabytes_is_sent_whole() -> None:
+    async with fake_openai(says("ok")) as server:
+        text = "x" * 3_000_000
+        await ask(OpenAIChat(server.url), Request(model="m", messages=(user(text),)))
+
+    assert server.requests[0]["messages"][0]["content"] == text
+
+
+async def test_a_server_that_is_not_there_is_named() -> None:
+    async with fake_openai() as server:
+        url = server.url
+
+    with pytest.raises(ProviderError, match="is the server running") as caught:
+        await ask(OpenAIChat(url))
+
+    assert url.removesuffix("/v1") in str(caught.value)
+    assert type(caught.value) is ProviderError
+
+
+@pytest.mark.parametrize("url", ["api.example.org/v1", "", "ftp://x"])
+async def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ConfigError, match="base URL"):
+        OpenAIChat(url)
+
+
+async def test_a_key_with_a_line_break_is_refused_without_being_shown() -> None:
+    with pytest.raises(ConfigError, match="API key") as caught:
+        OpenAIChat("http://127.0.0.1/v1", api_key="sk-a\nsk-b")
+
+    assert "sk-" not in str(caught.value)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+async def test_a_borrowed_client_is_left_open(client: aiohttp.ClientSession) -> None:
+    async with fake_openai(says("ok")) as server:
+        await ask(OpenAIChat(server.url, client=client))
+
+    assert not client.closed
+
+
+@pytest.mark.req("CTX-5")
+async def test_configured_facts_win_over_the_catalogue() -> None:
+    mine = ModelFacts(name="gpt-4o", window=9)
+    provider = OpenAIChat("https://api.openai.com/v1", models={"gpt-4o": mine})
+
+    assert provider.facts("gpt-4o") == mine
+    assert provider.facts("gpt-5").window == 400_000
+    assert not provider.facts("else").known

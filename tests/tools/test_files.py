@@ -1,0 +1,264 @@
+"""Read, Write and Edit."""
+
+import resource
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from clew.core.access import Risk
+from clew.tools.builtin import builtin_tools
+from clew.tools.protocol import Place, Tool, ToolOutput
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
+
+
+class Kit:
+    """One session's tools in one folder."""
+
+    def __init__(self, cwd: Path) -> None:
+        self.place = Place(cwd=cwd)
+        self.tools: dict[str, Tool] = {made.spec.name: made for made in builtin_tools()}
+
+    async def __call__(self, name: str, **arguments: Any) -> ToolOutput:
+        return await self.tools[name].run(arguments, self.place)
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Kit:
+    return Kit(tmp_path)
+
+
+async def test_each_tool_says_what_it_would_touch(kit: Kit) -> None:
+    arguments = {"file_path": "a", "path": "b", "command": "c"}
+    found = {name: made.access(arguments, kit.place) for name, made in kit.tools.items()}
+
+    assert {name: (a.risk, a.target, a.is_path) for name, a in found.items()} == {
+        "Read": (Risk.INSPECT, "a", True),
+        "Write": (Risk.MODIFY, "a", True),
+        "Edit": (Risk.MODIFY, "a", True),
+        "Glob": (Risk.INSPECT, "b", True),
+        "Grep": (Risk.INSPECT, "b", True),
+        "Bash": (Risk.EXECUTE, "c", False),
+    }
+    assert kit.tools["Grep"].access({}, kit.place).target == "."
+
+
+async def test_read_numbers_lines_and_says_where_to_go_on(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("".join(f"line {n}\n" for n in range(1, 2501)))
+
+    whole = await kit("Read", file_path="a")
+    part = await kit("Read", file_path="a", offset=2499, limit=9)
+
+    assert whole.text.startswith("     1\tline 1\n     2\tline 2\n")
+    assert whole.text.endswith("\n[lines 1-2000 of 2500; go on with offset=2001]")
+    assert part.text == "  2499\tline 2499\n  2500\tline 2500"
+    past = await kit("Read", file_path="a", offset=3000)
+    assert past.failed
+    assert "only 2500 lines" in past.text
+
+
+async def test_read_cuts_a_long_line_and_says_so(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x" * 2100 + "\nshort")
+
+    out = await kit("Read", file_path="a")
+
+    assert out.text == f"     1\t{'x' * 2000} [cut: 100 more characters]\n     2\tshort"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("\ufeffgrüß\n".encode(), "     1\tgrüß"),
+        ("\ufeffgrüß\n".encode("utf-16-le"), "     1\tgrüß\n[encoded as utf-16-le]"),
+        ("\ufeffgrüß\n".encode("utf-16-be"), "     1\tgrüß\n[encoded as utf-16-be]"),
+        ("grüß\n".encode("latin-1"), "     1\tgrüß\n[not valid UTF-8, shown as Latin-1]"),
+        (b"a\r\nb\r\n", "     1\ta\n     2\tb"),
+        (b"", "[a is empty]"),
+    ],
+)
+async def test_read_knows_encodings(kit: Kit, tmp_path: Path, data: bytes, said: str) -> None:
+    (tmp_path / "a").write_bytes(data)
+
+    assert (await kit("Read", file_path="a")).text == said
+
+
+async def test_read_fails_in_words(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("x")
+    (tmp_path / "zero").write_bytes(b"\x89PNG\0\0")
+    (tmp_path / "noise").write_bytes(bytes(range(1, 256)) * 9)
+    (tmp_path / "sub").mkdir()
+
+    said = {
+        name: await kit("Read", file_path=name)
+        for name in ("./Config.tml", "zero", "noise", "sub", "no/where", "qqq", "\0", "/dev/zero")
+    }
+
+    assert all(out.failed for out in said.values())
+    assert said["./Config.tml"].text == ("./Config.tml does not exist. Did you mean ./config.toml?")
+    assert "binary" in said["zero"].text
+    assert "binary" in said["noise"].text
+    assert "folder" in said["sub"].text
+    assert "neither does its folder" in said["no/where"].text
+    assert said["qqq"].text == "qqq does not exist."
+    assert "not a regular file" in said["/dev/zero"].text
+
+
+async def test_write_creates_folders_and_reports_a_diff(kit: Kit, tmp_path: Path) -> None:
+    out = await kit("Write", file_path="deep/er/a.txt", content="one\ntwo\n")
+
+    assert (tmp_path / "deep/er/a.txt").read_text() == "one\ntwo\n"
+    assert out.text == "Created deep/er/a.txt (2 lines)."
+    assert (out.data["added"], out.data["removed"]) == (2, 0)
+    assert [path.name for path in (tmp_path / "deep/er").iterdir()] == ["a.txt"]
+
+
+async def test_write_replaces_only_what_was_read_and_is_unchanged(kit: Kit, tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("mine")
+
+    unread = await kit("Write", file_path="a", content="new")
+    await kit("Read", file_path="a")
+    file.write_text("ours")
+    changed = await kit("Write", file_path="a", content="new")
+    edited = await kit("Edit", file_path="a", old_string="ours", new_string="new")
+    await kit("Read", file_path="a")
+    again = await kit("Write", file_path="a", content="new")
+    once_more = await kit("Write", file_path="a", content="newer")
+
+    assert unread.failed
+    assert "Read it first" in unread.text
+    assert changed.failed
+    assert edited.failed
+    assert "changed since it was read" in changed.text
+    assert not again.failed
+    assert not once_more.failed
+    assert file.read_text() == "newer"
+
+
+async def test_write_keeps_the_mode_and_follows_a_link(kit: Kit, tmp_path: Path) -> None:
+    target, link = tmp_path / "real.sh", tmp_path / "link.sh"
+    target.write_text("old")
+    target.chmod(0o750)
+    link.symlink_to(target)
+    await kit("Read", file_path="link.sh")
+
+    out = await kit("Write", file_path="link.sh", content="new")
+
+    assert not out.failed
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o750
+
+
+async def test_write_refuses_folders_devices_and_impossible_text(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+
+    for path in ("sub", "/dev/null", "\0", "/proc/nothing/x"):
+        assert (await kit("Write", file_path=path, content="x")).failed, path
+    assert (await kit("Write", file_path="a", content="\ud800")).failed
+    assert not (tmp_path / "a").exists()
+    assert not Path("/dev/null").is_file()
+
+
+async def test_a_write_that_fails_half_way_leaves_the_old_file(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    await kit("Read", file_path="a")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        out = await kit("Write", file_path="a", content="x" * 1_000_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert out.failed
+    assert "cannot be written" in out.text
+    assert (tmp_path / "a").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+async def test_edit_replaces_one_text_and_reports_a_diff(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\ntwo\nthree\n")
+
+    out = await kit("Edit", file_path="a", old_string="two", new_string="2\n2b")
+
+    assert (tmp_path / "a").read_text() == "one\n2\n2b\nthree\n"
+    assert out.text == "Edited a: 1 replacement at line 2."
+    assert out.data["diff"] == ("--- a/a\n+++ b/a\n@@ -1,3 +1,4 @@\n one\n-two\n+2\n+2b\n three")
+    assert out.display.startswith("a +2 -1\n@@")
+
+
+async def test_edit_keeps_line_endings_byte_order_mark_encoding_and_mode(
+    kit: Kit, tmp_path: Path
+) -> None:
+    file = tmp_path / "a"
+    file.write_bytes("\ufeffone\r\ntwo\r\nlone\nüx\r\n".encode("utf-16-le"))
+    file.chmod(0o640)
+
+    out = await kit("Edit", file_path="a", old_string="one\ntwo", new_string="1\n2\n3")
+
+    assert not out.failed
+    assert file.read_bytes() == "\ufeff1\r\n2\r\n3\r\nlone\nüx\r\n".encode("utf-16-le")
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+async def test_edit_adds_lines_with_the_ending_that_the_file_uses(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfa\r\nb\r\nc")
+
+    await kit("Edit", file_path="a", old_string="b", new_string="x\ny")
+
+    assert (tmp_path / "a").read_bytes() == b"\xef\xbb\xbfa\r\nx\r\ny\r\nc"
+
+
+async def test_edit_fails_clearly(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("def first():\n    pass\ndef second():\n    pass\n")
+    (tmp_path / "l").write_bytes("ü".encode("latin-1"))
+
+    async def said(**arguments: Any) -> str:
+        out = await kit("Edit", **({"file_path": "a", "new_string": "x"} | arguments))
+        assert out.failed
+        return out.text
+
+    assert "2 times, at lines 2, 4" in await said(old_string="pass")
+    assert "nearest line is line 1: def first():" in await said(old_string="def fist():")
+    assert "indentation" in await said(old_string="   def first():\n  pass")
+    assert "Read the file again" in await said(old_string="zzzzzz")
+    assert "the same" in await said(old_string="pass", new_string="pass")
+    assert "empty" in await said(old_string="")
+    assert "does not exist" in await said(file_path="b", old_string="x")
+    assert "cannot hold" in await said(file_path="l", old_string="ü", new_string="→")
+
+
+async def test_edit_can_replace_every_occurrence(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x y x\nx\n")
+
+    out = await kit("Edit", file_path="a", old_string="x", new_string="\\1", replace_all=True)
+
+    assert (tmp_path / "a").read_text() == "\\1 y \\1\n\\1\n"
+    assert out.text == "Edited a: 3 replacements at lines 1, 1, 2."
+
+
+async def test_edits_of_one_file_at_the_same_time_all_land(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("".join(f"<{n}>\n" for n in range(30)))
+    await kit("Read", file_path="a")
+    outs: list[ToolOutput] = []
+
+    async def edit(n: int) -> None:
+        outs.append(await kit("Edit", file_path="a", old_string=f"<{n}>", new_string=f"[{n}]"))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            for n in range(30):
+                group.start_soon(edit, n)
+
+    assert not any(out.failed for out in outs)
+    assert (tmp_path / "a").read_text() == "".join(f"[{n}]\n" for n in range(30))
+
+
+async def test_two_sets_of_tools_do_not_share_what_they_have_read(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    await kit("Read", file_path="a")
+
+    assert (await Kit(tmp_path)("Write", file_path="a", content="y")).failed
