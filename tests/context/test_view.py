@@ -162,3 +162,19 @@ def test_running_sums_equal_the_plain_ones(entries: list[Entry]) -> None:
     assert sum(items.totals) == items.units()
     assert Items(items).totals == items.totals
     assert all(item.kind is not Kind.REASONING for item in items)
+
+
+@pytest.mark.req("CTX-2")
+def test_a_count_made_while_an_undone_compaction_was_in_force_is_ignored() -> None:
+    said = [MessageAdded(message=user("word " * 300)) for _ in range(8)]
+    answer = MessageAdded(message=assistant("ok"), usage=Usage(input_tokens=5_000))
+    small = MessageAdded(message=assistant("ok"), usage=Usage(input_tokens=200))
+    bodies: list[Body] = [SETUP, *said, answer]
+    compaction = compaction_of(fold(entries_of(bodies)))
+    assert compaction is not None
+    bodies += [compaction, small, Undone(target=EntryId(len(bodies) + 1))]
+
+    view = fold(entries_of(bodies))
+
+    assert view.anchor is None
+    assert view.ratio == fold(entries_of(bodies[:-3])).ratio

@@ -64,6 +64,12 @@ DENIED_BY = {
         "python -c 'import os; os.system(\"rm x\")'",
         "rm x 2>&1",
         "rm x >/dev/null",
+        "git -c alias.x='!rm -rf ~' x",
+        "git bisect run rm x",
+        "git submodule foreach 'rm x'",
+        "git rebase --exec='rm x' main",
+        "tar --to-command='rm x' -xf a",
+        "vim -c ':!rm x'",
     ],
     "Bash(git push *)": ["git push", "git  push origin", "git 'push'", "cd a && git push -f"],
     "Bash(npm:*)": ["npm", "npm publish", "npm  x"],
@@ -144,6 +150,7 @@ NOT_ALLOWED_BY = {
         "# pnpm a",
     ],
     "Bash(find *)": ["find . -delete", "find . -exec x {} \\;", "find . -fprint /etc/x"],
+    "Bash(git *)": ["git -c core.pager=evil log", "git rebase -x evil main"],
     "Bash(git ?tatus)": ["git status; x", "git sstatus"],
 }
 

@@ -30,8 +30,9 @@ from clew.core.state import Basis
 from clew.core.usage import Usage
 from clew.permissions.rules import parse
 from clew.providers.protocol import CallChunk, TextChunk
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
 from clew.session.gate import Gate
+from clew.tools.protocol import Tool
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio
@@ -98,7 +99,7 @@ async def test_every_call_gets_one_result_in_call_order_whatever_happens_to_it()
         "done",
     )
     events: list[Event] = []
-    tools = [add, crash, launch]
+    tools: list[Tool] = [add, crash, launch]
     async with Session(provider, model="m", tools=tools, on_event=events.append) as session:
         await session.run("go")
 
@@ -247,7 +248,7 @@ async def test_after_an_error_the_history_is_kept_and_the_session_works() -> Non
 
 @pytest.mark.req("SES-3")
 async def test_a_stream_that_breaks_keeps_what_had_arrived() -> None:
-    broken = [TextChunk("so far"), ProviderRejected("cut", provider="scripted")]
+    broken: list[Step] = [TextChunk("so far"), ProviderRejected("cut", provider="scripted")]
     async with Session(scripted(broken), model="m") as session:
         with pytest.raises(ProviderRejected):
             await session.run("one")

@@ -14,6 +14,7 @@ import msgspec
 from clew.cli.paint import Paint, gauge, painter
 from clew.cli.places import store_path
 from clew.cli.screen import Screen
+from clew.core.entries import Entry
 from clew.core.errors import ClewError
 from clew.core.ids import SessionId, new_session_id
 from clew.core.state import Status
@@ -29,8 +30,11 @@ from clew.tools.builtin import builtin_tools
 SYSTEM = "You are a friendly guide. Answer in one short sentence."
 RULE = "Remember this rule: the release code word is MARIGOLD-7 and we never deploy on Fridays."
 NEEDLE = "order 4711 failed: card declined"
-_LOG_LINES = 18
+_LOG_LINES = 16
 _MOST_LOGS = 12
+_WHO = ("the baker", "the florist", "a customer", "the courier", "the night clerk")
+_DID = ("paid for", "returned", "asked about", "picked up")
+_WHAT = ("a basket of apples", "the blue umbrella", "two concert tickets")
 
 
 def run_demo(arguments: Namespace) -> int:
@@ -114,19 +118,18 @@ class Demo:
             if session.get_context_state().status is Status.CRITICAL:
                 return
 
-    async def _compact(self, session: Session) -> str:
+    async def _compact(self, session: Session) -> Entry:
         self._title("The next question does not fit: Clew compacts first, and says what it did")
-        needle = next(entry for entry in session.search(NEEDLE) if "cat " not in entry_text(entry))
+        (needle,) = session.search(NEEDLE)
         await self._ask(session, "How are you today?")
-        return f"#{needle.id}"
+        return needle
 
-    def _read_back(self, session: Session, needle: str) -> None:
+    def _read_back(self, session: Session, needle: Entry) -> None:
         self._title("Nothing is lost: a line from before the compaction, read back")
         shown = "\n".join(message.text for message in session.get_history())
         self._say(f"the user's rule is still in the view: {'yes' if RULE in shown else 'NO'}")
-        entry = next(entry for entry in session.search(NEEDLE) if f"#{entry.id}" == needle)
-        line = next(line for line in entry_text(entry).splitlines() if NEEDLE in line)
-        self._say(f"journal entry {needle} says: {line}")
+        line = next(line for line in entry_text(needle).splitlines() if NEEDLE in line)
+        self._say(f"journal entry #{needle.id} says: {line}")
 
     async def _undo(self, session: Session) -> None:
         self._title("Changed your mind? Undo the compaction")
@@ -160,10 +163,11 @@ class Demo:
 
 
 def _write_log(path: Path, number: int) -> None:
+    numbers = [number * _LOG_LINES + line for line in range(_LOG_LINES)]
     lines = [
-        f"12:{number:02}:{second:02} order {4_700 + (number * 7 + second) % 90} paid"
-        for second in range(_LOG_LINES)
+        f"{_WHO[n % len(_WHO)]} {_DID[n % len(_DID)]} {_WHAT[n % len(_WHAT)]} this morning"
+        for n in numbers
     ]
     if number == 1:
-        lines[5] = f"12:01:05 {NEEDLE}"
+        lines[5] = NEEDLE
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

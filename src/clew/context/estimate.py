@@ -5,6 +5,7 @@ reports how many of its tokens one unit is worth (`View.ratio`). Only whole-stri
 operations that run in C are used, so a megabyte costs milliseconds.
 """
 
+import string
 from collections.abc import Iterable
 
 import msgspec
@@ -12,35 +13,34 @@ import msgspec
 from clew.core.messages import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from clew.core.models import ToolSpec
 
-_ASCII_CHARS_PER_UNIT = 3.6
 _IMAGE_UNITS = 1_200
 _MESSAGE_UNITS = 4
 _PART_UNITS = 6
 
-_LATIN_GREEK_CYRILLIC = bytes(range(0xC2, 0xE0))
-_SYMBOLS = b"\xe2\xef"
-_EAST_ASIAN = bytes(b for b in range(0xE0, 0xEF) if b != 0xE2)
-_EMOJI = bytes(range(0xF0, 0xF5))
-_UNITS_PER_CHAR = (
-    (_LATIN_GREEK_CYRILLIC, 0.5),
-    (_SYMBOLS, 0.9),
-    (_EAST_ASIAN, 0.8),
-    (_EMOJI, 2.0),
+_UNITS_PER_BYTE = (
+    (string.ascii_lowercase.encode(), 0.20),
+    (string.ascii_uppercase.encode(), 0.25),
+    (string.digits.encode(), 0.60),
+    (string.punctuation.encode(), 0.65),
+    (b" ", 0.12),
+    (b"\n", 0.80),
 )
+_UNITS_PER_LEAD_BYTE = (
+    (bytes(range(0xC2, 0xE0)), 0.5),
+    (b"\xe2\xef", 0.9),
+    (bytes(b for b in range(0xE0, 0xEF) if b != 0xE2), 0.8),
+    (bytes(range(0xF0, 0xF5)), 2.0),
+)
+"""The first byte of a character in UTF-8 tells its script: Latin, Greek and Cyrillic letters;
+symbols; East Asian scripts; emoji."""
 
 
 def text_units(text: str) -> int:
-    """Estimate `text`; East Asian scripts, symbols and emoji are weighed by their own rates."""
-    if text.isascii():
-        return round(len(text) / _ASCII_CHARS_PER_UNIT)
+    """Estimate `text` by counting its kinds of characters, each at its own rate."""
     data = text.encode("utf-8", "surrogatepass")
-    units = 0.0
-    wide = 0
-    for lead_bytes, rate in _UNITS_PER_CHAR:
-        count = len(data) - len(data.translate(None, lead_bytes))
-        units += count * rate
-        wide += count
-    return round(units + (len(text) - wide) / _ASCII_CHARS_PER_UNIT)
+    rates = _UNITS_PER_BYTE if text.isascii() else _UNITS_PER_BYTE + _UNITS_PER_LEAD_BYTE
+    size = len(data)
+    return round(sum((size - len(data.translate(None, kind))) * rate for kind, rate in rates))
 
 
 def part_units(part: Part) -> int:

@@ -7,6 +7,8 @@ is stored: a view can always be computed again from the journal.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from clew.context.estimate import text_units, tool_units
 from clew.context.items import Item, Items, Kind
 from clew.core.entries import (
@@ -84,8 +86,10 @@ def fold(entries: Iterable[Entry]) -> View:
     undone = _undone(entries)
     view = View()
     for entry in entries:
-        if entry.id not in undone:
-            view = view.apply(entry)
+        if entry.id in undone:
+            continue
+        stale = any(target < entry.id < undo for target, undo in undone.items())
+        view = view.apply(_without_usage(entry) if stale else entry)
     return view
 
 
@@ -99,12 +103,21 @@ def advance(view: View, journal: Sequence[Entry]) -> View:
     return view.apply(journal[-1])
 
 
-def _undone(entries: Sequence[Entry]) -> set[EntryId]:
-    undone: set[EntryId] = set()
+def _undone(entries: Sequence[Entry]) -> dict[EntryId, EntryId]:
+    """Return what no longer counts, and which entry says so."""
+    undone: dict[EntryId, EntryId] = {}
     for entry in reversed(entries):
         if isinstance(entry.body, Undone) and entry.id not in undone:
-            undone.add(entry.body.target)
+            undone[entry.body.target] = entry.id
     return undone
+
+
+def _without_usage(entry: Entry) -> Entry:
+    """Drop a count that was made while something was in force that no longer is."""
+    if isinstance(entry.body, MessageAdded) and entry.body.usage is not None:
+        body = msgspec.structs.replace(entry.body, usage=None)
+        return msgspec.structs.replace(entry, body=body)
+    return entry
 
 
 def _apply(view: View, entry_id: EntryId, body: Body) -> View:

@@ -22,8 +22,12 @@ RUNNERS = SHELLS | _words("""
     taskset chrt runuser systemd-run tmux screen at batch make python python3 perl ruby node
     deno bun php lua awk gawk mawk expect docker podman kubectl npx uvx pipx entr caffeinate
     arch rlwrap unbuffer dbus-run-session proot fakeroot firejail bwrap
+    vi vim nvim ex ed emacs tar less man gdb
 """)
 """Programs that run a command given to them as arguments."""
+
+GIT_RUNS = _words("-c --config-env --exec-path --exec -x foreach run filter-branch --upload-pack")
+"""Words with which git runs what it was told to, or takes settings that make it do so."""
 
 UNFORGIVING = _words("""
     rm rmdir unlink mv cp dd shred truncate chmod chown chgrp kill pkill killall ln tee curl wget

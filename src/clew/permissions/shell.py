@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from clew.permissions.programs import HIDING, KEYWORDS, SHELLS
+from clew.permissions.programs import GIT_RUNS, HIDING, KEYWORDS, SHELLS
 
 _SEPARATORS = ("&&", "||", "|&", ";", "|", "&", "\n")
 _HARMLESS_REDIRECT = re.compile(
@@ -226,3 +226,5 @@ def _refuse_hiding(command: Command) -> None:
         word.startswith(("-exec", "-ok", "-delete", "-fprint", "-fls")) for word in rest
     ):
         raise _Doubt("it uses `find` to do more than find")
+    if command.program == "git" and GIT_RUNS & {word.partition("=")[0] for word in rest}:
+        raise _Doubt("it may make `git` run something")

@@ -41,7 +41,7 @@ _ALIASES = {
 """How gateways and local servers spell the same models."""
 
 SMOLLM2 = ModelFacts(
-    name="smollm2-135m", window=8_192, max_output=512, calls_tools=False, summarises=False
+    name="smollm2-135m", window=8_192, max_output=160, calls_tools=False, summarises=False
 )
 """The embedded model: it talks, and no more should be asked of it."""
 

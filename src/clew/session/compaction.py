@@ -8,7 +8,7 @@ be had or not to be trusted.
 from contextlib import aclosing
 
 from clew.context.estimate import text_units
-from clew.context.items import Item, Kind
+from clew.context.items import Item, Items, Kind
 from clew.context.loss import Summary, account
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.summary import SUMMARY_SYSTEM, digest, facts_text, summary_prompt
@@ -104,7 +104,7 @@ async def _ask_model(kit: Kit, plan: Reduce, budget: Budget, instructions: str) 
     view = kit.journal.view
     model = view.setup.model
     prompt = summary_prompt(
-        _messages(plan),
+        _stretch(view.items, plan),
         previous=view.summary,
         instructions=instructions,
         max_chars=model.window * _CHARS_PER_TOKEN // 2,
@@ -130,6 +130,21 @@ async def _ask_model(kit: Kit, plan: Reduce, budget: Budget, instructions: str) 
 
 def _messages(plan: Reduce) -> tuple[Item, ...]:
     return tuple(item for item in plan.dropped if item.kind is not Kind.SUMMARY)
+
+
+def _stretch(items: Items, plan: Reduce) -> list[Item]:
+    """Return all that was said up to the last message that goes, also what is spared.
+
+    An answer without its question would make a poor transcript.
+    """
+    last = plan.dropped[-1].entry_id
+    stretch = []
+    for item in items:
+        if item.kind is not Kind.SUMMARY:
+            stretch.append(item)
+        if item.entry_id == last:
+            break
+    return stretch
 
 
 def _full_text(kit: Kit, state: ContextState) -> str:

@@ -76,6 +76,10 @@ def _params(make: Callable[[], Any], options: argparse.Namespace) -> object:
     params.verbosity = 0
     params.cors_origins = "null"
     params.cache_ram_mib = CACHE_MIB
+    # A model this small rambles and repeats itself when left to its defaults.
+    params.sampling.temp = 0.2
+    params.sampling.penalty_repeat = 1.15
+    params.sampling.seed = 7
     key = os.environ.pop(KEY_VARIABLE, "")
     if key:
         params.api_keys = [key]

@@ -1,0 +1,56 @@
+# What people type, and what CI runs. Everything is installed into .venv, nothing beside it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: run test check fmt requirements bench clean
+.DEFAULT_GOAL := run
+
+run: $(VENV)/run.stamp  ## set up, then open the prompt (or, without a terminal, play the demo)
+	@$(BIN)/clew models get
+	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/clew --model smollm2-135m; else $(BIN)/clew demo; fi
+
+test: check  ## set up, check and run all tests
+	@$(BIN)/clew models get
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage report
+
+check: $(VENV)/dev.stamp  ## formatting, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+fmt: $(VENV)/dev.stamp  ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+requirements: $(VENV)/dev.stamp  ## which requirements a test shows, and which none does yet
+	@$(BIN)/python -m tests.requirements
+
+bench: $(VENV)/bench.stamp  ## measure, and write benchmarks/RESULTS.md
+	@$(BIN)/clew models get
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	@echo "setting up $(VENV) (once, about a minute)"
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Clew needs Python 3.11 or newer, and {sys.executable} is {v[0]}.{v[1]}. Try: make PYTHON=python3.12")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -c constraints.txt pip
+
+$(VENV)/run.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP) install -c constraints.txt -e '.[embedded]'
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP) install -c constraints.txt -e '.[embedded,dev]'
+	@touch $@ $(VENV)/run.stamp
+
+$(VENV)/bench.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP) install -c constraints.txt -e '.[embedded,dev,bench]'
+	@touch $@ $(VENV)/dev.stamp $(VENV)/run.stamp
