@@ -11,6 +11,7 @@ from clew.core.entries import MessageAdded, Noted, SetupChanged
 from clew.core.errors import (
     AbortError,
     AlreadyRunning,
+    ConfigError,
     ProviderRejected,
     SessionError,
     TurnLimitReached,
@@ -310,7 +311,7 @@ async def test_an_unknown_model_gets_a_careful_window_and_one_warning() -> None:
 async def test_a_users_own_window_wins() -> None:
     async with Session(scripted("a"), model="m", max_context_tokens=512) as session:
         assert session.get_context_state().max_tokens == 512
-    with pytest.raises(SessionError, match="too small"):
+    with pytest.raises(ConfigError, match="too small"):
         Session(scripted("a"), model="m", max_context_tokens=10)
 
 

@@ -1,10 +1,9 @@
 """Changes to a conversation other than talking: undo, pins, what a person runs by hand."""
 
-from clew.core.entries import Entry, MessageAdded, PinChanged, SetupChanged, Undone
+from clew.core.entries import Entry, MessageAdded, PinChanged, Undone
 from clew.core.errors import NothingToUndo, SessionError
 from clew.core.ids import EntryId, new_call_id
 from clew.core.messages import ToolCall, assistant, user
-from clew.core.models import ModelFacts
 from clew.session.journal import Journal
 from clew.session.kit import Kit
 from clew.session.tool_calls import commit_outcome, run_call
@@ -40,12 +39,6 @@ async def pin(journal: Journal, entry_id: EntryId, *, pinned: bool) -> None:
     await journal.append(PinChanged(target=entry_id, pinned=pinned))
 
 
-async def set_up(journal: Journal, setup: SetupChanged) -> None:
-    """Note what requests begin with, if it is not what the journal says already."""
-    if journal.view.setup != setup:
-        await journal.append(setup)
-
-
 async def run_by_hand(kit: Kit, name: str, arguments: str, *, said: str) -> ToolOutput:
     """Run a tool because a person asked for it, and put it into the conversation.
 
@@ -63,19 +56,3 @@ async def run_by_hand(kit: Kit, name: str, arguments: str, *, said: str) -> Tool
         await commit_outcome(kit, call, outcome)
     kit.report_state()
     return outcome.output
-
-
-def facts_for(facts: ModelFacts, *, max_context_tokens: int | None) -> ModelFacts:
-    """Apply a user's own window to what is known of a model."""
-    if max_context_tokens is None:
-        return facts
-    if max_context_tokens < 256:
-        raise SessionError(f"a window of {max_context_tokens} tokens is too small to work with")
-    return ModelFacts(
-        name=facts.name,
-        window=max_context_tokens,
-        max_output=min(facts.max_output, max(64, max_context_tokens // 4)),
-        calls_tools=facts.calls_tools,
-        summarises=facts.summarises,
-        known=True,
-    )

@@ -1,17 +1,13 @@
 """`Session`: one conversation with a model, with tools, a journal and a window it minds."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-import anyio
-
 from clew.context.policy import ContextPolicy
-from clew.context.tiered import Tiered
 from clew.core.access import PermissionMode
 from clew.core.entries import (
     Cleared,
@@ -22,8 +18,8 @@ from clew.core.entries import (
     Noted,
     SetupChanged,
 )
-from clew.core.errors import AbortError, AlreadyRunning, ClewError, SessionError, StoreError
-from clew.core.events import EntryAdded, Event, RunEnded, Warned
+from clew.core.errors import AbortError, ClewError, SessionError, StoreError
+from clew.core.events import Event, RunEnded
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message, user
 from clew.core.state import ContextState
@@ -33,10 +29,12 @@ from clew.session.compaction import compact
 from clew.session.gate import Gate
 from clew.session.journal import Journal
 from clew.session.kit import Kit
+from clew.session.opening import Parts, facts_for, open_kit
 from clew.session.stores.memory import MemoryStore
 from clew.session.stores.protocol import Store
 from clew.session.turn import run_turn
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.session.work import Work
+from clew.tools.protocol import Tool, ToolOutput
 
 logger = logging.getLogger(__name__)
 
@@ -66,22 +64,25 @@ class Session:
         max_turns: int | None = None,
         on_event: Listener | None = None,
     ) -> None:
-        self._provider = provider
-        self._store = store or MemoryStore()
-        self._session_id = SessionId(session_id) if session_id else None
-        self._tools = {tool.spec.name: tool for tool in tools}
-        self._cwd = cwd or Path.cwd()
-        self._gate = gate or Gate(cwd=self._cwd)
-        self._policy = policy or ContextPolicy()
+        cwd = cwd or Path.cwd()
+        self._parts = Parts(
+            provider=provider,
+            setup=SetupChanged(
+                model=facts_for(provider.facts(model), max_context_tokens=max_context_tokens),
+                system=system_message,
+                tools=tuple(tool.spec for tool in tools),
+            ),
+            tools={tool.spec.name: tool for tool in tools},
+            store=store or MemoryStore(),
+            session_id=SessionId(session_id) if session_id else None,
+            cwd=cwd,
+            gate=gate or Gate(cwd=cwd),
+            policy=policy or ContextPolicy(),
+        )
         self._max_turns = max_turns
         self._listeners: list[Listener] = [on_event] if on_event else []
-        self._setup = SetupChanged(
-            model=edits.facts_for(provider.facts(model), max_context_tokens=max_context_tokens),
-            system=system_message,
-            tools=tuple(tool.spec for tool in tools),
-        )
+        self._work = Work()
         self._kit: Kit | None = None
-        self._scope: anyio.CancelScope | None = None
 
     async def open(self) -> Self:
         """Begin or reopen the journal; harmless when called again.
@@ -90,23 +91,7 @@ class Session:
             StoreError: The journal cannot be read or written.
         """
         if self._kit is None:
-            journal = await Journal.open(self._store, cwd=self._cwd, session_id=self._session_id)
-            journal.on_entry = lambda entry: self._emit(EntryAdded(entry))
-            self._kit = Kit(
-                journal=journal,
-                provider=self._provider,
-                tools=self._tools,
-                gate=self._gate,
-                policy=self._policy,
-                strategy=Tiered(),
-                place=Place(cwd=self._cwd),
-                emit=self._emit,
-            )
-            if journal.view.mode:
-                self._gate.mode = PermissionMode(journal.view.mode)
-            await edits.set_up(journal, self._setup)
-            if not self._setup.model.known:
-                self._emit(Warned(_unknown_window(self._setup)))
+            self._kit = await open_kit(self._parts, self._emit)
         return self
 
     async def run(self, prompt: str | Message) -> str:
@@ -119,7 +104,7 @@ class Session:
         """
         message = user(prompt) if isinstance(prompt, str) else prompt
         try:
-            with self._work():
+            with self._work.begin():
                 await self.open()
                 answer, usage = await run_turn(self._opened(), message, max_turns=self._max_turns)
         except ClewError as error:
@@ -130,13 +115,12 @@ class Session:
 
     def abort(self) -> None:
         """End what is under way; does nothing when nothing is."""
-        if self._scope is not None:
-            self._scope.cancel()
+        self._work.abort()
 
     @property
     def is_running(self) -> bool:
         """True while a run, a compaction or a command is under way."""
-        return self._scope is not None
+        return self._work.running
 
     async def compact(self, instructions: str = "") -> Compacted:
         """Make the view smaller now.
@@ -144,21 +128,21 @@ class Session:
         Raises:
             NothingToDrop: Nothing may go, or too little would be gained.
         """
-        with self._work():
+        with self._work.begin():
             done = await compact(self._opened(), trigger="manual", instructions=instructions)
         assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
         return done
 
     async def undo(self) -> Entry:
         """Take back the newest compaction or clear; returns the entry that was undone."""
-        with self._work():
+        with self._work.begin():
             undone = await edits.undo(self._opened().journal)
         self._opened().report_state()
         return undone
 
     async def run_tool(self, name: str, arguments: str, *, said: str) -> ToolOutput:
         """Run a tool on a person's behalf and put its result into the conversation."""
-        with self._work():
+        with self._work.begin():
             return await edits.run_by_hand(self._opened(), name, arguments, said=said)
 
     async def pin(self, entry_id: int, *, pinned: bool = True) -> None:
@@ -167,7 +151,7 @@ class Session:
 
     async def clear_history(self) -> None:
         """Begin the conversation anew; `undo` brings the old one back."""
-        with self._work():
+        with self._work.begin():
             await self._opened().journal.append(Cleared())
         self._opened().report_state()
 
@@ -182,14 +166,12 @@ class Session:
     async def set_permission_mode(self, mode: PermissionMode) -> None:
         """Change how much runs without asking, from the next call on."""
         await self._opened().journal.append(ModeChanged(mode=mode))
-        self._gate.mode = mode
+        self._opened().gate.mode = mode
 
     def set_auto_compact_threshold(self, share: float | Literal[False]) -> None:
         """Change when a compaction starts by itself; False for never."""
-        thresholds = replace(self._policy.thresholds, compact=share)
-        self._policy = replace(self._policy, thresholds=thresholds)
-        if self._kit is not None:
-            self._kit.policy = self._policy
+        kit = self._opened()
+        kit.policy = replace(kit.policy, thresholds=replace(kit.policy.thresholds, compact=share))
 
     def get_context_state(self) -> ContextState:
         """Read how full the window is."""
@@ -229,19 +211,6 @@ class Session:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
         return self._kit
 
-    @contextmanager
-    def _work(self) -> Iterator[None]:
-        if self._scope is not None:
-            raise AlreadyRunning("the session is busy with another run; wait for it or abort it")
-        with anyio.CancelScope() as scope:
-            self._scope = scope
-            try:
-                yield
-            finally:
-                self._scope = None
-        if scope.cancelled_caught:
-            raise AbortError("the run was aborted")
-
     async def _note_failure(self, error: ClewError) -> None:
         interrupted = isinstance(error, AbortError)
         if not interrupted and self._kit is not None and not isinstance(error, StoreError):
@@ -256,10 +225,3 @@ class Session:
                 listener(event)
             except Exception:
                 logger.exception("a listener failed on %s", type(event).__name__)
-
-
-def _unknown_window(setup: SetupChanged) -> str:
-    return (
-        f"nothing is known of the model {setup.model.name}: a window of "
-        f"{setup.model.window:,} tokens is assumed. Set max_context_tokens if it is larger."
-    )
