@@ -30,8 +30,9 @@ from clew.tools.builtin import builtin_tools
 SYSTEM = "You are a friendly guide. Answer in one short sentence."
 RULE = "Remember this rule: the release code word is MARIGOLD-7 and we never deploy on Fridays."
 NEEDLE = "order 4711 failed: card declined"
-_LOG_LINES = 16
-_MOST_LOGS = 12
+_TOKENS_PER_LINE = 170
+"""Of the window, for each line of a log: small steps, so that every colour is seen."""
+_MOST_LOGS = 20
 _WHO = ("the baker", "the florist", "a customer", "the courier", "the night clerk")
 _DID = ("paid for", "returned", "asked about", "picked up")
 _WHAT = ("a basket of apples", "the blue umbrella", "two concert tickets")
@@ -113,7 +114,9 @@ class Demo:
     async def _fill(self, session: Session) -> None:
         self._title("Tool results fill the window: green, yellow, red")
         for number in range(1, _MOST_LOGS + 1):
-            _write_log(self._folder / f"shop-{number}.log", number)
+            _write_log(
+                self._folder / f"shop-{number}.log", number, self._window // _TOKENS_PER_LINE
+            )
             await self._shell(session, f"cat shop-{number}.log")
             if session.get_context_state().status is Status.CRITICAL:
                 return
@@ -162,12 +165,12 @@ class Demo:
         self._screen.line(text)
 
 
-def _write_log(path: Path, number: int) -> None:
-    numbers = [number * _LOG_LINES + line for line in range(_LOG_LINES)]
+def _write_log(path: Path, number: int, length: int) -> None:
+    numbers = [number * length + line for line in range(max(2, length))]
     lines = [
         f"{_WHO[n % len(_WHO)]} {_DID[n % len(_DID)]} {_WHAT[n % len(_WHAT)]} this morning"
         for n in numbers
     ]
     if number == 1:
-        lines[5] = NEEDLE
+        lines[1] = NEEDLE
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""What Clew costs, measured: run `python -m benchmarks`, read `benchmarks/RESULTS.md`."""

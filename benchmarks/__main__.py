@@ -1,0 +1,17 @@
+"""Runs every benchmark in order; each writes its own section of the results."""
+
+from collections.abc import Callable
+
+from benchmarks import startup
+
+BENCHMARKS: tuple[Callable[[], None], ...] = (startup.main,)
+
+
+def main() -> None:
+    """Run all benchmarks, one after the other so that none disturbs another."""
+    for benchmark in BENCHMARKS:
+        benchmark()
+
+
+if __name__ == "__main__":
+    main()

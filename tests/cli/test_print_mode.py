@@ -1,0 +1,278 @@
+"""`clew` as a process: print mode, formats, resume, and everything a person can get wrong."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import pytest
+
+from clew import __version__
+from clew.providers.embedded.fetch import model_path
+from clew.testing.fake_openai import Answer, calls, fails, fake_openai, says
+
+pytestmark = pytest.mark.anyio
+
+CLEW = [sys.executable, "-m", "clew.cli"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    keep = {
+        key: os.environ[key]
+        for key in ("PATH", "LANG", "COVERAGE_PROCESS_START")
+        if key in os.environ
+    }
+    return {**keep, "HOME": str(tmp_path / "home"), "CLEW_HOME": str(tmp_path / "clew")}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    return made
+
+
+async def clew(
+    *arguments: str, env: Mapping[str, str], cwd: Path, typed: str = ""
+) -> "subprocess.CompletedProcess[str]":
+    with anyio.fail_after(60):
+        done = await anyio.run_process(
+            [*CLEW, *arguments], env=env, cwd=cwd, input=typed.encode(), check=False
+        )
+    return subprocess.CompletedProcess(
+        arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+@pytest.mark.req("CLI-1")
+async def test_the_version_is_printed(home: dict[str, str], folder: Path) -> None:
+    done = await clew("--version", env=home, cwd=folder)
+
+    assert (done.returncode, done.stdout) == (0, f"clew {__version__}\n")
+
+
+@pytest.mark.req("CLI-1")
+async def test_an_answer_streams_to_standard_output(home: dict[str, str], folder: Path) -> None:
+    async with fake_openai(says("Hello", " there")) as server:
+        done = await clew(
+            "-p", "hi", "--base-url", server.url, "--model", "gpt-4o", env=home, cwd=folder
+        )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello there\n", "")
+
+
+@pytest.mark.req("CLI-1")
+async def test_json_tells_text_usage_context_and_session(
+    home: dict[str, str], folder: Path
+) -> None:
+    async with fake_openai(says("Hello")) as server:
+        done = await clew(
+            *("-p", "-", "--base-url", server.url, "--model", "gpt-4o"),
+            *("--output-format", "json"),
+            env=home,
+            cwd=folder,
+            typed="from a pipe",
+        )
+
+        assert server.requests[0]["messages"][-1]["content"] == "from a pipe"
+    result = json.loads(done.stdout)
+    assert result["text"] == "Hello"
+    assert result["usage"]["input_tokens"] == 10
+    assert result["context"]["used_tokens"] == 11
+    assert result["session_id"]
+
+
+@pytest.mark.req("CLI-1")
+async def test_stream_json_is_one_event_a_line_and_ends_with_the_result(
+    home: dict[str, str], folder: Path
+) -> None:
+    async with fake_openai(says("Hel", "lo")) as server:
+        done = await clew(
+            *("-p", "hi", "--base-url", server.url, "--model", "gpt-4o"),
+            *("--output-format", "stream-json"),
+            env=home,
+            cwd=folder,
+        )
+
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["text"] for line in lines if line.get("event") == "text_delta"] == ["Hel", "lo"]
+    assert lines[-1]["type"] == "result"
+    assert {"entry", "context_update", "complete"} <= {line.get("event") for line in lines}
+
+
+@pytest.mark.req("STO-3", "CLI-1")
+async def test_a_session_goes_on_by_id_and_by_being_the_newest(
+    home: dict[str, str], folder: Path
+) -> None:
+    async with fake_openai(says("one"), says("two"), says("three")) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o", "--output-format", "json")
+        first = json.loads((await clew("-p", "1", *flags, env=home, cwd=folder)).stdout)
+        second = json.loads(
+            (await clew("-p", "2", "--continue", *flags, env=home, cwd=folder)).stdout
+        )
+        third = json.loads(
+            (
+                await clew("-p", "3", "--resume", first["session_id"], *flags, env=home, cwd=folder)
+            ).stdout
+        )
+
+        sent = [message["content"] for message in server.requests[2]["messages"][1:]]
+        assert sent == ["1", "one", "2", "two", "3"]
+    assert first["session_id"] == second["session_id"] == third["session_id"]
+
+
+@pytest.mark.req("PRM-3", "TOL-2")
+async def test_without_a_person_to_ask_writing_is_denied_and_reading_works(
+    home: dict[str, str], folder: Path
+) -> None:
+    (folder / "notes.txt").write_text("the answer is 42", encoding="utf-8")
+    async with fake_openai(
+        calls("Read", '{"file_path":"notes.txt"}'),
+        calls("Write", '{"file_path":"new.txt","content":"x"}', call_id="call_2"),
+        says("done"),
+    ) as server:
+        done = await clew(
+            "-p", "go", "--base-url", server.url, "--model", "gpt-4o", env=home, cwd=folder
+        )
+
+        results = [m["content"] for m in server.requests[2]["messages"] if m["role"] == "tool"]
+        assert "the answer is 42" in results[0]
+        assert "Permission denied" in results[1]
+        assert done.returncode == 0
+    assert not (folder / "new.txt").exists()
+
+
+@pytest.mark.req("PRM-1")
+async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: Path) -> None:
+    async with fake_openai(
+        calls("Write", '{"file_path":"new.txt","content":"x"}'), says("done")
+    ) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o", "--permission-mode", "acceptEdits")
+        await clew("-p", "go", *flags, env=home, cwd=folder)
+
+    assert (folder / "new.txt").read_text(encoding="utf-8") == "x"
+
+
+@pytest.mark.req("CLI-1")
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "code"),
+    [
+        (["-p", "hi", "--model", "gpt-9"], "no provider for the model 'gpt-9'", 1),
+        (["-p", "  "], "the prompt is empty", 1),
+        (["-p", "hi", "--resume", "nope"], "there is no session nope", 1),
+        (["-p", "hi", "--continue"], "there is no session in this folder", 1),
+        (
+            ["-p", "hi", "--base-url", "http://127.0.0.1:9/v1", "--model", "x"],
+            "is the server running",
+            1,
+        ),
+        (["-p", "hi", "--base-url", "nonsense", "--model", "x"], "nonsense", 1),
+        (["--no-such-flag"], "unrecognized arguments", 2),
+        (["-p", "hi", "--output-format", "xml"], "invalid choice: 'xml'", 2),
+        (["-p", "hi", "--window", "12"], "is not between 256", 2),
+        (["-p", "hi", "--window", "many"], "not a whole number", 2),
+        (["-p", "hi", "--permission-mode", "yolo"], "invalid choice: 'yolo'", 2),
+        (["models"], "required", 2),
+        (["-p", "hi", "--resume", "a", "--continue"], "not allowed with", 2),
+    ],
+)
+async def test_what_a_person_got_wrong_is_said_in_a_sentence(
+    home: dict[str, str], folder: Path, *, arguments: list[str], sentence: str, code: int
+) -> None:
+    done = await clew(*arguments, env=home, cwd=folder)
+
+    assert sentence in done.stderr
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.req("PRV-4")
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (fails(401, {"error": {"message": "bad key"}}), "bad key"),
+        (fails(400, {"error": {"message": "no such parameter"}}), "no such parameter"),
+    ],
+)
+async def test_a_providers_error_is_passed_on_in_words(
+    home: dict[str, str], folder: Path, answer: Answer, sentence: str
+) -> None:
+    async with fake_openai(answer) as server:
+        done = await clew(
+            "-p", "hi", "--base-url", server.url, "--model", "gpt-4o", env=home, cwd=folder
+        )
+
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a read-only file system")
+async def test_a_store_that_cannot_be_written_is_named(home: dict[str, str], folder: Path) -> None:
+    done = await clew("-p", "hi", env={**home, "CLEW_HOME": "/proc/clew"}, cwd=folder)
+
+    assert done.returncode == 1
+    assert "/proc/clew" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_a_model_that_is_not_fetched_says_how_to_get_it(
+    home: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    done = await clew("-p", "hi", env={**home, "CLEW_CACHE": str(tmp_path / "c")}, cwd=folder)
+
+    assert done.returncode == 1
+    assert "clew models get" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_a_damaged_model_file_is_named(
+    home: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    env = {**home, "CLEW_CACHE": str(tmp_path / "c")}
+    path = Path((await clew("models", "path", env=env, cwd=folder)).stdout.strip())
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"GGUF but not really")
+
+    done = await clew("-p", "hi", env=env, cwd=folder)
+
+    assert done.returncode == 1
+    assert "damaged" in done.stderr
+    assert "clew models get" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_a_port_that_is_taken_is_named(home: dict[str, str], folder: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra 'embedded' is not installed")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+
+        done = await clew("-p", "hi", "--port", port, env=_with_model(home), cwd=folder)
+
+    assert done.returncode == 1
+    assert port in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _with_model(home: Mapping[str, str]) -> dict[str, str]:
+    return {**home, "CLEW_CACHE": str(model_path().parent.parent)}
+
+
+@pytest.mark.skipif(not model_path().is_file(), reason="needs the model: clew models get")
+async def test_a_missing_extra_is_named(home: dict[str, str], folder: Path) -> None:
+    (folder / "xllamacpp.py").write_text("raise ImportError('not here')", encoding="utf-8")
+    env = {**_with_model(home), "PYTHONPATH": str(folder)}
+
+    done = await clew("-p", "hi", env=env, cwd=folder)
+
+    assert done.returncode == 1
+    assert "clew[embedded]" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,71 @@
+"""The requirement ledger and its table agree with the tests."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import TABLE, report, table_ids, unknown_ids
+
+TESTS = sorted(Path(__file__).parent.rglob("*.py"))
+IDS = table_ids(TABLE.read_text(encoding="utf-8"))
+
+
+def named_ids(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req":
+            yield from (ast.literal_eval(argument) for argument in node.args)
+
+
+def test_every_id_in_the_table_is_well_formed() -> None:
+    assert [id_ for id_ in IDS if not re.fullmatch(r"[A-Z]{3}-[1-9]\d*", id_)] == []
+
+
+def test_every_id_in_the_table_is_there_once() -> None:
+    assert IDS
+    assert len(IDS) == len(set(IDS))
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
+def test_a_test_names_only_ids_of_the_table(path: Path) -> None:
+    named = set(named_ids(path.read_text(encoding="utf-8")))
+
+    assert named - set(IDS) == set()
+
+
+def test_marks_are_found_on_functions_modules_and_parameters() -> None:
+    source = """
+pytestmark = pytest.mark.req("AAA-1")
+
+@pytest.mark.req("BBB-1", "BBB-2")
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.req("CCC-1"))])
+def test(n): ...
+"""
+
+    assert sorted(named_ids(source)) == ["AAA-1", "BBB-1", "BBB-2", "CCC-1"]
+
+
+def test_the_report_tells_shown_from_not_shown() -> None:
+    lines = list(report(["AAA-1", "AAA-2", "AAA-3", "BBB-1"], {"AAA-1": 2, "AAA-3": 1}))
+
+    assert lines == [
+        "AAA",
+        "  shown:         AAA-1 (2), AAA-3 (1)",
+        "  not shown yet: AAA-2",
+        "BBB",
+        "  not shown yet: BBB-1",
+        "",
+        "2 of 4 requirements shown by tests",
+    ]
+
+
+def test_an_id_that_only_a_test_knows_is_reported() -> None:
+    assert unknown_ids(["AAA-1"], {"AAA-1": 1, "ZZZ-9": 1}) == ["ZZZ-9"]
+
+
+def test_the_table_is_read_row_by_row() -> None:
+    text = "| id | what |\n|---|---|\n| AAA-1 | one `|` two |\n\n| BBB-1 | see AAA-1 |\n"
+
+    assert table_ids(text) == ["AAA-1", "BBB-1"]
