@@ -92,7 +92,8 @@ async def test_talk_commands_and_leaving(tmp_path: Path) -> None:
         terminal.types("/pin two\n")
         await terminal.shows("name an entry by its number")
         terminal.types("/compact\n")
-        await terminal.shows("clew:")
+        await terminal.shows("clew: nothing can be compacted")
+        await terminal.shows("> ")
         terminal.types(CTRL_D)
         await terminal.shows("clew --resume")
         with anyio.fail_after(10):
@@ -118,6 +119,7 @@ async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Pa
         assert "Half an answer" in str(server.requests[1]["messages"])
         terminal.types(CTRL_C)
         await terminal.shows("again to leave")
+        await terminal.shows("> ")
         terminal.types(CTRL_C)
         with anyio.fail_after(10):
             assert await process.wait() == 0

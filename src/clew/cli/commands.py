@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from clew.cli.paint import Paint, breakdown, gauge
+from clew.cli.paint import breakdown
 from clew.core.entries import Compacted
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId
@@ -20,14 +20,13 @@ class _Ask:
 
     session: Session
     rest: str
-    paint: Paint
 
 
 Handler = Callable[[_Ask], Awaitable[list[str]]]
 _SHOWN_CHARS = 160
 
 
-async def run_line(session: Session, line: str, paint: Paint) -> list[str] | None:
+async def run_line(session: Session, line: str) -> list[str] | None:
     """Carry out a command or a shell line; None when `line` is meant for the model.
 
     Raises:
@@ -40,7 +39,7 @@ async def run_line(session: Session, line: str, paint: Paint) -> list[str] | Non
     name, _, rest = line[1:].partition(" ")
     if name not in COMMANDS:
         raise SessionError(f"there is no command /{name}; /help lists them")
-    return await COMMANDS[name][1](_Ask(session, rest.strip(), paint))
+    return await COMMANDS[name][1](_Ask(session, rest.strip()))
 
 
 async def _shell(session: Session, line: str) -> list[str]:
@@ -58,8 +57,7 @@ async def _help(_: _Ask) -> list[str]:
 
 
 async def _context(ask: _Ask) -> list[str]:
-    state = ask.session.get_context_state()
-    return [gauge(state, ask.paint), *breakdown(state)]
+    return breakdown(ask.session.get_context_state())
 
 
 async def _compact(ask: _Ask) -> list[str]:
@@ -70,7 +68,7 @@ async def _compact(ask: _Ask) -> list[str]:
 async def _undo(ask: _Ask) -> list[str]:
     undone = await ask.session.undo()
     what = "the compaction" if isinstance(undone.body, Compacted) else "the clear"
-    return [f"{what} #{undone.id} is taken back", gauge(ask.session.get_context_state(), ask.paint)]
+    return [f"{what} #{undone.id} is taken back"]
 
 
 async def _pin(ask: _Ask) -> list[str]:
