@@ -1,8 +1,9 @@
 """Clew runs long LLM-agent sessions without losing the thread.
 
 A `Session` holds one conversation; everything else here is what you hand to it or get
-from it. Providers are imported from their own modules, such as
-`clew.providers.openai_chat`, so that `import clew` stays light.
+from it. Providers and stores are imported from their own modules, such as
+`clew.providers.openai_chat` and `clew.session.stores.sqlite`, so that `import clew` stays
+light.
 """
 
 from clew._version import __version__
@@ -19,7 +20,6 @@ from clew.providers.protocol import Provider
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.session.stores.memory import MemoryStore
-from clew.session.stores.sqlite import SqliteStore
 from clew.tools.function import tool
 from clew.tools.protocol import Place, Tool, ToolOutput
 
@@ -45,7 +45,6 @@ __all__ = [
     "Risk",
     "Role",
     "Session",
-    "SqliteStore",
     "Text",
     "Thresholds",
     "Tool",

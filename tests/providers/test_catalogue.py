@@ -35,7 +35,7 @@ def test_a_name_finds_its_family(model: str, window: int, output: int) -> None:
 def test_the_embedded_model_is_not_asked_for_more_than_talk() -> None:
     facts = lookup("smollm2-135m")
 
-    assert (facts.window, facts.max_output) == (8_192, 512)
+    assert (facts.window, facts.max_output) == (8_192, 160)
     assert not facts.calls_tools
     assert not facts.summarises
 

@@ -2,13 +2,13 @@ import gzip
 import json
 import random
 import sys
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clew.core.errors import (
     ContextOverflow,

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew import Session, SqliteStore, tool
+from clew import Session, tool
 from clew.context.estimate import message_units
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.core.access import Risk
@@ -24,6 +24,7 @@ from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply
+from clew.session.stores.sqlite import SqliteStore
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio

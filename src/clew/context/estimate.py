@@ -5,7 +5,6 @@ reports how many of its tokens one unit is worth (`View.ratio`). Only whole-stri
 operations that run in C are used, so a megabyte costs milliseconds.
 """
 
-import string
 from collections.abc import Iterable
 
 import msgspec
@@ -17,11 +16,12 @@ _IMAGE_UNITS = 1_200
 _MESSAGE_UNITS = 4
 _PART_UNITS = 6
 
+_PUNCTUATION = bytes(b for b in range(0x21, 0x7F) if not chr(b).isalnum())
 _UNITS_PER_BYTE = (
-    (string.ascii_lowercase.encode(), 0.20),
-    (string.ascii_uppercase.encode(), 0.25),
-    (string.digits.encode(), 0.60),
-    (string.punctuation.encode(), 0.65),
+    (bytes(range(ord("a"), ord("z") + 1)), 0.20),
+    (bytes(range(ord("A"), ord("Z") + 1)), 0.25),
+    (b"0123456789", 0.60),
+    (_PUNCTUATION, 0.65),
     (b" ", 0.12),
     (b"\n", 0.80),
 )

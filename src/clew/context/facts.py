@@ -1,7 +1,8 @@
 """What happened, as code can tell it: no model writes these lines, so none is invented."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from clew.context.items import Item
 from clew.core.messages import ToolCall
@@ -12,8 +13,7 @@ _PATH_KEYS = ("file_path", "path", "filename")
 _COMMAND_KEY = "command"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """Files and commands of a stretch of conversation, each once, newest last."""
 
     files_read: tuple[str, ...] = ()

@@ -1,9 +1,10 @@
 """The messages of a view: an immutable sequence that grows by one in constant time."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import overload
+
+from msgspec import Struct
 
 from clew.context.estimate import message_units, reasoning_units
 from clew.core.ids import EntryId
@@ -28,8 +29,7 @@ _KIND_OF_ROLE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(Struct, frozen=True, kw_only=True):
     """One message of the view, with the entry it comes from and what it is likely to cost."""
 
     entry_id: EntryId

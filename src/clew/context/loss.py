@@ -1,8 +1,7 @@
 """The account of a compaction: what becomes of each entry, and what it saves."""
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 
 from clew.context.items import Kind
 from clew.context.plan import Reduce
@@ -15,8 +14,7 @@ from clew.core.report import LossReport
 from clew.core.usage import Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """The words that take the place of what is dropped."""
 
     text: str

@@ -1,7 +1,8 @@
 """The decision about a view before it is sent, and the protocol of whoever makes it."""
 
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from clew.context.items import Item
 from clew.context.policy import ContextPolicy
@@ -9,8 +10,7 @@ from clew.context.view import View
 from clew.core.entries import Replacement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(Struct, frozen=True, kw_only=True):
     """How much of each kind a compaction may leave, in units of the view's estimate."""
 
     tail: int
@@ -30,8 +30,7 @@ class Budget:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reduce:
+class Reduce(Struct, frozen=True, kw_only=True):
     """Make the view smaller this way."""
 
     dropped: tuple[Item, ...]
@@ -41,8 +40,7 @@ class Reduce:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stuck:
+class Stuck(Struct, frozen=True, kw_only=True):
     """Nothing may go without breaking the conversation or losing what must be kept."""
 
     why: str

@@ -1,7 +1,8 @@
 """When the context is full, and how much a compaction leaves."""
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from clew.core.errors import ConfigError
 
@@ -9,8 +10,7 @@ _CHARS_PER_TOKEN = 3
 """A low guess, so that a limit in characters holds in tokens too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
+class Thresholds(Struct, frozen=True, kw_only=True):
     """Shares of the window at which something happens.
 
     Raises:
@@ -33,8 +33,7 @@ class Thresholds:
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextPolicy:
+class ContextPolicy(Struct, frozen=True, kw_only=True):
     """How one session treats its window. The shares are of the window."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)

@@ -4,7 +4,7 @@ Kept: pinned messages, the current request, the user's own words newest first, a
 recent turns. A recent tool output too large to keep whole is shortened, not dropped.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from clew.context.cuts import batches, legal_cuts, turn_starts
 from clew.context.estimate import text_units
@@ -18,8 +18,7 @@ from clew.core.ids import EntryId
 _LEAST_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Tiered:
+class Tiered(Struct, frozen=True):
     """Set aside what stands before the recent turns; see the module for what is kept."""
 
     name: str = "tiered"

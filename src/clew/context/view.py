@@ -5,9 +5,10 @@ is stored: a view can always be computed again from the journal.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from clew.context.estimate import text_units, tool_units
 from clew.context.items import Item, Items, Kind
@@ -33,16 +34,14 @@ _NO_SETUP = SetupChanged(model=ModelFacts(name=""))
 _MIN_RATIO, _MAX_RATIO = 0.25, 4.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anchor:
+class Anchor(Struct, frozen=True, kw_only=True):
     """A provider's own count: the first `length` items, with the setup, were `tokens`."""
 
     length: int
     tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(Struct, frozen=True, kw_only=True):
     """The conversation as a model would read it, and what is known about its size."""
 
     setup: SetupChanged = _NO_SETUP

@@ -1,7 +1,8 @@
 """What a person allowed for the rest of a session: calls of the same shape, not a whole tool."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from clew.core.access import Access, Risk
 from clew.permissions.programs import RUNNERS, UNFORGIVING
@@ -9,8 +10,7 @@ from clew.permissions.rules import resolved
 from clew.permissions.shell import Command, split
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """A shape of calls that need not be asked about again."""
 
     tool: str

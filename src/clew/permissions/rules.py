@@ -7,9 +7,10 @@ links, and the working folder for relative ones.
 
 import os
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from clew.core.access import Access
 from clew.core.errors import ConfigError
@@ -26,8 +27,7 @@ DEFAULT_ALLOW: tuple[str, ...] = tuple(
 """Configuration a model may always read. A user's own settings hold keys, so they are not here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One tool, and which of its calls."""
 
     tool: str

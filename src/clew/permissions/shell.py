@@ -6,8 +6,9 @@ something else than it shows (substitution, redirection into files, compound com
 """
 
 import re
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+
+from msgspec import Struct, field
 
 from clew.permissions.programs import GIT_RUNS, HIDING, KEYWORDS, SHELLS
 
@@ -22,8 +23,7 @@ _AFTER_PLAIN_DOLLAR = frozenset(("", *" \t\n/.,:%=|&;)"))
 _GLOBS = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """One simple command."""
 
     text: str
@@ -49,8 +49,7 @@ class Command:
         return " ".join((self.program, *self.words[1:]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """A command line taken apart, or the reason why it cannot be."""
 
     commands: tuple[Command, ...] = ()
@@ -61,8 +60,7 @@ class _Doubt(Exception):
     """The line holds something whose effect is not certain."""
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Walks over a line once, collecting words and commands."""
 
     source: str

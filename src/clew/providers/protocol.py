@@ -5,9 +5,10 @@ A request goes in whole; the answer comes back as chunks that end with exactly o
 """
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from clew.core.ids import CallId
 from clew.core.messages import Message
@@ -24,8 +25,7 @@ class StopReason(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """All that a provider needs to know for one call."""
 
     model: str
@@ -36,15 +36,13 @@ class Request:
     temperature: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TextChunk:
+class TextChunk(Struct, frozen=True):
     """A piece of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReasoningChunk:
+class ReasoningChunk(Struct, frozen=True, kw_only=True):
     """A piece of thinking; chunks with the same `index` belong to one block."""
 
     index: int
@@ -53,8 +51,7 @@ class ReasoningChunk:
     redacted: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallChunk:
+class CallChunk(Struct, frozen=True, kw_only=True):
     """A piece of a tool call; chunks with the same `index` belong to one call."""
 
     index: int
@@ -63,8 +60,7 @@ class CallChunk:
     arguments: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Struct, frozen=True, kw_only=True):
     """The end of the answer. Calls that were begun are complete from here on."""
 
     reason: StopReason

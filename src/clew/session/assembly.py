@@ -1,14 +1,13 @@
 """Putting the chunks of an answer together into one message."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from clew.core.ids import CallId, new_call_id
 from clew.core.messages import Message, Part, Reasoning, Role, Text, ToolCall
 from clew.providers.protocol import CallChunk, Chunk, Finished, ReasoningChunk, TextChunk
 
 
-@dataclass(slots=True)
-class _Words:
+class _Words(Struct):
     pieces: list[str] = field(default_factory=list)
 
     def part(self) -> Part | None:
@@ -16,8 +15,7 @@ class _Words:
         return Text(text) if text else None
 
 
-@dataclass(slots=True)
-class _Thought:
+class _Thought(Struct):
     provenance: str
     pieces: list[str] = field(default_factory=list)
     signature: list[str] = field(default_factory=list)
@@ -32,8 +30,7 @@ class _Thought:
         )
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     call_id: CallId | None = None
     name: str = ""
     pieces: list[str] = field(default_factory=list)

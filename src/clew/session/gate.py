@@ -1,9 +1,10 @@
 """The gate before each tool call: rules decide, and a person is asked where they cannot."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from clew.core.access import Access, Approval, Decision, PermissionMode, Verdict
 from clew.permissions.decide import decide
@@ -14,8 +15,7 @@ Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval]]
 """Puts a question to a person: what is wanted, and why it was not decided."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Gate:
+class Gate(Struct, kw_only=True):
     """Judges accesses for one session. Without somebody to ask, a question is a no."""
 
     cwd: Path

@@ -1,7 +1,8 @@
 """What the steps of a turn work with: one record, passed along instead of globals."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
@@ -16,8 +17,7 @@ from clew.tools.protocol import Place, Tool
 Emit = Callable[[Event], None]
 
 
-@dataclass(slots=True, kw_only=True)
-class Kit:
+class Kit(Struct, kw_only=True):
     """The parts of one session. Its owner may exchange policy and provider between calls."""
 
     journal: Journal

@@ -1,8 +1,9 @@
 """Putting the parts of a session together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from clew.context.policy import ContextPolicy
 from clew.context.tiered import Tiered
@@ -22,8 +23,7 @@ from clew.tools.protocol import Place, Tool
 _LEAST_WINDOW = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """What a session is made of, before its journal is open."""
 
     provider: Provider

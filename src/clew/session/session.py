@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
+
+from msgspec.structs import replace
 
 from clew.context.policy import ContextPolicy
 from clew.core.access import PermissionMode

@@ -6,10 +6,10 @@ whatever happens to it. Calls run side by side; results are committed in call or
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
+from msgspec import Struct
 
 from clew.context.excerpt import excerpt
 from clew.core.access import Verdict
@@ -24,8 +24,7 @@ logger = logging.getLogger(__name__)
 _INTERRUPTED = "Error: the run was aborted before this tool call was finished."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """How one call ended."""
 
     output: ToolOutput

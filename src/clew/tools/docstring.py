@@ -1,15 +1,15 @@
 """What a Google-style docstring says to a model: a description, and one per argument."""
 
 import re
-from dataclasses import dataclass, field
 from inspect import cleandoc
+
+from msgspec import Struct, field
 
 _HEADING = re.compile(r"(Args|Arguments|Parameters):\s*")
 _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Docs:
+class Docs(Struct, frozen=True):
     """The parts of a docstring that a tool's spec shows."""
 
     summary: str = ""

@@ -1,16 +1,16 @@
 """The contract between a session and a tool."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from clew.core.access import Access
 from clew.core.messages import Image
 from clew.core.models import ToolSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOutput:
+class ToolOutput(Struct, frozen=True, kw_only=True):
     """What a call produced, for its audiences: the model and the screen."""
 
     text: str
@@ -23,8 +23,7 @@ class ToolOutput:
     """Facts for logs and clients, such as a structured diff."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Where a call runs."""
 
     cwd: Path

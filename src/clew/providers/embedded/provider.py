@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
