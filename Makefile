@@ -48,9 +48,9 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP) install -c constraints.txt -e '.[embedded,dev]'
+	@$(PIP) install -c constraints.txt -e '.[embedded,tokenizers,dev]'
 	@touch $@ $(VENV)/run.stamp
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP) install -c constraints.txt -e '.[embedded,dev,bench]'
+	@$(PIP) install -c constraints.txt -e '.[embedded,tokenizers,dev,bench]'
 	@touch $@ $(VENV)/dev.stamp $(VENV)/run.stamp

@@ -2,22 +2,23 @@
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
+from clew.context.calibration import prior
 from clew.context.cuts import batches, legal_cuts, turn_starts
 from clew.context.items import Kind
 from clew.context.loss import Summary, account
 from clew.context.plan import Budget, Reduce, Stuck
-from clew.context.policy import ContextPolicy
 from clew.context.render import render
 from clew.context.repair import missing_results
-from clew.context.tiered import Tiered
+from clew.context.strategies.tiered import Tiered
 from clew.context.view import SUMMARY_HEADING, View, fold
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, PinChanged, Replacement
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, assistant, tool_result, user
 from tests.histories import SETUP, entries_of, histories, problems
 
-BUDGET = Budget(tail=300, words=80, summary=80, recent_turns=2)
+BUDGET = Budget(limit=460, tail=300, words=80, summary=80, recent_turns=2)
 
 
 def call(name: str = "Bash", arguments: str = '{"command":"ls"}', mark: str = "c1") -> ToolCall:
@@ -240,11 +241,12 @@ def test_calls_without_results_get_a_failed_one() -> None:
     assert missing_results(items[:1]) == []
 
 
-def test_a_budget_follows_the_models_ratio() -> None:
-    wide = Budget.of(ContextPolicy(), window=100_000, ratio=1.0)
-    narrow = Budget.of(ContextPolicy(), window=100_000, ratio=2.0)
+def test_a_budget_follows_the_models_rate() -> None:
+    plain = fold(entries_of(added(user("hi"))))
+    dear = replace(plain, calibration=prior(2.0, 1.0))
 
-    assert wide.tail == 2 * narrow.tail == 25_000
+    assert Budget.of(plain, tokens=100_000).limit > 1.8 * Budget.of(dear, tokens=100_000).limit
+    assert Budget.of(plain, tokens=0).limit == 0
 
 
 def test_a_call_that_waits_for_its_result_cannot_be_cut_off() -> None:

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.reading import read
 from clew.context.view import fold
-from clew.core.entries import Body, Cleared, Entry, MessageAdded
+from clew.core.entries import Body, Cleared, Entry, MessageAdded, SetupChanged
 from clew.core.errors import ConfigError
-from clew.core.messages import assistant, user
+from clew.core.messages import Reasoning, assistant, user
+from clew.core.models import ModelFacts
 from clew.core.state import Basis, Status
 from clew.core.usage import Usage
 from tests.histories import SETUP, entries_of, histories
@@ -40,6 +41,34 @@ def test_usage_from_before_a_clear_is_ignored() -> None:
 
     assert state.used_tokens < 100
     assert state.basis is Basis.ESTIMATED
+
+
+@pytest.mark.req("CTX-2", "CTX-4")
+def test_after_a_clear_what_the_provider_adds_of_its_own_is_still_counted() -> None:
+    counted = MessageAdded(message=assistant("yes"), usage=Usage(input_tokens=20_000))
+    before = fold(entries_of([SETUP, LONG, counted]))
+    after = read(fold(entries_of([SETUP, LONG, counted, Cleared()])), T, window=200_000)
+
+    assert after.used_tokens == pytest.approx(before.calibration.overhead, abs=50)
+    assert after.breakdown.system > 0.99 * after.used_tokens
+
+
+@pytest.mark.req("CTX-2")
+def test_thinking_that_the_provider_drops_leaves_the_number_when_the_user_speaks() -> None:
+    sonnet = SetupChanged(model=ModelFacts(name="claude-sonnet-4-5"))
+    thought = MessageAdded(
+        message=assistant(Reasoning(text="hm " * 3_000), "yes"),
+        usage=Usage(input_tokens=500, output_tokens=4_000),
+    )
+    asked = MessageAdded(message=user("and now?"))
+    hello = MessageAdded(message=user("hello"))
+
+    thinking = read(fold(entries_of([sonnet, hello, thought])), T, window=200_000)
+    later = read(fold(entries_of([sonnet, hello, thought, asked])), T, window=200_000)
+
+    assert (thinking.used_tokens, thinking.basis) == (4_500, Basis.EXACT)
+    assert 0 < later.used_tokens < 2_500
+    assert later.breakdown.reasoning == 0 < thinking.breakdown.reasoning
 
 
 @pytest.mark.req("CTX-2")

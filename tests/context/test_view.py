@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from clew.context.items import Items, Kind
 from clew.context.loss import Summary, account
 from clew.context.plan import Budget, Reduce
-from clew.context.tiered import Tiered
+from clew.context.strategies.tiered import Tiered
 from clew.context.view import View, advance, fold
 from clew.core.entries import (
     Body,
@@ -25,7 +25,7 @@ from clew.core.messages import assistant, user
 from clew.core.usage import Usage
 from tests.histories import SETUP, entries_of, histories, turns
 
-BUDGET = Budget(tail=300, words=80, summary=80, recent_turns=2)
+BUDGET = Budget(limit=460, tail=300, words=80, summary=80, recent_turns=2)
 
 
 def compaction_of(view: View) -> Body | None:
@@ -118,7 +118,7 @@ def test_unpinning_takes_a_pin_away() -> None:
 
 
 @pytest.mark.req("CTX-2")
-def test_the_ratio_learns_from_what_the_provider_counts() -> None:
+def test_the_calibration_learns_from_what_the_provider_counts() -> None:
     said = MessageAdded(message=user("word " * 200))
     answered = MessageAdded(
         message=assistant("yes"), usage=Usage(input_tokens=600, output_tokens=2)
@@ -128,7 +128,10 @@ def test_the_ratio_learns_from_what_the_provider_counts() -> None:
 
     assert view.anchor is not None
     assert view.anchor.tokens == 602
-    assert view.ratio == pytest.approx(602 / view.units)
+    assert (view.calibration.tokens, view.calibration.units) == (
+        600,
+        fold(entries_of([SETUP, said])).units,
+    )
 
 
 def test_a_count_of_nothing_is_no_count() -> None:
@@ -177,4 +180,4 @@ def test_a_count_made_while_an_undone_compaction_was_in_force_is_ignored() -> No
     view = fold(entries_of(bodies))
 
     assert view.anchor is None
-    assert view.ratio == fold(entries_of(bodies[:-3])).ratio
+    assert view.calibration == fold(entries_of(bodies[:-3])).calibration

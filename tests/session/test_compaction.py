@@ -9,7 +9,7 @@ from clew import Session, tool
 from clew.context.estimate import message_units
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.core.access import Risk
-from clew.core.entries import Compacted
+from clew.core.entries import Compacted, ResultsCleared
 from clew.core.errors import (
     AbortError,
     ContextFull,
@@ -86,9 +86,11 @@ async def test_a_compaction_happens_inside_a_tool_loop() -> None:
     async with Session(provider, model="m", tools=[chatter]) as session:
         assert await session.run("one request") == "done"
 
-        assert len(compactions(session)) >= 2
+        kinds = [type(entry.body) for entry in session.journal.entries]
+        assert kinds.count(Compacted) + kinds.count(ResultsCleared) >= 2
     for request in provider.requests:
         assert problems(request.messages) == []
+        assert sum(message_units(message) for message in request.messages) <= 0.95 * 2_000
         assert "one request" in [message.text for message in request.messages]
 
 
@@ -127,7 +129,7 @@ async def test_a_summary_that_cannot_be_had_or_does_not_fit_is_written_by_rules(
 
         assert done.report.author == "rules"
         assert "question 0" in done.summary or "word" in done.summary
-    assert any("rules wrote it" in event.text for event in events if isinstance(event, Warned))
+    assert any("summary" in event.text for event in events if isinstance(event, Warned))
 
 
 @pytest.mark.req("CMP-12")

@@ -11,6 +11,10 @@ from clew.core.state import Basis, ContextState, Status
 _CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}
 _STATUS_COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "red"}
 _GAUGE_CELLS = 30
+_STOPS = {
+    "length": "the answer was cut off at the model's output limit; ask it to go on",
+    "refused": "the model refused to answer",
+}
 
 Paint = Callable[[str, str], str]
 
@@ -26,8 +30,8 @@ def painter(stream: TextIO | None = None) -> Paint:
     return paint
 
 
-def gauge(state: ContextState, paint: Paint) -> str:
-    """Draw how full the window is, in the colour of its status."""
+def gauge(state: ContextState, paint: Paint, note: str = "") -> str:
+    """Draw how full the window is, in the colour of its status; `note` follows it, dimmed."""
     share = min(1.0, state.used_tokens / state.max_tokens)
     filled = round(share * _GAUGE_CELLS)
     bar = "█" * filled + "░" * (_GAUGE_CELLS - filled)
@@ -36,7 +40,8 @@ def gauge(state: ContextState, paint: Paint) -> str:
         f"context [{bar}] {state.used_percentage:.0f}%  "
         f"{about}{state.used_tokens:,}/{state.max_tokens:,} tokens  {state.status}"
     )
-    return paint(text, _STATUS_COLOURS[state.status])
+    shown = paint(text, _STATUS_COLOURS[state.status])
+    return f"{shown}  {paint(note, 'dim')}" if note else shown
 
 
 def breakdown(state: ContextState) -> list[str]:
@@ -47,6 +52,11 @@ def breakdown(state: ContextState) -> list[str]:
         f"  {name.replace('_', ' '):<13} {tokens:>8,}  {tokens / state.max_tokens:5.1%}"
         for tokens, name in rows
     ]
+
+
+def stop_note(reason: str) -> str:
+    """Return the sentence about an answer that did not end by itself; else nothing."""
+    return _STOPS.get(reason, "")
 
 
 def loss_report(report: LossReport) -> list[str]:

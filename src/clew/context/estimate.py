@@ -1,81 +1,100 @@
 """How many tokens a message is likely to be, without a tokenizer.
 
-The result is in *units*: tokens of a typical model. A view learns from what the provider
-reports how many of its tokens one unit is worth (`View.ratio`). Only whole-string
-operations that run in C are used, so a megabyte costs milliseconds.
+The result is in *units*: tokens of a typical model (fitted to o200k and to what providers
+counted in recorded sessions). A view learns how many tokens of its model one unit is worth
+(`clew.context.calibration`). An exact tokenizer can take the place of `text_units`: any
+`Meter` will do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import msgspec
 
+from clew.context.images import image_units
 from clew.core.messages import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from clew.core.models import ToolSpec
 
-_IMAGE_UNITS = 1_200
-_MESSAGE_UNITS = 4
-_PART_UNITS = 6
+Meter: TypeAlias = Callable[[str], int]
+"""Says how many units a text is."""
 
-_PUNCTUATION = bytes(b for b in range(0x21, 0x7F) if not chr(b).isalnum())
-_UNITS_PER_BYTE = (
-    (bytes(range(ord("a"), ord("z") + 1)), 0.20),
-    (bytes(range(ord("A"), ord("Z") + 1)), 0.25),
-    (b"0123456789", 0.60),
-    (_PUNCTUATION, 0.65),
-    (b" ", 0.12),
-    (b"\n", 0.80),
-)
-_UNITS_PER_LEAD_BYTE = (
-    (bytes(range(0xC2, 0xE0)), 0.5),
-    (b"\xe2\xef", 0.9),
-    (bytes(b for b in range(0xE0, 0xEF) if b != 0xE2), 0.8),
-    (bytes(range(0xF0, 0xF5)), 2.0),
-)
-"""The first byte of a character in UTF-8 tells its script: Latin, Greek and Cyrillic letters;
-symbols; East Asian scripts; emoji."""
+_MESSAGE_UNITS = 4
+_CALL_UNITS = 40
+_RESULT_UNITS = 10
+
+
+def _flags_by_byte() -> bytes:
+    flags = bytearray([0b00100110]) * 256
+    for byte in range(0x21, 0x7F):
+        flags[byte] = 0b10010001
+    flags[ord(" ")] = 0b00000001
+    flags[ord("\n")] = 0b10000101
+    flags[ord("0") : ord("9") + 1] = bytes([0b01111001]) * 10
+    flags[ord("A") : ord("Z") + 1] = bytes([0b00000111]) * 26
+    flags[ord("a") : ord("z") + 1] = bytes([0b00000011]) * 26
+    # In UTF-8 the first byte of a character tells its script: Greek, Cyrillic and accented
+    # Latin; then East Asian scripts and symbols; then emoji. The bytes after it cost nothing.
+    flags[0x80:0xC0] = bytes(0x40)
+    flags[0xC0:0xE0] = bytes([0b00000100]) * 0x20
+    flags[0xE0:0xF0] = bytes([0b00001100]) * 0x10
+    flags[0xF0:] = bytes([0b11111000]) * 0x10
+    return bytes(flags)
+
+
+_FLAGS = _flags_by_byte()
+"""What kind of character a byte is, as a set of flags; kinds that tokenizers like to join
+(words and capitals, punctuation and line ends) share some."""
+_STRETCH = 1 << 16
+"""Bytes at a time: numbers that fit the processor's cache take half the time."""
 
 
 def text_units(text: str) -> int:
-    """Estimate `text` by counting its kinds of characters, each at its own rate."""
+    """Estimate `text` by where its kinds of characters begin and how long they go on.
+
+    A flag costs 0.4 units where it begins and 0.06 on every byte on which it goes on, so a
+    word costs little more than its first letter. The flags of a stretch of text are the bits
+    of one large number, because counting bits, shifting and comparing such numbers run in C:
+    a megabyte takes about 2.5 ms.
+    """
     data = text.encode("utf-8", "surrogatepass")
-    rates = _UNITS_PER_BYTE if text.isascii() else _UNITS_PER_BYTE + _UNITS_PER_LEAD_BYTE
-    size = len(data)
-    return round(sum((size - len(data.translate(None, kind))) * rate for kind, rate in rates))
+    fiftieths = 0
+    for start in range(0, len(data), _STRETCH):
+        flags = int.from_bytes(data[start : start + _STRETCH].translate(_FLAGS), "little")
+        fiftieths += 20 * flags.bit_count() - 17 * (flags & flags >> 8).bit_count()
+    return (fiftieths + 25) // 50
 
 
-def part_units(part: Part) -> int:
+def part_units(part: Part, meter: Meter = text_units) -> int:
     """Estimate one part of a message."""
     match part:
         case Text(text=text):
-            return text_units(text)
+            return meter(text)
         case Image():
-            return _IMAGE_UNITS
+            return image_units(part)
         case Reasoning(text=text, signature=signature, redacted=redacted):
-            return (
-                text_units(text) + (text_units(signature) if not text else 0) + text_units(redacted)
-            )
+            return meter(text) + (meter(signature) if not text else 0) + meter(redacted)
         case ToolCall(name=name, arguments=arguments):
-            return text_units(name) + text_units(arguments) + _PART_UNITS
+            return meter(name) + meter(arguments) + _CALL_UNITS
         case ToolResult(text=text, images=images):
-            return text_units(text) + len(images) * _IMAGE_UNITS + _PART_UNITS
+            return meter(text) + sum(map(image_units, images)) + _RESULT_UNITS
 
 
-def message_units(message: Message) -> int:
+def message_units(message: Message, meter: Meter = text_units) -> int:
     """Estimate a message with its framing."""
-    return _MESSAGE_UNITS + sum(part_units(part) for part in message.parts)
+    return _MESSAGE_UNITS + sum(part_units(part, meter) for part in message.parts)
 
 
-def reasoning_units(message: Message) -> int:
+def reasoning_units(message: Message, meter: Meter = text_units) -> int:
     """Estimate the share of a message that is thinking."""
-    return sum(part_units(part) for part in message.parts if isinstance(part, Reasoning))
+    return sum(part_units(part, meter) for part in message.parts if isinstance(part, Reasoning))
 
 
-def tool_units(tools: Iterable[ToolSpec]) -> int:
+def tool_units(tools: Iterable[ToolSpec], meter: Meter = text_units) -> int:
     """Estimate what declaring `tools` costs in every request."""
     return sum(
-        text_units(spec.name)
-        + text_units(spec.description)
-        + text_units(msgspec.json.encode(spec.schema).decode())
-        + _PART_UNITS
+        meter(spec.name)
+        + meter(spec.description)
+        + meter(msgspec.json.encode(spec.schema).decode())
+        + _RESULT_UNITS
         for spec in tools
     )

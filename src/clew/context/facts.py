@@ -1,33 +1,48 @@
 """What happened, as code can tell it: no model writes these lines, so none is invented."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from clew.context.items import Item
 from clew.core.messages import ToolCall
 
-_READS = frozenset({"Read"})
-_CHANGES = frozenset({"Write", "Edit"})
-_PATH_KEYS = ("file_path", "path", "filename")
-_COMMAND_KEY = "command"
+_READS = frozenset({"Read", "read", "read_file", "view"})
+_CHANGES = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write", "edit", "apply_patch"})
+_PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
+_COMMAND_KEYS = ("command", "cmd")
+_TASK_LISTS = {"TodoWrite": ("todos", "content"), "update_plan": ("plan", "step")}
+"""Tools that state the whole list of tasks: where it stands, and how a task is worded."""
+_FINISHED = frozenset({"completed", "done", "cancelled"})
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """Files and commands of a stretch of conversation, each once, newest last."""
+    """Files, commands and open tasks of a stretch of conversation, each once, newest last."""
 
     files_read: tuple[str, ...] = ()
     files_changed: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    open_tasks: tuple[str, ...] = ()
 
-    def lines(self) -> list[str]:
-        """Return the facts as lines of text; empty when there are none."""
+    def lines(self, *, max_chars: int | None = None) -> list[str]:
+        """Return the facts as lines; where there is not room for all, the oldest give way."""
         named = (
+            ("Open tasks", self.open_tasks),
             ("Files changed", self.files_changed),
             ("Files read", self.files_read),
             ("Commands run", self.commands),
         )
-        return [f"{name}: {'; '.join(values)}" for name, values in named if values]
+        given = [(name, values) for name, values in named if values]
+        if max_chars is None:
+            return [f"{name}: {'; '.join(values)}" for name, values in given]
+        lines: list[str] = []
+        for place, (name, values) in enumerate(given):
+            room = max_chars // (len(given) - place)
+            kept = _newest(values, room - len(name) - 2)
+            if kept:
+                lines.append(f"{name}: {'; '.join(kept)}")
+                max_chars -= len(lines[-1]) + 1
+        return lines
 
 
 def gather(items: Iterable[Item]) -> Facts:
@@ -37,23 +52,38 @@ def gather(items: Iterable[Item]) -> Facts:
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
     commands: dict[str, None] = {}
+    tasks: tuple[str, ...] = ()
     for item in items:
         for call in item.message.calls:
             if call.call_id in failed:
                 continue
             arguments = _arguments(call)
-            path = next((arguments[key] for key in _PATH_KEYS if key in arguments), "")
-            if call.name in _CHANGES and path:
+            path = _first(arguments, _PATH_KEYS)
+            command = _first(arguments, _COMMAND_KEYS)
+            if call.name in _TASK_LISTS:
+                tasks = _open_tasks(arguments, *_TASK_LISTS[call.name])
+            elif call.name in _CHANGES and path:
                 _note(changed, path)
             elif call.name in _READS and path:
                 _note(read, path)
-            elif _COMMAND_KEY in arguments:
-                _note(commands, " ".join(arguments[_COMMAND_KEY].split())[:120])
+            elif command:
+                _note(commands, " ".join(command.split())[:120])
     return Facts(
         files_read=tuple(path for path in read if path not in changed),
         files_changed=tuple(changed),
         commands=tuple(commands),
+        open_tasks=tasks,
     )
+
+
+def _newest(values: Sequence[str], max_chars: int) -> list[str]:
+    kept: list[str] = []
+    for value in reversed(values):
+        max_chars -= len(value) + 2
+        if max_chars < 0:
+            break
+        kept.append(value)
+    return kept[::-1]
 
 
 def _note(seen: dict[str, None], value: str) -> None:
@@ -61,9 +91,24 @@ def _note(seen: dict[str, None], value: str) -> None:
     seen[value] = None
 
 
-def _arguments(call: ToolCall) -> dict[str, str]:
+def _first(arguments: dict[str, object], keys: Iterable[str]) -> str:
+    found = next((arguments[key] for key in keys if key in arguments), "")
+    return found if isinstance(found, str) else ""
+
+
+def _open_tasks(arguments: dict[str, object], key: str, wording: str) -> tuple[str, ...]:
+    tasks = arguments.get(key)
+    if not isinstance(tasks, list):
+        return ()
+    return tuple(
+        str(task[wording])[:160]
+        for task in tasks
+        if isinstance(task, dict) and wording in task and task.get("status") not in _FINISHED
+    )
+
+
+def _arguments(call: ToolCall) -> dict[str, object]:
     try:
-        arguments = call.decoded()
+        return dict(call.decoded())
     except ValueError:
         return {}
-    return {key: value for key, value in arguments.items() if isinstance(value, str)}

@@ -6,7 +6,7 @@ from typing import overload
 
 from msgspec import Struct
 
-from clew.context.estimate import message_units, reasoning_units
+from clew.context.estimate import Meter, message_units, reasoning_units, text_units
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 
@@ -39,14 +39,21 @@ class Item(Struct, frozen=True, kw_only=True):
     reasoning_units: int = 0
 
     @classmethod
-    def of(cls, entry_id: EntryId, message: Message, kind: Kind | None = None) -> "Item":
+    def of(
+        cls,
+        entry_id: EntryId,
+        message: Message,
+        kind: Kind | None = None,
+        *,
+        meter: Meter = text_units,
+    ) -> "Item":
         """Make an item and estimate it once and for all."""
         return cls(
             entry_id=entry_id,
             message=message,
             kind=_KIND_OF_ROLE[message.role] if kind is None else kind,
-            units=message_units(message),
-            reasoning_units=reasoning_units(message),
+            units=message_units(message, meter),
+            reasoning_units=reasoning_units(message, meter),
         )
 
 
@@ -57,16 +64,20 @@ class Items(Sequence[Item]):
     far they look. Whoever appends to one that is no longer the longest gets a copy.
     """
 
-    __slots__ = ("_length", "_store", "_sums", "totals")
+    __slots__ = ("_length", "_store", "_sums", "past_reasoning", "totals")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._store = list(items)
         self._length = len(self._store)
         self._sums = [0]
+        self.past_reasoning = 0
+        """Units of thinking from before the user last spoke."""
         totals = [0] * len(Kind)
         for item in self._store:
             self._sums.append(self._sums[-1] + item.units)
             _count(totals, item)
+            if item.kind is Kind.USER:
+                self.past_reasoning = totals[Kind.REASONING]
         self.totals = tuple(totals)
         """Units by `Kind`; reasoning is counted apart from its message."""
 
@@ -81,6 +92,8 @@ class Items(Sequence[Item]):
         longer = Items.__new__(Items)
         longer._store, longer._sums = self._store, self._sums
         longer._length, longer.totals = self._length + 1, tuple(totals)
+        new_turn = item.kind is Kind.USER
+        longer.past_reasoning = totals[Kind.REASONING] if new_turn else self.past_reasoning
         return longer
 
     def units(self, start: int = 0) -> int:

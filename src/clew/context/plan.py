@@ -1,42 +1,61 @@
 """The decision about a view before it is sent, and the protocol of whoever makes it."""
 
+from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from clew.context.items import Item
-from clew.context.policy import ContextPolicy
 from clew.context.view import View
 from clew.core.entries import Replacement
 
+_TAIL, _WORDS, _SUMMARY = 0.35, 0.15, 0.50
+_MOST_SUMMARY = 16_000
+"""In tokens; beyond this more words about the past add cost and little else."""
+
+
+class Wording(StrEnum):
+    """Who writes the words that take the place of what is dropped."""
+
+    MODEL = "model"
+    """A model, where one can be trusted with it; rules otherwise."""
+    RULES = "rules"
+    NOTICE = "notice"
+    """One line that says that something was set aside."""
+
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """How much of each kind a compaction may leave, in units of the view's estimate."""
+    """How much a compaction may leave, in units of the view's estimate."""
 
+    limit: int
+    """All messages together."""
     tail: int
     words: int
     summary: int
-    recent_turns: int
+    recent_turns: int = 3
 
     @classmethod
-    def of(cls, policy: ContextPolicy, *, window: int, ratio: float) -> "Budget":
-        """Turn shares of a window in tokens into units."""
-        units = window / ratio
+    def of(cls, view: View, *, tokens: int, recent_turns: int = 3) -> "Budget":
+        """Divide what a request of `tokens` may hold besides its system prompt and tools."""
+        limit = max(0, view.units_for(tokens) - view.system_units - view.tool_units)
+        most = view.units_for(_MOST_SUMMARY)
         return cls(
-            tail=int(units * policy.tail_share),
-            words=int(units * policy.words_share),
-            summary=int(units * policy.summary_share),
-            recent_turns=policy.preserve_recent_turns,
+            limit=limit,
+            tail=int(limit * _TAIL),
+            words=int(limit * _WORDS),
+            summary=min(int(limit * _SUMMARY), most),
+            recent_turns=recent_turns,
         )
 
 
 class Reduce(Struct, frozen=True, kw_only=True):
     """Make the view smaller this way."""
 
-    dropped: tuple[Item, ...]
-    """Leave the view; a summary takes their place."""
+    dropped: tuple[Item, ...] = ()
+    """Leave the view; words take their place."""
     replaced: tuple[Replacement, ...] = ()
     """Stay, shortened."""
+    wording: Wording = Wording.MODEL
     why: str = ""
 
 
@@ -55,6 +74,23 @@ class Strategy(Protocol):
     @property
     def name(self) -> str:
         """How journal and reports call it."""
+        ...
+
+    @property
+    def clears_early(self) -> bool:
+        """True when answered tool results may be cleared before it is due, where that pays."""
+        ...
+
+    def due(self, view: View, *, used: int, threshold: int | None) -> bool:
+        """Say whether to compact before the next call.
+
+        `used` tokens are in the window; `threshold` is where the session's policy says to
+        compact, or None when it leaves that to others.
+        """
+        ...
+
+    def target(self, window: int) -> int:
+        """Return how many tokens a request should have after a compaction."""
         ...
 
     def plan(self, view: View, budget: Budget) -> Plan:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from clew.context.results import Economy
 from clew.core.errors import ConfigError
 
 _CHARS_PER_TOKEN = 3
@@ -34,20 +35,28 @@ class Thresholds(Struct, frozen=True, kw_only=True):
 
 
 class ContextPolicy(Struct, frozen=True, kw_only=True):
-    """How one session treats its window. The shares are of the window."""
+    """How one session treats its window."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     preserve_recent_turns: int = 3
     """Turns that a compaction keeps word for word, as far as the tail's share goes."""
-    tail_share: float = 0.25
-    words_share: float = 0.10
-    """For the user's own words from before the tail, newest first."""
-    summary_share: float = 0.10
+    compress_tool_results: bool | int = False
+    """Show answered tool results of more than 500 characters (or this many) as markers, from
+    the next call on, whatever that does to the provider's cache."""
+    economy: Economy = field(default_factory=Economy)
+    """When clearing answered results pays; what the default strategy goes by."""
     max_tool_output_chars: int = 30_000
     """Longest tool output that enters the conversation; the rest stays in the journal."""
 
     output_share: float = 0.25
     """What one tool output may fill at the most, however large the limit above."""
+
+    @property
+    def compress_over(self) -> int | None:
+        """Length from which answered results are compressed, or None for never."""
+        if self.compress_tool_results is False:
+            return None
+        return 500 if self.compress_tool_results is True else self.compress_tool_results
 
     def output_limit(self, window: int) -> int:
         """Return how many characters of a tool output enter a window of that many tokens."""
@@ -56,5 +65,7 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.preserve_recent_turns < 1:
             raise ConfigError("preserve_recent_turns must be at least 1")
+        if self.compress_over is not None and self.compress_over < 1:
+            raise ConfigError("compress_tool_results must be true, false or a length above 0")
         if self.max_tool_output_chars < 200:
             raise ConfigError("max_tool_output_chars must be at least 200")

@@ -1,5 +1,6 @@
 """The one number: how full the window is, from the provider's count and our estimate."""
 
+from clew.context.calibration import tokens
 from clew.context.items import Kind
 from clew.context.policy import Thresholds
 from clew.context.view import View
@@ -26,8 +27,9 @@ def read(view: View, thresholds: Thresholds, *, window: int, floor: int = 0) -> 
 
 def _tokens(view: View) -> int:
     if view.anchor is None:
-        return round(view.units * view.ratio)
-    return view.anchor.tokens + round(view.items.units(view.anchor.length) * view.ratio)
+        return tokens(view.calibration, view.units)
+    since = round((view.units - view.anchor.units) * view.calibration.rate)
+    return max(0, view.anchor.tokens + since)
 
 
 def _status(share: float, thresholds: Thresholds) -> Status:
@@ -38,12 +40,13 @@ def _status(share: float, thresholds: Thresholds) -> Status:
 
 def _breakdown(view: View, used: int) -> Breakdown:
     totals = view.items.totals
+    hidden = view.calibration.overhead / view.calibration.rate
     shares = {
-        "system": view.system_units,
+        "system": view.system_units + hidden,
         "tools": view.tool_units,
         "user": totals[Kind.USER],
         "assistant": totals[Kind.ASSISTANT],
-        "reasoning": totals[Kind.REASONING],
+        "reasoning": totals[Kind.REASONING] - view.forgotten_units,
         "tool_results": totals[Kind.TOOL_RESULT],
         "summary": totals[Kind.SUMMARY],
     }

@@ -4,7 +4,11 @@ The order and the bytes of what was sent before stay the same from call to call,
 entry (a compaction, an undo, a new setup) says why not.
 """
 
-from clew.context.items import Kind
+from collections.abc import Iterable
+
+from clew.context.items import Item, Kind
+from clew.context.passages import passages
+from clew.context.repair import repaired
 from clew.context.view import View
 from clew.core.messages import Message, Role
 
@@ -13,13 +17,23 @@ def render(view: View) -> tuple[Message, ...]:
     """Return the messages a provider is sent, oldest first.
 
     A summary is part of the history as the assistant's words, but goes out as the user's:
-    every provider accepts a conversation that begins so. An interrupted answer without
-    words or calls is left out.
+    every provider accepts a conversation that begins so. An answer without words or calls
+    is left out. Should a journal be broken, the request is not: calls without a result get
+    a failed one, results without a call are left out.
     """
     return tuple(
-        Message(role=Role.USER, parts=item.message.parts)
-        if item.kind is Kind.SUMMARY
-        else item.message
-        for item in view.items
-        if item.message.parts
+        repaired(
+            [
+                Message(role=Role.USER, parts=item.message.parts)
+                if item.kind is Kind.SUMMARY
+                else item.message
+                for item in view.items
+                if item.message.parts
+            ]
+        )
     )
+
+
+def render_text(items: Iterable[Item]) -> str:
+    """Return the words of `items` as one text, for searching and measuring."""
+    return "\n".join(passage.text for passage in passages(list(items)))

@@ -10,10 +10,11 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.context.estimate import text_units, tool_units
+from clew.context.calibration import default_for, family, learn
+from clew.context.estimate import Meter, text_units, tool_units
 from clew.context.items import Item, Items, Kind
+from clew.core.calibration import Calibration
 from clew.core.entries import (
-    Body,
     Cleared,
     Compacted,
     Entry,
@@ -21,6 +22,8 @@ from clew.core.entries import (
     ModeChanged,
     Noted,
     PinChanged,
+    Replacement,
+    ResultsCleared,
     SetupChanged,
     Undone,
     UnknownBody,
@@ -28,10 +31,11 @@ from clew.core.entries import (
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Part, Text, ToolResult, assistant
 from clew.core.models import ModelFacts
+from clew.core.usage import Usage
 
 SUMMARY_HEADING = "[Context Summary]"
+_MOST_PER_UNIT, _MOST_HIDDEN = 20, 1_000_000
 _NO_SETUP = SetupChanged(model=ModelFacts(name=""))
-_MIN_RATIO, _MAX_RATIO = 0.25, 4.0
 
 
 class Anchor(Struct, frozen=True, kw_only=True):
@@ -39,6 +43,8 @@ class Anchor(Struct, frozen=True, kw_only=True):
 
     length: int
     tokens: int
+    units: int
+    """What the view was estimated at when it was counted."""
 
 
 class View(Struct, frozen=True, kw_only=True):
@@ -54,15 +60,30 @@ class View(Struct, frozen=True, kw_only=True):
     mode: str = ""
     anchor: Anchor | None = None
     """None when a compaction, clear or undo came after the last count."""
-    ratio: float = 1.0
-    """Tokens that one estimated unit was worth in the provider's last count."""
+    calibration: Calibration = Calibration()
+    """How the model's tokens follow from units, as learned from every count so far."""
+    meter: Meter = text_units
     undoable: tuple[EntryId, ...] = ()
     """Compactions and clears that still count, oldest first."""
+    calls: int = 0
+    """Answers whose size the provider reported."""
+    called_at: float = 0.0
+    """When the last of them came."""
 
     @property
     def units(self) -> int:
         """Estimated size of the whole request."""
-        return self.system_units + self.tool_units + self.items.units()
+        whole = self.system_units + self.tool_units + self.items.units()
+        return whole - self.forgotten_units
+
+    @property
+    def forgotten_units(self) -> int:
+        """Thinking that is in the items, but that the model's provider no longer counts."""
+        return 0 if family(self.setup.model.name).keeps_reasoning else self.items.past_reasoning
+
+    def units_for(self, tokens: int) -> int:
+        """Return how many estimated units that many of the model's tokens are."""
+        return int(max(0.0, tokens - self.calibration.overhead) / self.calibration.rate)
 
     @property
     def summary(self) -> str:
@@ -76,14 +97,14 @@ class View(Struct, frozen=True, kw_only=True):
 
         An `Undone` entry needs the entries before it: use `fold` for those.
         """
-        return _apply(self, entry.id, entry.body)
+        return _apply(self, entry)
 
 
-def fold(entries: Iterable[Entry]) -> View:
-    """Compute the view that a whole journal leads to."""
+def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
+    """Compute the view that a whole journal leads to, texts measured by `meter`."""
     entries = list(entries)
     undone = _undone(entries)
-    view = View()
+    view = View(meter=meter)
     for entry in entries:
         if entry.id in undone:
             continue
@@ -98,7 +119,7 @@ def advance(view: View, journal: Sequence[Entry]) -> View:
     Costs no more than that entry, save for an undo, which is rare and folds anew.
     """
     if isinstance(journal[-1].body, Undone):
-        return fold(journal)
+        return fold(journal, meter=view.meter)
     return view.apply(journal[-1])
 
 
@@ -119,76 +140,108 @@ def _without_usage(entry: Entry) -> Entry:
     return entry
 
 
-def _apply(view: View, entry_id: EntryId, body: Body) -> View:
-    match body:
-        case MessageAdded():
-            return _add(view, entry_id, body)
-        case Compacted():
+def _apply(view: View, entry: Entry) -> View:
+    entry_id = entry.id
+    match entry.body:
+        case MessageAdded() as body:
+            return _add(view, entry, body)
+        case Compacted() as body:
             return _compact(view, entry_id, body)
+        case ResultsCleared(replaced=replaced):
+            return replace(view, items=Items(_shortened(view, replaced)), anchor=None)
         case Cleared():
-            return replace(view, items=Items(), anchor=None, undoable=(*view.undoable, entry_id))
-        case SetupChanged():
             return replace(
                 view,
-                setup=body,
-                system_units=text_units(body.system),
-                tool_units=tool_units(body.tools) if body.model.calls_tools else 0,
+                items=Items(),
+                archived=(),
                 anchor=None,
+                undoable=(*view.undoable, entry_id),
             )
+        case Undone():
+            return replace(view, anchor=None)
+        case other:
+            return _set(view, other)
+
+
+def _set(view: View, body: SetupChanged | PinChanged | ModeChanged | Noted | UnknownBody) -> View:
+    match body:
+        case SetupChanged():
+            return _set_up(view, body)
         case PinChanged(target=target, pinned=True):
             return replace(view, pinned=view.pinned | {target})
         case PinChanged(target=target):
             return replace(view, pinned=view.pinned - {target})
         case ModeChanged(mode=mode):
             return replace(view, mode=mode)
-        case Undone():
-            return replace(view, anchor=None)
         case Noted() | UnknownBody():
             return view
 
 
-def _add(view: View, entry_id: EntryId, body: MessageAdded) -> View:
-    items = view.items.append(Item.of(entry_id, body.message))
-    if body.usage is None or body.usage.context_tokens <= 0:
-        return replace(view, items=items)
-    tokens = body.usage.context_tokens
-    units = view.system_units + view.tool_units + items.units()
+def _set_up(view: View, body: SetupChanged) -> View:
+    calibration = body.calibration
+    if calibration is None:
+        same = body.model.name == view.setup.model.name
+        calibration = view.calibration if same else default_for(body.model.name)
     return replace(
         view,
-        items=items,
-        anchor=Anchor(length=len(items), tokens=tokens),
-        ratio=min(max(tokens / units, _MIN_RATIO), _MAX_RATIO),
+        setup=body,
+        system_units=view.meter(body.system),
+        tool_units=tool_units(body.tools, view.meter) if body.model.calls_tools else 0,
+        anchor=None,
+        calibration=calibration,
     )
+
+
+def _add(view: View, entry: Entry, body: MessageAdded) -> View:
+    items = view.items.append(Item.of(entry.id, body.message, meter=view.meter))
+    longer = replace(view, items=items)
+    if body.usage is None or not _credible(body.usage, longer.units):
+        return longer
+    # What was asked is known to the last word; what was answered may hold hidden thinking.
+    return replace(
+        longer,
+        anchor=Anchor(length=len(items), tokens=body.usage.context_tokens, units=longer.units),
+        calibration=learn(view.calibration, view.units, body.usage.input_tokens),
+        calls=view.calls + 1,
+        called_at=entry.at,
+    )
+
+
+def _credible(usage: Usage, units: int) -> bool:
+    """Say whether a count can be true: a wrong one would stop the session."""
+    return 0 < usage.context_tokens <= _MOST_HIDDEN + units * _MOST_PER_UNIT
 
 
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     dropped = frozenset(body.dropped)
-    texts = {change.entry_id: change.text for change in body.replaced}
-    kept = [
-        _replaced(item, texts[item.entry_id]) if item.entry_id in texts else item
-        for item in view.items
-        if item.entry_id not in dropped
-    ]
-    gone = [
-        item for item in view.items if item.entry_id in dropped and item.kind is not Kind.SUMMARY
-    ]
+    kept = [i for i in _shortened(view, body.replaced) if i.entry_id not in dropped]
+    gone = [i for i in view.items if i.entry_id in dropped and i.kind is not Kind.SUMMARY]
+    written = [Item.of(entry_id, message, meter=view.meter) for message in body.inserted]
     if body.summary:
         summary = assistant(f"{SUMMARY_HEADING}\n{body.summary}")
-        kept.insert(0, Item.of(entry_id, summary, Kind.SUMMARY))
+        written.insert(0, Item.of(entry_id, summary, Kind.SUMMARY, meter=view.meter))
     return replace(
         view,
-        items=Items(kept),
+        items=Items([*written, *kept]),
         archived=(*view.archived, *gone),
         anchor=None,
         undoable=(*view.undoable, entry_id),
     )
 
 
-def _replaced(item: Item, text: str) -> Item:
+def _shortened(view: View, changes: Iterable[Replacement]) -> list[Item]:
+    texts = {change.entry_id: change.text for change in changes}
+    return [
+        _replaced(item, texts[item.entry_id], view.meter) if item.entry_id in texts else item
+        for item in view.items
+    ]
+
+
+def _replaced(item: Item, text: str, meter: Meter) -> Item:
     message = item.message
     parts = tuple(_with_text(part, text) for part in message.parts)
     shorter = Message(role=message.role, parts=parts, interrupted=message.interrupted)
-    return Item.of(item.entry_id, shorter, item.kind)
+    return Item.of(item.entry_id, shorter, item.kind, meter=meter)
 
 
 def _with_text(part: Part, text: str) -> Part:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
+from clew.core.calibration import Calibration
 from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message
@@ -33,6 +34,8 @@ class SetupChanged(
     model: ModelFacts
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    calibration: Calibration | None = None
+    """What earlier sessions learned about the model; None for what is known of its family."""
 
 
 class MessageAdded(
@@ -65,9 +68,20 @@ class Compacted(
     """Stands in the view where the first dropped entry stood; empty for none."""
     dropped: tuple[EntryId, ...]
     replaced: tuple[Replacement, ...] = ()
+    inserted: tuple[Message, ...] = ()
+    """Messages that a strategy of the user's own put first; they have no entry of their own."""
     report: LossReport
     usage: Usage | None = None
     """What the summary itself cost."""
+
+
+class ResultsCleared(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="results_cleared"
+):
+    """Tool results that the model has answered are shown as markers from here on."""
+
+    replaced: tuple[Replacement, ...]
+    why: str
 
 
 class Cleared(Struct, frozen=True, kw_only=True, tag_field="kind", tag="clear"):
@@ -108,7 +122,15 @@ class UnknownBody(Struct, frozen=True):
 
 
 KnownBody: TypeAlias = (
-    SetupChanged | MessageAdded | Compacted | Cleared | Undone | PinChanged | ModeChanged | Noted
+    SetupChanged
+    | MessageAdded
+    | Compacted
+    | ResultsCleared
+    | Cleared
+    | Undone
+    | PinChanged
+    | ModeChanged
+    | Noted
 )
 Body: TypeAlias = KnownBody | UnknownBody
 
@@ -168,7 +190,7 @@ def decode(line: bytes) -> Entry:
     try:
         envelope = _envelope.decode(line)
         body = _read_body(bytes(envelope.body), envelope.schema)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreDamaged(f"a journal entry cannot be read: {error}") from error
     return Entry(id=envelope.id, at=envelope.at, schema=envelope.schema, body=body)
 

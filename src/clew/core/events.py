@@ -60,6 +60,17 @@ class CompactionStarted(Struct, frozen=True, kw_only=True, tag_field="event", ta
     before: ContextState
 
 
+class CompactionProgress(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="compact_progress"
+):
+    """How far the summary is: `reading` counts chunks, `writing` counts characters."""
+
+    stage: str
+    done: int
+    total: int
+    """0 where nobody can know."""
+
+
 class CompactionEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="compact_end"):
     """The view is smaller, and this is what happened to each entry."""
 
@@ -68,6 +79,12 @@ class CompactionEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag=
     after: ContextState
     report: LossReport
     summary: str
+
+
+class CompactionFailed(Struct, frozen=True, kw_only=True, tag_field="event", tag="compact_failed"):
+    """The view is as it was; every `CompactionStarted` is followed by this or by its end."""
+
+    why: str
 
 
 class EntryAdded(Struct, frozen=True, tag_field="event", tag="entry"):
@@ -86,6 +103,8 @@ class RunEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="comple
     """The run is over; every run ends with exactly one."""
 
     text: str
+    stop_reason: str = ""
+    """Why the model stopped: `done`, `length` or `refused`; empty when it did not get there."""
     interrupted: bool = False
     error: str = ""
     usage: Usage | None = None
@@ -98,7 +117,9 @@ Event: TypeAlias = (
     | ToolEnded
     | ContextUpdated
     | CompactionStarted
+    | CompactionProgress
     | CompactionEnded
+    | CompactionFailed
     | EntryAdded
     | Warned
     | RunEnded

@@ -1,23 +1,36 @@
 """One model call: stream the answer, tell the screen, commit what arrived."""
 
+from collections.abc import Set
 from contextlib import aclosing
 
 import anyio
+import msgspec
+from msgspec import Struct
 
 from clew.context.render import render
 from clew.core.entries import MessageAdded
+from clew.core.errors import StreamBroken
 from clew.core.events import ReasoningDelta, TextDelta
-from clew.core.messages import Message, tool_result
+from clew.core.ids import CallId, new_call_id
+from clew.core.messages import Message, Part, ToolCall, tool_result
 from clew.core.state import ContextState
 from clew.core.usage import Usage
-from clew.providers.protocol import Chunk, ReasoningChunk, Request, TextChunk
+from clew.providers.protocol import Chunk, Finished, ReasoningChunk, Request, StopReason, TextChunk
 from clew.session.assembly import Assembly
 from clew.session.kit import Emit, Kit
 
 _LEAST_OUTPUT = 64
 
 
-async def call_model(kit: Kit, state: ContextState) -> tuple[Message, Usage | None]:
+class Answer(Struct, frozen=True, kw_only=True):
+    """What one call brought."""
+
+    message: Message
+    reason: StopReason
+    usage: Usage | None = None
+
+
+async def call_model(kit: Kit, state: ContextState) -> Answer:
     """Send the view and commit the answer.
 
     Whatever ends the stream early (an abort, a broken connection), the words and the
@@ -29,20 +42,41 @@ async def call_model(kit: Kit, state: ContextState) -> tuple[Message, Usage | No
     """
     assembly = Assembly(provenance=kit.provider.name)
     try:
-        async with aclosing(kit.provider.stream(request_for(kit, state))) as chunks:
-            async for chunk in chunks:
-                assembly.add(chunk)
-                _show(chunk, kit.emit)
+        finished = await _listen(kit, state, assembly)
     except BaseException:
         with anyio.CancelScope(shield=True):
             await _commit_interrupted(kit, assembly)
         raise
-    message = assembly.message()
-    usage = assembly.finished.usage if assembly.finished else None
+    message = _with_own_ids(assembly.message(), kit.journal.call_ids)
     with anyio.CancelScope(shield=True):
-        await kit.journal.append(MessageAdded(message=message, usage=usage))
+        await kit.journal.append(MessageAdded(message=message, usage=finished.usage))
     kit.report_state()
-    return message, usage
+    return Answer(message=message, reason=finished.reason, usage=finished.usage)
+
+
+async def _listen(kit: Kit, state: ContextState, assembly: Assembly) -> Finished:
+    async with aclosing(kit.provider.stream(request_for(kit, state))) as chunks:
+        async for chunk in chunks:
+            assembly.add(chunk)
+            _show(chunk, kit.emit)
+            if isinstance(chunk, Finished):
+                return chunk
+    raise StreamBroken(
+        "the answer stopped before its end; what had arrived is kept", provider=kit.provider.name
+    )
+
+
+def _with_own_ids(message: Message, used: Set[CallId]) -> Message:
+    """Give a new id to each call whose id stood in this session before: ids must be unique."""
+    seen: set[CallId] = set()
+    parts: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            if part.call_id in seen or part.call_id in used:
+                part = msgspec.structs.replace(part, call_id=new_call_id())  # noqa: PLW2901
+            seen.add(part.call_id)
+        parts.append(part)
+    return msgspec.structs.replace(message, parts=tuple(parts))
 
 
 def request_for(kit: Kit, state: ContextState) -> Request:
@@ -70,7 +104,7 @@ def _show(chunk: Chunk, emit: Emit) -> None:
 
 
 async def _commit_interrupted(kit: Kit, assembly: Assembly) -> None:
-    message = assembly.message()
+    message = _with_own_ids(assembly.message(), kit.journal.call_ids)
     if not message.parts:
         return
     await kit.journal.append(MessageAdded(message=message))

@@ -3,7 +3,7 @@
 from clew.core.entries import Entry, MessageAdded, PinChanged, Undone
 from clew.core.errors import NothingToUndo, SessionError
 from clew.core.ids import EntryId, new_call_id
-from clew.core.messages import ToolCall, assistant, user
+from clew.core.messages import Message, Role, ToolCall, assistant, user
 from clew.session.journal import Journal
 from clew.session.kit import Kit
 from clew.session.tool_calls import commit_outcome, run_call
@@ -31,12 +31,37 @@ async def pin(journal: Journal, entry_id: EntryId, *, pinned: bool) -> None:
     """Keep a message through every compaction, or no longer.
 
     Raises:
-        SessionError: That entry is not a message.
+        SessionError: That entry is not a message of the view.
     """
     entry = journal.entry(entry_id)
     if entry is None or not isinstance(entry.body, MessageAdded):
         raise SessionError(f"entry #{entry_id} is not a message of this session")
+    if pinned and all(item.entry_id != entry_id for item in journal.view.items):
+        raise SessionError(f"message #{entry_id} has left the view; undo the compaction first")
     await journal.append(PinChanged(target=entry_id, pinned=pinned))
+
+
+def as_prompt(prompt: str | Message) -> Message:
+    """Return what a run begins with.
+
+    Raises:
+        SessionError: It is not something that a user can say.
+    """
+    message = user(prompt) if isinstance(prompt, str) else prompt
+    if message.role is not Role.USER or not message.parts:
+        raise SessionError("a run begins with a message of the user's that is not empty")
+    return message
+
+
+async def inject(journal: Journal, message: Message) -> None:
+    """Add a message without asking for an answer; see `Session.inject_message`."""
+    if not message.parts:
+        raise SessionError("an empty message cannot be added")
+    if message.role is Role.TOOL or message.calls:
+        raise SessionError(
+            "tool calls and results belong together; run_tool adds both to the conversation"
+        )
+    await journal.append(MessageAdded(message=message))
 
 
 async def run_by_hand(kit: Kit, name: str, arguments: str, *, said: str) -> ToolOutput:

@@ -4,16 +4,26 @@ All that changes a session goes through `append`: first it is on disk, then it c
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
 
+from clew.context.estimate import Meter, text_units
 from clew.context.repair import missing_results
 from clew.context.view import View, advance, fold
-from clew.core.entries import Body, Entry, MessageAdded, SessionRecord
-from clew.core.errors import SessionNotFound
-from clew.core.ids import EntryId, SessionId, new_session_id
+from clew.core.cleaning import clean
+from clew.core.entries import (
+    Body,
+    Entry,
+    MessageAdded,
+    ModeChanged,
+    SessionRecord,
+    SetupChanged,
+)
+from clew.core.errors import SessionError, SessionNotFound
+from clew.core.ids import CallId, EntryId, SessionId, new_session_id
+from clew.core.messages import Role
 from clew.session.stores.protocol import Store
 
 Clock = Callable[[], float]
@@ -23,17 +33,28 @@ class Journal:
     """The append-only record of one session.
 
     Made by `open` or `reopen`. Has one writer; `entries` and `view` may be read at any
-    time.
+    time. A session in which nothing was said leaves no trace in the store.
     """
 
     def __init__(
-        self, store: Store, record: SessionRecord, entries: list[Entry], clock: Clock
+        self,
+        store: Store,
+        record: SessionRecord,
+        entries: list[Entry],
+        *,
+        clock: Clock,
+        meter: Meter,
     ) -> None:
         self._store = store
         self._clock = clock
         self.record = record
         self.entries = entries
-        self.view: View = fold(entries)
+        self._meter = meter
+        self.view: View = fold(entries, meter=meter)
+        self.call_ids = {call_id for entry in entries for call_id in _call_ids(entry.body)}
+        """Every id that a tool call of this session ever had."""
+        self._saved = len(entries)
+        self._in_doubt = False
         self._writing = anyio.Lock()
         self.on_entry: Callable[[Entry], None] | None = None
 
@@ -45,23 +66,28 @@ class Journal:
         cwd: Path,
         session_id: SessionId | None = None,
         clock: Clock = time.time,
+        meter: Meter = text_units,
     ) -> "Journal":
         """Go on with the session of that id, or begin it if the store does not have it."""
         if session_id is not None:
             try:
-                return await cls.reopen(store, session_id, clock=clock)
+                return await cls.reopen(store, session_id, clock=clock, meter=meter)
             except SessionNotFound:
                 pass
         now = clock()
         record = SessionRecord(
             id=session_id or new_session_id(), cwd=str(cwd), created_at=now, updated_at=now
         )
-        await store.create(record)
-        return cls(store, record, [], clock)
+        return cls(store, record, [], clock=clock, meter=meter)
 
     @classmethod
     async def reopen(
-        cls, store: Store, session_id: SessionId, *, clock: Clock = time.time
+        cls,
+        store: Store,
+        session_id: SessionId,
+        *,
+        clock: Clock = time.time,
+        meter: Meter = text_units,
     ) -> "Journal":
         """Go on with a session. Calls that a crash left unanswered get a failed result.
 
@@ -69,22 +95,70 @@ class Journal:
             SessionNotFound: There is no such session.
         """
         record, entries = await store.load(session_id)
-        journal = cls(store, record, entries, clock)
+        journal = cls(store, record, entries, clock=clock, meter=meter)
         for message in missing_results(journal.view.items):
             await journal.append(MessageAdded(message=message))
         return journal
 
     async def append(self, body: Body) -> Entry:
-        """Write `body` as the next entry; when this returns, it cannot be lost."""
+        """Write `body` as the next entry; when this returns, it cannot be lost.
+
+        A message that would stand between a call and its result makes the missing results
+        be written first. What is set up before anything is said is written with the first
+        word.
+
+        Raises:
+            SessionError: The body holds something that cannot be stored.
+            StoreError: The store failed; the journal is as it was.
+        """
+        body = _storable(body)
         async with self._writing:
-            last = self.entries[-1].id if self.entries else 0
-            entry = Entry(id=EntryId(last + 1), at=self._clock(), body=body)
-            await self._store.append(self.record.id, [entry])
-            self.entries.append(entry)
+            if self._in_doubt:
+                await self._look_again()
+            fresh = [self._next(b, after=n) for n, b in enumerate(self._owed(body))]
+            entry = self._next(body, after=len(fresh))
+            added = [*fresh, entry]
+            if self._saved or not isinstance(body, SetupChanged | ModeChanged):
+                await self._save(added)
+            self.entries.extend(added)
+            for one in fresh:
+                self.view = self.view.apply(one)
             self.view = advance(self.view, self.entries)
+            self.call_ids.update(_call_ids(body))
         if self.on_entry is not None:
-            self.on_entry(entry)
+            for one in added:
+                self.on_entry(one)
         return entry
+
+    async def _save(self, added: list[Entry]) -> None:
+        self._in_doubt = True
+        if not self._saved:
+            await self._store.create(self.record)
+        waiting = [] if self._saved else self.entries
+        await self._store.append(self.record.id, [*waiting, *added])
+        self._saved = len(self.entries) + len(added)
+        self._in_doubt = False
+
+    async def _look_again(self) -> None:
+        """Find out what the store has, after a write that was cut off or failed."""
+        try:
+            _, stored = await self._store.load(self.record.id)
+        except SessionNotFound:
+            stored = []
+        if len(stored) > len(self.entries):
+            self.entries[:] = stored
+            self.view = fold(stored, meter=self._meter)
+        self._saved = len(stored)
+        self._in_doubt = False
+
+    def _owed(self, body: Body) -> list[Body]:
+        if isinstance(body, MessageAdded) and body.message.role is not Role.TOOL:
+            return [MessageAdded(message=m) for m in missing_results(self.view.items)]
+        return []
+
+    def _next(self, body: Body, *, after: int = 0) -> Entry:
+        last = self.entries[-1].id if self.entries else 0
+        return Entry(id=EntryId(last + after + 1), at=self._clock(), body=body)
 
     def entry(self, entry_id: EntryId) -> Entry | None:
         """Return the entry with that id, if there is one."""
@@ -92,3 +166,16 @@ class Journal:
         if 0 <= index < len(self.entries) and self.entries[index].id == entry_id:
             return self.entries[index]
         return next((entry for entry in self.entries if entry.id == entry_id), None)
+
+
+def _storable(body: Body) -> Body:
+    try:
+        return clean(body)
+    except TypeError as error:
+        raise SessionError(f"this cannot be stored: {error}") from error
+
+
+def _call_ids(body: Body) -> Iterator[CallId]:
+    if isinstance(body, MessageAdded):
+        for call in body.message.calls:
+            yield call.call_id

@@ -1,6 +1,7 @@
 """What the steps of a turn work with: one record, passed along instead of globals."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -8,6 +9,7 @@ from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reading import read
 from clew.core.events import ContextUpdated, Event
+from clew.core.models import ModelFacts
 from clew.core.state import ContextState
 from clew.providers.protocol import Provider
 from clew.session.gate import Gate
@@ -29,6 +31,13 @@ class Kit(Struct, kw_only=True):
     place: Place
     emit: Emit
     parallel_tools: int = 5
+    summary_model: ModelFacts | None = None
+    """Who writes summaries, when it is not the session's own model."""
+    summary_failures: int = 0
+    """How many in a row; see `clew.session.summarising`."""
+    extra_facts: Callable[[], Sequence[str]] | None = None
+    """Lines that every summary must carry, such as what runs in the background."""
+    clock: Callable[[], float] = time.time
 
     def state(self) -> ContextState:
         """Read the context now."""

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Iterator
 from clew.core.entries import Compacted, Entry, MessageAdded, Noted
 from clew.core.messages import Reasoning, Text, ToolCall, ToolResult
 
+RECALL = "Recall"
+"""The name of the tool; its own results are not searched, or they would find themselves."""
+
 
 def entry_text(entry: Entry) -> str:
     """Return all the words of an entry; a tool output that was cut is returned whole."""
@@ -22,16 +25,40 @@ def entry_text(entry: Entry) -> str:
 
 
 def search(entries: Iterable[Entry], query: str, *, limit: int = 20) -> list[Entry]:
-    """Return the newest entries that contain every word of `query`, in any case."""
-    words = query.casefold().split()
-    found: list[Entry] = []
-    for entry in reversed(list(entries)):
+    """Return the entries that contain most words of `query`, in any case; of those the newest.
+
+    Where any entry contains all words, only such entries are returned.
+    """
+    words = list(dict.fromkeys(query.casefold().split()))
+    ranked: list[tuple[int, Entry]] = []
+    for entry in entries:
+        if _is_recall(entry):
+            continue
         text = entry_text(entry).casefold()
-        if words and all(word in text for word in words):
-            found.append(entry)
-            if len(found) == limit:
-                break
-    return found
+        hits = sum(word in text for word in words)
+        if hits:
+            ranked.append((hits, entry))
+    most = max((hits for hits, _ in ranked), default=0)
+    best = [entry for hits, entry in reversed(ranked) if hits == most]
+    return best[:limit]
+
+
+def around(text: str, query: str, *, chars: int = 240) -> str:
+    """Return the stretch of `text` around the first word of `query` that it contains."""
+    folded = text.casefold()
+    places = [folded.find(word) for word in query.casefold().split()]
+    first = min((place for place in places if place >= 0), default=0)
+    start = max(0, first - chars // 3)
+    stretch = " ".join(text[start : start + chars].split())
+    return ("…" if start else "") + stretch + ("…" if start + chars < len(text) else "")
+
+
+def _is_recall(entry: Entry) -> bool:
+    return isinstance(entry.body, MessageAdded) and any(
+        part.name == RECALL
+        for part in entry.body.message.parts
+        if isinstance(part, ToolCall | ToolResult)
+    )
 
 
 def _part_texts(parts: Iterable[object]) -> Iterator[str]:

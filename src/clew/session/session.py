@@ -1,45 +1,46 @@
 """`Session`: one conversation with a model, with tools, a journal and a window it minds."""
 
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+import anyio
 from msgspec.structs import replace
 
+from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
+from clew.context.strategies.tiered import Tiered
 from clew.core.access import PermissionMode
 from clew.core.entries import (
     Cleared,
     Compacted,
     Entry,
-    MessageAdded,
     ModeChanged,
     Noted,
     SetupChanged,
 )
-from clew.core.errors import AbortError, ClewError, SessionError, StoreError
-from clew.core.events import Event, RunEnded
+from clew.core.errors import SessionError
+from clew.core.events import RunEnded
 from clew.core.ids import EntryId, SessionId
-from clew.core.messages import Message, user
+from clew.core.messages import Message
 from clew.core.state import ContextState
 from clew.providers.protocol import Provider
-from clew.session import edits, recall
+from clew.session import edits
+from clew.session.calibrations import CalibrationFile
 from clew.session.compaction import compact
 from clew.session.gate import Gate
 from clew.session.journal import Journal
 from clew.session.kit import Kit
-from clew.session.opening import Parts, facts_for, open_kit
+from clew.session.listeners import Listener, Listeners, report_failure
+from clew.session.opening import Parts, by_name, facts_for, open_kit, remember
+from clew.session.recall import search
+from clew.session.recall_tool import RECALL_SPEC
 from clew.session.stores.memory import MemoryStore
 from clew.session.stores.protocol import Store
 from clew.session.turn import run_turn
 from clew.session.work import Work
 from clew.tools.protocol import Tool, ToolOutput
-
-logger = logging.getLogger(__name__)
-
-Listener = Callable[[Event], None]
 
 
 class Session:
@@ -61,7 +62,12 @@ class Session:
         cwd: Path | None = None,
         gate: Gate | None = None,
         policy: ContextPolicy | None = None,
+        strategy: Strategy | None = None,
+        summary_model: str | None = None,
+        extra_facts: Callable[[], Sequence[str]] | None = None,
+        recall: bool = True,
         max_context_tokens: int | None = None,
+        calibrations: CalibrationFile | None = None,
         max_turns: int | None = None,
         on_event: Listener | None = None,
     ) -> None:
@@ -71,18 +77,24 @@ class Session:
             setup=SetupChanged(
                 model=facts_for(provider.facts(model), max_context_tokens=max_context_tokens),
                 system=system_message,
-                tools=tuple(tool.spec for tool in tools),
+                tools=(*(tool.spec for tool in tools), *([RECALL_SPEC] if recall else [])),
             ),
-            tools={tool.spec.name: tool for tool in tools},
+            tools=by_name(tools),
             store=store or MemoryStore(),
             session_id=SessionId(session_id) if session_id else None,
             cwd=cwd,
             gate=gate or Gate(cwd=cwd),
             policy=policy or ContextPolicy(),
+            strategy=strategy or Tiered(),
+            summary_model=provider.facts(summary_model) if summary_model else None,
+            extra_facts=extra_facts,
+            recall=recall,
+            calibrations=calibrations,
         )
         self._max_turns = max_turns
-        self._listeners: list[Listener] = [on_event] if on_event else []
+        self._emit = Listeners(*([on_event] if on_event else []))
         self._work = Work()
+        self._opening = anyio.Lock()
         self._kit: Kit | None = None
 
     async def open(self) -> Self:
@@ -91,8 +103,9 @@ class Session:
         Raises:
             StoreError: The journal cannot be read or written.
         """
-        if self._kit is None:
-            self._kit = await open_kit(self._parts, self._emit)
+        async with self._opening:
+            if self._kit is None:
+                self._kit = await open_kit(self._parts, self._emit)
         return self
 
     async def run(self, prompt: str | Message) -> str:
@@ -103,16 +116,19 @@ class Session:
             AlreadyRunning: Another run, compaction or command is under way.
             ClewError: See `clew.core.errors`; the session stays usable.
         """
-        message = user(prompt) if isinstance(prompt, str) else prompt
-        try:
-            with self._work.begin():
+        message = edits.as_prompt(prompt)
+        with self._work.begin():
+            try:
                 await self.open()
-                answer, usage = await run_turn(self._opened(), message, max_turns=self._max_turns)
-        except ClewError as error:
-            await self._note_failure(error)
-            raise
-        self._emit(RunEnded(text=answer.text, usage=usage))
-        return answer.text
+                answer = await run_turn(self._opened(), message, max_turns=self._max_turns)
+            except BaseException as error:
+                await report_failure(self._kit, self._emit, error)
+                raise
+            await remember(self._opened(), self._parts.calibrations)
+        self._emit(
+            RunEnded(text=answer.message.text, stop_reason=answer.reason, usage=answer.usage)
+        )
+        return answer.message.text
 
     def abort(self) -> None:
         """End what is under way; does nothing when nothing is."""
@@ -157,8 +173,13 @@ class Session:
         self._opened().report_state()
 
     async def inject_message(self, message: Message) -> None:
-        """Add a message without asking the model for an answer."""
-        await self._opened().journal.append(MessageAdded(message=message))
+        """Add a message without asking the model for an answer.
+
+        Raises:
+            SessionError: The message would make the history invalid.
+        """
+        with self._work.begin():
+            await edits.inject(self._opened().journal, message)
 
     async def add_history_entry(self, topic: str, text: str, **data: object) -> None:
         """Add something for people to the journal; the model never sees it."""
@@ -184,7 +205,7 @@ class Session:
 
     def search(self, query: str) -> list[Entry]:
         """Find entries by their words, whether or not they are still in the view."""
-        return recall.search(self.journal.entries, query)
+        return search(self.journal.entries, query)
 
     @property
     def journal(self) -> Journal:
@@ -211,18 +232,3 @@ class Session:
         if self._kit is None:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
         return self._kit
-
-    async def _note_failure(self, error: ClewError) -> None:
-        interrupted = isinstance(error, AbortError)
-        if not interrupted and self._kit is not None and not isinstance(error, StoreError):
-            await self._kit.journal.append(Noted(topic="error", text=str(error)))
-        self._emit(
-            RunEnded(text="", interrupted=interrupted, error="" if interrupted else str(error))
-        )
-
-    def _emit(self, event: Event) -> None:
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception:
-                logger.exception("a listener failed on %s", type(event).__name__)

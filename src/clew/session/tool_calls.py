@@ -14,6 +14,7 @@ from msgspec import Struct
 from clew.context.excerpt import excerpt
 from clew.core.access import Verdict
 from clew.core.entries import MessageAdded
+from clew.core.errors import ClewError
 from clew.core.events import ToolEnded, ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.session.kit import Kit
@@ -51,15 +52,23 @@ async def run_calls(kit: Kit, calls: Sequence[ToolCall]) -> None:
                 committed += 1
 
     async def one(index: int) -> None:
-        async with limit:
-            outcomes[index] = await run_call(kit, calls[index])
-        with anyio.CancelScope(shield=True):
-            await commit_ready()
+        try:
+            async with limit:
+                outcomes[index] = await run_call(kit, calls[index])
+            with anyio.CancelScope(shield=True):
+                await commit_ready()
+        except ClewError as error:
+            # Raised below as it is, not wrapped in a group.
+            failures.append(error)
+            tasks.cancel_scope.cancel()
 
+    failures: list[ClewError] = []
     try:
         async with anyio.create_task_group() as tasks:
             for index in range(len(calls)):
                 tasks.start_soon(one, index)
+        if failures:
+            raise failures[0]
     finally:
         with anyio.CancelScope(shield=True):
             for index in range(len(calls)):
@@ -84,16 +93,16 @@ async def run_call(kit: Kit, call: ToolCall, *, decided: bool = False) -> Outcom
         arguments = call.decoded()
     except ValueError as error:
         return _failure(f"Error: {error}", "bad_arguments")
-    if not decided:
-        decision = await kit.gate.judge(tool.access(arguments, kit.place))
-        if decision.verdict is not Verdict.ALLOW:
-            text = f"Permission denied: {decision.reason}."
-            return Outcome(output=ToolOutput(text=text, failed=True), denied=True)
-    return await _execute(kit, tool, arguments)
+    return await _execute(kit, tool, arguments, decided=decided)
 
 
-async def _execute(kit: Kit, tool: Tool, arguments: dict[str, Any]) -> Outcome:
+async def _execute(kit: Kit, tool: Tool, arguments: dict[str, Any], *, decided: bool) -> Outcome:
     try:
+        if not decided:
+            decision = await kit.gate.judge(tool.access(arguments, kit.place))
+            if decision.verdict is not Verdict.ALLOW:
+                text = f"Permission denied: {decision.reason}."
+                return Outcome(output=ToolOutput(text=text, failed=True), denied=True)
         return Outcome(output=await tool.run(arguments, kit.place))
     except Exception as error:
         logger.warning("tool %s crashed", tool.spec.name, exc_info=True)

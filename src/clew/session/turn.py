@@ -1,26 +1,25 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
 from clew.core.entries import MessageAdded, Undone
-from clew.core.errors import ContextFull, ContextOverflow, TurnLimitReached
+from clew.core.errors import ContextFull, ContextOverflow, NothingToDrop, TurnLimitReached
+from clew.core.ids import EntryId
 from clew.core.messages import Message
-from clew.core.usage import Usage
-from clew.session.call import call_model
+from clew.session.call import Answer, call_model
 from clew.session.compaction import compact, fit
 from clew.session.kit import Kit
 from clew.session.tool_calls import run_calls
 
 
-async def run_turn(
-    kit: Kit, prompt: Message, *, max_turns: int | None = None
-) -> tuple[Message, Usage | None]:
+async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -> Answer:
     """Add `prompt` to the conversation and carry on until the model asks for no more tools.
 
     Returns:
-        The last answer, and what the provider counted for it.
+        The last answer.
 
     Raises:
-        ContextFull: The conversation does not fit; nothing was sent, and a prompt that
-            was the reason is taken out of the view again, so that the next one may fit.
+        ContextFull: The conversation does not fit; nothing was sent. A prompt that was the
+            reason is taken out of the view again, so that the next one may fit.
+        ContextOverflow: The provider says so, also after a compaction; likewise.
         ProviderError: A model call failed.
         TurnLimitReached: The model was called `max_turns` times and still wants tools.
     """
@@ -30,21 +29,32 @@ async def run_turn(
         if max_turns is not None and calls >= max_turns:
             raise TurnLimitReached(f"the model was called {calls} times and is not done")
         try:
-            answer, usage = await _ask(kit)
-        except ContextFull:
+            answer = await _ask(kit)
+        except (ContextFull, ContextOverflow):
             if calls == 0:
-                await kit.journal.append(Undone(target=asked.id))
+                await _take_back(kit, asked.id)
             raise
         calls += 1
-        if not answer.calls:
-            return answer, usage
-        await run_calls(kit, answer.calls)
+        if not answer.message.calls:
+            return answer
+        await run_calls(kit, answer.message.calls)
 
 
-async def _ask(kit: Kit) -> tuple[Message, Usage | None]:
+async def _ask(kit: Kit) -> Answer:
     state = await fit(kit)
     try:
         return await call_model(kit, state)
-    except ContextOverflow:
-        await compact(kit, trigger="overflow")
+    except ContextOverflow as overflow:
+        try:
+            await compact(kit, trigger="overflow")
+        except NothingToDrop:
+            raise overflow from None
         return await call_model(kit, kit.report_state())
+
+
+async def _take_back(kit: Kit, asked: EntryId) -> None:
+    """Make the view what it was before a prompt that cannot be sent."""
+    for target in reversed(kit.journal.view.undoable):
+        if target > asked:
+            await kit.journal.append(Undone(target=target))
+    await kit.journal.append(Undone(target=asked))

@@ -1,6 +1,7 @@
 """A store in one SQLite file, safe against a process that dies at any moment."""
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,8 @@ class SqliteStore:
         self._path = path
         self._database: sqlite3.Connection | None = None
         self._turn = anyio.CapacityLimiter(1)
+        # A cancelled task gives its turn back while its thread may still be at work.
+        self._lock = threading.Lock()
 
     async def create(self, record: SessionRecord) -> None:
         """Begin a session."""
@@ -130,11 +133,16 @@ class SqliteStore:
         """Close the file."""
         if self._database is not None:
             database, self._database = self._database, None
-            await to_thread.run_sync(database.close, limiter=self._turn)
+
+            def close() -> None:
+                with self._lock:
+                    database.close()
+
+            await to_thread.run_sync(close, limiter=self._turn)
 
     async def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def call() -> _T:
-            with _translated(self._path):
+            with self._lock, _translated(self._path):
                 if self._database is None:
                     self._database = _open(self._path)
                 return work(self._database)

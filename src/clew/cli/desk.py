@@ -1,0 +1,129 @@
+"""What lands before the person at the keyboard: questions, and Ctrl-C."""
+
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from types import FrameType
+from typing import TypeVar
+
+import anyio
+from anyio.from_thread import BlockingPortal
+
+from clew.cli.question import CHOICES, MOST_LINES, VIEW, approval, barred, question
+from clew.cli.screen import Screen
+from clew.core.access import Access, Approval, Decision
+from clew.core.events import ToolStarted
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Question:
+    access: Access
+    decision: Decision
+    call: ToolStarted | None
+    answer: Approval = Approval.NO
+    answered: anyio.Event = field(default_factory=anyio.Event)
+
+
+class _Done:
+    """The line is carried out."""
+
+
+class _Abort:
+    """Ctrl-C was pressed while a line is being carried out."""
+
+
+class Desk:
+    """Reads lines and answers questions on the main thread.
+
+    Ctrl-C breaks off the reading of a line; at any other time it is a message to the loop
+    that waits for the run, so that it can never hit the program between two steps.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._inbox: SimpleQueue[_Question | _Done | _Abort] = SimpleQueue()
+        self._reading = False
+        self._aborting = False
+
+    def read(self, prompt: str) -> str:
+        """Read a line; raises `KeyboardInterrupt` on Ctrl-C and `EOFError` on Ctrl-D."""
+        self._screen.end_line()
+        self._reading = True
+        try:
+            return input(prompt)
+        finally:
+            self._reading = False
+
+    def interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        """Handle the signal that Ctrl-C sends."""
+        if self._reading:
+            raise KeyboardInterrupt
+        self._aborting = True
+        self._inbox.put(_Abort())
+
+    async def ask(self, access: Access, decision: Decision) -> Approval:
+        """Put a question to the person; called from the session's loop.
+
+        The call that it is about has just been taken up: nothing is awaited between that
+        event and this question.
+        """
+        asked = _Question(access=access, decision=decision, call=self._screen.call)
+        self._inbox.put(asked)
+        await asked.answered.wait()
+        return asked.answer
+
+    def wait(
+        self, task: "Future[_T]", *, portal: BlockingPortal, abort: Callable[[], object]
+    ) -> None:
+        """Answer questions until `task` is done; Ctrl-C calls `abort`, and asks no more."""
+        while not self._inbox.empty():
+            self._inbox.get()
+        self._aborting = False
+        task.add_done_callback(lambda _: self._inbox.put(_Done()))
+        while True:
+            match self._inbox.get():
+                case _Done():
+                    return
+                case _Abort():
+                    portal.call(abort)
+                case _Question() as asked:
+                    if not self._aborting:
+                        self._settle(asked)
+                    if self._aborting:
+                        portal.call(abort)
+                    portal.call(asked.answered.set)
+
+    def _settle(self, asked: _Question) -> None:
+        width = shutil.get_terminal_size().columns
+        title, lines = question(asked.access, asked.call, width=width)
+        hidden = len(lines) > MOST_LINES
+        choices = f"{CHOICES}, [v]iew all" if hidden else CHOICES
+        with self._screen.hold():
+            self._screen.lines("", title, *barred(lines, width=width))
+            self._screen.line(f"({asked.decision.reason})")
+            while True:
+                typed = self._answer(f"allow? {choices}: ")
+                if typed is None:
+                    return
+                if hidden and typed.strip().lower() in VIEW:
+                    self._screen.lines(*barred(lines, width=width, most=None))
+                elif (answer := approval(typed)) is not None:
+                    asked.answer = answer
+                    return
+                else:
+                    self._screen.line(f"please answer with one of: {choices}")
+
+    def _answer(self, prompt: str) -> str | None:
+        """Read an answer; None when there is none, which is a no."""
+        try:
+            return self.read(prompt)
+        except EOFError:
+            self._screen.line()
+        except KeyboardInterrupt:
+            self._screen.line()
+            self._aborting = True
+        return None

@@ -1,0 +1,101 @@
+"""What a person is shown before a tool call may run.
+
+Every line that others wrote stands behind a bar, so that none can pass for a line of Clew's.
+"""
+
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.cli.harmless import harmless, rows
+from clew.core.access import Access, Approval, Risk
+from clew.core.events import ToolStarted
+from clew.tools.builtin.diff import compare
+
+BAR = "  │ "
+MOST_LINES = 20
+_MOST_BYTES = 1_000_000
+_VERBS = {Risk.INSPECT: "read", Risk.MODIFY: "change", Risk.EXECUTE: "run"}
+_ANSWERS = {
+    **dict.fromkeys(("y", "yes", "o", "once"), Approval.ONCE),
+    **dict.fromkeys(("s", "session"), Approval.SESSION),
+    **dict.fromkeys(("n", "no"), Approval.NO),
+}
+CHOICES = "[y]es once, [s]ession, [n]o"
+VIEW = frozenset({"v", "view"})
+
+
+def approval(typed: str) -> Approval | None:
+    """Return what an answer means; None for a word that means nothing here."""
+    return _ANSWERS.get(typed.strip().lower())
+
+
+def question(access: Access, call: ToolStarted | None, *, width: int) -> tuple[str, list[str]]:
+    """Return the first line of a question, and the lines that belong behind the bar."""
+    title = f"{access.tool} wants to {_VERBS[access.risk]}:"
+    target = harmless(access.target)
+    arguments = _arguments(access, call)
+    if "\n" not in target and len(list(rows(f"{title} {target}", width))) == 1:
+        return f"{title} {target}", preview(access, arguments)
+    return title, [*target.split("\n"), *preview(access, arguments)]
+
+
+def barred(lines: list[str], *, width: int, most: int | None = MOST_LINES) -> Iterator[str]:
+    """Put lines behind the bar, long ones broken; what is left out is counted."""
+    for line in lines[:most]:
+        for row in rows(harmless(line), max(20, width - len(BAR) - 1)):
+            yield BAR + row
+    if most is not None and len(lines) > most:
+        yield f"{BAR}… {len(lines) - most:,} more lines"
+
+
+def preview(access: Access, arguments: Mapping[str, Any]) -> list[str]:
+    """Show what a call would do beyond its target: a diff, a content, the arguments."""
+    match access.tool, arguments:
+        case "Bash", _:
+            return []
+        case "Edit", {"old_string": str(old), "new_string": str(new), **rest}:
+            every = ["every occurrence:"] if rest.get("replace_all") else []
+            return every + _changes(f"{old}\n", f"{new}\n")
+        case "Write", {"content": str(content)}:
+            now = _content(access.target)
+            return _changes(now, content) if now is not None else _added(content)
+        case _:
+            rest = {key: value for key, value in arguments.items() if value != access.target}
+            shown = msgspec.json.format(msgspec.json.encode(rest), indent=2).decode()
+            return shown.splitlines() if rest else []
+
+
+def _arguments(access: Access, call: ToolStarted | None) -> dict[str, Any]:
+    """Return the arguments of the call that is asked about: the one that was taken up last."""
+    if call is None or call.name != access.tool:
+        return {}
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}
+    known = not access.target or access.target in map(str, arguments.values())
+    return arguments if known else {}
+
+
+def _changes(old: str, new: str) -> list[str]:
+    changed = [line for hunk in compare(old, new, "").hunks for line in hunk.lines]
+    return [line for text in changed for line in text.split("\n")] or ["(no change)"]
+
+
+def _added(content: str) -> list[str]:
+    return [f"+{line}" for line in content.removesuffix("\n").split("\n")]
+
+
+def _content(target: str) -> str | None:
+    try:
+        path = Path(target).expanduser()
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+            return None
+        return path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError, RuntimeError):
+        return None

@@ -1,0 +1,64 @@
+"""A summary that no model writes: facts, telling excerpts, and an index of names.
+
+Everything in it stood in the conversation; nothing can be invented. It is what compaction
+falls back on, and what it uses where a model's summaries are not to be trusted.
+"""
+
+from collections.abc import Sequence
+
+from clew.context.estimate import text_units
+from clew.context.excerpts import excerpts
+from clew.context.facts import gather
+from clew.context.items import Item
+from clew.context.names import names
+from clew.context.passages import Passage, passages
+
+_FACTS_SHARE = 0.15
+_NAMES_SHARE = 0.30
+_MOST_NAMES_CHARS = 9_000
+_REACH = 12
+"""Only the newest text is read line by line: this many times what may be written."""
+_NAMES_HEADING = "Names that came up: "
+
+
+def digest(items: Sequence[Item], *, max_units: int, known: str = "") -> str:
+    """Summarise `items` by rules alone; deterministic, and never above `max_units`.
+
+    `known` is text that stays in the view anyway, so that its names are not listed again.
+    """
+    stretch = list(passages(items))
+    chars = max_units * _chars_per_unit(stretch)
+    text = _write(items, stretch, max_chars=int(chars), known=known)
+    while text_units(text) > max_units:
+        chars *= 0.98 * max_units / text_units(text)
+        text = _write(items, stretch, max_chars=int(chars), known=known)
+    return text
+
+
+def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int, known: str) -> str:
+    head = (
+        f"{len(items)} earlier messages (#{items[0].entry_id} to #{items[-1].entry_id}) were set "
+        f"aside. None is lost: each can be read back by its number."
+    )[: max(0, max_chars)]
+    facts = gather(items).lines(max_chars=int(max_chars * _FACTS_SHARE))
+    room = max_chars - len(head) - sum(len(line) + 1 for line in facts) - 2
+    near = _newest(stretch, max_chars * _REACH)
+    for_names = min(int(room * _NAMES_SHARE), _MOST_NAMES_CHARS)
+    quoted = excerpts(near, max_chars=room - for_names - 1)
+    body = "\n".join([head, *facts, *(["", *quoted] if quoted else [])])
+    room = max_chars - len(body) - len(_NAMES_HEADING) - 1
+    index = names(near, known=body + known, max_chars=room)
+    return f"{body}\n{_NAMES_HEADING}{', '.join(index)}" if index else body
+
+
+def _newest(stretch: Sequence[Passage], chars: int) -> Sequence[Passage]:
+    for start in range(len(stretch) - 1, -1, -1):
+        chars -= len(stretch[start].text)
+        if chars < 0:
+            return stretch[start:]
+    return stretch
+
+
+def _chars_per_unit(stretch: Sequence[Passage]) -> float:
+    sample = "\n".join(passage.text[:2_000] for passage in stretch[-20:])
+    return max(1.0, len(sample) / max(1, text_units(sample)))

@@ -1,0 +1,99 @@
+"""Making a view smaller, as decisions: which entries would do it.
+
+The session carries them out and may have a model write the words; `clew.fit` and the
+simulator use them as they are, with words by rules.
+"""
+
+from clew.context.digest import digest
+from clew.context.estimate import text_units
+from clew.context.items import Kind
+from clew.context.loss import Summary, account
+from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
+from clew.context.policy import ContextPolicy
+from clew.context.render import render_text
+from clew.context.results import cleared, consumed, older_than_recent, worthwhile
+from clew.context.view import View
+from clew.core.entries import Compacted, ResultsCleared, Trigger
+
+_LEAST_GAIN = 0.10
+_CLEAR_OVER = 500
+_LEAST_DIGEST = 60
+
+
+def clearing(
+    view: View, policy: ContextPolicy, strategy: Strategy, *, now: float
+) -> ResultsCleared | None:
+    """Show answered tool results as markers, where the policy asks for it or it pays."""
+    if policy.compress_over is not None:
+        places = consumed(view.items, pinned=view.pinned, min_chars=policy.compress_over)
+        why = "answered tool results are compressed"
+    elif strategy.clears_early:
+        tail = budget_for(view, policy, strategy).tail
+        places = consumed(view.items, pinned=view.pinned, min_chars=_CLEAR_OVER)
+        places = older_than_recent(
+            view.items, places, recent_turns=policy.preserve_recent_turns, tail=tail
+        )
+        cold = view.calls > 0 and now - view.called_at > policy.economy.cold_after
+        places = worthwhile(view.items, places, policy.economy, calls=view.calls, cold=cold)
+        why = "the cache is cold" if cold else "what is saved pays for the cache it breaks"
+    else:
+        places, why = [], ""
+    if not places:
+        return None
+    return ResultsCleared(replaced=tuple(cleared(view.items[p]) for p in places), why=why)
+
+
+def budget_for(view: View, policy: ContextPolicy, strategy: Strategy) -> Budget:
+    """Divide what a compaction may leave of the model's window."""
+    return Budget.of(
+        view,
+        tokens=strategy.target(view.setup.model.window),
+        recent_turns=policy.preserve_recent_turns,
+    )
+
+
+def worth_doing(view: View, strategy: Strategy, budget: Budget) -> Reduce | Stuck:
+    """Return the strategy's plan, or why it is not worth carrying out.
+
+    A plan must be able to shrink the request by a tenth; that is known before anything is
+    paid for.
+    """
+    plan = strategy.plan(view, budget)
+    if isinstance(plan, Stuck):
+        return plan
+    nothing = Summary(text="", author="rules")
+    best = account(view, plan, nothing, trigger="auto", strategy=strategy.name).report
+    if best.tokens_before - best.tokens_after < _LEAST_GAIN * best.tokens_before:
+        return Stuck(why="too little would be gained")
+    return plan
+
+
+def by_rules(view: View, plan: Reduce, budget: Budget) -> Summary:
+    """Write the words for `plan` without a model."""
+    gone = tuple(item for item in plan.dropped if item.kind is not Kind.SUMMARY)
+    if not plan.dropped:
+        return Summary(text="", author="rules")
+    if plan.wording is Wording.NOTICE:
+        return Summary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
+    leaving = {item.entry_id for item in plan.dropped}
+    staying = [item for item in view.items if item.entry_id not in leaving]
+    shorter = {change.entry_id: change.text for change in plan.replaced}
+    taken = sum(
+        text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
+        for item in staying
+    )
+    room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken))
+    text = digest((*view.archived, *gone), max_units=room, known=render_text(staying))
+    return Summary(text=text, author="rules")
+
+
+def compaction(
+    view: View, policy: ContextPolicy, strategy: Strategy, *, trigger: Trigger = "auto"
+) -> Compacted | Stuck:
+    """Return the entry of a compaction by rules alone."""
+    budget = budget_for(view, policy, strategy)
+    plan = worth_doing(view, strategy, budget)
+    if isinstance(plan, Stuck):
+        return plan
+    summary = by_rules(view, plan, budget)
+    return account(view, plan, summary, trigger=trigger, strategy=strategy.name)

@@ -1,0 +1,99 @@
+"""What messages consist of, as text that can be quoted from: passages and their lines."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from clew.context.items import Item, Kind
+from clew.core.ids import EntryId
+from clew.core.messages import Text, ToolCall, ToolResult
+
+_SEARCH_TOOLS = frozenset({"grep", "glob", "ls", "websearch", "search", "find", "toolsearch"})
+_SHELL_TOOLS = frozenset({"bash", "shell", "exec_command", "local_shell", "execute", "terminal"})
+_LINE_NUMBER = re.compile(r"^\s*\d+[→\t|:]")
+_any_json = msgspec.json.Decoder()
+
+SPOKEN, CALLED, SHOWN, PRINTED, FOUND = range(5)
+"""Where words come from: a person or model; a call's arguments; a file or page that a tool
+showed; a command's output; a search."""
+
+
+class Passage(Struct, frozen=True, kw_only=True):
+    """A stretch of text from one message."""
+
+    entry_id: EntryId
+    label: str
+    source: int
+    text: str
+
+
+def passages(items: Sequence[Item]) -> Iterator[Passage]:
+    """Yield the quotable text of `items` in order. Reasoning is not quoted: it was private."""
+    shown_by: dict[str, str] = {}
+    for item in items:
+        for part in item.message.parts:
+            match part:
+                case Text(text=text) if item.kind is not Kind.SUMMARY:
+                    yield Passage(
+                        entry_id=item.entry_id,
+                        label=str(item.message.role),
+                        source=SPOKEN,
+                        text=text,
+                    )
+                case ToolCall(name=name, arguments=arguments, call_id=call_id):
+                    strings = list(_strings(_decoded(arguments)))
+                    subject = strings[0].splitlines()[0][:120] if strings and strings[0] else ""
+                    shown_by[call_id] = f"{name} {subject}".rstrip()
+                    yield Passage(
+                        entry_id=item.entry_id,
+                        label=f"call {name}",
+                        source=CALLED,
+                        text="\n".join(strings),
+                    )
+                case ToolResult(name=name, text=text, call_id=call_id):
+                    yield Passage(
+                        entry_id=item.entry_id,
+                        label=shown_by.get(call_id, name),
+                        source=_source(name),
+                        text=text,
+                    )
+                case _:
+                    pass
+
+
+def bare(line: str) -> str:
+    """Return a line without indentation and without the number a file reader put before it."""
+    line = line.strip()
+    if line[:1].isdigit():
+        line = _LINE_NUMBER.sub("", line).strip()
+    return line
+
+
+def _source(tool: str) -> int:
+    name = tool.lower()
+    if name in _SEARCH_TOOLS:
+        return FOUND
+    return PRINTED if name in _SHELL_TOOLS else SHOWN
+
+
+def _decoded(arguments: str) -> object:
+    try:
+        return _any_json.decode(arguments)
+    except msgspec.DecodeError:
+        return arguments
+
+
+def _strings(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for inner in value.values():
+                yield from _strings(inner)
+        case list():
+            for inner in value:
+                yield from _strings(inner)
+        case _:
+            pass

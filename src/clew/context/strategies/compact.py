@@ -1,0 +1,79 @@
+"""Shorten by rules: no model is called, and every word that stays was said."""
+
+from msgspec import Struct
+
+from clew.context.cuts import turn_starts
+from clew.context.estimate import text_units
+from clew.context.items import Item, Kind
+from clew.context.plan import Budget, Plan, Reduce, Wording
+from clew.context.results import cleared, consumed
+from clew.context.strategies.aside import reached, set_aside, under_half
+from clew.context.view import View
+from clew.core.entries import Replacement
+from clew.core.messages import Text, ToolCall
+
+
+class Compact(Struct, frozen=True, kw_only=True):
+    """Shorten old answers and clear old tool results; set turns aside only if that is too little.
+
+    The recent turns, the user's words, pinned messages and calls are not touched by the
+    first step. The second writes a digest by rules.
+    """
+
+    name: str = "compact"
+    clears_early: bool = False
+    max_tokens: int | None = None
+    preserve_recent_turns: int = 4
+    min_tool_result_chars: int = 200
+    min_text_chars: int = 2_000
+    text_excerpt_chars: int = 200
+
+    def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
+        """Due at `max_tokens`, or at the policy's threshold."""
+        return reached(used, threshold, self.max_tokens)
+
+    def target(self, window: int) -> int:
+        """Return a little under half of what is allowed."""
+        return under_half(window, self.max_tokens)
+
+    def plan(self, view: View, budget: Budget) -> Plan:
+        """Shorten in place where that is enough, else set aside by rules."""
+        changes = (*self._results(view), *self._texts(view))
+        sizes = {item.entry_id: item.units for item in view.items}
+        saved = sum(sizes[change.entry_id] - text_units(change.text) for change in changes)
+        if changes and view.items.units() - saved <= budget.limit:
+            return Reduce(
+                replaced=changes,
+                wording=Wording.RULES,
+                why=f"shortening {len(changes)} old messages is enough",
+            )
+        return set_aside(view, budget, wording=Wording.RULES)
+
+    def _old(self, view: View) -> int:
+        starts = turn_starts(view.items)
+        kept = self.preserve_recent_turns
+        return starts[-kept] if len(starts) >= kept else 0
+
+    def _results(self, view: View) -> tuple[Replacement, ...]:
+        places = consumed(view.items, pinned=view.pinned, min_chars=self.min_tool_result_chars)
+        old = self._old(view)
+        return tuple(cleared(view.items[place]) for place in places if place < old)
+
+    def _texts(self, view: View) -> tuple[Replacement, ...]:
+        return tuple(
+            Replacement(entry_id=item.entry_id, text=self._excerpt(item.message.text))
+            for item in view.items[: self._old(view)]
+            if self._is_long(item) and item.entry_id not in view.pinned
+        )
+
+    def _is_long(self, item: Item) -> bool:
+        texts = [part for part in item.message.parts if isinstance(part, Text)]
+        return (
+            item.kind is Kind.ASSISTANT
+            and len(texts) == 1
+            and len(texts[0].text) >= self.min_text_chars
+            and all(isinstance(part, Text | ToolCall) for part in item.message.parts)
+        )
+
+    def _excerpt(self, text: str) -> str:
+        return f"{text[: self.text_excerpt_chars]}… [shortened from {len(text):,} characters]"

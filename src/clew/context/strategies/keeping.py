@@ -1,0 +1,46 @@
+"""What every strategy spares: pins, the current request, the user's own words, the tail."""
+
+from clew.context.cuts import batches, legal_cuts, turn_starts
+from clew.context.items import Items
+from clew.context.plan import Budget
+from clew.context.view import View
+from clew.core.ids import EntryId
+
+
+def tail_cut(items: Items, budget: Budget) -> int:
+    """Return the legal cut that keeps the recent turns, or as much of them as the tail holds.
+
+    The last step of the conversation is always behind the cut.
+    """
+    inner = [cut for cut in legal_cuts(items) if cut < len(items)]
+    starts = turn_starts(items)
+    wanted = starts[-budget.recent_turns] if len(starts) >= budget.recent_turns else 0
+    if items.units(wanted) <= budget.tail:
+        return max((cut for cut in inner if cut <= wanted), default=0)
+    fitting = (cut for cut in inner if items.units(cut) <= budget.tail)
+    return next(fitting, inner[-1] if inner else 0)
+
+
+def must_stay(view: View, cut: int) -> set[EntryId]:
+    """Return what stands before `cut` and may not go: pinned steps and the current request."""
+    items = view.items
+    spared: set[EntryId] = set()
+    for batch in batches(items[:cut]) if view.pinned else []:
+        ids = {items[index].entry_id for index in batch}
+        if ids & view.pinned:
+            spared |= ids
+    starts = turn_starts(items)
+    if starts:
+        spared.add(items[starts[-1]].entry_id)
+    return spared
+
+
+def users_words(view: View, cut: int, *, room: int) -> set[EntryId]:
+    """Return the user's messages before `cut` that fit into `room`, the newest first."""
+    chosen: set[EntryId] = set()
+    for index in reversed([start for start in turn_starts(view.items) if start < cut]):
+        item = view.items[index]
+        if item.units <= room:
+            room -= item.units
+            chosen.add(item.entry_id)
+    return chosen

@@ -1,0 +1,40 @@
+"""Shortening what is too large to keep whole and too recent to drop."""
+
+from collections.abc import Sequence
+
+from clew.context.estimate import text_units
+from clew.context.excerpt import excerpt
+from clew.context.items import Item, Kind
+from clew.core.entries import Replacement
+from clew.core.ids import EntryId
+
+_LEAST_CHARS = 200
+
+
+def shorten_results(
+    items: Sequence[Item], pinned: frozenset[EntryId], *, room: int
+) -> tuple[Replacement, ...]:
+    """Cut the largest tool results among `items` until all of them fit into `room` units."""
+    excess = sum(item.units for item in items) - room
+    changes: list[Replacement] = []
+    for item in sorted(items, key=lambda item: -item.units):
+        if excess <= 0:
+            break
+        if item.kind is not Kind.TOOL_RESULT or item.entry_id in pinned:
+            continue
+        change = shorter(item, by=excess)
+        saved = item.units - text_units(change.text)
+        if saved > 0:
+            changes.append(change)
+            excess -= saved
+    return tuple(changes)
+
+
+def shorter(item: Item, *, by: int) -> Replacement:
+    """Return head and tail of a result, `by` units shorter if it has as many to give."""
+    text = "\n".join(result.text for result in item.message.results)
+    chars = round(len(text) * max(0.0, 1 - by / max(1, item.units)))
+    where = f"; entry #{item.entry_id} has it"
+    return Replacement(
+        entry_id=item.entry_id, text=excerpt(text, max(chars, _LEAST_CHARS), where=where)
+    )

@@ -1,0 +1,63 @@
+"""The default strategy: the cheapest step that is enough.
+
+First, tool results that the model has read and answered are cleared, where that alone makes
+enough room. Otherwise everything before the recent turns is set aside and summarised.
+"""
+
+from msgspec import Struct
+
+from clew.context.estimate import text_units
+from clew.context.plan import Budget, Plan, Reduce, Wording
+from clew.context.results import cleared, consumed, older_than_recent
+from clew.context.strategies.aside import reached, set_aside, under_half
+from clew.context.view import View
+from clew.core.entries import Replacement
+
+_ENOUGH = 1.2
+"""Clearing alone is enough when it leaves at most this many times the budget."""
+
+
+class Tiered(Struct, frozen=True, kw_only=True):
+    """Clear, then compact; see the module."""
+
+    name: str = "tiered"
+    clears_early: bool = True
+    max_tokens: int | None = None
+    """Compact from here on, below the policy's threshold; None leaves it to the policy."""
+    wording: Wording = Wording.MODEL
+    min_chars: int = 500
+    """Tool results up to this length are never worth clearing."""
+
+    def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
+        """Due at the policy's threshold, or at `max_tokens`."""
+        return reached(used, threshold, self.max_tokens)
+
+    def target(self, window: int) -> int:
+        """Return a little under half of the window."""
+        return under_half(window, self.max_tokens)
+
+    def plan(self, view: View, budget: Budget) -> Plan:
+        """Clear if that is enough; else set aside what stands before the recent turns."""
+        changes = self._clearing(view, budget)
+        if not changes:
+            return set_aside(view, budget, wording=self.wording)
+        return Reduce(
+            replaced=changes,
+            wording=Wording.RULES,
+            why=f"clearing {len(changes)} tool results that were answered is enough",
+        )
+
+    def _clearing(self, view: View, budget: Budget) -> tuple[Replacement, ...]:
+        items = view.items
+        places = consumed(items, pinned=view.pinned, min_chars=self.min_chars)
+        places = older_than_recent(
+            items, places, recent_turns=budget.recent_turns, tail=budget.tail
+        )
+        left = items.units()
+        changes: list[Replacement] = []
+        for place in places:
+            if left <= budget.limit:
+                break
+            changes.append(cleared(items[place]))
+            left -= items[place].units - text_units(changes[-1].text)
+        return tuple(changes) if left <= budget.limit * _ENOUGH else ()

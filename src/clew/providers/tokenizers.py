@@ -1,0 +1,63 @@
+"""Exact token counts for models whose vocabulary is public, with the extra `tokenizers`.
+
+Makers who keep theirs to themselves (Claude, Gemini) are estimated and calibrated instead:
+another maker's tokenizer would be a worse estimate that looks exact.
+"""
+
+import re
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Protocol
+
+from clew.context.estimate import Meter
+
+PACKAGE = "splintr"
+_VOCABULARIES = (
+    (r"gpt-oss|gpt-4o|chatgpt-4o|gpt-4[.-][15]|gpt-5|o[1-9](?!\w)", "o200k_base"),
+    (r"gpt-4|gpt-3[.-]5", "cl100k_base"),
+    (r"llama-?3", "llama3"),
+    (r"qwen-?(2[.-]5|2|3)(?!\.?[5-9])", "qwen3"),
+    (r"deepseek-(v3|r1|chat|reasoner)(?!-distill)", "deepseek_v3"),
+)
+"""By how a name begins, first match first. Distilled models keep their base's vocabulary."""
+
+
+class _Tokenizer(Protocol):
+    def encode_ordinary(self, text: str) -> list[int]: ...
+
+
+def vocabulary_for(model: str) -> str:
+    """Return the name of the vocabulary that `model` counts by, or nothing if none is public.
+
+    A vendor prefix (`openai/…`) is ignored.
+    """
+    bare = model.rpartition("/")[2].lower()
+    return next((name for how, name in _VOCABULARIES if re.match(how, bare)), "")
+
+
+def meter_for(model: str, *, package: str = PACKAGE) -> Meter | None:
+    """Return what counts text as `model` does, or None where that cannot be known here.
+
+    The vocabulary is loaded when the first text is counted. The meter may be called from
+    several threads at once.
+    """
+    vocabulary = vocabulary_for(model)
+    if not vocabulary or find_spec(package) is None:
+        return None
+
+    def count(text: str) -> int:
+        tokenizer = _load(package, vocabulary)
+        try:
+            return len(tokenizer.encode_ordinary(text))
+        except UnicodeEncodeError:
+            # Half of a surrogate pair: no tokenizer has it, and a provider is sent a mark.
+            return len(tokenizer.encode_ordinary(text.encode("utf-8", "replace").decode()))
+
+    return count
+
+
+@cache
+def _load(package: str, vocabulary: str) -> _Tokenizer:
+    found: _Tokenizer = import_module(package).Tokenizer.from_pretrained(vocabulary)
+    return found

@@ -1,0 +1,98 @@
+"""What sessions learned about models, kept for the sessions to come.
+
+One small JSON file in the user's folder. Losing it costs a few calls of learning, so a
+damaged file is reported and replaced, never an error.
+"""
+
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from clew.context.calibration import prior
+from clew.core.calibration import Calibration
+
+_logger = logging.getLogger(__name__)
+
+MOST_MODELS = 200
+_MOST_WEIGHT = 20_000.0
+"""In units. More would make a session slow to notice that a model counts otherwise now."""
+
+
+class Learned(Struct, frozen=True, kw_only=True):
+    """What is worth keeping of a calibration; the overhead belongs to one session's setup."""
+
+    rate: float
+    weight: float
+
+
+class _Content(Struct, frozen=True, kw_only=True):
+    models: dict[str, Learned] = {}
+    """The one saved last stands last."""
+
+
+_decoder = msgspec.json.Decoder(_Content)
+
+
+class CalibrationFile:
+    """Reads and writes the file at `path`; all methods block, and none raises `OSError`.
+
+    Several processes may write at once: each write is whole, and takes in what stood there
+    before. Of two at the very same moment one may be lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self, model: str) -> Calibration | None:
+        """Return where to start from with `model`, or None if no session has learned it."""
+        learned = self._read().get(model)
+        return None if learned is None else prior(learned.rate, learned.weight)
+
+    def save(self, model: str, calibration: Calibration) -> bool:
+        """Add what a session learned about `model`; say whether it could be written."""
+        models = self._read()
+        models[model] = _merged(models.pop(model, None), calibration)
+        newest = dict(list(models.items())[-MOST_MODELS:])
+        try:
+            self._write(newest)
+        except OSError as error:
+            _logger.warning("what was learned about %s could not be kept: %s", model, error)
+            return False
+        return True
+
+    def _read(self) -> dict[str, Learned]:
+        try:
+            return dict(_decoder.decode(self._path.read_bytes()).models)
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            _logger.warning("%s cannot be read and is not used: %s", self._path, error)
+            return {}
+
+    def _write(self, models: Mapping[str, Learned]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        data = msgspec.json.format(msgspec.json.encode(_Content(models=dict(models))))
+        with tempfile.NamedTemporaryFile(
+            dir=self._path.parent, prefix=self._path.name, delete=False
+        ) as file:
+            try:
+                file.write(data)
+                file.close()
+                os.replace(file.name, self._path)  # noqa: PTH105 - the name is a string
+            except OSError:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+
+
+def _merged(before: Learned | None, calibration: Calibration) -> Learned:
+    weight = min(calibration.weight, _MOST_WEIGHT)
+    if before is None:
+        return Learned(rate=calibration.slope, weight=weight)
+    total = weight + before.weight
+    rate = (calibration.slope * weight + before.rate * before.weight) / max(1.0, total)
+    return Learned(rate=rate, weight=min(total, _MOST_WEIGHT))

@@ -1,0 +1,156 @@
+"""Putting a message list in order that a provider would reject, and saying what was done."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clew.session.plain.styles import Dict, Unknown, read_pieces
+from clew.session.plain.writing import is_anthropic
+
+NO_RESULT = "Error: there is no result for this call."
+
+
+def mend(messages: Sequence[Dict]) -> tuple[list[Dict], list[str]]:
+    """Return `messages` in order, and what was wrong with them, in words.
+
+    Unknown blocks and results without a call are left out, a call id that is used again gets
+    a new one, a call without a result gets a failed one. Dictionaries that are in order come
+    back as the same objects.
+    """
+    notes: list[str] = []
+    known = _without_unknown(messages, notes)
+    return _paired(_unique(known, notes), notes), notes
+
+
+def _without_unknown(messages: Sequence[Dict], notes: list[str]) -> list[Dict]:
+    unwanted: dict[int, set[int]] = {}
+    for piece in read_pieces(messages):
+        if isinstance(piece, Unknown):
+            unwanted.setdefault(piece.place, set()).add(piece.block)
+            notes.append(f"message {piece.place} has a part of the unknown kind {piece.what!r}")
+    result: list[Dict] = []
+    for place, message in enumerate(messages):
+        if place in unwanted:
+            blocks = enumerate(message["content"])
+            kept = [block for number, block in blocks if number not in unwanted[place]]
+            if kept or message.get("tool_calls"):
+                result.append({**message, "content": kept})
+        else:
+            result.append(message)
+    return result
+
+
+def _unique(messages: Sequence[Dict], notes: list[str]) -> list[Dict]:
+    seen: set[str] = set()
+    renamed: dict[str, str] = {}
+    result: list[Dict] = []
+    for place, message in enumerate(messages):
+        if message["role"] == "assistant":
+            renamed = {}
+            for call_id in call_ids(message):
+                if call_id in seen:
+                    renamed[call_id] = _fresh(call_id, seen)
+                    notes.append(f"message {place} uses the call id {call_id} again")
+                seen.add(renamed.get(call_id, call_id))
+        result.append(_renamed(message, renamed) if renamed else message)
+    return result
+
+
+def _paired(messages: Sequence[Dict], notes: list[str]) -> list[Dict]:
+    anthropic = is_anthropic(messages)
+    result: list[Dict] = []
+    waiting: list[str] = []
+    for place, message in enumerate(messages):
+        given = result_ids(message)
+        orphans = [call_id for call_id in given if call_id not in waiting]
+        notes += [f"message {place} answers {one}, which nobody asked" for one in orphans]
+        answered = [call_id for call_id in waiting if call_id in given]
+        waiting = [call_id for call_id in waiting if call_id not in given]
+        kept = _only(message, answered) if given else message
+        if waiting and (not given or (kept is not None and _has_words(kept))):
+            result += _answers_for(waiting, notes, anthropic=anthropic)
+            waiting = []
+        if kept is not None:
+            result.append(kept)
+        waiting += call_ids(message) if message["role"] == "assistant" else []
+    return result + _answers_for(waiting, notes, anthropic=anthropic)
+
+
+def call_ids(message: Dict) -> list[str]:
+    """Return the ids of the calls in a message, in either style."""
+    ids = [str(call.get("id")) for call in message.get("tool_calls") or ()]
+    return ids + [str(b.get("id")) for b in _blocks(message) if b.get("type") == "tool_use"]
+
+
+def result_ids(message: Dict) -> list[str]:
+    """Return the ids that a message answers, in either style."""
+    if message["role"] in ("tool", "function"):
+        return [str(message.get("tool_call_id") or message.get("name") or "")]
+    return [str(b.get("tool_use_id")) for b in _blocks(message) if b.get("type") == "tool_result"]
+
+
+def _blocks(message: Dict) -> list[Mapping[str, Any]]:
+    content = message.get("content")
+    return [b for b in content if isinstance(b, Mapping)] if isinstance(content, list) else []
+
+
+def _has_words(message: Dict) -> bool:
+    return any(block.get("type") != "tool_result" for block in _blocks(message))
+
+
+def _only(message: Dict, answers: Sequence[str]) -> Dict | None:
+    """Keep of a message's results those in `answers`, each once, and put them first."""
+    if message["role"] in ("tool", "function"):
+        return message if answers else None
+    blocks = message["content"]
+    results: dict[str, Any] = {}
+    words = []
+    for block in blocks:
+        if isinstance(block, Mapping) and block.get("type") == "tool_result":
+            if block.get("tool_use_id") in answers:
+                results.setdefault(str(block.get("tool_use_id")), block)
+        else:
+            words.append(block)
+    kept = [*results.values(), *words]
+    if len(kept) == len(blocks) and all(a is b for a, b in zip(kept, blocks, strict=True)):
+        return message
+    return {**message, "content": kept} if kept else None
+
+
+def _answers_for(waiting: Sequence[str], notes: list[str], *, anthropic: bool) -> list[Dict]:
+    notes += [f"the call {call_id} has no result" for call_id in waiting]
+    if not anthropic or not waiting:
+        return [{"role": "tool", "tool_call_id": one, "content": NO_RESULT} for one in waiting]
+    blocks = [
+        {"type": "tool_result", "tool_use_id": one, "content": NO_RESULT, "is_error": True}
+        for one in waiting
+    ]
+    return [{"role": "user", "content": blocks}]
+
+
+def _fresh(call_id: str, seen: set[str]) -> str:
+    number = 2
+    while f"{call_id}-{number}" in seen:
+        number += 1
+    return f"{call_id}-{number}"
+
+
+def _renamed(message: Dict, names: Mapping[str, str]) -> Dict:
+    changed = dict(message)
+    if message.get("tool_calls"):
+        changed["tool_calls"] = [
+            {**call, "id": names.get(str(call.get("id")), call.get("id"))}
+            for call in message["tool_calls"]
+        ]
+    if message.get("tool_call_id") in names:
+        changed["tool_call_id"] = names[message["tool_call_id"]]
+    if isinstance(message.get("content"), list):
+        changed["content"] = [_renamed_block(block, names) for block in message["content"]]
+    return changed
+
+
+def _renamed_block(block: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(block, Mapping):
+        for key in ("id", "tool_use_id"):
+            if block.get(key) in names:
+                return {**block, key: names[block[key]]}
+    return block

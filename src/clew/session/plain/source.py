@@ -1,0 +1,144 @@
+"""A caller's message list as a view, and the way back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.context.items import Item, Items, Kind
+from clew.context.repair import repaired
+from clew.context.validity import problems
+from clew.context.view import View
+from clew.core.entries import Entry, SetupChanged
+from clew.core.errors import ConfigError
+from clew.core.ids import EntryId
+from clew.core.messages import Message, Role
+from clew.core.models import ModelFacts, ToolSpec
+from clew.providers.catalogue import lookup
+from clew.session.plain.mending import mend
+from clew.session.plain.styles import Dict, Piece, read_pieces
+from clew.session.plain.writing import write
+
+M = TypeVar("M")
+_FIRST = 2
+"""The id of the first piece; 1 is the setup's."""
+
+
+class Source(Struct, Generic[M], frozen=True, kw_only=True):
+    """What a caller gave, read once."""
+
+    given: Sequence[M]
+    """The list after repairs."""
+    pieces: tuple[Piece, ...]
+    header: int
+    """How many pieces at the beginning are system messages: they always stay."""
+    view: View
+    repairs: tuple[str, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """How many messages the list has."""
+        return len(self.given)
+
+    def place_of(self, entry_id: EntryId) -> int:
+        """Return which message of the list an item of the view belongs to."""
+        return self.pieces[self.header + entry_id - _FIRST].place
+
+    def write(self, view: View) -> list[M]:
+        """Return what `view` shows, in the caller's style and from the caller's objects."""
+        kept = list(self.pieces[: self.header])
+        texts: dict[int, str] = {}
+        original = {item.entry_id: item for item in self.view.items}
+        for item in view.items:
+            if item.kind is Kind.SUMMARY:
+                continue
+            if item is not original[item.entry_id]:
+                texts[len(kept)] = _text(item.message)
+            kept.append(self.pieces[self.header + item.entry_id - _FIRST])
+        if self.given and isinstance(self.given[0], Message):
+            messages = [item.message for item in view.items if item.kind is not Kind.SUMMARY]
+            return cast("list[M]", [*_summary_message(view), *messages])
+        written = write(cast("Sequence[Dict]", self.given), kept, texts)
+        header = len({piece.place for piece in self.pieces[: self.header]})
+        return cast("list[M]", [*written[:header], *_summary_dict(view), *written[header:]])
+
+
+def open_source(
+    messages: Sequence[M],
+    *,
+    model: str | None,
+    system: str | None,
+    tools: Sequence[Mapping[str, Any]] | None,
+    invalid: Literal["repair", "refuse"],
+) -> Source[M]:
+    """Read a list of messages.
+
+    Raises:
+        ConfigError: It is not a list of messages; or not one that a provider would take, and
+            `invalid` is `refuse`.
+    """
+    if invalid not in ("repair", "refuse"):
+        raise ConfigError(f"invalid must be 'repair' or 'refuse', not {invalid!r}")
+    given, notes = _in_order(messages)
+    if notes and invalid == "refuse":
+        raise ConfigError("no provider would take these messages: " + "; ".join(notes))
+    pieces = tuple(_pieces(given))
+    header = next((n for n, piece in enumerate(pieces) if not piece.is_system), len(pieces))
+    words = "\n".join(piece.message.text for piece in pieces[:header])
+    setup = SetupChanged(
+        model=lookup(model) if model else ModelFacts(name=""),
+        system="\n".join(filter(None, [system, words])),
+        tools=tuple(_spec(tool) for tool in tools or ()),
+    )
+    view = View().apply(Entry(id=EntryId(1), at=0.0, body=setup))
+    items = [
+        Item.of(EntryId(_FIRST + number), piece.message)
+        for number, piece in enumerate(pieces[header:])
+    ]
+    pinned = frozenset(
+        item.entry_id for item, piece in zip(items, pieces[header:], strict=True) if piece.is_system
+    )
+    view = replace(view, items=Items(items), pinned=pinned)
+    return Source(given=given, pieces=pieces, header=header, view=view, repairs=tuple(notes))
+
+
+def _in_order(messages: Sequence[M]) -> tuple[list[M], list[str]]:
+    if all(isinstance(message, Message) for message in messages):
+        clew = cast("Sequence[Message]", messages)
+        full = [message for message in clew if message.parts]
+        return cast("list[M]", repaired(full)), problems(clew)
+    if any(isinstance(message, Message) for message in messages):
+        raise ConfigError("the list mixes Clew messages with dictionaries")
+    mended, notes = mend(cast("Sequence[Dict]", messages))
+    return cast("list[M]", mended), notes
+
+
+def _pieces(given: Sequence[Any]) -> list[Piece]:
+    if given and isinstance(given[0], Message):
+        return [Piece(place=n, blocks=None, message=one) for n, one in enumerate(given)]
+    return [piece for piece in read_pieces(given) if isinstance(piece, Piece)]
+
+
+def _spec(tool: Mapping[str, Any]) -> ToolSpec:
+    function = tool.get("function", tool)
+    schema = function.get("parameters") or function.get("input_schema") or {}
+    return ToolSpec(
+        name=str(function.get("name", "")),
+        description=str(function.get("description", "")),
+        schema=dict(schema),
+    )
+
+
+def _text(message: Message) -> str:
+    return message.text or "\n".join(result.text for result in message.results)
+
+
+def _summary_dict(view: View) -> list[dict[str, str]]:
+    return [{"role": "user", "content": view.items[0].message.text}] if view.summary else []
+
+
+def _summary_message(view: View) -> list[Message]:
+    if not view.summary:
+        return []
+    return [Message(role=Role.USER, parts=view.items[0].message.parts)]

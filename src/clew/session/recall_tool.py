@@ -1,0 +1,81 @@
+"""`Recall`: lets the model search the whole session and read any entry back, word for word."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from clew.core.access import Access, Risk
+from clew.core.entries import Compacted, Entry, MessageAdded
+from clew.core.models import ToolSpec
+from clew.session.recall import RECALL, around, entry_text, search
+from clew.tools.protocol import Place, ToolOutput
+
+RECALL_SPEC = ToolSpec(
+    name=RECALL,
+    description=(
+        "Look up earlier parts of this session that are no longer in view: summarised turns, "
+        "cleared tool results, cut output. Give `query` to search by words, or `entry` (a #number "
+        "from a summary, marker or search) to read one whole, from `offset` on if it is long."
+    ),
+    schema={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "Words to look for."},
+            "entry": {"type": "integer", "description": "Number of the entry to read."},
+            "offset": {"type": "integer", "description": "First character to read.", "default": 0},
+        },
+        "additionalProperties": False,
+    },
+)
+_MOST_HITS = 8
+_PAGE = 12_000
+
+
+class Recall:
+    """Answers from a list of entries that grows while the session runs."""
+
+    spec = RECALL_SPEC
+    max_output_chars: int | None = None
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+
+    def access(self, arguments: dict[str, Any], place: Place) -> Access:  # noqa: ARG002
+        """Touches nothing but the session itself."""
+        return Access(tool=RECALL, risk=Risk.INSPECT)
+
+    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:  # noqa: ARG002
+        """Search or read back."""
+        number, query = arguments.get("entry"), arguments.get("query")
+        offset = arguments.get("offset", 0)
+        if isinstance(number, int) and isinstance(offset, int):
+            return self._read(number, max(0, offset))
+        if isinstance(query, str) and query.strip():
+            return self._find(query)
+        return ToolOutput(text="Error: give `query` (words) or `entry` (a number).", failed=True)
+
+    def _read(self, number: int, offset: int) -> ToolOutput:
+        entry = next((entry for entry in self._entries if entry.id == number), None)
+        text = entry_text(entry) if entry is not None else ""
+        if not text:
+            return ToolOutput(text=f"Error: there is no text under #{number}.", failed=True)
+        page = text[offset : offset + _PAGE]
+        end = offset + len(page)
+        more = f"\n[{len(text) - end:,} more characters: offset={end}]" if end < len(text) else ""
+        return ToolOutput(text=page + more)
+
+    def _find(self, query: str) -> ToolOutput:
+        found = search(self._entries, query, limit=_MOST_HITS)
+        if not found:
+            return ToolOutput(text=f"Nothing in this session contains {query!r}.")
+        lines = [f"#{e.id} {_kind(e)}: {around(entry_text(e), query)}" for e in found]
+        return ToolOutput(text="\n".join(lines))
+
+
+def _kind(entry: Entry) -> str:
+    match entry.body:
+        case MessageAdded(message=message):
+            return message.results[0].name if message.results else str(message.role)
+        case Compacted():
+            return "summary"
+        case _:
+            return "note"

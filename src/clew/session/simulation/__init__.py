@@ -1,0 +1,1 @@
+"""What a recorded session would have cost and kept under each context strategy."""
