@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from clew.context.digest import digest
 from clew.context.estimate import text_units
 from clew.context.excerpt import excerpt
+from clew.context.excerpts import excerpts
 from clew.context.facts import gather
 from clew.context.items import Item
+from clew.context.names import names
+from clew.context.passages import bare, passages
 from clew.context.summary import chunks, facts_text, summary_prompt, transcript_lines
 from clew.context.view import fold
 from clew.core.entries import Body, Entry, MessageAdded
@@ -179,3 +182,53 @@ def test_facts_name_the_open_tasks_and_drop_the_oldest_where_room_is_short() -> 
     assert sum(len(line) + 1 for line in short) <= 121
     assert facts.lines(max_chars=5) == []
     assert gather(items(assistant(call("Bash", '{"command":7}', "x")))).commands == ()
+
+
+def test_telling_lines_are_quoted_and_others_are_not() -> None:
+    shown = "\n".join(
+        [
+            "/home/me/project/src/very/deep/path/app.py",
+            "// a comment that explains what comes next here",
+            "paragraph " * 60,
+            "value = compute_the_answer(to_everything)",
+            "short",
+            "                      12345678",
+        ]
+    )
+    odd = call("Notes", "not json at all, but words of some length", "n")
+    deep = call("Many", '{"edits":[{"text":"a line inside of nested lists"},3]}', "m")
+    grep = call("Grep", "{}", "g")
+    work = items(
+        user("go"),
+        assistant(READ, odd, deep, grep),
+        tool_result(READ, shown),
+        tool_result(grep, "src/app.py:12: a line that a search has found somewhere"),
+        assistant("  12                            x"),
+    )
+
+    roomy = "\n".join(excerpts(list(passages(work)), max_chars=5_000))
+    tight = "\n".join(excerpts(list(passages(work)), max_chars=110))
+
+    assert "…" in roomy
+    assert "not json at all" in roomy
+    assert "a line inside of nested lists" in roomy
+    assert "/home/me/project/src/very/deep/path/app.py" in tight
+    assert "comment" not in tight
+    assert len(tight) <= 110
+
+
+def test_names_in_recent_calls_come_first_and_room_is_kept() -> None:
+    old = [tool_result(READ, f"some_identifier_number_{n} and more") for n in range(50)]
+    recent = call("Edit", '{"file_path":"src/very_recent_file.py"}', "z")
+    stretch = list(passages(items(*old, assistant(recent))))
+
+    found = names(stretch, known="", max_chars=60)
+
+    assert found[0] == "very_recent_file.py"
+    assert len(", ".join(found)) <= 60
+
+
+def test_numbers_before_lines_are_taken_off() -> None:
+    assert bare("   12\tdef f():") == "def f():"
+    assert bare("12→x = 1") == "x = 1"
+    assert bare("2026 was a year") == "2026 was a year"

@@ -5,6 +5,10 @@ import argparse
 from clew.core.access import PermissionMode
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
+_PROMPT = (
+    "answer and leave; with - the prompt is read from standard input, and otherwise what is "
+    "piped there follows it after a blank line"
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -15,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="Without -p or a subcommand, opens an interactive prompt.",
     )
     top.add_argument("--version", action="store_true", help="print the version and leave")
-    top.add_argument("-p", "--print", dest="prompt", metavar="PROMPT", help="answer and leave")
+    top.add_argument("-p", "--print", dest="prompt", metavar="PROMPT", help=_PROMPT)
     top.add_argument(
         "--output-format",
         choices=OUTPUT_FORMATS,
@@ -23,10 +27,11 @@ def parser() -> argparse.ArgumentParser:
         help="what -p writes to standard output (default: text, as it streams)",
     )
     _add_session_flags(top)
-    commands = top.add_subparsers(dest="command", metavar="{demo,models}")
+    commands = top.add_subparsers(dest="command", metavar="{demo,models,sessions}")
     demo = commands.add_parser("demo", help="a guided minute on the embedded model")
     demo.add_argument("--window", type=_window, default=2_048, help="tokens of the demo's window")
     demo.add_argument("--port", type=_port, default=0, help="port of the model's server")
+    commands.add_parser("sessions", help="list the sessions of this folder")
     models = commands.add_parser("models", help="the embedded model's file")
     actions = models.add_subparsers(dest="action", metavar="{get,path}", required=True)
     get = actions.add_parser("get", help="fetch and check the embedded model, once")

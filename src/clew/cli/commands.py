@@ -6,6 +6,8 @@ from types import MappingProxyType
 
 import msgspec
 
+from clew.cli.harmless import one_line
+from clew.cli.history import listed
 from clew.cli.paint import breakdown
 from clew.core.entries import Compacted
 from clew.core.errors import SessionError
@@ -22,37 +24,84 @@ class _Ask:
     rest: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a line at the prompt brought."""
+
+    lines: tuple[str, ...] = ()
+    gauge: bool = False
+    """True when the context may have changed, and was not drawn yet."""
+
+
 Handler = Callable[[_Ask], Awaitable[list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A row of the table below."""
+
+    text: str
+    handler: Handler
+    gauge: bool = False
+
+
 _SHOWN_CHARS = 160
+_SHOWN_LINES = 40
+_SHOWN_LINE = 2_000
+_HISTORY = 20
+_MOST_DIGITS = 9
 
 
-async def run_line(session: Session, line: str) -> list[str] | None:
+def leaves(line: str) -> bool:
+    """Is this line a wish to leave?"""
+    return line.lower().split(maxsplit=1)[:1] in (["/quit"], ["/exit"])
+
+
+async def run_line(session: Session, line: str) -> Reply | None:
     """Carry out a command or a shell line; None when `line` is meant for the model.
 
     Raises:
         SessionError: There is no such command, or it cannot be done now.
     """
     if line.startswith("!"):
-        return await _shell(session, line)
+        return Reply(lines=(await _shell(session, line),), gauge=True)
     if not line.startswith("/"):
         return None
-    name, _, rest = line[1:].partition(" ")
-    if name not in COMMANDS:
-        raise SessionError(f"there is no command /{name}; /help lists them")
-    return await COMMANDS[name][1](_Ask(session, rest.strip()))
+    name, _, rest = " ".join(line[1:].split(maxsplit=1)).partition(" ")
+    command = COMMANDS.get(name.lower())
+    if command is None:
+        raise SessionError(f"there is no command /{one_line(name, 40)}; /help lists them")
+    lines = await command.handler(_Ask(session, rest.strip()))
+    return Reply(lines=tuple(lines), gauge=command.gauge)
 
 
-async def _shell(session: Session, line: str) -> list[str]:
+async def _shell(session: Session, line: str) -> str:
     command = line[1:].strip()
     if not command:
         raise SessionError("write a command after the exclamation mark, such as !ls")
     arguments = msgspec.json.encode({"command": command}).decode()
     output = await session.run_tool("Bash", arguments, said=line)
-    return [output.display or output.text]
+    return shortened(output.display or output.text, entry=session.journal.entries[-1].id)
+
+
+def shortened(text: str, *, entry: int) -> str:
+    """Return the first and the last lines of a long output, and say where all of it is."""
+    lines = text.split("\n")
+    half = _SHOWN_LINES // 2
+    if len(lines) > _SHOWN_LINES:
+        hidden = f"… {len(lines) - 2 * half:,} lines are hidden; /recall #{entry} shows all …"
+        lines = [*lines[:half], hidden, *lines[-half:]]
+    return "\n".join(
+        line
+        if len(line) <= _SHOWN_LINE
+        else f"{line[:_SHOWN_LINE]} … {len(line) - _SHOWN_LINE:,} characters are hidden; "
+        f"/recall #{entry} shows all"
+        for line in lines
+    )
 
 
 async def _help(_: _Ask) -> list[str]:
-    lines = [f"  /{name:<10} {text}" for name, (text, _handler) in COMMANDS.items()]
+    lines = [f"  /{name:<10} {command.text}" for name, command in COMMANDS.items()]
     return [*lines, "  !command    run a command; its output joins the conversation"]
 
 
@@ -82,13 +131,21 @@ async def _unpin(ask: _Ask) -> list[str]:
 
 
 async def _recall(ask: _Ask) -> list[str]:
-    if ask.rest.removeprefix("#").isdigit():
+    if not ask.rest:
+        raise SessionError("write words to find, such as /recall marigold, or a number: #12")
+    if ask.rest.removeprefix("#").isdecimal():
         entry = ask.session.journal.entry(EntryId(_entry_id(ask.rest)))
-        return [entry_text(entry)] if entry else [f"there is no entry {ask.rest}"]
+        return [entry_text(entry)] if entry else [f"there is no entry {one_line(ask.rest, 20)}"]
     found = ask.session.search(ask.rest)
-    return [
-        f"#{entry.id}  {' '.join(entry_text(entry).split())[:_SHOWN_CHARS]}" for entry in found
-    ] or [f"nothing in this session contains {ask.rest!r}"]
+    return [f"#{entry.id}  {one_line(entry_text(entry), _SHOWN_CHARS)}" for entry in found] or [
+        f"nothing in this session contains {ask.rest!r}"
+    ]
+
+
+async def _history(ask: _Ask) -> list[str]:
+    if ask.rest and not (ask.rest.isdecimal() and len(ask.rest) <= _MOST_DIGITS):
+        raise SessionError("say how many entries to list, such as /history 50")
+    return listed(ask.session.journal.entries, max(1, int(ask.rest or _HISTORY)))
 
 
 async def _clear(ask: _Ask) -> list[str]:
@@ -98,21 +155,22 @@ async def _clear(ask: _Ask) -> list[str]:
 
 def _entry_id(text: str) -> int:
     number = text.strip().removeprefix("#")
-    if not number.isdigit():
+    if not number.isdecimal() or len(number) > _MOST_DIGITS:
         raise SessionError("name an entry by its number, such as #12; /recall finds it")
     return int(number)
 
 
-COMMANDS: Mapping[str, tuple[str, Handler]] = MappingProxyType(
+COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
-        "help": ("list the commands", _help),
-        "context": ("show what fills the window", _context),
-        "compact": ("make the view smaller now; words after it say what matters", _compact),
-        "undo": ("take back the last compaction or clear", _undo),
-        "pin": ("keep a message word for word: /pin #12", _pin),
-        "unpin": ("no longer keep it", _unpin),
-        "recall": ("find words in all of the session, or show one entry: /recall #12", _recall),
-        "clear": ("begin the conversation anew", _clear),
-        "quit": ("leave; the session can be resumed", _help),
+        "help": Command("list the commands", _help),
+        "context": Command("show what fills the window", _context, gauge=True),
+        "compact": Command("make the view smaller now; words after it say what matters", _compact),
+        "undo": Command("take back the last compaction or clear", _undo, gauge=True),
+        "history": Command("list the last entries with their numbers: /history 50", _history),
+        "pin": Command("keep a message word for word: /pin #12", _pin),
+        "unpin": Command("no longer keep it", _unpin),
+        "recall": Command("find words in the session, or show one entry: /recall #12", _recall),
+        "clear": Command("begin the conversation anew", _clear, gauge=True),
+        "quit": Command("leave; the session can be resumed", _help),
     }
 )

@@ -11,11 +11,12 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from clew.cli.paint import Paint, gauge, painter
+from clew.cli.opening import working_folder
+from clew.cli.paint import painter
 from clew.cli.places import store_path
 from clew.cli.screen import Screen
 from clew.core.entries import Entry
-from clew.core.errors import ClewError
+from clew.core.errors import AbortError, ClewError
 from clew.core.ids import SessionId, new_session_id
 from clew.core.state import Status
 from clew.providers.catalogue import SMOLLM2
@@ -45,7 +46,7 @@ def run_demo(arguments: Namespace) -> int:
 
 async def _demo(arguments: Namespace) -> int:
     provider = Embedded(port=arguments.port)
-    store = SqliteStore(store_path(Path.cwd()))
+    store = SqliteStore(store_path(working_folder()))
     with tempfile.TemporaryDirectory(prefix="clew-demo-") as folder:
         try:
             await Demo(arguments, provider=provider, store=store, folder=Path(folder)).play()
@@ -65,8 +66,8 @@ class Demo:
         self._provider = provider
         self._store = store
         self._folder = folder
-        self._paint: Paint = painter()
-        self._screen = Screen(self._paint)
+        self._screen = Screen(painter())
+        self._screen.by_hand = True
         self._id: SessionId = new_session_id()
         self._scene = 0
 
@@ -77,6 +78,7 @@ class Demo:
             f"session {self._id}"
         )
         async with self._session() as session:
+            self._screen.on_lost = session.abort
             await self._answer(session)
             await self._fill(session)
             needle = await self._compact(session)
@@ -84,6 +86,7 @@ class Demo:
             await self._undo(session)
             before = session.journal.view
         async with self._session() as session:
+            self._screen.on_lost = session.abort
             self._title("Resume from disk")
             same = session.journal.view == before
             self._say(f"the view after reopening the store is the same: {'yes' if same else 'NO'}")
@@ -141,12 +144,17 @@ class Demo:
         self._gauge(session)
 
     async def _ask(self, session: Session, prompt: str) -> None:
-        self._say(self._paint(f"> {prompt}", "bold"))
-        await session.run(prompt)
+        self._say(f"> {prompt}", "bold")
+        self._screen.hint()
+        try:
+            await session.run(prompt)
+        except AbortError:
+            self._screen.check()
+            raise
         self._gauge(session)
 
     async def _shell(self, session: Session, command: str) -> None:
-        self._say(self._paint(f"> !{command}", "bold"))
+        self._say(f"> !{command}", "bold")
         arguments = msgspec.json.encode({"command": command}).decode()
         output = await session.run_tool("Bash", arguments, said=f"!{command}")
         lines = output.text.splitlines()
@@ -154,15 +162,17 @@ class Demo:
         self._gauge(session)
 
     def _gauge(self, session: Session) -> None:
-        self._screen.line(gauge(session.get_context_state(), self._paint))
-        self._screen.line(self._paint(f"{self._screen.entries} entries on disk", "dim"))
+        self._screen.gauge(session.get_context_state())
+        self._say(f"{self._screen.entries} entries on disk", "dim")
 
     def _title(self, text: str) -> None:
         self._scene += 1
-        self._screen.lines("", self._paint(f"── {self._scene}. {text}", "bold"))
+        self._screen.line()
+        self._say(f"── {self._scene}. {text}", "bold")
 
-    def _say(self, text: str) -> None:
-        self._screen.line(text)
+    def _say(self, text: str, style: str = "") -> None:
+        self._screen.line(text, style)
+        self._screen.check()
 
 
 def _write_log(path: Path, number: int, length: int) -> None:

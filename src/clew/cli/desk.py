@@ -50,8 +50,15 @@ class Desk:
         self._aborting = False
 
     def read(self, prompt: str) -> str:
-        """Read a line; raises `KeyboardInterrupt` on Ctrl-C and `EOFError` on Ctrl-D."""
+        """Read a line.
+
+        Raises:
+            KeyboardInterrupt: On Ctrl-C.
+            EOFError: On Ctrl-D.
+            OutputLost: Nobody can see what would be asked.
+        """
         self._screen.end_line()
+        self._screen.check()
         self._reading = True
         try:
             return input(prompt)
@@ -120,7 +127,7 @@ class Desk:
     def _answer(self, prompt: str) -> str | None:
         """Read an answer; None when there is none, which is a no."""
         try:
-            return self.read(prompt)
+            return None if self._aborting else self.read(prompt)
         except EOFError:
             self._screen.line()
         except KeyboardInterrupt:

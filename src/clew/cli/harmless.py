@@ -22,7 +22,7 @@ _TAB_STOPS = 4
 
 
 def harmless(text: str) -> str:
-    """Return `text` with a visible sign for all that a terminal would obey but `\\n` and `\\t`."""
+    """Return `text` with a visible sign for what a terminal would obey; new lines and tabs stay."""
     return text.translate(_SIGNS)
 
 

@@ -60,9 +60,9 @@ def numbers(entries: Iterable[Entry]) -> str:
 def newest(entries: Sequence[Entry], role: Role) -> str:
     """Return the last words that somebody said, or nothing."""
     for entry in reversed(entries):
-        if isinstance(entry.body, MessageAdded) and entry.body.message.role is role:
-            if entry.body.message.text.strip():
-                return entry.body.message.text
+        match entry.body:
+            case MessageAdded(message=message) if message.role is role and message.text.strip():
+                return message.text
     return ""
 
 

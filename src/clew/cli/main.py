@@ -1,5 +1,6 @@
 """The `clew` command. What a person did wrong ends in a sentence, never in a traceback."""
 
+import logging
 import os
 import sys
 from argparse import Namespace
@@ -7,9 +8,16 @@ from collections.abc import Sequence
 
 from clew._version import __version__
 
+_PIPE_CLOSED = 141
+"""What a shell reports for a program whose reader left."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code: 0, 1 for an error, 2 for bad usage."""
+    """Run the command line and return the exit code.
+
+    It is 0, 1 for an error, 2 for bad usage, 130 after Ctrl-C, and 141 when the reader of
+    standard output left.
+    """
     argv = sys.argv[1:] if argv is None else argv
     if list(argv) in (["--version"], ["-V"]):
         print(f"clew {__version__}")
@@ -19,23 +27,35 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     # Imported here so that `clew --version` answers at once.
+    from clew.cli import streams  # noqa: PLC0415
     from clew.cli.arguments import parser  # noqa: PLC0415
     from clew.core.errors import AbortError, ClewError  # noqa: PLC0415
 
-    arguments = parser().parse_args(argv)
+    if not streams.prepare():
+        streams.tell("standard output is closed, so there is nowhere to write to")
+        return 1
+    if "CLEW_DEBUG" not in os.environ:
+        logging.getLogger().addHandler(logging.NullHandler())
     try:
-        return _dispatch(arguments)
+        code = _dispatch(parser().parse_args(argv))
+        streams.write_out("")
     except AbortError:
-        print("\nclew: aborted; what had arrived is saved", file=sys.stderr)
+        streams.tell("aborted; what had arrived is saved")
         return 130
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.discard_output()
+        return _PIPE_CLOSED
+    except streams.OutputLost as lost:
+        if lost.closed:
+            return _PIPE_CLOSED
+        streams.tell(str(lost))
         return 1
     except ClewError as error:
-        print(f"clew: {error}", file=sys.stderr)
+        streams.tell(str(error))
         return 1
+    return code
 
 
 def _dispatch(arguments: Namespace) -> int:
@@ -47,6 +67,10 @@ def _dispatch(arguments: Namespace) -> int:
             from clew.cli.models import run_models  # noqa: PLC0415
 
             return run_models(arguments)
+        case "sessions":
+            from clew.cli.sessions import run_sessions  # noqa: PLC0415
+
+            return run_sessions()
         case "demo":
             from clew.cli.demo import run_demo  # noqa: PLC0415
 

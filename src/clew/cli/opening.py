@@ -3,13 +3,15 @@
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from clew.cli.choose import Choice, choose
 from clew.cli.places import store_path
-from clew.core.access import PermissionMode
-from clew.core.errors import SessionNotFound
+from clew.core.access import Access, Decision, PermissionMode, Verdict
+from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.events import Event
+from clew.permissions.decide import decide
 from clew.session.gate import Ask, Gate
 from clew.session.session import Session
 from clew.session.stores.protocol import Store
@@ -21,20 +23,61 @@ You are Clew, an assistant that works in the user's project folder. Be brief and
 Use the tools to look at files before you speak about them. Say so when you do not know."""
 
 
+OnDenied = Callable[[Access, Decision, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """An open session, and how it came to be."""
+
+    session: Session
+    choice: Choice
+    mode: PermissionMode
+    resumed: bool
+
+
+class _TellingGate(Gate, kw_only=True):
+    """A gate that also tells what it denied, and which flag would have allowed it."""
+
+    on_denied: OnDenied | None = None
+
+    async def judge(self, access: Access) -> Decision:
+        """Return a final decision, and tell of a no."""
+        decision = await Gate.judge(self, access)
+        if decision.verdict is Verdict.DENY and self.on_denied is not None:
+            self.on_denied(access, decision, self._remedy(access))
+        return decision
+
+    def _remedy(self, access: Access) -> str:
+        for mode in (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS):
+            decision = decide(
+                access,
+                mode=mode,
+                allow=self.allow,
+                deny=self.deny,
+                grants=tuple(self.grants),
+                cwd=self.cwd,
+            )
+            if decision.verdict is Verdict.ALLOW:
+                return f"--permission-mode {mode} would allow it"
+        return "no permission mode allows it"
+
+
 @asynccontextmanager
 async def opened(
     arguments: Namespace,
     *,
     on_event: Callable[[Event], None],
     ask: Ask | None = None,
-    on_choice: Callable[[Choice], None] | None = None,
-) -> AsyncIterator[Session]:
+    on_denied: OnDenied | None = None,
+) -> AsyncIterator[Opened]:
     """Open the session that the flags describe; closes all it opened."""
-    cwd = Path.cwd()
+    cwd = working_folder()
     store = SqliteStore(store_path(cwd))
     choice = choose(arguments)
     try:
         session_id = await _session_id(arguments, store)
+        gate = _TellingGate(cwd=cwd, ask=ask, on_denied=on_denied)
         session = Session(
             choice.provider,
             model=choice.model,
@@ -43,19 +86,33 @@ async def opened(
             store=store,
             session_id=session_id,
             cwd=cwd,
-            gate=Gate(cwd=cwd, ask=ask),
+            gate=gate,
             max_context_tokens=arguments.window,
             on_event=on_event,
         )
         async with session:
             if arguments.permission_mode:
                 await session.set_permission_mode(PermissionMode(arguments.permission_mode))
-            if on_choice is not None:
-                on_choice(choice)
-            yield session
+            yield Opened(
+                session=session, choice=choice, mode=gate.mode, resumed=session_id is not None
+            )
     finally:
         await choice.provider.aclose()
         await store.aclose()
+
+
+def working_folder() -> Path:
+    """Return the folder that Clew works in.
+
+    Raises:
+        ConfigError: It was deleted, or may not be seen.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigError(
+            f"the working folder cannot be used ({error.strerror}); go to another one and try again"
+        ) from error
 
 
 async def _session_id(arguments: Namespace, store: Store) -> str | None:

@@ -1,23 +1,43 @@
 """`clew -p`: one prompt, one answer, for people in a hurry and for scripts."""
 
+import os
+import select
+import stat
 import sys
 from argparse import Namespace
 
 import anyio
 import msgspec
 
-from clew.cli.opening import opened
+from clew.cli.harmless import harmless, harmless_json, one_line
+from clew.cli.opening import Opened, opened
+from clew.cli.paint import stop_note
+from clew.cli.streams import OutputLost, tell, write_out
+from clew.core.access import Access, Decision
 from clew.core.errors import ClewError, ConfigError
-from clew.core.events import Event, RunEnded, TextDelta, Warned
+from clew.core.events import Event, RunEnded, TextDelta, ToolStarted, Warned
 from clew.core.state import ContextState
 from clew.core.usage import Usage
+from clew.session.session import Session
+
+_PIPE_SECONDS = 3.0
+"""How long a pipe that nobody writes to is waited for."""
+_SHOWN_TARGET = 200
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
+class Begun(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="session"):
+    """The first line of `stream-json`."""
+
+    session_id: str
+    model: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="result"):
     """What `--output-format json` prints, and the last line of `stream-json`."""
 
     session_id: str
     text: str
+    stop_reason: str
     usage: Usage | None
     context: ContextState
     used_percentage: float
@@ -25,51 +45,156 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
 
 def run_print(arguments: Namespace) -> int:
-    """Answer the prompt; with `-` it is read from standard input."""
-    prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    """Answer the prompt; with `-` it is read from standard input, which otherwise follows it."""
+    prompt = _prompt(arguments.prompt)
     if not prompt.strip():
         raise ConfigError("the prompt is empty; write it after -p, or pipe it to `clew -p -`")
-    return anyio.run(_print, arguments, prompt)
+    printer = Printer(arguments.output_format)
+    try:
+        return anyio.run(_print, arguments, prompt, printer)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        tell(f"aborted; what had arrived is saved{printer.how_to_resume}")
+        return 130
 
 
-async def _print(arguments: Namespace, prompt: str) -> int:
-    style = arguments.output_format
-    ended: list[RunEnded] = []
-
-    def on_event(event: Event) -> None:
-        if style == "stream-json":
-            _write(msgspec.json.encode(event).decode() + "\n")
-        elif style == "text" and isinstance(event, TextDelta):
-            _write(event.text)
-        elif isinstance(event, Warned):
-            print(f"clew: {event.text}", file=sys.stderr)
-        if isinstance(event, RunEnded):
-            ended.append(event)
-
-    async with opened(arguments, on_event=on_event) as session:
-        error = ""
+async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
+    async with opened(arguments, on_event=printer, on_denied=_tell_denied) as made:
+        printer.begin(made)
+        printer.check()
         try:
-            await session.run(prompt)
+            await made.session.run(prompt)
         except ClewError as failure:
-            if style == "text":
+            printer.check()
+            if printer.style == "text":
+                printer.end_line()
                 raise
-            error = str(failure)
-        if style == "text":
-            _write("\n")
+            return printer.end(error=str(failure))
+        return printer.end()
+
+
+class Printer:
+    """Writes events in one of the formats; without a reader it aborts the session."""
+
+    def __init__(self, style: str) -> None:
+        self.style = style
+        self._session: Session | None = None
+        self._early: list[Event] = []
+        self._ended = RunEnded(text="")
+        self._open_line = False
+        self._lost: OutputLost | None = None
+
+    @property
+    def how_to_resume(self) -> str:
+        """The command that goes on with this session, if there is one."""
+        return f" (clew --resume {self._session.session_id})" if self._session else ""
+
+    def begin(self, made: Opened) -> None:
+        """Say which session it is, and what happened while it was opened."""
+        self._session = made.session
+        if self.style == "stream-json":
+            session_id = made.session.session_id
+            self._write_json(Begun(session_id=session_id, model=made.choice.model))
+        for event in self._early:
+            self._show(event)
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        if self._session is None:
+            self._early.append(event)
         else:
-            state = session.get_context_state()
-            outcome = Outcome(
-                session_id=session.session_id,
-                text=ended[-1].text if ended else "",
-                usage=ended[-1].usage if ended else None,
-                context=state,
-                used_percentage=state.used_percentage,
-                error=error,
-            )
-            _write(msgspec.json.encode(outcome).decode() + "\n")
-        return 1 if error else 0
+            self._show(event)
+
+    def check(self) -> None:
+        """Raise `OutputLost` if nobody can read the answer."""
+        if self._lost is not None:
+            raise self._lost
+
+    def end_line(self) -> None:
+        """End the line that streamed words left open."""
+        if self._open_line:
+            self._write("\n")
+            self._open_line = False
+
+    def end(self, *, error: str = "") -> int:
+        """Write what stands at the end; returns the exit code."""
+        if self.style == "text":
+            self.end_line()
+        else:
+            self._write_json(self._outcome(error))
+        self.check()
+        note = stop_note(self._ended.stop_reason)
+        if note:
+            tell(note)
+        if self.style != "text" or self._ended.text.strip():
+            return 1 if error else 0
+        if not note:
+            tell("the answer is empty")
+        return 1
+
+    def _show(self, event: Event) -> None:
+        if isinstance(event, RunEnded):
+            self._ended = event
+        if self.style == "stream-json":
+            self._write_json(event)
+            return
+        match event:
+            case TextDelta(text=text) if self.style == "text":
+                self._write(harmless(text))
+                self._open_line = not text.endswith("\n")
+            case ToolStarted() if self.style == "text":
+                self.end_line()
+            case Warned(text=text):
+                tell(text)
+            case _:
+                pass
+
+    def _outcome(self, error: str) -> Outcome:
+        assert self._session is not None  # noqa: S101 - begun before it ends
+        state = self._session.get_context_state()
+        return Outcome(
+            session_id=self._session.session_id,
+            text=self._ended.text,
+            stop_reason=self._ended.stop_reason,
+            usage=self._ended.usage,
+            context=state,
+            used_percentage=state.used_percentage,
+            error=error,
+        )
+
+    def _write_json(self, value: msgspec.Struct) -> None:
+        self._write(harmless_json(msgspec.json.encode(value).decode()) + "\n")
+
+    def _write(self, text: str) -> None:
+        if self._lost is not None:
+            return
+        try:
+            write_out(text)
+        except OutputLost as lost:
+            self._lost = lost
+            if self._session is not None:
+                self._session.abort()
 
 
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+def _prompt(written: str) -> str:
+    if written == "-":
+        return sys.stdin.read()
+    piped = _piped()
+    return f"{written}\n\n{piped}" if piped.strip() else written
+
+
+def _piped() -> str:
+    """Return what a pipe brings; nothing for a terminal, a file, or a pipe that stays silent."""
+    if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+        return ""
+    ready, _, _ = select.select([sys.stdin], [], [], _PIPE_SECONDS)
+    if not ready:
+        tell("nothing came through the pipe at standard input; going on without it")
+        return ""
+    return sys.stdin.read()
+
+
+def _tell_denied(access: Access, decision: Decision, remedy: str) -> None:
+    target = one_line(access.target, _SHOWN_TARGET)
+    reason = decision.reason.replace(".;", ";").rstrip(".")
+    tell(f"denied: {access.tool} {target} ({reason}); {remedy}")

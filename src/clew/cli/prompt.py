@@ -85,9 +85,9 @@ def _carry_out(
         screen.hint()
     task = portal.start_task_soon(_one_line, session, line)
     desk.wait(task, portal=portal, abort=session.abort)
-    told = show_result(task, screen)
+    due = show_result(task, screen)
     after = portal.call(session.get_context_state)
-    if told is not None or after != before:
+    if after != before if due is None else due:
         screen.gauge(after, numbers(session.journal.entries[known:]))
 
 
@@ -99,8 +99,8 @@ async def _one_line(session: Session, line: str) -> Reply:
     return reply
 
 
-def show_result(task: "Future[Reply]", screen: Screen) -> Reply | None:
-    """Show how a line ended."""
+def show_result(task: "Future[Reply]", screen: Screen) -> bool | None:
+    """Show how a line ended; returns whether the gauge is due, or None when it failed."""
     try:
         reply = task.result()
     except AbortError:
@@ -115,5 +115,5 @@ def show_result(task: "Future[Reply]", screen: Screen) -> Reply | None:
         screen.line(f"clew: unexpected: {one_line(what, _SHOWN_ERROR)}")
     else:
         screen.lines(*reply.lines)
-        return reply
+        return reply.gauge
     return None

@@ -64,9 +64,13 @@ def preview(access: Access, arguments: Mapping[str, Any]) -> list[str]:
             now = _content(access.target)
             return _changes(now, content) if now is not None else _added(content)
         case _:
-            rest = {key: value for key, value in arguments.items() if value != access.target}
-            shown = msgspec.json.format(msgspec.json.encode(rest), indent=2).decode()
-            return shown.splitlines() if rest else []
+            return _others(access, arguments)
+
+
+def _others(access: Access, arguments: Mapping[str, Any]) -> list[str]:
+    others = {key: value for key, value in arguments.items() if value != access.target}
+    shown = msgspec.json.format(msgspec.json.encode(others), indent=2).decode()
+    return shown.split("\n") if others else []
 
 
 def _arguments(access: Access, call: ToolStarted | None) -> dict[str, Any]:

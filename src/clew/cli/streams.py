@@ -8,11 +8,11 @@ import os
 import sys
 from pathlib import Path
 
+from clew.cli.harmless import harmless
 from clew.core.errors import ClewError
 
-_STAND_INS = {
-    **{"█": "#", "░": ".", "→": "->", "✓": "+", "✗": "x", "…": "...", "│": "|", "─": "-"},
-    **{chr(0x2400 + code): f"^{chr(code + 64)}" for code in range(0x20)},
+_STAND_INS = dict(zip("█░→✓✗…│─", ("#", ".", "->", "+", "x", "...", "|", "-"), strict=True)) | {
+    chr(0x2400 + code): f"^{chr(code + 64)}" for code in range(0x20)
 }
 
 
@@ -37,9 +37,9 @@ def prepare() -> bool:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     if sys.stdin is None:
-        sys.stdin = Path(os.devnull).open(encoding="utf-8")
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - lasts as long as we
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     codecs.register_error("clew", _stand_in)
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "clew"), (sys.stderr, "clew")):
         if isinstance(stream, io.TextIOWrapper):
@@ -59,6 +59,12 @@ def write_out(text: str) -> None:
     except OSError as error:
         discard_output()
         raise OutputLost(error) from error
+
+
+def tell(text: str) -> None:
+    """Say a sentence on standard error, whoever wrote its words; nothing when that is closed."""
+    with contextlib.suppress(OSError):
+        print(f"clew: {harmless(text)}", file=sys.stderr, flush=True)
 
 
 def discard_output() -> None:

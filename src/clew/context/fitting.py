@@ -96,4 +96,7 @@ def compaction(
     if isinstance(plan, Stuck):
         return plan
     summary = by_rules(view, plan, budget)
-    return account(view, plan, summary, trigger=trigger, strategy=strategy.name)
+    body = account(view, plan, summary, trigger=trigger, strategy=strategy.name)
+    if body.report.tokens_after >= body.report.tokens_before:
+        return Stuck(why="the words about what goes would be longer than what goes")
+    return body

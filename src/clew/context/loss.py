@@ -50,9 +50,10 @@ def account(
         report=report,
         usage=summary.usage,
     )
-    after = _tokens(view.apply(Entry(id=EntryId(0), at=0.0, body=draft)))
+    shrunk = view.apply(Entry(id=EntryId(0), at=0.0, body=draft))
+    saved = round((view.units - shrunk.units) * view.calibration.rate)
     return msgspec.structs.replace(
-        draft, report=msgspec.structs.replace(report, tokens_after=after)
+        draft, report=msgspec.structs.replace(report, tokens_after=report.tokens_before - saved)
     )
 
 

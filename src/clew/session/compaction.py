@@ -6,7 +6,7 @@ what goes come from `clew.session.summarising`. Every change is an entry.
 
 from clew.context.fitting import budget_for, clearing, worth_doing
 from clew.context.loss import account
-from clew.context.plan import Stuck
+from clew.context.plan import Budget, Reduce, Stuck
 from clew.core.entries import Compacted, Trigger
 from clew.core.errors import ContextFull, NothingToDrop
 from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted
@@ -57,11 +57,11 @@ async def compact(kit: Kit, *, trigger: Trigger, instructions: str = "") -> Comp
         return None
     kit.emit(CompactionStarted(trigger=trigger, before=before))
     try:
-        summary = await summarise(kit, plan, budget, instructions=instructions)
-        body = account(view, plan, summary, trigger=trigger, strategy=kit.strategy.name)
-        await kit.journal.append(body)
+        body = await _carry_out(kit, plan, budget, trigger=trigger, instructions=instructions)
     except BaseException as error:
         kit.emit(CompactionFailed(why=str(error) or "it was aborted"))
+        if trigger == "auto" and isinstance(error, NothingToDrop):
+            return None
         raise
     kit.emit(
         CompactionEnded(
@@ -72,6 +72,18 @@ async def compact(kit: Kit, *, trigger: Trigger, instructions: str = "") -> Comp
             summary=body.summary,
         )
     )
+    return body
+
+
+async def _carry_out(
+    kit: Kit, plan: Reduce, budget: Budget, *, trigger: Trigger, instructions: str
+) -> Compacted:
+    view = kit.journal.view
+    summary = await summarise(kit, plan, budget, instructions=instructions)
+    body = account(view, plan, summary, trigger=trigger, strategy=kit.strategy.name)
+    if body.report.tokens_after >= body.report.tokens_before:
+        raise NothingToDrop("the summary is longer than what it replaces", state=kit.state())
+    await kit.journal.append(body)
     return body
 
 

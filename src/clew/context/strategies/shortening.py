@@ -23,7 +23,7 @@ def shorten_results(
         if item.kind is not Kind.TOOL_RESULT or item.entry_id in pinned:
             continue
         change = shorter(item, by=excess)
-        saved = item.units - text_units(change.text)
+        saved = text_units(_text(item)) - text_units(change.text)
         if saved > 0:
             changes.append(change)
             excess -= saved
@@ -32,9 +32,13 @@ def shorten_results(
 
 def shorter(item: Item, *, by: int) -> Replacement:
     """Return head and tail of a result, `by` units shorter if it has as many to give."""
-    text = "\n".join(result.text for result in item.message.results)
+    text = _text(item)
     chars = round(len(text) * max(0.0, 1 - by / max(1, item.units)))
     where = f"; entry #{item.entry_id} has it"
     return Replacement(
         entry_id=item.entry_id, text=excerpt(text, max(chars, _LEAST_CHARS), where=where)
     )
+
+
+def _text(item: Item) -> str:
+    return "\n".join(result.text for result in item.message.results)

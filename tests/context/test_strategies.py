@@ -1,0 +1,357 @@
+"""Every strategy: deterministic, keeps pairs, reaches its budget or says why not."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.context.fitting import clearing, compaction
+from clew.context.items import Kind
+from clew.context.plan import Budget, Strategy, Stuck
+from clew.context.policy import ContextPolicy
+from clew.context.render import render
+from clew.context.repair import LOST_RESULT, repaired
+from clew.context.results import MARKER, Economy, cleared, consumed, worthwhile
+from clew.context.strategies import STRATEGIES, strategy_named
+from clew.context.strategies.compact import Compact
+from clew.context.strategies.shortening import shorten_results
+from clew.context.strategies.sliding_window import SlidingWindow
+from clew.context.strategies.summarize import Summarize
+from clew.context.strategies.tiered import Tiered
+from clew.context.validity import problems as spoken_problems
+from clew.context.view import View, fold
+from clew.core.cleaning import clean, clean_text
+from clew.core.entries import (
+    Body,
+    Compacted,
+    Entry,
+    MessageAdded,
+    Noted,
+    PinChanged,
+    ResultsCleared,
+    SetupChanged,
+)
+from clew.core.errors import ConfigError
+from clew.core.ids import CallId, EntryId
+from clew.core.messages import Message, Role, ToolCall, assistant, tool_result, user
+from clew.core.models import ModelFacts
+from clew.core.usage import Usage
+from tests.histories import entries_of, histories, problems
+
+ALL: list[Strategy] = [
+    Tiered(),
+    SlidingWindow(max_turns=2),
+    Summarize(max_tokens=900),
+    Compact(max_tokens=900, preserve_recent_turns=1),
+]
+WINDOW = SetupChanged(model=ModelFacts(name="m", window=2_000), system="Be exact.")
+POLICY = ContextPolicy()
+
+
+def step(
+    number: int, chars: int = 1_500, *, name: str = "Read", failed: bool = False
+) -> list[Body]:
+    call = ToolCall(call_id=CallId(f"c{number}"), name=name, arguments='{"file_path":"a.py"}')
+    result = tool_result(call, "x" * chars, failed=failed)
+    return [MessageAdded(message=assistant(call)), MessageAdded(message=result)]
+
+
+def view_of(*bodies: Body, setup: SetupChanged = WINDOW) -> View:
+    return fold(entries_of([setup, *bodies]))
+
+
+def after(view: View, body: Body) -> View:
+    return view.apply(Entry(id=EntryId(10_000), at=0.0, body=body))
+
+
+def talk(turns: int, words: int = 120) -> list[Body]:
+    said: list[Body] = []
+    for number in range(turns):
+        said.append(MessageAdded(message=user(f"question {number}")))
+        said.append(MessageAdded(message=assistant("word " * words)))
+    return said
+
+
+@pytest.mark.req("STR-9", "CMP-4")
+@pytest.mark.parametrize("strategy", ALL, ids=lambda strategy: strategy.name)
+@settings(max_examples=60, deadline=None)
+@given(histories(min_turns=1))
+def test_whatever_it_does_the_request_is_valid_and_every_entry_accounted_for(
+    strategy: Strategy, entries: list[Entry]
+) -> None:
+    view = fold(entries)
+    body = compaction(view, POLICY, strategy)
+    if isinstance(body, Stuck):
+        assert body.why
+        return
+    shown = after(view, body)
+
+    assert problems(render(shown)) == []
+    assert compaction(view, POLICY, strategy) == body
+    lists = [
+        *body.report.kept,
+        *body.report.summarised,
+        *body.report.cleared,
+        *body.report.archived,
+    ]
+    assert sorted(lists) == sorted(item.entry_id for item in view.items)
+    assert body.report.tokens_after < body.report.tokens_before
+
+
+@pytest.mark.req("STR-9")
+@pytest.mark.parametrize("strategy", ALL, ids=lambda strategy: strategy.name)
+def test_it_reaches_its_budget(strategy: Strategy) -> None:
+    bodies = talk(3)
+    for number in range(12):
+        bodies += step(number)
+    view = view_of(*bodies, MessageAdded(message=user("and now?")))
+    budget = Budget.of(view, tokens=strategy.target(2_000))
+
+    body = compaction(view, POLICY, strategy)
+
+    assert isinstance(body, Compacted)
+    assert after(view, body).items.units() <= budget.limit * 1.2
+
+
+@pytest.mark.req("STR-1")
+def test_a_sliding_window_keeps_the_last_turns_and_says_so() -> None:
+    view = view_of(*talk(9, words=5))
+    window = SlidingWindow(max_turns=4)
+
+    assert window.due(view, used=10, threshold=None)
+    body = compaction(view, POLICY, window)
+
+    assert isinstance(body, Compacted)
+    shown = after(view, body)
+    said = [item.message.text for item in shown.items if item.kind is Kind.USER]
+    assert said == [f"question {number}" for number in range(5, 9)]
+    assert shown.summary == "10 earlier messages were set aside."
+    assert not SlidingWindow(max_turns=9).due(view, used=10, threshold=None)
+    assert SlidingWindow(max_turns=9).due(view, used=10, threshold=10)
+
+
+def test_a_sliding_window_of_no_turns_is_refused() -> None:
+    with pytest.raises(ConfigError, match="max_turns"):
+        SlidingWindow(max_turns=0)
+
+
+def test_a_sliding_window_with_nothing_to_drop_says_so() -> None:
+    view = view_of(MessageAdded(message=user("hi")))
+
+    assert isinstance(SlidingWindow().plan(view, Budget.of(view, tokens=500)), Stuck)
+
+
+@pytest.mark.req("STR-2")
+def test_summarize_is_due_at_its_own_limit() -> None:
+    view = view_of(*talk(2))
+
+    assert Summarize(max_tokens=100).due(view, used=100, threshold=None)
+    assert not Summarize(max_tokens=100).due(view, used=99, threshold=None)
+    assert Summarize().due(view, used=99, threshold=90)
+
+
+@pytest.mark.req("STR-3")
+def test_compact_shortens_old_answers_and_results_before_it_drops_anything() -> None:
+    bodies: list[Body] = [MessageAdded(message=user("begin"))]
+    bodies += [MessageAdded(message=assistant("word " * 900)), *step(1, 900)]
+    bodies += [MessageAdded(message=assistant("short")), *talk(4, words=5)]
+    view = view_of(*bodies)
+
+    body = compaction(view, POLICY, Compact(max_tokens=2_000))
+
+    assert isinstance(body, Compacted)
+    assert body.dropped == ()
+    assert len(body.report.cleared) == 2
+    texts = [item.message.text for item in after(view, body).items]
+    assert any("shortened from 4,500 characters" in text for text in texts)
+
+
+@pytest.mark.req("STR-5")
+def test_the_default_clears_answered_results_first_oldest_first() -> None:
+    bodies: list[Body] = [MessageAdded(message=user("go"))]
+    for number in range(8):
+        bodies += step(number, 900)
+    view = view_of(*bodies, MessageAdded(message=assistant("done")))
+
+    body = compaction(view, POLICY, Tiered())
+
+    assert isinstance(body, Compacted)
+    assert body.dropped == ()
+    assert body.summary == ""
+    shown = after(view, body)
+    markers = [m.results[0].text.startswith(MARKER) for m in render(shown) if m.results]
+    assert markers == sorted(markers, reverse=True)
+    assert not markers[-1]
+    assert problems(render(shown)) == []
+
+
+@pytest.mark.req("STR-6")
+def test_what_may_be_compressed() -> None:
+    pinned = step(4)
+    view = view_of(
+        MessageAdded(message=user("go")),
+        *step(1),
+        *step(2, 500),
+        *step(3, failed=True),
+        *pinned,
+        *step(5, name="Agent"),
+        *step(6),
+        PinChanged(target=EntryId(10), pinned=True),
+    )
+    policy = ContextPolicy(compress_tool_results=True)
+
+    body = clearing(view, policy, Summarize(), now=0.0)
+
+    assert isinstance(body, ResultsCleared)
+    assert [change.entry_id for change in body.replaced] == [EntryId(4)]
+    shown = after(view, body)
+    assert "entry #4 has them" in shown.items[2].message.results[0].text
+    assert clearing(shown, policy, Summarize(), now=0.0) is None
+    assert clearing(view, ContextPolicy(compress_tool_results=400), Summarize(), now=0.0) == (
+        ResultsCleared(
+            replaced=(*body.replaced, cleared(view.items[4])),
+            why="answered tool results are compressed",
+        )
+    )
+
+
+def test_a_nonsensical_length_is_refused() -> None:
+    with pytest.raises(ConfigError, match="compress_tool_results"):
+        ContextPolicy(compress_tool_results=0)
+
+
+def loop(calls: int, chars: int = 3_000) -> View:
+    bodies: list[Body] = [MessageAdded(message=user("go"))]
+    for number in range(calls):
+        bodies += step(number, chars)
+        answer = MessageAdded(message=assistant("ok"), usage=Usage(input_tokens=1_000 + number))
+        bodies += [answer, MessageAdded(message=user("next"))]
+    return view_of(*bodies, setup=SetupChanged(model=ModelFacts(name="m", window=4_000)))
+
+
+@pytest.mark.req("STR-8")
+def test_clearing_waits_until_it_pays_or_the_cache_is_cold() -> None:
+    few, many = loop(6, 600), loop(60)
+    dear = ContextPolicy(economy=Economy(write_price=100.0, least_calls=1))
+
+    assert clearing(few, dear, Tiered(), now=1.0) is None
+    assert clearing(many, ContextPolicy(), Tiered(), now=1.0) is not None
+    cold = clearing(many, dear, Tiered(), now=10_000.0)
+    assert cold is not None
+    assert cold.why == "the cache is cold"
+    assert clearing(many, ContextPolicy(), SlidingWindow(), now=1.0) is None
+
+
+@pytest.mark.req("STR-8")
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 30), st.integers(0, 200), st.integers(600, 4_000))
+def test_what_is_cleared_always_pays_by_the_stated_rule(
+    calls: int, expected: int, chars: int
+) -> None:
+    items = loop(calls, chars).items
+    economy = Economy(least_calls=1)
+    places = consumed(items, pinned=frozenset(), min_chars=500)
+
+    chosen = worthwhile(items, places, economy, calls=expected, cold=False)
+
+    if chosen:
+        suffix = items.units(chosen[0])
+        reclaimed = sum(items[p].units for p in chosen)
+        once = (suffix - reclaimed) * economy.write_price - suffix * economy.read_price
+        assert max(1, expected) * reclaimed * economy.read_price > once
+        assert chosen == places[-len(chosen) :]
+
+
+def test_strategies_are_known_by_name() -> None:
+    assert [strategy_named(name).name for name in STRATEGIES] == list(STRATEGIES)
+    with pytest.raises(ConfigError, match="there are tiered"):
+        strategy_named("magic")
+
+
+def test_a_plan_that_gains_too_little_is_not_worth_doing() -> None:
+    huge = MessageAdded(message=user("word " * 2_000))
+    view = view_of(*talk(3, words=3), huge)
+
+    body = compaction(view, POLICY, Tiered())
+
+    assert isinstance(body, Stuck)
+    assert "too little" in body.why
+
+
+@pytest.mark.parametrize(
+    ("messages", "complaint"),
+    [
+        ([assistant("hi")], "first message is not the user's"),
+        ([Message(role=Role.USER, parts=())], "is empty"),
+    ],
+)
+def test_what_is_wrong_with_a_conversation_is_said_in_words(
+    messages: list[Message], complaint: str
+) -> None:
+    assert complaint in " ".join(spoken_problems(messages))
+
+
+def test_calls_and_results_that_do_not_match_are_named() -> None:
+    call = ToolCall(call_id=CallId("a"), name="Read")
+
+    assert "missing" in spoken_problems([user("x"), assistant(call)])[0]
+    assert "not waiting" in spoken_problems([user("x"), tool_result(call, "1")])[0]
+    assert "twice" in spoken_problems([user("x"), assistant(call, call)])[0]
+    assert "belong" in spoken_problems([user("x"), assistant(call), user("y")])[0]
+    assert spoken_problems([user("x"), assistant(call), tool_result(call, "1")]) == []
+
+
+@given(histories())
+def test_the_two_judges_of_validity_agree(entries: list[Entry]) -> None:
+    messages = [item.message for item in fold(entries).items]
+
+    assert bool(spoken_problems(messages)) == bool(problems(messages))
+
+
+@settings(max_examples=80)
+@given(histories(min_turns=1), st.data())
+def test_a_conversation_with_holes_is_repaired(entries: list[Entry], data: st.DataObject) -> None:
+    messages = [item.message for item in fold(entries).items]
+    kept = [message for message in messages if data.draw(st.integers(0, 4))]
+
+    wrong = [text for text in problems(repaired(kept)) if "first message" not in text]
+
+    assert wrong == []
+    assert repaired(messages) == messages
+
+
+def test_a_repaired_call_has_a_failed_result() -> None:
+    call = ToolCall(call_id=CallId("a"), name="Read")
+
+    fixed = repaired([user("x"), assistant(call), user("y"), tool_result(call, "late")])
+
+    assert [message.role for message in fixed] == ["user", "assistant", "tool", "user"]
+    assert fixed[2].results[0].text == LOST_RESULT
+
+
+def test_half_characters_become_the_sign_for_an_unreadable_one() -> None:
+    assert clean_text("plain") == "plain"
+    assert clean_text("ünïcödé") == "ünïcödé"
+    assert clean_text("a\udcffb") == "a\ufffdb"
+    body = Noted(topic="t", text="a\ud800", data={"k\udcff": ["\udcff", 1]})
+    assert clean(body) == Noted(topic="t", text="a\ufffd", data={"k\ufffd": ["\ufffd", 1]})
+    fine = Noted(topic="t", text="é")
+    assert clean(fine) is fine
+
+
+def test_a_digest_longer_than_what_it_replaces_is_not_used() -> None:
+    view = view_of(*talk(1, words=22), *talk(4, words=16))
+
+    body = compaction(view, ContextPolicy(preserve_recent_turns=4), Compact(max_tokens=1_900))
+
+    assert isinstance(body, Stuck)
+    assert "longer than what goes" in body.why
+
+
+def test_compact_is_due_at_its_limit() -> None:
+    assert Compact(max_tokens=10).due(view_of(), used=10, threshold=None)
+
+
+def test_a_result_with_nothing_to_give_is_left_alone() -> None:
+    view = view_of(MessageAdded(message=user("go")), *step(1, 150), *step(2, 100))
+
+    assert shorten_results(view.items, frozenset(), room=0) == ()
