@@ -1,64 +1,21 @@
 """The interactive prompt in a real pseudo-terminal."""
 
-import os
-import pty
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import io
+from concurrent.futures import Future
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import anyio
-import anyio.abc
 import pytest
 
-from clew.testing.fake_openai import Answer, Stall, calls, delta, fake_openai, says
+from clew.cli.commands import Reply
+from clew.cli.paint import painter
+from clew.cli.prompt import show_result
+from clew.cli.screen import Screen
+from clew.testing.fake_openai import Answer, Stall, delta, fake_openai, says
+from tests.cli.terminal import CTRL_C, CTRL_D, clew
 
 pytestmark = pytest.mark.anyio
-
-CTRL_C, CTRL_D = "\x03", "\x04"
-
-
-class Terminal:
-    """A process in a pseudo-terminal: type into it, wait for what it shows."""
-
-    def __init__(self, side: int) -> None:
-        self._side = side
-        self.screen = ""
-        self._seen = 0
-
-    async def shows(self, text: str) -> None:
-        """Wait until `text` appears after what was waited for last."""
-        with anyio.fail_after(8, reason=f"waiting for {text!r}"):
-            while text not in self.screen[self._seen :]:
-                await anyio.wait_readable(self._side)
-                self.screen += os.read(self._side, 65_536).decode(errors="replace")
-        self._seen = self.screen.index(text, self._seen) + len(text)
-
-    def types(self, text: str) -> None:
-        """Send keys."""
-        os.write(self._side, text.encode())
-
-
-@asynccontextmanager
-async def clew(*arguments: str, cwd: Path) -> AsyncIterator[tuple[Terminal, anyio.abc.Process]]:
-    ours, theirs = pty.openpty()
-    env = {"PATH": os.environ["PATH"], "HOME": str(cwd), "TERM": "xterm", "NO_COLOR": "1"}
-    command = [
-        *(sys.executable, "-c"),
-        "import os, sys; os.setsid(); import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-        "from clew.cli.main import main; sys.exit(main())",
-        *arguments,
-    ]
-    async with await anyio.open_process(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd
-    ) as process:
-        os.close(theirs)
-        try:
-            yield Terminal(ours), process
-        finally:
-            if process.returncode is None:
-                process.kill()
-            os.close(ours)
 
 
 @pytest.mark.req("CLI-1", "CMP-10")
@@ -125,28 +82,146 @@ async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Pa
             assert await process.wait() == 0
 
 
-@pytest.mark.req("PRM-3")
-async def test_a_question_is_asked_before_a_command_runs(tmp_path: Path) -> None:
+async def test_odd_numbers_and_forms_of_commands_are_answered_in_words(tmp_path: Path) -> None:
     async with (
-        fake_openai(
-            calls("Bash", '{"command":"touch yes.txt"}', call_id="c1"),
-            says("one"),
-            calls("Bash", '{"command":"touch no.txt"}', call_id="c2"),
-            says("two"),
-        ) as server,
+        fake_openai(says("Hello")) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, process),
+    ):
+        await terminal.shows("> ")
+        for typed, shown in (
+            ("/recall #²", "nothing in this session contains"),
+            ("/pin ²", "name an entry by its number"),
+            ("/recall #" + "9" * 1_000, "name an entry by its number"),
+            ("/recall", "write words to find"),
+            ("/history many", "say how many"),
+            ("/HELP", "list the commands"),
+        ):
+            terminal.types(f"{typed}\n")
+            await terminal.shows(shown)
+            await terminal.shows("> ")
+        terminal.types("/Quit now\n")
+        await terminal.shows("clew --resume")
+        with anyio.fail_after(10):
+            assert await process.wait() == 0
+    assert "Traceback" not in terminal.screen
+    assert "unexpected" not in terminal.screen
+
+
+async def test_a_mistake_of_clews_own_is_one_line_and_the_prompt_stays() -> None:
+    task: Future[Reply] = Future()
+    task.set_exception(ValueError("first\x1b[2J\nsecond"))
+
+    with redirect_stdout(io.StringIO()) as shown:
+        assert show_result(task, Screen(painter())) is None
+
+    assert shown.getvalue() == "clew: unexpected: ValueError: first␛[2J second\n"
+
+
+async def test_the_gauge_comes_after_what_changed_the_context_and_only_then(
+    tmp_path: Path,
+) -> None:
+    async with (
+        fake_openai(says("Hello")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
         await terminal.shows("> ")
-        terminal.types("go\n")
-        await terminal.shows("Bash wants to run: touch yes.txt")
-        await terminal.shows("allow?")
-        terminal.types("y\n")
-        await terminal.shows("one")
+        gauges = []
+        for typed in (
+            "hi",
+            "/help",
+            "/nonsense",
+            "/pin #2",
+            "!echo",
+            "/context",
+            "/clear",
+            "/undo",
+        ):
+            terminal.types(f"{typed}\n")
+            await terminal.shows("\n")
+            gauges.append((typed, (await terminal.shows("> ")).count("context [")))
+
+    assert gauges == [
+        *(("hi", 1), ("/help", 0), ("/nonsense", 0), ("/pin #2", 0)),
+        *(("!echo", 1), ("/context", 1), ("/clear", 1), ("/undo", 1)),
+    ]
+
+
+async def test_long_output_is_cut_and_entries_can_be_named(tmp_path: Path) -> None:
+    async with (
+        fake_openai(says("Hello")) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
         await terminal.shows("> ")
-        terminal.types("go\n")
-        await terminal.shows("allow?")
-        terminal.types("n\n")
-        await terminal.shows("the user said no")
-        await terminal.shows("two")
-    assert (tmp_path / "yes.txt").exists()
-    assert not (tmp_path / "no.txt").exists()
+        terminal.types("hi\n")
+        await terminal.shows("you #2, answer #3")
+        await terminal.shows("> ")
+        terminal.types("!seq 1000\n")
+        await terminal.shows("seq 1000\r\n")
+        shown = await terminal.shows("… 960 lines are hidden; /recall #6 shows all …")
+        assert "\n20\r\n" in shown
+        assert "\n21\r\n" not in shown
+        await terminal.shows("\n1000\r\n")
+        await terminal.shows("you #4, result #6")
+        await terminal.shows("> ")
+        terminal.types("/history 5\n")
+        await terminal.shows("#2 you: hi")
+        await terminal.shows("#3 model: Hello")
+        await terminal.shows("#6 Bash: 1 2 3")
+        await terminal.shows("> ")
+        terminal.types("/recall #6\n")
+        await terminal.shows("\n500\r\n")
+
+
+async def test_a_sign_of_waiting_is_erased_by_the_first_word(tmp_path: Path) -> None:
+    stall = Stall()
+    late = Answer(steps=[stall, *says("Hello").steps])
+    async with (
+        fake_openai(late) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("hi\n")
+        await terminal.shows("…")
+        await stall.reached.wait()
+        stall.go_on()
+        await terminal.shows("\r\x1b[KHello")
+
+
+@pytest.mark.parametrize(
+    ("reason", "note"), [("length", "output limit"), ("content_filter", "refused to answer")]
+)
+async def test_an_answer_that_did_not_end_by_itself_says_so(
+    tmp_path: Path, reason: str, note: str
+) -> None:
+    cut = Answer(steps=[delta(content="Half"), delta(reason), *says().steps[-2:]])
+    async with (
+        fake_openai(cut) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("hi\n")
+        await terminal.shows("Half")
+        await terminal.shows(note)
+
+
+@pytest.mark.req("STO-3", "PRM-5")
+async def test_a_resumed_session_says_where_it_stands(tmp_path: Path) -> None:
+    async with fake_openai(says("The thread leads out.")) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o")
+        bypass = ("--permission-mode", "bypassPermissions")
+        async with clew(*flags, *bypass, cwd=tmp_path) as (terminal, process):
+            await terminal.shows("permission mode: bypassPermissions")
+            await terminal.shows("> ")
+            terminal.types("Where does it lead?\n")
+            await terminal.shows("context [")
+            await terminal.shows("> ")
+            terminal.types(CTRL_D)
+            with anyio.fail_after(10):
+                await process.wait()
+        async with clew(*flags, "--continue", cwd=tmp_path) as (terminal, _):
+            await terminal.shows("permission mode: default")
+            await terminal.shows(": 2 messages")
+            await terminal.shows("you: Where does it lead?")
+            await terminal.shows("answer: The thread leads out.")
+            await terminal.shows("context [")
+            await terminal.shows("> ")

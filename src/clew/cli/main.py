@@ -75,6 +75,10 @@ def _dispatch(arguments: Namespace) -> int:
             from clew.cli.demo import run_demo  # noqa: PLC0415
 
             return run_demo(arguments)
+        case "simulate":
+            from clew.cli.simulate import run_simulate  # noqa: PLC0415
+
+            return run_simulate(arguments)
         case _ if arguments.prompt is not None:
             from clew.cli.print_mode import run_print  # noqa: PLC0415
 

@@ -43,11 +43,13 @@ def clearing(
     return ResultsCleared(replaced=tuple(cleared(view.items[p]) for p in places), why=why)
 
 
-def budget_for(view: View, policy: ContextPolicy, strategy: Strategy) -> Budget:
-    """Divide what a compaction may leave of the model's window."""
+def budget_for(
+    view: View, policy: ContextPolicy, strategy: Strategy, *, window: int | None = None
+) -> Budget:
+    """Divide what a compaction may leave of a window, by default the model's own."""
     return Budget.of(
         view,
-        tokens=strategy.target(view.setup.model.window),
+        tokens=strategy.target(window or view.setup.model.window),
         recent_turns=policy.preserve_recent_turns,
     )
 

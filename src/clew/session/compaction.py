@@ -4,9 +4,13 @@ When: the strategy says so, before a call (`fit`). What: its plan. The words tha
 what goes come from `clew.session.summarising`. Every change is an entry.
 """
 
-from clew.context.fitting import budget_for, clearing, worth_doing
+from inspect import isawaitable
+
+from clew.context.fitting import budget_for, clearing, compaction, worth_doing
 from clew.context.loss import account
 from clew.context.plan import Budget, Reduce, Stuck
+from clew.context.render import render
+from clew.context.rewriting import Custom, rewritten
 from clew.core.entries import Compacted, Trigger
 from clew.core.errors import ContextFull, NothingToDrop
 from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted
@@ -28,7 +32,10 @@ async def fit(kit: Kit) -> ContextState:
         state = kit.report_state()
     thresholds = kit.policy.thresholds
     threshold = int(thresholds.compact * state.max_tokens) if thresholds.compact else None
-    if kit.strategy.due(kit.journal.view, used=state.used_tokens, threshold=threshold):
+    if isinstance(kit.strategy, Custom):
+        await _ask_function(kit, kit.strategy, used=state.used_tokens)
+        state = kit.state()
+    elif kit.strategy.due(kit.journal.view, used=state.used_tokens, threshold=threshold):
         await compact(kit, trigger="auto")
         state = kit.state()
     if state.used_tokens > thresholds.block * state.max_tokens:
@@ -36,8 +43,10 @@ async def fit(kit: Kit) -> ContextState:
     return state
 
 
-async def compact(kit: Kit, *, trigger: Trigger, instructions: str = "") -> Compacted | None:
-    """Make the view smaller by one compaction.
+async def compact(
+    kit: Kit, *, trigger: Trigger, instructions: str = "", window: int | None = None
+) -> Compacted | None:
+    """Make the view smaller by one compaction, to fit `window` or the model's own.
 
     A failure leaves the view as it was.
 
@@ -49,7 +58,7 @@ async def compact(kit: Kit, *, trigger: Trigger, instructions: str = "") -> Comp
     """
     before = kit.state()
     view = kit.journal.view
-    budget = budget_for(view, kit.policy, kit.strategy)
+    budget = budget_for(view, kit.policy, kit.strategy, window=window)
     plan = worth_doing(view, kit.strategy, budget)
     if isinstance(plan, Stuck):
         if trigger != "auto":
@@ -75,6 +84,18 @@ async def compact(kit: Kit, *, trigger: Trigger, instructions: str = "") -> Comp
     return body
 
 
+def preview(kit: Kit) -> Compacted:
+    """Return what a compaction would do now, with words by rules; changes nothing.
+
+    Raises:
+        NothingToDrop: Nothing may go, or too little would be gained.
+    """
+    body = compaction(kit.journal.view, kit.policy, kit.strategy, trigger="manual")
+    if isinstance(body, Stuck):
+        raise NothingToDrop(f"nothing can be compacted: {body.why}", state=kit.state())
+    return body
+
+
 async def _carry_out(
     kit: Kit, plan: Reduce, budget: Budget, *, trigger: Trigger, instructions: str
 ) -> Compacted:
@@ -85,6 +106,14 @@ async def _carry_out(
         raise NothingToDrop("the summary is longer than what it replaces", state=kit.state())
     await kit.journal.append(body)
     return body
+
+
+async def _ask_function(kit: Kit, strategy: Custom, *, used: int) -> None:
+    result = strategy.compress(list(render(kit.journal.view)), used)
+    messages = await result if isawaitable(result) else result
+    body = rewritten(kit.journal.view, messages)
+    if body is not None:
+        await kit.journal.append(body)
 
 
 def _full_text(kit: Kit, state: ContextState) -> str:

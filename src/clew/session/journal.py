@@ -100,6 +100,12 @@ class Journal:
             await journal.append(MessageAdded(message=message))
         return journal
 
+    def measure_by(self, meter: Meter) -> None:
+        """Measure all texts anew, as another model counts them."""
+        if meter is not self._meter:
+            self._meter = meter
+            self.view = fold(self.entries, meter=meter)
+
     async def append(self, body: Body) -> Entry:
         """Write `body` as the next entry; when this returns, it cannot be lost.
 

@@ -1,51 +1,23 @@
 """Putting the parts of a session together."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-
 from anyio import to_thread
-from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.estimate import text_units
-from clew.context.plan import Strategy
-from clew.context.policy import ContextPolicy
 from clew.core.access import PermissionMode
 from clew.core.entries import SetupChanged
-from clew.core.errors import ConfigError
 from clew.core.events import EntryAdded, Warned
-from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
-from clew.session.gate import Gate
+from clew.session.compaction import compact
 from clew.session.journal import Journal
 from clew.session.kit import Emit, Kit
+from clew.session.parts import Parts
 from clew.session.recall import RECALL
 from clew.session.recall_tool import Recall
-from clew.session.stores.protocol import Store
-from clew.tools.protocol import Place, Tool
-
-_LEAST_WINDOW = 256
-
-
-class Parts(Struct, frozen=True, kw_only=True):
-    """What a session is made of, before its journal is open."""
-
-    provider: Provider
-    setup: SetupChanged
-    tools: Mapping[str, Tool]
-    store: Store
-    session_id: SessionId | None
-    cwd: Path
-    gate: Gate
-    policy: ContextPolicy
-    strategy: Strategy
-    summary_model: ModelFacts | None = None
-    extra_facts: Callable[[], Sequence[str]] | None = None
-    recall: bool = True
-    calibrations: CalibrationFile | None = None
+from clew.tools.protocol import Place
 
 
 async def open_kit(parts: Parts, emit: Emit) -> Kit:
@@ -102,6 +74,20 @@ async def set_up(
         await journal.append(setup)
 
 
+async def switch_model(
+    kit: Kit, facts: ModelFacts, provider: Provider, calibrations: CalibrationFile | None
+) -> None:
+    """Go on with another model; what its window cannot hold is compacted first, by the old one."""
+    used = kit.state().used_tokens
+    if used >= (kit.policy.thresholds.compact or kit.policy.thresholds.block) * facts.window:
+        await compact(kit, trigger="auto", window=facts.window)
+    setup = replace(kit.journal.view.setup, model=facts, calibration=None)
+    kit.provider = provider
+    kit.journal.measure_by(meter_for(facts.name) or text_units)
+    await set_up(kit.journal, setup, calibrations)
+    kit.report_state()
+
+
 async def remember(kit: Kit, calibrations: CalibrationFile | None) -> None:
     """Keep what this session learned of its model for the next one."""
     view = kit.journal.view
@@ -113,38 +99,3 @@ async def remember(kit: Kit, calibrations: CalibrationFile | None) -> None:
 def _key(model: str) -> str:
     """What is learned with an exact tokenizer does not hold without it."""
     return f"{model}#exact" if meter_for(model) is not None else model
-
-
-def by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """Return tools under their names.
-
-    Raises:
-        ConfigError: Two of them have the same name.
-    """
-    named: dict[str, Tool] = {}
-    for tool in tools:
-        if tool.spec.name in named:
-            raise ConfigError(f"two tools are called {tool.spec.name}; rename one of them")
-        named[tool.spec.name] = tool
-    return named
-
-
-def facts_for(facts: ModelFacts, *, max_context_tokens: int | None) -> ModelFacts:
-    """Apply a user's own window to what is known of a model.
-
-    Raises:
-        ConfigError: The window is too small to work with.
-    """
-    if max_context_tokens is None:
-        return facts
-    if max_context_tokens < _LEAST_WINDOW:
-        raise ConfigError(
-            f"a window of {max_context_tokens} tokens is too small; the least is {_LEAST_WINDOW}"
-        )
-    return ModelFacts(
-        name=facts.name,
-        window=max_context_tokens,
-        max_output=min(facts.max_output, max(64, max_context_tokens // 4)),
-        calls_tools=facts.calls_tools,
-        summarises=facts.summarises,
-    )

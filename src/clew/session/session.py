@@ -1,16 +1,10 @@
 """`Session`: one conversation with a model, with tools, a journal and a window it minds."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, Unpack
 
 import anyio
 from msgspec.structs import replace
 
-from clew.context.plan import Strategy
-from clew.context.policy import ContextPolicy
-from clew.context.strategies.tiered import Tiered
 from clew.core.access import PermissionMode
 from clew.core.entries import (
     Cleared,
@@ -18,7 +12,6 @@ from clew.core.entries import (
     Entry,
     ModeChanged,
     Noted,
-    SetupChanged,
 )
 from clew.core.errors import SessionError
 from clew.core.events import RunEnded
@@ -27,20 +20,16 @@ from clew.core.messages import Message
 from clew.core.state import ContextState
 from clew.providers.protocol import Provider
 from clew.session import edits
-from clew.session.calibrations import CalibrationFile
-from clew.session.compaction import compact
-from clew.session.gate import Gate
+from clew.session.compaction import compact, preview
 from clew.session.journal import Journal
 from clew.session.kit import Kit
 from clew.session.listeners import Listener, Listeners, report_failure
-from clew.session.opening import Parts, by_name, facts_for, open_kit, remember
+from clew.session.opening import open_kit, remember, switch_model
+from clew.session.parts import Parts, SessionOptions, facts_for
 from clew.session.recall import search
-from clew.session.recall_tool import RECALL_SPEC
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.protocol import Store
 from clew.session.turn import run_turn
 from clew.session.work import Work
-from clew.tools.protocol import Tool, ToolOutput
+from clew.tools.protocol import ToolOutput
 
 
 class Session:
@@ -50,48 +39,15 @@ class Session:
     close. With the id of a session that the store has, goes on with that one.
     """
 
-    def __init__(  # noqa: PLR0913 - the one place where a session's parts come together
+    def __init__(
         self,
         provider: Provider,
         *,
         model: str,
-        system_message: str = "",
-        tools: Sequence[Tool] = (),
-        store: Store | None = None,
-        session_id: str | None = None,
-        cwd: Path | None = None,
-        gate: Gate | None = None,
-        policy: ContextPolicy | None = None,
-        strategy: Strategy | None = None,
-        summary_model: str | None = None,
-        extra_facts: Callable[[], Sequence[str]] | None = None,
-        recall: bool = True,
-        max_context_tokens: int | None = None,
-        calibrations: CalibrationFile | None = None,
-        max_turns: int | None = None,
         on_event: Listener | None = None,
+        **options: Unpack[SessionOptions],
     ) -> None:
-        cwd = cwd or Path.cwd()
-        self._parts = Parts(
-            provider=provider,
-            setup=SetupChanged(
-                model=facts_for(provider.facts(model), max_context_tokens=max_context_tokens),
-                system=system_message,
-                tools=(*(tool.spec for tool in tools), *([RECALL_SPEC] if recall else [])),
-            ),
-            tools=by_name(tools),
-            store=store or MemoryStore(),
-            session_id=SessionId(session_id) if session_id else None,
-            cwd=cwd,
-            gate=gate or Gate(cwd=cwd),
-            policy=policy or ContextPolicy(),
-            strategy=strategy or Tiered(),
-            summary_model=provider.facts(summary_model) if summary_model else None,
-            extra_facts=extra_facts,
-            recall=recall,
-            calibrations=calibrations,
-        )
-        self._max_turns = max_turns
+        self._parts = Parts.of(provider, model, options)
         self._emit = Listeners(*([on_event] if on_event else []))
         self._work = Work()
         self._opening = anyio.Lock()
@@ -120,7 +76,7 @@ class Session:
         with self._work.begin():
             try:
                 await self.open()
-                answer = await run_turn(self._opened(), message, max_turns=self._max_turns)
+                answer = await run_turn(self._opened(), message, max_turns=self._parts.max_turns)
             except BaseException as error:
                 await report_failure(self._kit, self._emit, error)
                 raise
@@ -149,6 +105,24 @@ class Session:
             done = await compact(self._opened(), trigger="manual", instructions=instructions)
         assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
         return done
+
+    def preview_compaction(self) -> Compacted:
+        """Return what a compaction would do now, with words by rules; changes nothing.
+
+        Raises:
+            NothingToDrop: Nothing may go, or too little would be gained.
+        """
+        return preview(self._opened())
+
+    async def set_model(
+        self, model: str, *, provider: Provider | None = None, max_context_tokens: int | None = None
+    ) -> None:
+        """Go on with another model, and provider if need be; history, rules and pins stay."""
+        with self._work.begin():
+            kit = self._opened()
+            provider = provider or kit.provider
+            facts = facts_for(provider.facts(model), max_context_tokens=max_context_tokens)
+            await switch_model(kit, facts, provider, self._parts.calibrations)
 
     async def undo(self) -> Entry:
         """Take back the newest compaction or clear; returns the entry that was undone."""
@@ -220,12 +194,7 @@ class Session:
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.abort()
 
     def _opened(self) -> Kit:

@@ -26,7 +26,7 @@ from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.session.importers.recorded import RecordedSession, Step
-from clew.session.simulation.fetching import Sight
+from clew.session.simulation.lookups import Sight
 from clew.session.simulation.names import Names
 from clew.session.simulation.runs import Point, Run
 from clew.session.simulation.ways import Way
@@ -37,12 +37,12 @@ def simulate(
     ways: Iterable[Way],
     model: ModelFacts,
     *,
-    fetches: bool = True,
+    lookups: bool = True,
     report: Callable[[str], None] | None = None,
 ) -> tuple[Run, ...]:
     """Replay `session` under each of `ways` and tell what came of it, in their order.
 
-    With `fetches`, the agent looks up what it needs and no longer sees, and pays for it.
+    With `lookups`, the agent looks up what it needs and no longer sees, and pays for it.
     `report` is told the name of each way when it is done.
     """
     steps = replayable(session)
@@ -51,7 +51,7 @@ def simulate(
     setup = SetupChanged(model=model, system=session.system, tools=session.tools)
     runs = []
     for way in ways:
-        walk = _Walk(setup, way, names, Sight(names, messages) if fetches else None)
+        walk = _Walk(setup, way, names, Sight(names, messages) if lookups else None)
         for step in steps:
             walk.take(step)
         runs.append(walk.run())
@@ -108,12 +108,12 @@ class _Walk:
     def _answer(self, answer: Message) -> None:
         self._clear()
         compacted = self._compact()
-        fetched = self._sight.fetch(self._view, self._taken) if self._sight else []
-        if fetched:
-            self._send(fetched[0], compacted=compacted)
-            for result in fetched[1:]:
+        looked_up = self._sight.look_up(self._view, self._taken) if self._sight else []
+        if looked_up:
+            self._send(looked_up[0], compacted=compacted)
+            for result in looked_up[1:]:
                 self._add(MessageAdded(message=result))
-            self._run = replace(self._run, fetches=self._run.fetches + 1)
+            self._run = replace(self._run, lookups=self._run.lookups + 1)
             self._clear()
             compacted = self._compact()
         self._send(answer, compacted=compacted)

@@ -33,7 +33,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """Requests that a provider would reject, or that only a repair kept valid."""
     oversized_requests: int = 0
     """Requests above the share of the window from which a session sends nothing."""
-    fetches: int = 0
+    lookups: int = 0
     """Calls that only looked up again what had left the view."""
     needed_names: int = 0
     """Identifiers that the recorded agent used again after a compaction."""
@@ -69,7 +69,7 @@ def total(runs: Iterable[Run]) -> Run:
         peak_tokens=max(run.peak_tokens for run in runs),
         invalid_requests=sum(run.invalid_requests for run in runs),
         oversized_requests=sum(run.oversized_requests for run in runs),
-        fetches=sum(run.fetches for run in runs),
+        lookups=sum(run.lookups for run in runs),
         needed_names=sum(run.needed_names for run in runs),
         found_names=sum(run.found_names for run in runs),
     )

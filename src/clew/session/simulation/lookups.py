@@ -29,9 +29,9 @@ class Sight:
         self._messages = messages
         self._shown: Counter[str] = Counter()
         self._items: dict[int, Item] = {}
-        self._fetched = 0
+        self._lookups = 0
 
-    def fetch(self, view: View, place: int) -> list[Message]:
+    def look_up(self, view: View, place: int) -> list[Message]:
         """Return the call and the results by which the agent sees again what it is to name.
 
         Empty when the view shows all that message `place` needs.
@@ -57,9 +57,9 @@ class Sight:
         self._items = now
 
     def _call(self, source: int) -> ToolCall:
-        self._fetched += 1
+        self._lookups += 1
         arguments = msgspec.json.encode({"entry": source}).decode()
-        return ToolCall(call_id=CallId(f"fetch_{self._fetched}"), name=RECALL, arguments=arguments)
+        return ToolCall(call_id=CallId(f"lookup_{self._lookups}"), name=RECALL, arguments=arguments)
 
     def _page(self, source: int, name: str) -> str:
         text = text_of(self._messages[source])

@@ -1,0 +1,137 @@
+"""What a session is made of, before its journal is open."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from msgspec import Struct
+
+from clew.context.plan import Strategy
+from clew.context.policy import ContextPolicy
+from clew.context.strategies.tiered import Tiered
+from clew.core.entries import SetupChanged
+from clew.core.errors import ConfigError
+from clew.core.ids import SessionId
+from clew.core.models import ModelFacts
+from clew.providers.protocol import Provider
+from clew.session.calibrations import CalibrationFile
+from clew.session.gate import Gate
+from clew.session.recall_tool import RECALL_SPEC
+from clew.session.stores.memory import MemoryStore
+from clew.session.stores.protocol import Store
+from clew.tools.protocol import Tool
+
+_LEAST_WINDOW = 256
+
+
+class SessionOptions(TypedDict, total=False):
+    """What may be said when a session is made; each has a sensible default."""
+
+    system_message: str
+    tools: Sequence[Tool]
+    store: Store
+    """Where the journal is kept; in memory unless one is given."""
+    session_id: str | None
+    """Go on with the session of this id, or begin it under this id."""
+    cwd: Path
+    """Where tools work; the process's own folder unless one is given."""
+    gate: Gate
+    """Permissions; by default writing and executing are denied, as nobody is there to ask."""
+    policy: ContextPolicy
+    strategy: Strategy
+    summary_model: str | None
+    """Who writes summaries, on the same provider; the session's own model if not given."""
+    extra_facts: Callable[[], Sequence[str]] | None
+    """Lines that every summary must carry, such as what runs in the background."""
+    recall: bool
+    """Give the model the `Recall` tool; on unless switched off."""
+    max_context_tokens: int | None
+    """The model's window, where the catalogue does not know better than you."""
+    calibrations: CalibrationFile | None
+    """Where what is learned of a model's token counts is kept between sessions."""
+    max_turns: int | None
+    """How many model calls one run may make."""
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """The options of one session, made definite."""
+
+    provider: Provider
+    setup: SetupChanged
+    tools: Mapping[str, Tool]
+    store: Store
+    session_id: SessionId | None
+    cwd: Path
+    gate: Gate
+    policy: ContextPolicy
+    strategy: Strategy
+    summary_model: ModelFacts | None
+    extra_facts: Callable[[], Sequence[str]] | None
+    recall: bool
+    calibrations: CalibrationFile | None
+    max_turns: int | None
+
+    @classmethod
+    def of(cls, provider: Provider, model: str, options: SessionOptions) -> "Parts":
+        """Put a provider, a model and options together.
+
+        Raises:
+            ConfigError: They do not go together.
+        """
+        cwd = options.get("cwd") or Path.cwd()
+        tools = options.get("tools", ())
+        recall = options.get("recall", True)
+        window = options.get("max_context_tokens")
+        session_id = options.get("session_id")
+        summary_model = options.get("summary_model")
+        setup = SetupChanged(
+            model=facts_for(provider.facts(model), max_context_tokens=window),
+            system=options.get("system_message", ""),
+            tools=(*(tool.spec for tool in tools), *([RECALL_SPEC] if recall else [])),
+        )
+        return cls(
+            provider=provider,
+            setup=setup,
+            tools=_by_name(tools),
+            store=options.get("store") or MemoryStore(),
+            session_id=SessionId(session_id) if session_id else None,
+            cwd=cwd,
+            gate=options.get("gate") or Gate(cwd=cwd),
+            policy=options.get("policy") or ContextPolicy(),
+            strategy=options.get("strategy") or Tiered(),
+            summary_model=provider.facts(summary_model) if summary_model else None,
+            extra_facts=options.get("extra_facts"),
+            recall=recall,
+            calibrations=options.get("calibrations"),
+            max_turns=options.get("max_turns"),
+        )
+
+
+def facts_for(facts: ModelFacts, *, max_context_tokens: int | None) -> ModelFacts:
+    """Apply a user's own window to what is known of a model.
+
+    Raises:
+        ConfigError: The window is too small to work with.
+    """
+    if max_context_tokens is None:
+        return facts
+    if max_context_tokens < _LEAST_WINDOW:
+        raise ConfigError(
+            f"a window of {max_context_tokens} tokens is too small; the least is {_LEAST_WINDOW}"
+        )
+    return ModelFacts(
+        name=facts.name,
+        window=max_context_tokens,
+        max_output=min(facts.max_output, max(64, max_context_tokens // 4)),
+        calls_tools=facts.calls_tools,
+        summarises=facts.summarises,
+    )
+
+
+def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    named: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.spec.name in named:
+            raise ConfigError(f"two tools are called {tool.spec.name}; rename one of them")
+        named[tool.spec.name] = tool
+    return named

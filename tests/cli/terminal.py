@@ -1,0 +1,63 @@
+"""`clew` in a real pseudo-terminal: type into it, wait for what it shows."""
+
+import os
+import pty
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+CTRL_C, CTRL_D = "\x03", "\x04"
+IN_TERMINAL = (
+    "import os, sys; os.setsid(); import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "from clew.cli.main import main; sys.exit(main())"
+)
+
+
+class Terminal:
+    """A process in a pseudo-terminal."""
+
+    def __init__(self, side: int) -> None:
+        self._side = side
+        self.screen = ""
+        self._seen = 0
+
+    async def shows(self, text: str) -> str:
+        """Wait until `text` appears after what was waited for last; returns what came before."""
+        with anyio.fail_after(8, reason=f"waiting for {text!r}"):
+            while text not in self.screen[self._seen :]:
+                await anyio.wait_readable(self._side)
+                self.screen += os.read(self._side, 65_536).decode(errors="replace")
+        start, self._seen = self._seen, self.screen.index(text, self._seen) + len(text)
+        return self.screen[start : self._seen]
+
+    def types(self, text: str) -> None:
+        """Send keys."""
+        os.write(self._side, text.encode())
+
+
+@asynccontextmanager
+async def clew(
+    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[Terminal, anyio.abc.Process]]:
+    """Start `clew` in a terminal of its own; ends it with the block."""
+    ours, theirs = pty.openpty()
+    base = {"PATH": os.environ["PATH"], "HOME": str(cwd), "TERM": "xterm", "NO_COLOR": "1"}
+    async with await anyio.open_process(
+        [sys.executable, "-c", IN_TERMINAL, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**base, **(env or {})},
+        cwd=cwd,
+    ) as process:
+        os.close(theirs)
+        try:
+            yield Terminal(ours), process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            os.close(ours)

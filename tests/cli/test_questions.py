@@ -1,0 +1,201 @@
+"""Questions before a tool call, asked in a real pseudo-terminal: honest, complete, answerable."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from clew.testing.fake_openai import DONE, Answer, calls, delta, fake_openai, says, usage
+from tests.cli.terminal import CTRL_C, clew
+
+pytestmark = pytest.mark.anyio
+
+HIDDEN = "rm -rf x #\x1b[2K\rBash wants to run: ls"
+
+
+def bash(command: str, call_id: str = "c1") -> Answer:
+    return calls("Bash", msgspec.json.encode({"command": command}).decode(), call_id=call_id)
+
+
+def both(*commands: str) -> Answer:
+    """Return an answer with several calls at once."""
+    asked = [
+        {
+            "index": number,
+            "id": f"b{number}",
+            "type": "function",
+            "function": {
+                "name": "Bash",
+                "arguments": msgspec.json.encode({"command": command}).decode(),
+            },
+        }
+        for number, command in enumerate(commands)
+    ]
+    return Answer(steps=[delta(tool_calls=asked), delta("tool_calls"), usage(10, 5), DONE])
+
+
+@pytest.mark.req("PRM-3")
+async def test_a_question_is_asked_before_a_command_runs(tmp_path: Path) -> None:
+    async with (
+        fake_openai(
+            calls("Bash", '{"command":"touch yes.txt"}', call_id="c1"),
+            says("one"),
+            calls("Bash", '{"command":"touch no.txt"}', call_id="c2"),
+            says("two"),
+        ) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("go\n")
+        await terminal.shows("Bash wants to run: touch yes.txt")
+        await terminal.shows("allow?")
+        terminal.types("y\n")
+        await terminal.shows("one")
+        await terminal.shows("> ")
+        terminal.types("go\n")
+        await terminal.shows("allow?")
+        terminal.types("n\n")
+        await terminal.shows("the user said no")
+        await terminal.shows("two")
+    assert (tmp_path / "yes.txt").exists()
+    assert not (tmp_path / "no.txt").exists()
+
+
+@pytest.mark.req("PRM-3")
+async def test_a_command_cannot_hide_behind_control_characters(tmp_path: Path) -> None:
+    async with (
+        fake_openai(bash(HIDDEN), says("ok")) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("go\n")
+        await terminal.shows("Bash wants to run: rm -rf x #␛[2K␍Bash wants to run: ls")
+        await terminal.shows("allow?")
+        assert "\x1b[2K" not in terminal.screen
+
+
+async def test_every_line_of_a_command_stands_behind_a_bar(tmp_path: Path) -> None:
+    command = "rm -rf x" + "\n" * 60 + "echo allow?"
+    async with (
+        fake_openai(bash(command), says("ok")) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("go\n")
+        await terminal.shows("Bash wants to run:\r\n  │ rm -rf x\r\n")
+        shown = await terminal.shows("  │ … 41 more lines\r\n")
+        assert shown.count("  │ ") == 20
+        await terminal.shows("allow? [y]es once, [s]ession, [n]o, [v]iew all: ")
+        terminal.types("v\n")
+        await terminal.shows("  │ echo allow?\r\n")
+        await terminal.shows("allow? ")
+
+
+async def test_a_long_line_is_shown_whole_and_no_row_of_it_stands_alone(tmp_path: Path) -> None:
+    command = "rm -rf x #" + " " * 500 + "Bash wants to run: ls"
+    async with (
+        fake_openai(bash(command), says("ok")) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("go\n")
+        await terminal.shows("Bash wants to run:\r\n")
+        shown = await terminal.shows("(The mode default asks")
+        rows = shown.split("\r\n")[:-1]
+        assert all(row.startswith("  │ ") for row in rows)
+        assert "".join(row.removeprefix("  │ ") for row in rows) == command
+
+
+async def test_what_models_and_tools_say_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    evil = "\x1b]0;owned\x07 \x9b2J \u202eabc \rX"
+    async with (
+        fake_openai(says("Hel", evil, "lo"), bash("printf '\\033]0;owned\\007'")) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("hi\n")
+        await terminal.shows("Hel␛]0;owned␇ <U+009B>2J <U+202E>abc ␍Xlo")
+        await terminal.shows("> ")
+        terminal.types("!printf '\\033]0;owned\\007'\n")
+        await terminal.shows("␛]0;owned␇")
+        await terminal.shows("> ")
+        terminal.types("/recall owned\n")
+        await terminal.shows("␛]0;owned␇")
+        await terminal.shows("> ")
+        assert "\x1b]0;" not in terminal.screen
+
+
+@pytest.mark.req("PRM-3")
+async def test_whole_words_are_answers_and_others_are_asked_again(tmp_path: Path) -> None:
+    async with (
+        fake_openai(
+            bash("touch a.txt"), bash("touch b.txt", "c2"), bash("mkdir new", "c3"), says("done")
+        ) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("go\n")
+        await terminal.shows("allow?")
+        terminal.types("sure\n")
+        await terminal.shows("please answer with one of: [y]es once, [s]ession, [n]o")
+        await terminal.shows("allow?")
+        terminal.types("ONCE\n")
+        await terminal.shows("Bash wants to run: touch b.txt")
+        await terminal.shows("allow?")
+        terminal.types("Session\n")
+        await terminal.shows("Bash wants to run: mkdir new")
+        await terminal.shows("allow?")
+        terminal.types("NO\n")
+        await terminal.shows("the user said no")
+        await terminal.shows("done")
+    assert (tmp_path / "a.txt").exists()
+    assert (tmp_path / "b.txt").exists()
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.req("PRV-3", "PRM-3")
+async def test_ctrl_c_at_a_question_aborts_the_run_and_asks_no_more(tmp_path: Path) -> None:
+    async with (
+        fake_openai(both("touch a", "touch b", "touch c"), says("later")) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("go\n")
+        await terminal.shows("allow?")
+        terminal.types(CTRL_C)
+        await terminal.shows("aborted; what had arrived is kept")
+        await terminal.shows("> ")
+        assert terminal.screen.count("allow?") == 1
+        terminal.types("and now?\n")
+        await terminal.shows("later")
+        assert len(server.requests) == 2
+    assert list(tmp_path.glob("?")) == []
+
+
+@pytest.mark.req("TUI-1")
+async def test_an_edit_shows_its_diff_and_its_outcome(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    edit = {"file_path": "notes.txt", "old_string": "one\ntwo", "new_string": "one\nTWO\x1b[2J"}
+    write = {"file_path": "new.txt", "content": "alpha\nbeta\n"}
+    async with (
+        fake_openai(
+            calls("Read", '{"file_path":"notes.txt"}'),
+            calls("Edit", msgspec.json.encode(edit).decode(), call_id="c2"),
+            calls("Write", msgspec.json.encode(write).decode(), call_id="c3"),
+            says("done"),
+        ) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+    ):
+        await terminal.shows("> ")
+        terminal.types("go\n")
+        await terminal.shows("✓ Read: ")
+        await terminal.shows("Edit wants to change: notes.txt\r\n")
+        await terminal.shows("  │  one\r\n  │ -two\r\n  │ +TWO␛[2J\r\n")
+        await terminal.shows("allow?")
+        terminal.types("y\n")
+        await terminal.shows("✓ Edit: notes.txt +1 -1")
+        await terminal.shows("Write wants to change: new.txt\r\n  │ +alpha\r\n  │ +beta\r\n")
+        await terminal.shows("allow?")
+        terminal.types("n\n")
+        await terminal.shows("✗ Write: Permission denied")
+        await terminal.shows("done")

@@ -1,0 +1,352 @@
+"""The context engine in a session: ladders, custom strategies, previews, recall, other models."""
+
+from pathlib import Path
+
+import pytest
+
+from clew import Session
+from clew.context.policy import ContextPolicy, Thresholds
+from clew.context.rewriting import Custom
+from clew.context.strategies.sliding_window import SlidingWindow
+from clew.context.strategies.summarize import Summarize
+from clew.core.entries import Compacted, SetupChanged
+from clew.core.errors import ConfigError, NothingToDrop, ProviderError
+from clew.core.events import CompactionFailed, CompactionProgress, CompactionStarted, Event, Warned
+from clew.core.messages import Message, Role, assistant, user
+from clew.core.models import ModelFacts
+from clew.core.usage import Usage
+from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
+from clew.session.calibrations import CalibrationFile
+from clew.session.stores.memory import MemoryStore
+from tests.histories import problems
+
+pytestmark = pytest.mark.anyio
+
+LONG = "word " * 250
+WRITER = ModelFacts(name="m", window=2_000)
+PLAIN = ModelFacts(name="m", window=2_000, summarises=False)
+MANUAL = ContextPolicy(thresholds=Thresholds(compact=False))
+
+
+def scripted(*replies: Reply, facts: ModelFacts = PLAIN) -> ScriptedProvider:
+    return ScriptedProvider(replies, facts=facts)
+
+
+def compactions(session: Session) -> list[Compacted]:
+    return [e.body for e in session.journal.entries if isinstance(e.body, Compacted)]
+
+
+@pytest.mark.req("CMP-8")
+async def test_the_model_is_asked_again_and_then_rules_write() -> None:
+    events: list[Event] = []
+    provider = scripted(LONG, LONG, LONG, "", "brief notes", facts=WRITER)
+    async with Session(provider, model="m", policy=MANUAL, on_event=events.append) as session:
+        for number in range(3):
+            await session.run(f"question {number}")
+
+        done = await session.compact("keep names")
+
+        assert done.report.author == "model"
+        assert done.summary.startswith("brief notes")
+        assert "Be brief." in provider.requests[-1].messages[0].text
+        assert "keep names" in provider.requests[-1].messages[0].text
+    assert [e.text for e in events if isinstance(e, Warned)] == ["the summary by m was empty"]
+
+
+@pytest.mark.req("CMP-8")
+async def test_after_three_failures_in_a_row_the_model_is_not_asked_again() -> None:
+    down = ProviderError("down", provider="scripted")
+    provider = scripted(*[LONG] * 3, down, down, *[LONG] * 3, down, *[LONG] * 3, facts=WRITER)
+    events: list[Event] = []
+    async with Session(provider, model="m", policy=MANUAL, on_event=events.append) as session:
+        for _ in range(3):
+            for number in range(3):
+                await session.run(f"question {number}")
+            await session.compact()
+
+        assert [body.report.author for body in compactions(session)] == ["rules"] * 3
+        assert len(provider.requests) == 9 + 3
+    assert "three times in a row" in [e for e in events if isinstance(e, Warned)][-1].text
+
+
+@pytest.mark.req("CMP-6", "CMP-8")
+async def test_another_model_may_write_and_the_own_one_steps_in() -> None:
+    down = ProviderError("down", provider="scripted")
+    provider = scripted(LONG, LONG, LONG, down, down, "notes by the own one")
+
+    def facts(model: str) -> ModelFacts:
+        return ModelFacts(name=model, window=2_000)
+
+    provider.facts = facts  # type: ignore[method-assign]
+    async with Session(provider, model="m", policy=MANUAL, summary_model="small") as session:
+        for number in range(3):
+            await session.run(f"question {number}")
+
+        done = await session.compact()
+
+        assert [request.model for request in provider.requests[3:]] == ["small", "small", "m"]
+        assert done.summary.startswith("notes by the own one")
+
+
+@pytest.mark.req("CMP-8", "CMP-12")
+async def test_a_history_larger_than_the_summarisers_window_is_read_in_chunks() -> None:
+    small = ModelFacts(name="m", window=1_000)
+    provider = scripted(*[LONG] * 3, *[f"notes {n}" for n in range(9)], facts=small)
+    events: list[Event] = []
+    async with Session(provider, model="m", policy=MANUAL, on_event=events.append) as session:
+        for number in range(3):
+            await session.run(f"question {number}")
+        for _ in range(2):
+            await session.inject_message(user(LONG))
+            await session.inject_message(assistant(LONG))
+        provider.requests.clear()
+
+        done = await session.compact()
+
+        assert len(provider.requests) > 1
+        assert "Earlier notes:\n" in provider.requests[1].messages[0].text
+        assert done.report.author == "model"
+        assert all(len(r.messages[0].text) < 3_500 for r in provider.requests)
+    progress = [event for event in events if isinstance(event, CompactionProgress)]
+    assert progress[0].total == len(provider.requests)
+
+
+@pytest.mark.req("STR-1")
+async def test_a_sliding_window_in_a_session() -> None:
+    provider = scripted(*["short answer"] * 9)
+    async with Session(provider, model="m", strategy=SlidingWindow(max_turns=2)) as session:
+        for number in range(6):
+            await session.run(f"question {number}")
+
+    said = [m.text for m in provider.requests[-1].messages if m.role is Role.USER]
+    assert said[0].startswith("[Context Summary]")
+    assert said[1:] == ["question 4", "question 5"]
+
+
+@pytest.mark.req("STR-2")
+async def test_summarize_in_a_session() -> None:
+    provider = scripted(*[LONG] * 4, "notes", *[LONG] * 3, facts=WRITER)
+    async with Session(provider, model="m", strategy=Summarize(max_tokens=800)) as session:
+        for number in range(5):
+            await session.run(f"question {number}")
+
+        assert compactions(session)[0].strategy == "summarize"
+        assert session.get_history()[0].text.startswith("[Context Summary]\nnotes")
+
+
+@pytest.mark.req("STR-4")
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_function_of_the_users_own_decides(*, is_async: bool) -> None:
+    seen: list[int] = []
+
+    def compress(messages: list[Message], tokens: int) -> list[Message]:
+        seen.append(tokens)
+        return messages if len(messages) < 5 else [user("in short: hello"), *messages[-3:]]
+
+    async def later(messages: list[Message], tokens: int) -> list[Message]:
+        return compress(messages, tokens)
+
+    provider = scripted(*["fine"] * 4)
+    custom = Custom(compress=later if is_async else compress)
+    async with Session(provider, model="m", strategy=custom) as session:
+        for number in range(3):
+            await session.run(f"question {number}")
+
+        sent = [message.text for message in provider.requests[-1].messages]
+        assert sent == ["in short: hello", "question 1", "fine", "question 2"]
+        assert len(seen) == 3
+        (body,) = compactions(session)
+        assert body.strategy == "custom"
+        await session.undo()
+        assert session.get_history()[0].text == "question 0"
+
+
+@pytest.mark.req("STR-4")
+@pytest.mark.parametrize(
+    ("result", "complaint"),
+    [
+        ([], "empty"),
+        ([assistant("hi")], "not the user's"),
+        ([user("something else")], "left out message #2"),
+    ],
+)
+async def test_a_function_may_not_break_the_history(result: list[Message], complaint: str) -> None:
+    provider = scripted("fine")
+    custom = Custom(compress=lambda messages, tokens: result)
+    async with Session(provider, model="m", strategy=custom) as session:
+        with pytest.raises(ConfigError, match=complaint):
+            await session.run("hello")
+
+        assert [message.text for message in session.get_history()] == ["hello"]
+        with pytest.raises(NothingToDrop):
+            await session.compact()
+
+
+@pytest.mark.req("CMP-10")
+async def test_a_preview_shows_what_would_happen_and_changes_nothing() -> None:
+    async with Session(scripted(*[LONG] * 5), model="m", policy=MANUAL) as session:
+        for number in range(4):
+            await session.run(f"question {number}")
+        before = session.journal.view
+
+        preview = session.preview_compaction()
+
+        assert session.journal.view == before
+        done = await session.compact()
+        assert preview.report == done.report
+        assert preview.summary == done.summary
+        with pytest.raises(NothingToDrop):
+            session.preview_compaction()
+
+
+@pytest.mark.req("CMP-13")
+async def test_a_switch_to_a_smaller_window_compacts_first_with_the_larger_model() -> None:
+    large = ModelFacts(name="large", window=20_000)
+    provider = scripted(*[LONG] * 8, "notes by the large one", facts=large)
+    small = ScriptedProvider(["hello"], facts=ModelFacts(name="small", window=1_500))
+    async with Session(provider, model="large") as session:
+        for number in range(8):
+            await session.run(f"question {number}")
+
+        await session.set_model("small", provider=small)
+
+        assert provider.requests[-1].messages[0].text.startswith("Write notes")
+        assert session.get_context_state().max_tokens == 1_500
+        assert session.get_context_state().used_tokens < 1_500 * 0.835
+        assert await session.run("and now?") == "hello"
+        assert small.requests[0].model == "small"
+        assert problems(small.requests[0].messages) == []
+
+
+async def test_a_switch_to_a_larger_window_compacts_nothing() -> None:
+    provider = scripted("one")
+    async with Session(provider, model="m") as session:
+        await session.run("hi")
+        await session.set_model("other", max_context_tokens=50_000)
+
+        assert session.get_context_state().max_tokens == 50_000
+        assert compactions(session) == []
+
+
+@pytest.mark.req("CMP-10")
+async def test_the_model_can_look_up_what_left_the_view() -> None:
+    provider = scripted(
+        *[LONG] * 4,
+        call_reply(("Recall", {"query": "code word"})),
+        call_reply(("Recall", {"entry": 2})),
+        "MARIGOLD-7",
+    )
+    async with Session(provider, model="m", policy=MANUAL) as session:
+        await session.run(LONG + "The code word is MARIGOLD-7.")
+        for number in range(3):
+            await session.run(f"question {number}")
+        await session.compact()
+        assert not any("MARIGOLD" in m.text for m in session.get_history())
+
+        assert await session.run("What was the code word?") == "MARIGOLD-7"
+
+        results = [m.results[0] for m in session.get_history() if m.results]
+        assert results[0].text.startswith("#2 user: …word")
+        assert "The code word is MARIGOLD-7." in results[0].text
+        assert results[1].text == LONG + "The code word is MARIGOLD-7."
+        assert not any(result.failed for result in results)
+
+
+async def test_recall_answers_odd_questions_in_words() -> None:
+    provider = scripted(
+        call_reply(
+            ("Recall", {}),
+            ("Recall", {"entry": 99}),
+            ("Recall", {"query": "unicorn"}),
+            ("Recall", {"entry": 2, "offset": 3}),
+        ),
+        "done",
+    )
+    async with Session(provider, model="m") as session:
+        await session.run("hello")
+
+        texts = [m.results[0].text for m in session.get_history() if m.results]
+        assert "give `query`" in texts[0]
+        assert "no text under #99" in texts[1]
+        assert "Nothing in this session contains 'unicorn'" in texts[2]
+        assert texts[3] == "lo"
+
+
+async def test_recall_reads_a_long_entry_page_by_page_and_can_be_switched_off() -> None:
+    provider = scripted(call_reply(("Recall", {"entry": 2})), "done", facts=WRITER)
+    async with Session(
+        provider, model="m", max_context_tokens=200_000, recall=True, policy=MANUAL
+    ) as session:
+        await session.run("x" * 30_000)
+        text = session.get_history()[2].results[0].text
+        assert "[18,000 more characters: offset=12000]" in text
+    bare = scripted("hi")
+    async with Session(bare, model="m", recall=False) as session:
+        await session.run("hello")
+    assert bare.requests[0].tools == ()
+
+
+@pytest.mark.req("CTX-4")
+async def test_what_is_learned_of_a_model_is_used_by_the_next_session(tmp_path: Path) -> None:
+    file = CalibrationFile(tmp_path / "calibration.json")
+    facts = ModelFacts(name="claude-x", window=100_000)
+    replies = [text_reply("ok", usage=Usage(input_tokens=n * 3_000)) for n in range(1, 9)]
+    provider = ScriptedProvider(replies, facts=facts)
+    async with Session(provider, model="claude-x", calibrations=file) as session:
+        for _ in range(8):
+            await session.run("word " * 1_000)
+        rate = session.journal.view.calibration.rate
+    async with Session(provider, model="claude-x", calibrations=file) as session:
+        first = session.journal.entries[0].body
+        assert isinstance(first, SetupChanged)
+        assert first.calibration is not None
+        assert session.journal.view.calibration.rate == pytest.approx(rate, rel=0.1)
+        assert rate > 1.5
+
+
+@pytest.mark.req("CMP-3")
+async def test_lines_that_every_summary_must_carry_are_carried() -> None:
+    async with Session(
+        scripted(*[LONG] * 5),
+        model="m",
+        policy=MANUAL,
+        extra_facts=lambda: ["Running in the background: make bench (job 3)"],
+    ) as session:
+        for number in range(4):
+            await session.run(f"question {number}")
+
+        done = await session.compact()
+
+        assert done.summary.endswith("Running in the background: make bench (job 3)")
+
+
+@pytest.mark.req("CMP-5")
+async def test_a_compaction_that_cannot_help_is_announced_neither_begun_nor_paid_for() -> None:
+    events: list[Event] = []
+    provider = scripted(*["ok"] * 6, facts=WRITER)
+    async with Session(provider, model="m", on_event=events.append) as session:
+        await session.run("word " * 1_480)
+        await session.pin(2)
+        for _ in range(4):
+            await session.run("hi")
+
+    assert len(provider.requests) == 5
+    kinds = [type(event) for event in events]
+    assert kinds.count(CompactionStarted) == kinds.count(CompactionFailed) == 0
+
+
+async def test_what_was_cleared_does_not_come_back_in_a_summary() -> None:
+    store = MemoryStore()
+    async with Session(scripted(*[LONG] * 9), model="m", store=store, policy=MANUAL) as session:
+        await session.run("SECRET question")
+        for _ in range(3):
+            await session.run("more")
+        await session.compact()
+        await session.clear_history()
+        for number in range(4):
+            await session.run(f"question {number}")
+
+        done = await session.compact()
+
+        assert "SECRET" not in done.summary
+        assert done.report.kept[0] > 10
