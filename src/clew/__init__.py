@@ -8,6 +8,11 @@ light.
 
 from clew._version import __version__
 from clew.context.policy import ContextPolicy, Thresholds
+from clew.context.rewriting import Custom
+from clew.context.strategies.compact import Compact
+from clew.context.strategies.sliding_window import SlidingWindow
+from clew.context.strategies.summarize import Summarize
+from clew.context.strategies.tiered import Tiered
 from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, Verdict
 from clew.core.errors import AbortError, ClewError
 from clew.core.events import Event
@@ -18,6 +23,8 @@ from clew.core.state import ContextState
 from clew.core.usage import Usage
 from clew.providers.protocol import Provider
 from clew.session.gate import Gate
+from clew.session.importers.reading import read_session
+from clew.session.plain.fit import count_tokens, fit
 from clew.session.session import Session
 from clew.session.stores.memory import MemoryStore
 from clew.tools.function import tool
@@ -28,8 +35,10 @@ __all__ = [
     "Access",
     "Approval",
     "ClewError",
+    "Compact",
     "ContextPolicy",
     "ContextState",
+    "Custom",
     "Decision",
     "Event",
     "Gate",
@@ -45,8 +54,11 @@ __all__ = [
     "Risk",
     "Role",
     "Session",
+    "SlidingWindow",
+    "Summarize",
     "Text",
     "Thresholds",
+    "Tiered",
     "Tool",
     "ToolCall",
     "ToolOutput",
@@ -54,5 +66,8 @@ __all__ = [
     "Usage",
     "Verdict",
     "__version__",
+    "count_tokens",
+    "fit",
+    "read_session",
     "tool",
 ]

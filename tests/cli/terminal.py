@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 IN_TERMINAL = (
@@ -33,6 +34,19 @@ class Terminal:
                 self.screen += os.read(self._side, 65_536).decode(errors="replace")
         start, self._seen = self._seen, self.screen.index(text, self._seen) + len(text)
         return self.screen[start : self._seen]
+
+    async def interrupts(self, process: anyio.abc.Process) -> None:
+        """Press Ctrl-C once the process waits for keys.
+
+        Python's readline loses a signal that comes after its prompt is written and before it
+        waits (the window is there in `readline_until_enter_or_signal`), so that a test which
+        answers faster than a person must see it wait.
+        """
+        state = Path(f"/proc/{process.pid}/stat")
+        with anyio.fail_after(8):
+            while state.exists() and state.read_text().rpartition(") ")[2][0] != "S":
+                await anyio.lowlevel.checkpoint()
+        self.types(CTRL_C)
 
     def types(self, text: str) -> None:
         """Send keys."""

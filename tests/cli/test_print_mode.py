@@ -2,6 +2,9 @@
 
 import json
 import os
+import pty
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -13,11 +16,17 @@ import pytest
 
 from clew import __version__
 from clew.providers.embedded.fetch import model_path
-from clew.testing.fake_openai import Answer, calls, fails, fake_openai, says
+from clew.testing.fake_openai import Answer, Stall, calls, delta, fails, fake_openai, says
 
 pytestmark = pytest.mark.anyio
 
 CLEW = [sys.executable, "-m", "clew.cli"]
+
+
+def ends(reason: str, *words: str) -> Answer:
+    """Return an answer that ends for a reason of its own."""
+    said = [delta(content=word) for word in words]
+    return Answer(steps=[*said, delta(reason), *says().steps[-2:]])
 
 
 @pytest.fixture
@@ -81,7 +90,8 @@ async def test_json_tells_text_usage_context_and_session(
 
         assert server.requests[0]["messages"][-1]["content"] == "from a pipe"
     result = json.loads(done.stdout)
-    assert result["text"] == "Hello"
+    assert (result["event"], result["text"]) == ("result", "Hello")
+    assert result["stop_reason"] == "done"
     assert result["usage"]["input_tokens"] == 10
     assert result["context"]["used_tokens"] == 11
     assert result["session_id"]
@@ -101,8 +111,13 @@ async def test_stream_json_is_one_event_a_line_and_ends_with_the_result(
 
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["text"] for line in lines if line.get("event") == "text_delta"] == ["Hel", "lo"]
-    assert lines[-1]["type"] == "result"
-    assert {"entry", "context_update", "complete"} <= {line.get("event") for line in lines}
+    assert lines[0] == {
+        "event": "session",
+        "session_id": lines[-1]["session_id"],
+        "model": "gpt-4o",
+    }
+    assert lines[-1]["event"] == "result"
+    assert {"entry", "context_update", "complete"} <= {line["event"] for line in lines}
 
 
 @pytest.mark.req("STO-3", "CLI-1")
@@ -145,6 +160,137 @@ async def test_without_a_person_to_ask_writing_is_denied_and_reading_works(
         assert "Permission denied" in results[1]
         assert done.returncode == 0
     assert not (folder / "new.txt").exists()
+    assert done.stderr.splitlines() == [
+        "clew: denied: Write new.txt (The mode default asks before a call that may modify; "
+        "nobody is here to ask); --permission-mode acceptEdits would allow it"
+    ]
+
+
+@pytest.mark.req("PRM-5")
+async def test_each_denied_call_is_told_once_with_the_flag_that_would_allow_it(
+    home: dict[str, str], folder: Path
+) -> None:
+    async with fake_openai(
+        calls("Bash", '{"command":"make\\u001b[2J all"}'),
+        calls("Write", '{"file_path":"/etc/x","content":"x"}', call_id="call_2"),
+        says("done"),
+    ) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o", "--permission-mode", "plan")
+        done = await clew("-p", "go", *flags, env=home, cwd=folder)
+
+    told = done.stderr.splitlines()
+    assert len(told) == 2
+    assert told[0].startswith("clew: denied: Bash make␛[2J all (Plan mode only inspects")
+    assert all(line.endswith("--permission-mode bypassPermissions would allow it") for line in told)
+
+
+async def test_what_is_piped_follows_the_prompt(home: dict[str, str], folder: Path) -> None:
+    async with fake_openai(says("Hello")) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o")
+        await clew("-p", "What is this?", *flags, env=home, cwd=folder, typed="some data\n")
+
+        assert server.requests[0]["messages"][-1]["content"] == "What is this?\n\nsome data\n"
+
+
+async def test_standard_input_that_is_no_pipe_is_left_alone(
+    home: dict[str, str], folder: Path
+) -> None:
+    ours, theirs = pty.openpty()
+    async with fake_openai(says("Hello")) as server:
+        command = [*CLEW, "-p", "hi", "--base-url", server.url, "--model", "gpt-4o"]
+        with anyio.fail_after(20):
+            async with await anyio.open_process(
+                command, stdin=theirs, env=home, cwd=folder
+            ) as process:
+                assert await process.wait() == 0
+        (folder / "list").write_text("a\nb\n", encoding="utf-8")
+        with anyio.fail_after(20), (folder / "list").open("rb") as file:
+            async with await anyio.open_process(
+                command, stdin=file, env=home, cwd=folder
+            ) as process:
+                assert await process.wait() == 0
+            assert file.read() == b"a\nb\n"
+
+        assert [body["messages"][-1]["content"] for body in server.requests] == ["hi", "hi"]
+    os.close(ours)
+    os.close(theirs)
+
+
+async def test_a_silent_pipe_is_not_waited_for_for_ever(home: dict[str, str], folder: Path) -> None:
+    reader, writer = os.pipe()
+    async with fake_openai(says("Hello")) as server:
+        command = [*CLEW, "-p", "hi", "--base-url", server.url, "--model", "gpt-4o"]
+        with anyio.fail_after(20):
+            async with await anyio.open_process(
+                command, stdin=reader, stderr=subprocess.PIPE, env=home, cwd=folder
+            ) as process:
+                assert process.stderr is not None
+                told = await process.stderr.receive()
+                assert await process.wait() == 0
+    os.close(reader)
+    os.close(writer)
+
+    assert b"nothing came through the pipe" in told
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "code"),
+    [
+        (ends("length", "Half"), "cut off at the model's output limit", 0),
+        (ends("content_filter", "No."), "refused to answer", 0),
+        (ends("length"), "cut off at the model's output limit", 1),
+        (ends("stop"), "the answer is empty", 1),
+    ],
+)
+async def test_an_answer_that_did_not_end_by_itself_is_told(
+    home: dict[str, str], folder: Path, answer: Answer, told: str, code: int
+) -> None:
+    async with fake_openai(answer) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o")
+        done = await clew("-p", "hi", *flags, env=home, cwd=folder)
+
+    assert done.returncode == code
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+async def test_ctrl_c_says_how_to_go_on(home: dict[str, str], folder: Path) -> None:
+    half = Answer(steps=[delta(content="Half an answer"), Stall()])
+    async with fake_openai(half, says("whole")) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o")
+        with anyio.fail_after(20):
+            async with await anyio.open_process(
+                [*CLEW, "-p", "go", *flags], env=home, cwd=folder
+            ) as process:
+                assert process.stdout is not None
+                assert process.stderr is not None
+                assert await process.stdout.receive() == b"Half an answer"
+                process.send_signal(signal.SIGINT)
+                told = b"".join([piece async for piece in process.stderr]).decode()
+                assert await process.wait() == 130
+        found = re.fullmatch(
+            r"\nclew: aborted; what had arrived is saved \(clew --resume (\w+)\)\n", told
+        )
+        assert found is not None
+        await clew("-p", "on", "--resume", found.group(1), *flags, env=home, cwd=folder)
+
+        assert "Half an answer" in str(server.requests[1]["messages"])
+
+
+async def test_printed_text_and_json_cannot_steer_a_terminal(
+    home: dict[str, str], folder: Path
+) -> None:
+    evil = "\x1b[2J\x9b2J\u202e\r"
+    async with fake_openai(says(evil)) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o")
+        text = await clew("-p", "hi", *flags, env=home, cwd=folder)
+        lines = await clew(
+            "-p", "hi", *flags, "--output-format", "stream-json", env=home, cwd=folder
+        )
+
+    assert text.stdout == "␛[2J<U+009B>2J<U+202E>␍\n"
+    assert not set(evil.replace("[2J", "")) & set(lines.stdout)
+    assert json.loads(lines.stdout.splitlines()[-1])["text"] == evil
 
 
 @pytest.mark.req("PRM-1")

@@ -74,10 +74,10 @@ async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Pa
         await terminal.shows("whole")
         await terminal.shows("> ")
         assert "Half an answer" in str(server.requests[1]["messages"])
-        terminal.types(CTRL_C)
+        await terminal.interrupts(process)
         await terminal.shows("again to leave")
         await terminal.shows("> ")
-        terminal.types(CTRL_C)
+        await terminal.interrupts(process)
         with anyio.fail_after(10):
             assert await process.wait() == 0
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from clew.testing.fake_openai import DONE, Answer, calls, delta, fake_openai, says, usage
-from tests.cli.terminal import CTRL_C, clew
+from tests.cli.terminal import clew
 
 pytestmark = pytest.mark.anyio
 
@@ -157,12 +157,12 @@ async def test_whole_words_are_answers_and_others_are_asked_again(tmp_path: Path
 async def test_ctrl_c_at_a_question_aborts_the_run_and_asks_no_more(tmp_path: Path) -> None:
     async with (
         fake_openai(both("touch a", "touch b", "touch c"), says("later")) as server,
-        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, process),
     ):
         await terminal.shows("> ")
         terminal.types("go\n")
-        await terminal.shows("allow?")
-        terminal.types(CTRL_C)
+        await terminal.shows("[n]o: ")
+        await terminal.interrupts(process)
         await terminal.shows("aborted; what had arrived is kept")
         await terminal.shows("> ")
         assert terminal.screen.count("allow?") == 1

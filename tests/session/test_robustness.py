@@ -26,7 +26,7 @@ from clew.core.messages import Image, Message, Role, Text, ToolCall, assistant, 
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Finished, StopReason, TextChunk
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.scripted import Reply, ScriptedProvider, Step, call_reply, text_reply
 from clew.session.gate import Gate
 from clew.session.stores.memory import MemoryStore
 from clew.session.stores.sqlite import SqliteStore
@@ -217,7 +217,7 @@ async def test_a_call_of_a_broken_stream_is_not_run() -> None:
         ran.append(number)
         return "ok"
 
-    reply = [
+    reply: list[Step] = [
         CallChunk(index=0, call_id=CallId("a"), name="note", arguments='{"number":1}'),
         CallChunk(index=1, call_id=CallId("b"), name="note", arguments='{"nu'),
     ]
@@ -230,7 +230,7 @@ async def test_a_call_of_a_broken_stream_is_not_run() -> None:
 
 
 async def test_what_comes_after_the_end_of_an_answer_is_not_part_of_it() -> None:
-    reply = [TextChunk("a"), Finished(reason=StopReason.DONE), TextChunk("b")]
+    reply: list[Step] = [TextChunk("a"), Finished(reason=StopReason.DONE), TextChunk("b")]
     async with Session(scripted(reply), model="m") as session:
         assert await session.run("hi") == "a"
 

@@ -44,10 +44,10 @@ def search(entries: Iterable[Entry], query: str, *, limit: int = 20) -> list[Ent
 
 
 def around(text: str, query: str, *, chars: int = 240) -> str:
-    """Return the stretch of `text` around the first word of `query` that it contains."""
+    """Return the stretch of `text` around that word of `query` which is rarest in it."""
     folded = text.casefold()
-    places = [folded.find(word) for word in query.casefold().split()]
-    first = min((place for place in places if place >= 0), default=0)
+    found = [word for word in query.casefold().split() if word in folded]
+    first = folded.find(min(found, key=folded.count)) if found else 0
     start = max(0, first - chars // 3)
     stretch = " ".join(text[start : start + chars].split())
     return ("…" if start else "") + stretch + ("…" if start + chars < len(text) else "")

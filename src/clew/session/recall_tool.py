@@ -5,6 +5,7 @@ from typing import Any
 
 from clew.core.access import Access, Risk
 from clew.core.entries import Compacted, Entry, MessageAdded
+from clew.core.messages import Role
 from clew.core.models import ToolSpec
 from clew.session.recall import RECALL, around, entry_text, search
 from clew.tools.protocol import Place, ToolOutput
@@ -64,11 +65,19 @@ class Recall:
         return ToolOutput(text=page + more)
 
     def _find(self, query: str) -> ToolOutput:
-        found = search(self._entries, query, limit=_MOST_HITS)
+        found = search(self._before_this_turn(), query, limit=_MOST_HITS)
         if not found:
             return ToolOutput(text=f"Nothing in this session contains {query!r}.")
         lines = [f"#{e.id} {_kind(e)}: {around(entry_text(e), query)}" for e in found]
         return ToolOutput(text="\n".join(lines))
+
+    def _before_this_turn(self) -> Sequence[Entry]:
+        """Leave out the request under way: it always holds the words that are looked for."""
+        for place in range(len(self._entries) - 1, -1, -1):
+            body = self._entries[place].body
+            if isinstance(body, MessageAdded) and body.message.role is Role.USER:
+                return self._entries[:place]
+        return self._entries
 
 
 def _kind(entry: Entry) -> str:

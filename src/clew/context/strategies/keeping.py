@@ -1,10 +1,19 @@
 """What every strategy spares: pins, the current request, the user's own words, the tail."""
 
 from clew.context.cuts import batches, legal_cuts, turn_starts
-from clew.context.items import Items
+from clew.context.items import Items, Kind
 from clew.context.plan import Budget
 from clew.context.view import View
 from clew.core.ids import EntryId
+
+
+def inner_cuts(items: Items) -> list[int]:
+    """Return the legal cuts that keep the last step: what the model has not answered yet."""
+    last = len(items) - 1
+    answer = next((n for n in range(last, -1, -1) if items[n].kind is Kind.ASSISTANT), last)
+    if items and items[answer].message.calls:
+        last = answer
+    return [cut for cut in legal_cuts(items) if cut <= last]
 
 
 def tail_cut(items: Items, budget: Budget) -> int:
@@ -12,7 +21,7 @@ def tail_cut(items: Items, budget: Budget) -> int:
 
     The last step of the conversation is always behind the cut.
     """
-    inner = [cut for cut in legal_cuts(items) if cut < len(items)]
+    inner = inner_cuts(items)
     starts = turn_starts(items)
     wanted = starts[-budget.recent_turns] if len(starts) >= budget.recent_turns else 0
     if items.units(wanted) <= budget.tail:

@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from clew.context.cuts import legal_cuts, turn_starts
+from clew.context.cuts import turn_starts
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording
-from clew.context.strategies.keeping import must_stay
+from clew.context.strategies.keeping import inner_cuts, must_stay
 from clew.context.view import View
 from clew.core.errors import ConfigError
 
@@ -37,7 +37,7 @@ class SlidingWindow(Struct, frozen=True, kw_only=True):
         items = view.items
         starts = turn_starts(items)
         wanted = starts[-self.max_turns] if len(starts) > self.max_turns else 0
-        inner = [cut for cut in legal_cuts(items) if cut < len(items)]
+        inner = inner_cuts(items)
         room = [cut for cut in inner if cut >= wanted and items.units(cut) <= budget.limit]
         cut = room[0] if room else inner[-1] if inner else 0
         spared = must_stay(view, cut)

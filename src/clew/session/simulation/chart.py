@@ -76,7 +76,7 @@ def _window_line(frame: _Frame, window: int) -> Iterator[str]:
     if window <= frame.tokens:
         y, right = frame.y(window), _WIDTH - _RIGHT
         yield f'<path d="M{_LEFT} {y}H{right}" stroke="{_INK}" stroke-dasharray="6 5"/>'
-        yield _text(right + 8, y + 4, f"window, {window:,}")
+        yield _text(_LEFT + 8, y - 6, f"window: {window:,} tokens")
 
 
 def _line(frame: _Frame, run: Run, colour: str) -> Iterator[str]:

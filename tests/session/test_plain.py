@@ -1,0 +1,272 @@
+"""`clew.fit` and `clew.count_tokens` on lists as other loops have them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import clew
+from clew.context.strategies.sliding_window import SlidingWindow
+from clew.context.validity import problems
+from clew.context.view import fold
+from clew.core.entries import Entry
+from clew.core.errors import ConfigError, ContextFull
+from clew.core.messages import Message, assistant, user
+from clew.session.plain.mending import mend
+from clew.session.plain.styles import Piece, read_pieces
+from tests.histories import histories
+from tests.histories import problems as independent_problems
+
+BIG = "the quick brown fox jumps over the lazy dog\n" * 60
+
+
+def openai(steps: int) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [
+        {"role": "system", "content": "You are exact."},
+        {"role": "user", "content": "Rule: never touch the billing code."},
+    ]
+    for number in range(steps):
+        function = {"name": "Read", "arguments": f'{{"file_path":"src/file_{number}.py"}}'}
+        made += [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": f"c{number}", "type": "function", "function": function}],
+            },
+            {"role": "tool", "tool_call_id": f"c{number}", "content": BIG},
+            {"role": "assistant", "content": f"Read file {number}."},
+            {"role": "user", "content": f"Next, file {number + 1}."},
+        ]
+    return made
+
+
+def anthropic(steps: int) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [{"role": "user", "content": "Look around."}]
+    for number in range(steps):
+        calls = [
+            {
+                "type": "tool_use",
+                "id": f"t{number}{side}",
+                "name": "Bash",
+                "input": {"command": "ls"},
+            }
+            for side in "ab"
+        ]
+        results = [
+            {"type": "tool_result", "tool_use_id": f"t{number}{side}", "content": BIG}
+            for side in "ab"
+        ]
+        thought = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+        made += [
+            {"role": "assistant", "content": [thought, {"type": "text", "text": "ok"}, *calls]},
+            {"role": "user", "content": [*results, {"type": "text", "text": f"go on {number}"}]},
+        ]
+    return made
+
+
+def in_clew_terms(messages: list[dict[str, Any]]) -> list[Message]:
+    pieces = [piece for piece in read_pieces(messages) if isinstance(piece, Piece)]
+    return [piece.message for piece in pieces if not piece.is_system]
+
+
+@pytest.mark.req("STR-5")
+@pytest.mark.parametrize("style", [openai, anthropic])
+@pytest.mark.parametrize("strategy", ["tiered", "sliding_window", "summarize", "compact"])
+def test_it_fits_is_valid_and_keeps_the_callers_own_objects(style: Any, strategy: str) -> None:
+    messages = style(12)
+
+    fitted = clew.fit(messages, max_tokens=3_000, strategy=strategy)
+
+    report = fitted.report
+    assert report.tokens_before > 3_000 >= report.tokens_after
+    assert clew.count_tokens(fitted.messages) <= 3_050
+    assert problems(in_clew_terms(fitted.messages)) == []
+    assert independent_problems(in_clew_terms(fitted.messages)) == []
+    everywhere = [*report.kept, *report.summarised, *report.cleared, *report.archived]
+    assert sorted(everywhere) == list(range(len(messages)))
+    assert all(any(one is messages[place] for one in fitted.messages) for place in report.kept)
+    assert fitted.messages[-1]["content"][-1:] == messages[-1]["content"][-1:]
+    assert in_clew_terms(fitted.messages)[-2].results or style is openai
+    assert report.repairs == ()
+
+
+def test_what_fits_comes_back_as_it_is() -> None:
+    messages = openai(1)
+
+    fitted = clew.fit(messages, max_tokens=100_000)
+
+    assert all(a is b for a, b in zip(fitted.messages, messages, strict=True))
+    assert fitted.report.tokens_before == fitted.report.tokens_after
+    assert fitted.report.why == "it fits as it is"
+
+
+def test_system_messages_stay_wherever_they_stand() -> None:
+    messages = openai(8)
+    messages.insert(6, {"role": "developer", "content": "Answer in French."})
+
+    fitted = clew.fit(messages, max_tokens=1_500, strategy="summarize")
+
+    assert fitted.messages[0] is messages[0]
+    assert messages[6] in fitted.messages
+    assert fitted.messages[1]["content"].startswith("[Context Summary]")
+
+
+def test_a_summarizer_of_ones_own_is_asked_and_may_give_up() -> None:
+    asked: list[str] = []
+
+    def summarize(prompt: str) -> str:
+        asked.append(prompt)
+        return "They read files." if len(asked) == 1 else "  "
+
+    first = clew.fit(openai(9), max_tokens=2_000, strategy="summarize", summarize=summarize)
+    second = clew.fit(openai(9), max_tokens=2_000, strategy="summarize", summarize=summarize)
+
+    assert "src/file_0.py" in asked[0]
+    assert "They read files." in first.messages[1]["content"]
+    assert "Files read:" in first.messages[1]["content"]
+    assert "were set aside" in second.messages[1]["content"]
+
+
+def test_clew_messages_are_taken_too() -> None:
+    messages = [user("begin"), *(m for n in range(9) for m in (assistant(BIG), user(f"go {n}")))]
+
+    fitted = clew.fit(messages, max_tokens=2_000)
+
+    assert fitted.messages[0].text.startswith("[Context Summary]")
+    assert fitted.messages[-1] is messages[-1]
+    assert problems(fitted.messages) == []
+
+
+def test_a_strategy_may_be_given_as_an_object() -> None:
+    fitted = clew.fit(openai(9), max_tokens=9_000, strategy=SlidingWindow(max_turns=2))
+
+    assert fitted.report.strategy == "sliding_window"
+
+
+def test_what_must_stay_and_does_not_fit_is_an_error_with_numbers() -> None:
+    with pytest.raises(ContextFull, match="and 100 are allowed") as caught:
+        clew.fit([{"role": "user", "content": "word " * 500}], max_tokens=100)
+
+    assert caught.value.state.used_tokens > 100
+
+
+def test_a_single_huge_result_is_shortened() -> None:
+    messages = openai(1)[:4]
+    messages[3]["content"] = BIG * 20
+
+    fitted = clew.fit(messages, max_tokens=2_000)
+
+    assert "the middle is left out" in fitted.messages[3]["content"]
+    assert fitted.report.cleared == (3,)
+
+
+BROKEN: list[dict[str, Any]] = [
+    {"role": "user", "content": "hi"},
+    {"role": "tool", "tool_call_id": "zz", "content": "orphan"},
+    {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "function": {"name": "f"}}]},
+    {"role": "user", "content": [{"type": "hologram"}, {"type": "text", "text": "hm"}]},
+    {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]},
+    {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "fine"}]},
+    {"role": "tool", "tool_call_id": "a", "content": "again"},
+    {"role": "user", "content": [{"type": "hologram"}]},
+]
+
+
+@pytest.mark.req("CMP-4")
+def test_what_no_provider_would_take_is_repaired_and_named() -> None:
+    fitted = clew.fit(BROKEN, max_tokens=1_000)
+
+    assert problems(in_clew_terms(fitted.messages)) == []
+    assert [message["role"] for message in fitted.messages] == [
+        *("user", "assistant", "tool", "user", "assistant", "tool"),
+    ]
+    assert fitted.messages[4]["tool_calls"][0]["id"] == "a-2" == fitted.messages[5]["tool_call_id"]
+    said = " ".join(fitted.report.repairs)
+    for expected in ("hologram", "zz, which nobody asked", "uses the call id a again"):
+        assert expected in said
+    assert "the call a has no result" in said
+
+
+@pytest.mark.req("CMP-4")
+def test_or_refused_with_every_reason() -> None:
+    with pytest.raises(ConfigError, match=r"unknown kind 'hologram'.*nobody asked"):
+        clew.fit(BROKEN, max_tokens=1_000, invalid="refuse")
+    with pytest.raises(ConfigError, match="'repair' or 'refuse'"):
+        clew.fit(BROKEN, max_tokens=1_000, invalid="ignore")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="first message"):
+        clew.fit([assistant("hi")], max_tokens=100, invalid="refuse")
+
+
+def test_anthropic_results_are_put_first_and_missing_ones_made() -> None:
+    use = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
+    other = {"type": "tool_use", "id": "t2", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "image"}]}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [use, other]},
+        {"role": "user", "content": [{"type": "text", "text": "so?"}, result, result]},
+        {"role": "assistant", "content": [{**use, "id": "t9"}]},
+    ]
+
+    mended, notes = mend(messages)
+
+    assert problems(in_clew_terms(list(map(dict, mended)))) == []
+    assert "the call t2 has no result" in notes
+    assert mended[-1]["content"][0]["tool_use_id"] == "t9"
+
+
+@pytest.mark.parametrize(
+    ("messages", "complaint"),
+    [
+        (["hello"], "message 0 is not a dictionary with a role"),
+        ([{"content": "x"}], "message 0 is not a dictionary with a role"),
+        ([{"role": "narrator", "content": "x"}], "no provider knows"),
+        ([user("x"), {"role": "user", "content": "y"}], "mixes Clew messages"),
+    ],
+)
+def test_what_is_no_message_list_is_refused(messages: list[Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        clew.fit(messages, max_tokens=100)
+
+
+def test_every_kind_of_part_is_counted() -> None:
+    blocks = [
+        {"type": "text", "text": "see"},
+        {"type": "image_url", "image_url": {"url": "data:"}},
+        {"type": "document", "source": {}},
+        {"type": "server_tool_use", "name": "web_search", "input": {"query": "x"}},
+        {"type": "refusal", "refusal": "no"},
+        {"type": "redacted_thinking", "data": "xxxx"},
+    ]
+    plain = clew.count_tokens([{"role": "assistant", "content": "see"}])
+
+    assert clew.count_tokens([{"role": "assistant", "content": blocks}]) > plain + 500
+    assert clew.count_tokens([]) == 0
+
+
+def test_system_tools_and_model_count() -> None:
+    messages = [{"role": "user", "content": "hello there, how are you?"}]
+    tools = [
+        {"type": "function", "function": {"name": "f", "description": "d" * 400, "parameters": {}}}
+    ]
+    own = [{"name": "f", "description": "d" * 400, "input_schema": {"type": "object"}}]
+
+    base = clew.count_tokens(messages)
+    assert clew.count_tokens(messages, system="s " * 100) > base
+    assert clew.count_tokens(messages, tools=tools) > base + 20
+    assert clew.count_tokens(messages, tools=own) > base + 20
+    assert clew.count_tokens(messages * 50, model="claude-opus-4-5") > base
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(min_turns=1), st.integers(600, 4_000))
+def test_any_history_fits_or_the_error_says_why(entries: list[Entry], limit: int) -> None:
+    messages = [item.message for item in fold(entries).items]
+    try:
+        fitted = clew.fit(messages, max_tokens=limit)
+    except ContextFull:
+        return
+
+    assert fitted.report.tokens_after <= limit
+    assert independent_problems(fitted.messages) == []
