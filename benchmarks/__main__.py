@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from benchmarks import startup
+from benchmarks import startup, strategies
 
-BENCHMARKS: tuple[Callable[[], None], ...] = (startup.main,)
+BENCHMARKS: tuple[Callable[[], None], ...] = (startup.main, strategies.main)
 
 
 def main() -> None:

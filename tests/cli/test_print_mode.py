@@ -243,7 +243,7 @@ async def test_a_silent_pipe_is_not_waited_for_for_ever(home: dict[str, str], fo
     ],
 )
 async def test_an_answer_that_did_not_end_by_itself_is_told(
-    home: dict[str, str], folder: Path, answer: Answer, told: str, code: int
+    home: dict[str, str], folder: Path, *, answer: Answer, told: str, code: int
 ) -> None:
     async with fake_openai(answer) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
@@ -260,7 +260,7 @@ async def test_ctrl_c_says_how_to_go_on(home: dict[str, str], folder: Path) -> N
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         with anyio.fail_after(20):
             async with await anyio.open_process(
-                [*CLEW, "-p", "go", *flags], env=home, cwd=folder
+                [*CLEW, "-p", "go", *flags], stdin=subprocess.DEVNULL, env=home, cwd=folder
             ) as process:
                 assert process.stdout is not None
                 assert process.stderr is not None
@@ -271,7 +271,7 @@ async def test_ctrl_c_says_how_to_go_on(home: dict[str, str], folder: Path) -> N
         found = re.fullmatch(
             r"\nclew: aborted; what had arrived is saved \(clew --resume (\w+)\)\n", told
         )
-        assert found is not None
+        assert found is not None, told
         await clew("-p", "on", "--resume", found.group(1), *flags, env=home, cwd=folder)
 
         assert "Half an answer" in str(server.requests[1]["messages"])
@@ -289,7 +289,7 @@ async def test_printed_text_and_json_cannot_steer_a_terminal(
         )
 
     assert text.stdout == "␛[2J<U+009B>2J<U+202E>␍\n"
-    assert not set(evil.replace("[2J", "")) & set(lines.stdout)
+    assert not set("\x1b\x9b\u202e\r") & set(lines.stdout)
     assert json.loads(lines.stdout.splitlines()[-1])["text"] == evil
 
 

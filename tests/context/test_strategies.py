@@ -11,8 +11,8 @@ from clew.context.policy import ContextPolicy
 from clew.context.render import render
 from clew.context.repair import LOST_RESULT, repaired
 from clew.context.results import MARKER, Economy, cleared, consumed, worthwhile
-from clew.context.strategies import STRATEGIES, strategy_named
 from clew.context.strategies.compact import Compact
+from clew.context.strategies.named import STRATEGIES, strategy_named
 from clew.context.strategies.shortening import shorten_results
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.summarize import Summarize

@@ -43,8 +43,10 @@ def session(*messages: Message, every: float = 10.0, system: str = "") -> Record
     return RecordedSession(source="clew", system=system, steps=tuple(steps))
 
 
-def one(recorded: RecordedSession, way: str, model: ModelFacts = LARGE, **options: bool) -> Run:
-    (run,) = simulate(recorded, [way_named(way)], model, **options)
+def one(
+    recorded: RecordedSession, way: str, model: ModelFacts = LARGE, *, lookups: bool = True
+) -> Run:
+    (run,) = simulate(recorded, [way_named(way)], model, lookups=lookups)
     return run
 
 

@@ -12,7 +12,7 @@ import msgspec
 from clew.cli.harmless import harmless, harmless_json, one_line
 from clew.cli.opening import Opened, opened
 from clew.cli.paint import stop_note
-from clew.cli.streams import OutputLost, tell, write_out
+from clew.cli.streams import OutputLost, reader_left, tell, write_out
 from clew.core.access import Access, Decision
 from clew.core.errors import ClewError, ConfigError
 from clew.core.events import Event, RunEnded, TextDelta, ToolStarted, Warned
@@ -62,15 +62,19 @@ async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
     async with opened(arguments, on_event=printer, on_denied=_tell_denied) as made:
         printer.begin(made)
         printer.check()
-        try:
-            await made.session.run(prompt)
-        except ClewError as failure:
-            printer.check()
-            if printer.style == "text":
-                printer.end_line()
-                raise
-            return printer.end(error=str(failure))
-        return printer.end()
+        failure = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(printer.watch)
+            try:
+                await made.session.run(prompt)
+            except ClewError as error:
+                failure = error
+            tasks.cancel_scope.cancel()
+        printer.check()
+        if failure is not None and printer.style == "text":
+            printer.end_line()
+            raise failure
+        return printer.end(error="" if failure is None else str(failure))
 
 
 class Printer:
@@ -104,6 +108,10 @@ class Printer:
             self._early.append(event)
         else:
             self._show(event)
+
+    async def watch(self) -> None:
+        """Notice that the reader of a pipe left, also while there is nothing to write."""
+        self._lose(await reader_left())
 
     def check(self) -> None:
         """Raise `OutputLost` if nobody can read the answer."""
@@ -171,9 +179,12 @@ class Printer:
         try:
             write_out(text)
         except OutputLost as lost:
-            self._lost = lost
-            if self._session is not None:
-                self._session.abort()
+            self._lose(lost)
+
+    def _lose(self, lost: OutputLost) -> None:
+        self._lost = lost
+        if self._session is not None:
+            self._session.abort()
 
 
 def _prompt(written: str) -> str:

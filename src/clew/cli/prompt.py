@@ -42,12 +42,16 @@ def run_prompt(arguments: Namespace) -> int:
         with portal.wrap_async_context_manager(opening) as made:
             session = made.session
             screen.on_lost = session.abort
-            greet(made, screen)
-            signal.signal(signal.SIGINT, desk.interrupt)
-            for line in _lines(desk, screen):
-                _carry_out(line, session, portal=portal, screen=screen, desk=desk)
-                screen.check()
-            screen.line(f"go on with: clew --resume {session.session_id}")
+            watching = portal.start_task_soon(screen.watch)
+            try:
+                greet(made, screen)
+                signal.signal(signal.SIGINT, desk.interrupt)
+                for line in _lines(desk, screen):
+                    _carry_out(line, session, portal=portal, screen=screen, desk=desk)
+                    screen.check()
+                screen.line(f"go on with: clew --resume {session.session_id}")
+            finally:
+                watching.cancel()
     return 0
 
 

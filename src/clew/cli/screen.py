@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from clew.cli.harmless import harmless, one_line
 from clew.cli.paint import Paint, gauge, loss_report, stop_note
-from clew.cli.streams import OutputLost, write_out
+from clew.cli.streams import OutputLost, reader_left, write_out
 from clew.core.events import (
     CompactionEnded,
     CompactionFailed,
@@ -83,6 +83,11 @@ class Screen:
         """Raise `OutputLost` if there is nobody to show anything to."""
         if self._lost is not None:
             raise self._lost
+
+    async def watch(self) -> None:
+        """Notice that the reader of a pipe left, also while there is nothing to write."""
+        self._lost = await reader_left()
+        self.on_lost()
 
     def line(self, text: str = "", style: str = "") -> None:
         """Write a line of its own, made harmless."""

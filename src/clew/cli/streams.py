@@ -5,8 +5,11 @@ import contextlib
 import errno
 import io
 import os
+import stat
 import sys
 from pathlib import Path
+
+import anyio
 
 from clew.cli.harmless import harmless
 from clew.core.errors import ClewError
@@ -59,6 +62,16 @@ def write_out(text: str) -> None:
     except OSError as error:
         discard_output()
         raise OutputLost(error) from error
+
+
+async def reader_left() -> OutputLost:
+    """Wait until nobody reads the pipe at standard output; for ever where it is no pipe."""
+    if not stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
+        await anyio.sleep_forever()
+    # The writing end of a pipe becomes "readable" only by the error that nobody reads it.
+    await anyio.wait_readable(sys.stdout.fileno())
+    discard_output()
+    return OutputLost(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
 
 def tell(text: str) -> None:

@@ -6,7 +6,6 @@ damaged file is reported and replaced, never an error.
 
 import logging
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -77,16 +76,13 @@ class CalibrationFile:
     def _write(self, models: Mapping[str, Learned]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         data = msgspec.json.format(msgspec.json.encode(_Content(models=dict(models))))
-        with tempfile.NamedTemporaryFile(
-            dir=self._path.parent, prefix=self._path.name, delete=False
-        ) as file:
-            try:
-                file.write(data)
-                file.close()
-                os.replace(file.name, self._path)  # noqa: PTH105 - the name is a string
-            except OSError:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        fresh = self._path.with_name(f"{self._path.name}.{os.urandom(4).hex()}.tmp")
+        try:
+            fresh.write_bytes(data)
+            fresh.replace(self._path)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
 
 
 def _merged(before: Learned | None, calibration: Calibration) -> Learned:

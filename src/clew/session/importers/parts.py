@@ -1,8 +1,6 @@
 """Small translations that several recording formats share."""
 
 import binascii
-from base64 import b64decode
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -13,12 +11,11 @@ from clew.core.usage import Usage
 from clew.session.importers.recorded import Step
 
 
-@dataclass(slots=True, kw_only=True)
-class Draft:
+class Draft(msgspec.Struct, kw_only=True):
     """A message that is still being put together from the lines of a file."""
 
     role: Role
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Part] = msgspec.field(default_factory=list)
     usage: Usage | None = None
     model: str = ""
     at: float = 0.0
@@ -71,7 +68,8 @@ def usage_or_none(usage: Usage) -> Usage | None:
 def image(data: str, media_type: str) -> Image | None:
     """Decode a picture in base64; None when it is not one."""
     try:
-        return Image(media_type=media_type or "image/png", data=b64decode(data, validate=True))
+        decoded = binascii.a2b_base64(data, strict_mode=True)
+        return Image(media_type=media_type or "image/png", data=decoded)
     except (binascii.Error, ValueError):
         return None
 

@@ -11,7 +11,7 @@ from clew.context.loss import Summary, account
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import Thresholds
 from clew.context.reading import read
-from clew.context.strategies import strategy_named
+from clew.context.strategies.named import strategy_named
 from clew.context.strategies.shortening import shorten_results
 from clew.context.summary import facts_text, summary_prompt, transcript_lines
 from clew.context.view import View

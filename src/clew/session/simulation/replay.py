@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from clew.context.calibration import default_for, family, tokens
 from clew.context.estimate import message_units
 from clew.context.fitting import clearing, compaction
-from clew.context.items import Items, Kind
+from clew.context.items import Item, Items, Kind
 from clew.context.plan import Stuck
 from clew.context.reading import read
 from clew.context.render import render
@@ -222,8 +222,12 @@ class _Walk:
 
 
 def _same_beginning(before: Items, now: Items) -> int:
-    pairs = zip(before, now, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+    return sum(1 for _ in takewhile(_equal, zip(before, now, strict=False)))
+
+
+def _equal(pair: tuple[Item, Item]) -> bool:
+    old, new = pair
+    return old is new or old.message == new.message
 
 
 def _past_reasoning(items: Items, start: int) -> int:

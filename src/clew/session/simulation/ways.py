@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from clew.context.plan import Budget, Plan, Strategy, Stuck
 from clew.context.policy import ContextPolicy
-from clew.context.strategies import STRATEGIES, strategy_named
+from clew.context.strategies.named import STRATEGIES, strategy_named
 from clew.context.view import View
 from clew.core.errors import ConfigError
 
