@@ -1,6 +1,8 @@
 """The interactive prompt in a real pseudo-terminal."""
 
 import io
+import os
+import sys
 from concurrent.futures import Future
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -91,7 +93,6 @@ async def test_odd_numbers_and_forms_of_commands_are_answered_in_words(tmp_path:
         for typed, shown in (
             ("/recall #²", "nothing in this session contains"),
             ("/pin ²", "name an entry by its number"),
-            ("/recall #" + "9" * 1_000, "name an entry by its number"),
             ("/recall", "write words to find"),
             ("/history many", "say how many"),
             ("/HELP", "list the commands"),
@@ -105,6 +106,19 @@ async def test_odd_numbers_and_forms_of_commands_are_answered_in_words(tmp_path:
             assert await process.wait() == 0
     assert "Traceback" not in terminal.screen
     assert "unexpected" not in terminal.screen
+
+
+async def test_a_number_of_any_length_is_answered_in_words(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    typed = f"/recall #{'9' * 5_000}\n/pin {'9' * 5_000}\n/history {'9' * 5_000}\n"
+    command = [sys.executable, "-m", "clew.cli", "--base-url", "http://x/v1", "--model", "gpt-4o"]
+    with anyio.fail_after(20):
+        done = await anyio.run_process(command, input=typed.encode(), env=env, cwd=tmp_path)
+
+    text = done.stdout.decode()
+    assert text.count("clew: name an entry by its number") == 2
+    assert text.count("clew: say how many entries") == 1
+    assert done.stderr == b""
 
 
 async def test_a_mistake_of_clews_own_is_one_line_and_the_prompt_stays() -> None:

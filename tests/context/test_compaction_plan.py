@@ -67,6 +67,7 @@ def test_a_signed_loop_is_cut_only_where_a_signature_stands() -> None:
     )
 
     assert legal_cuts(fold(entries).items) == [0, 1, 5, 8]
+    assert legal_cuts(fold(entries).items, inside_loops=True) == [0, 1, 3, 5, 7, 8]
 
 
 def test_a_rest_that_begins_with_a_result_can_only_be_kept_whole() -> None:

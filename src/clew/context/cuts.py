@@ -1,8 +1,9 @@
 """Where a view may be cut.
 
-A provider rejects a conversation in which a tool call has lost its result, or a result
-its call; and one that signs its reasoning rejects a tool loop whose signed beginning is
-gone. So a cut is legal only where every rule below agrees.
+A provider rejects a conversation in which a tool call has lost its result, or a result its
+call; and one that signs its reasoning rejects a tool loop whose signed beginning is gone. Each
+rule below names the places it allows; a cut is legal where all of them agree. (Pinned messages
+and the current request need no rule: they are spared on whichever side of a cut they stand.)
 """
 
 from collections.abc import Sequence
@@ -13,30 +14,44 @@ from clew.core.ids import CallId
 from clew.core.messages import Reasoning, Role
 
 
-def legal_cuts(items: Sequence[Item]) -> list[int]:
+def legal_cuts(items: Sequence[Item], *, inside_loops: bool = False) -> list[int]:
     """Return every index at which the items before it may go and those from it on may stay.
 
-    Always contains 0, and `len(items)` when no call waits for its result.
+    Always contains 0, and `len(items)` when no call waits for its result. With `inside_loops`
+    a tool loop may be parted from its signed beginning: the last resort for a loop too large
+    for the window, after which the model goes on without the thought it began with.
     """
+    places = between_steps(items)
+    return places if inside_loops else sorted(set(places) & outside_signed_loops(items))
+
+
+def between_steps(items: Sequence[Item]) -> list[int]:
+    """Allow places where no call waits for its result: a batch of calls is never split."""
     waiting: set[CallId] = set()
-    signed_loop = False
-    cuts: list[int] = []
+    places = [0]
     for index, item in enumerate(items):
-        starts_signed = _is_signed(item)
+        message = item.message
+        if index and not waiting and message.role is not Role.TOOL:
+            places.append(index)
+        if message.role is Role.TOOL:
+            waiting -= {result.call_id for result in message.results}
+        else:
+            waiting |= {call.call_id for call in message.calls}
+    return places if waiting or not items else [*places, len(items)]
+
+
+def outside_signed_loops(items: Sequence[Item]) -> set[int]:
+    """Allow places where no signed tool loop goes on, or where it is signed anew."""
+    signed = False
+    places = {0, len(items)}
+    for index, item in enumerate(items):
+        starts = _is_signed(item)
         if item.message.role is Role.USER:
-            signed_loop = False
-        if (
-            not waiting
-            and item.message.role is not Role.TOOL
-            and (starts_signed or not signed_loop)
-        ):
-            cuts.append(index)
-        signed_loop = signed_loop or starts_signed
-        waiting |= {call.call_id for call in item.message.calls}
-        waiting -= {result.call_id for result in item.message.results}
-    if not waiting:
-        cuts.append(len(items))
-    return cuts if cuts[:1] == [0] else [0, *cuts]
+            signed = False
+        if starts or not signed:
+            places.add(index)
+        signed = signed or starts
+    return places
 
 
 def turn_starts(items: Sequence[Item]) -> list[int]:
@@ -46,15 +61,10 @@ def turn_starts(items: Sequence[Item]) -> list[int]:
 
 def batches(items: Sequence[Item]) -> list[range]:
     """Split the items into runs that must stay or go together: a call with its results."""
-    cuts: list[int] = []
-    waiting: set[CallId] = set()
-    for index, item in enumerate(items):
-        if not waiting and item.message.role is not Role.TOOL:
-            cuts.append(index)
-        waiting |= {call.call_id for call in item.message.calls}
-        waiting -= {result.call_id for result in item.message.results}
-    bounds = [*(cuts if cuts[:1] == [0] else [0, *cuts]), len(items)]
-    return [range(start, stop) for start, stop in pairwise(bounds) if stop > start]
+    bounds = between_steps(items)
+    if bounds[-1] != len(items):
+        bounds.append(len(items))
+    return [range(start, stop) for start, stop in pairwise(bounds)]
 
 
 def _is_signed(item: Item) -> bool:

@@ -14,7 +14,7 @@ from clew.context.names import names
 from clew.context.passages import Passage, passages
 
 _FACTS_SHARE = 0.15
-_NAMES_SHARE = 0.30
+_NAMES_SHARE = 0.45
 _MOST_NAMES_CHARS = 9_000
 _REACH = 12
 """Only the newest text is read line by line: this many times what may be written."""

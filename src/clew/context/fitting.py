@@ -18,6 +18,7 @@ from clew.core.entries import Compacted, ResultsCleared, Trigger
 _LEAST_GAIN = 0.10
 _CLEAR_OVER = 500
 _LEAST_DIGEST = 60
+_HEADING_UNITS = 24
 
 
 def clearing(
@@ -84,7 +85,7 @@ def by_rules(view: View, plan: Reduce, budget: Budget) -> Summary:
         text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
         for item in staying
     )
-    room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken))
+    room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken - _HEADING_UNITS))
     text = digest((*view.archived, *gone), max_units=room, known=render_text(staying))
     return Summary(text=text, author="rules")
 

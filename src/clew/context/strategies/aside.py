@@ -15,7 +15,8 @@ def set_aside(view: View, budget: Budget, *, wording: Wording) -> Plan:
     recent tool output too large to keep whole is shortened, not dropped.
     """
     cut = tail_cut(view.items, budget)
-    spared = must_stay(view, cut) | users_words(view, cut, room=budget.words)
+    left = budget.limit - min(view.items.units(cut), budget.limit)
+    spared = must_stay(view, cut) | users_words(view, cut, room=min(budget.words, left // 2))
     dropped = tuple(item for item in view.items[:cut] if item.entry_id not in spared)
     replaced = shorten_results(view.items[cut:], view.pinned, room=budget.tail)
     if not dropped and not replaced:

@@ -7,13 +7,19 @@ from clew.context.view import View
 from clew.core.ids import EntryId
 
 
-def inner_cuts(items: Items) -> list[int]:
-    """Return the legal cuts that keep the last step: what the model has not answered yet."""
-    last = len(items) - 1
+def inner_cuts(items: Items, *, limit: int) -> list[int]:
+    """Return the legal cuts that keep the last step: what the model has not answered yet.
+
+    Where a signed tool loop alone exceeds `limit`, cuts inside it count as well.
+    """
+    last = max(0, len(items) - 1)
     answer = next((n for n in range(last, -1, -1) if items[n].kind is Kind.ASSISTANT), last)
     if items and items[answer].message.calls:
         last = answer
-    return [cut for cut in legal_cuts(items) if cut <= last]
+    cuts = [cut for cut in legal_cuts(items) if cut <= last]
+    if items.units(cuts[-1]) > limit:
+        cuts = [cut for cut in legal_cuts(items, inside_loops=True) if cut <= last]
+    return cuts
 
 
 def tail_cut(items: Items, budget: Budget) -> int:
@@ -21,13 +27,12 @@ def tail_cut(items: Items, budget: Budget) -> int:
 
     The last step of the conversation is always behind the cut.
     """
-    inner = inner_cuts(items)
+    inner = inner_cuts(items, limit=budget.limit)
     starts = turn_starts(items)
     wanted = starts[-budget.recent_turns] if len(starts) >= budget.recent_turns else 0
     if items.units(wanted) <= budget.tail:
-        return max((cut for cut in inner if cut <= wanted), default=0)
-    fitting = (cut for cut in inner if items.units(cut) <= budget.tail)
-    return next(fitting, inner[-1] if inner else 0)
+        return max(cut for cut in inner if cut <= wanted)
+    return next((cut for cut in inner if items.units(cut) <= budget.tail), inner[-1])
 
 
 def must_stay(view: View, cut: int) -> set[EntryId]:

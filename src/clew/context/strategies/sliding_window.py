@@ -37,9 +37,9 @@ class SlidingWindow(Struct, frozen=True, kw_only=True):
         items = view.items
         starts = turn_starts(items)
         wanted = starts[-self.max_turns] if len(starts) > self.max_turns else 0
-        inner = inner_cuts(items)
+        inner = inner_cuts(items, limit=budget.limit)
         room = [cut for cut in inner if cut >= wanted and items.units(cut) <= budget.limit]
-        cut = room[0] if room else inner[-1] if inner else 0
+        cut = room[0] if room else inner[-1]
         spared = must_stay(view, cut)
         dropped = tuple(item for item in items[:cut] if item.entry_id not in spared)
         if not dropped:

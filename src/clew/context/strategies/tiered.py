@@ -7,6 +7,7 @@ enough room. Otherwise everything before the recent turns is set aside and summa
 from msgspec import Struct
 
 from clew.context.estimate import text_units
+from clew.context.items import Kind
 from clew.context.plan import Budget, Plan, Reduce, Wording
 from clew.context.results import cleared, consumed, older_than_recent
 from clew.context.strategies.aside import reached, set_aside, under_half
@@ -15,6 +16,8 @@ from clew.core.entries import Replacement
 
 _ENOUGH = 1.2
 """Clearing alone is enough when it leaves at most this many times the budget."""
+_MOST_CLEARED = 0.5
+"""Beyond this share of the tool results a digest, which quotes them, says more in less room."""
 
 
 class Tiered(Struct, frozen=True, kw_only=True):
@@ -54,10 +57,11 @@ class Tiered(Struct, frozen=True, kw_only=True):
             items, places, recent_turns=budget.recent_turns, tail=budget.tail
         )
         left = items.units()
+        least = left - items.totals[Kind.TOOL_RESULT] * _MOST_CLEARED
         changes: list[Replacement] = []
         for place in places:
             if left <= budget.limit:
                 break
             changes.append(cleared(items[place]))
             left -= items[place].units - text_units(changes[-1].text)
-        return tuple(changes) if left <= budget.limit * _ENOUGH else ()
+        return tuple(changes) if least <= left <= budget.limit * _ENOUGH else ()

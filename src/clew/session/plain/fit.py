@@ -126,13 +126,7 @@ def _shrunk(
             break
         view = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
         why = plan.why
-    excess = _state(view).used_tokens - max_tokens
-    if excess > 0:
-        room = view.items.units() - view.units_for(excess) - 1
-        changes = shorten_results(view.items, view.pinned, room=room)
-        view = view.apply(
-            Entry(id=_SUMMARY_ID, at=0.0, body=ResultsCleared(replaced=changes, why=why))
-        )
+    view = _squeezed(view, max_tokens)
     state = _state(view)
     if state.used_tokens > max_tokens:
         raise ContextFull(
@@ -141,6 +135,19 @@ def _shrunk(
             state=state,
         )
     return view, why
+
+
+def _squeezed(view: View, max_tokens: int) -> View:
+    """Shorten the largest tool results that are left, as far as it takes."""
+    for _ in range(_ROUNDS):
+        excess = _state(view).used_tokens - max_tokens
+        if excess <= 0:
+            break
+        room = view.items.units() - round(excess / view.calibration.rate) - 1
+        changes = shorten_results(view.items, view.pinned, room=room)
+        body = ResultsCleared(replaced=changes, why="they do not fit")
+        view = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
+    return view
 
 
 def _words(view: View, plan: Reduce, budget: Budget, summarize: Summarizer | None) -> Summary:

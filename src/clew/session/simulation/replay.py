@@ -87,6 +87,7 @@ class _Walk:
         """What the last request held."""
         self._grew_only = False
         """True while nothing but additions came since the last request."""
+        self._was_valid = False
         self._compacted_at = 0
         self._run = Run(strategy=way.name)
         self._timeline: list[Point] = []
@@ -120,8 +121,10 @@ class _Walk:
 
     def _send(self, answer: Message, *, compacted: bool) -> None:
         """Send the view as it is, and add the answer."""
-        usage = self._count(answer)
-        self._tally(usage, valid=self._valid())
+        same = self._same()
+        usage = self._count(answer, same)
+        self._was_valid = self._valid(same)
+        self._tally(usage, valid=self._was_valid)
         self._timeline.append(
             Point(call=self._run.calls, tokens=usage.input_tokens, compacted=compacted)
         )
@@ -155,10 +158,19 @@ class _Walk:
         )
         return True
 
-    def _count(self, answer: Message) -> Usage:
+    def _same(self) -> int:
+        """Return how many items the request begins with that the last one began with too."""
+        if self._sent is None:
+            return 0
+        if self._grew_only:
+            return len(self._sent)
+        pairs = zip(self._sent, self._view.items, strict=False)
+        return sum(1 for _ in takewhile(_equal, pairs))
+
+    def _count(self, answer: Message, same: int) -> Usage:
         """Return what the modelled provider would count for the request and its answer."""
         whole = tokens(self._counting, self._view.units)
-        cached = tokens(self._counting, self._cached_units())
+        cached = tokens(self._counting, self._cached_units(same))
         return Usage(
             input_tokens=whole,
             output_tokens=tokens(self._counting, message_units(answer)),
@@ -166,27 +178,26 @@ class _Walk:
             cache_write_tokens=whole - cached,
         )
 
-    def _cached_units(self) -> int:
+    def _cached_units(self, same: int) -> int:
         """Return how much of the view the provider has from the last request."""
         cold = self._at - self._view.called_at > self._way.policy.economy.cold_after
         if self._sent is None or cold:
             return 0
-        items = self._view.items
-        same = len(self._sent) if self._grew_only else _same_beginning(self._sent, items)
-        fresh = items.units(same)
+        fresh = self._view.items.units(same)
         if not self._keeps_reasoning:
-            fresh -= _past_reasoning(items, same)
+            fresh -= _past_reasoning(self._view.items, same)
         return self._view.units - fresh
 
-    def _valid(self) -> bool:
+    def _valid(self, same: int) -> bool:
         """Say whether the request is in order as it stands.
 
-        One that only grew is as valid as its new end. What rendering had to repair counts as
-        not valid: a provider would have rejected the view as it was.
+        What rendering had to repair counts as not valid: a provider would have rejected the
+        view as it was. After a valid request, only what differs from it is looked at.
         """
         items = self._view.items
-        if self._grew_only and self._sent:
-            items = Items([items[0], *items[len(self._sent) :]])
+        start = _last_answer(items, same) if self._was_valid else 0
+        if start > 0:
+            items = Items([items[0], *items[start:]])
         request = render(replace(self._view, items=items))
         asked = [item for item in items if item.message.parts]
         untouched = len(request) == len(asked) and all(
@@ -221,13 +232,15 @@ class _Walk:
         self._view = self._view.apply(entry)
 
 
-def _same_beginning(before: Items, now: Items) -> int:
-    return sum(1 for _ in takewhile(_equal, zip(before, now, strict=False)))
-
-
 def _equal(pair: tuple[Item, Item]) -> bool:
     old, new = pair
     return old is new or old.message == new.message
+
+
+def _last_answer(items: Items, end: int) -> int:
+    """Return where the last answer before `end` stands; its calls may be answered after it."""
+    answers = (n for n in range(end - 1, 0, -1) if items[n].message.role is Role.ASSISTANT)
+    return next(answers, 0)
 
 
 def _past_reasoning(items: Items, start: int) -> int:

@@ -1,0 +1,58 @@
+"""Events on a real terminal."""
+
+import os
+import pty
+from collections.abc import Callable
+from contextlib import redirect_stdout
+
+from clew.cli.paint import painter
+from clew.cli.screen import Screen
+from clew.core.events import CompactionFailed, CompactionProgress, TextDelta, ToolEnded
+from clew.core.ids import CallId
+
+
+def on_terminal(show: Callable[[Screen], None]) -> str:
+    """Return all that a terminal is sent while `show` uses a screen on it."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as terminal, redirect_stdout(terminal):
+        show(Screen(lambda text, _style: text))
+        shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    return shown
+
+
+def test_the_progress_of_a_compaction_is_one_line_that_changes() -> None:
+    def show(screen: Screen) -> None:
+        screen(CompactionProgress(stage="reading", done=1, total=3))
+        screen(CompactionProgress(stage="writing", done=1_200, total=0))
+        screen(CompactionFailed(why="the model\x1b[2J left"))
+
+    assert on_terminal(show) == (
+        "reading 1 of 3\r\x1b[Kwriting 1,200 characters\r\x1b[K"
+        "the compaction failed, and the view is as it was: the model␛[2J left\r\n"
+    )
+
+
+def test_where_lines_cannot_be_erased_nothing_is_shown_that_would_have_to_be() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w", encoding="utf-8") as pipe, redirect_stdout(pipe):
+        screen = Screen(painter())
+        screen.hint()
+        screen(CompactionProgress(stage="reading", done=1, total=3))
+        screen(TextDelta("Hello"))
+        screen.end_line()
+
+    assert os.read(reader, 100) == b"Hello\n"
+    os.close(reader)
+
+
+def test_no_event_stands_between_a_question_and_its_answer() -> None:
+    ended = ToolEnded(call_id=CallId("c"), name="Bash", failed=False, display="one\ntwo\nthree")
+
+    def show(screen: Screen) -> None:
+        with screen.hold():
+            screen.line("allow?")
+            screen(ended)
+            screen.line("yes")
+
+    assert on_terminal(show) == "allow?\r\nyes\r\n✓ Bash: one (+2 lines)\r\n…"
