@@ -170,7 +170,8 @@ def test_the_default_clears_answered_results_first_oldest_first() -> None:
     bodies: list[Body] = [MessageAdded(message=user("go"))]
     for number in range(8):
         bodies += step(number, 900)
-    view = view_of(*bodies, MessageAdded(message=assistant("done")))
+    setup = SetupChanged(model=ModelFacts(name="m", window=2_500))
+    view = view_of(*bodies, MessageAdded(message=assistant("done")), setup=setup)
 
     body = compaction(view, POLICY, Tiered())
 
@@ -222,9 +223,12 @@ def test_a_nonsensical_length_is_refused() -> None:
 def loop(calls: int, chars: int = 3_000) -> View:
     bodies: list[Body] = [MessageAdded(message=user("go"))]
     for number in range(calls):
-        bodies += step(number, chars)
-        answer = MessageAdded(message=assistant("ok"), usage=Usage(input_tokens=1_000 + number))
-        bodies += [answer, MessageAdded(message=user("next"))]
+        call = ToolCall(call_id=CallId(f"c{number}"), name="Read")
+        usage = Usage(input_tokens=1_000 + number)
+        bodies.append(MessageAdded(message=assistant(call), usage=usage))
+        last = number == calls - 1
+        size = chars * calls // 3 if last else chars
+        bodies.append(MessageAdded(message=tool_result(call, "x" * size)))
     return view_of(*bodies, setup=SetupChanged(model=ModelFacts(name="m", window=4_000)))
 
 
@@ -235,6 +239,7 @@ def test_clearing_waits_until_it_pays_or_the_cache_is_cold() -> None:
 
     assert clearing(few, dear, Tiered(), now=1.0) is None
     assert clearing(many, ContextPolicy(), Tiered(), now=1.0) is not None
+    assert clearing(view_of(*talk(2)), ContextPolicy(), Tiered(), now=1.0) is None
     cold = clearing(many, dear, Tiered(), now=10_000.0)
     assert cold is not None
     assert cold.why == "the cache is cold"

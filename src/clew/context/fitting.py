@@ -28,8 +28,9 @@ def clearing(
     if policy.compress_over is not None:
         places = consumed(view.items, pinned=view.pinned, min_chars=policy.compress_over)
         why = "answered tool results are compressed"
-    elif strategy.clears_early:
-        tail = budget_for(view, policy, strategy).tail
+    elif strategy.clears_early and _worth_a_look(view, policy, now):
+        recent = view.units_for(policy.economy.recent_tokens)
+        tail = min(recent, budget_for(view, policy, strategy).tail)
         places = consumed(view.items, pinned=view.pinned, min_chars=_CLEAR_OVER)
         places = older_than_recent(
             view.items, places, recent_turns=policy.preserve_recent_turns, tail=tail
@@ -42,6 +43,17 @@ def clearing(
     if not places:
         return None
     return ResultsCleared(replaced=tuple(cleared(view.items[p]) for p in places), why=why)
+
+
+def _worth_a_look(view: View, policy: ContextPolicy, now: float) -> bool:
+    """Say whether results have grown since the last call, or the cache is cold.
+
+    Looking at every result before each call would make a turn cost more the longer a session
+    lasts.
+    """
+    if view.calls and now - view.called_at > policy.economy.cold_after:
+        return True
+    return view.items.grown_since(view.anchor.length if view.anchor is not None else 0)
 
 
 def budget_for(

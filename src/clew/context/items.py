@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from itertools import accumulate
 from typing import overload
 
 from msgspec import Struct
@@ -9,6 +10,8 @@ from msgspec import Struct
 from clew.context.estimate import Meter, message_units, reasoning_units, text_units
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
+
+_GROWTH = 1.1
 
 
 class Kind(IntEnum):
@@ -57,6 +60,37 @@ class Item(Struct, frozen=True, kw_only=True):
         )
 
 
+class Tally(Struct):
+    """What is counted along while items are added, so that no question costs a pass over all."""
+
+    totals: list[int]
+    """Units by `Kind`; reasoning is counted apart from its message."""
+    turns: int = 0
+    past_reasoning: int = 0
+    """Units of thinking from before the user last spoke."""
+    mark: float = 0.0
+    marked_at: int = 0
+    """The length at which tool results had last grown by a tenth: see `Items.grown_since`."""
+
+    def add(self, item: Item, length: int) -> None:
+        """Count the item that makes the sequence `length` long."""
+        totals = self.totals
+        thinking = item.reasoning_units
+        totals[item.kind] += item.units - thinking
+        if thinking:
+            totals[Kind.REASONING] += thinking
+        if item.kind is Kind.USER:
+            self.turns += 1
+            self.past_reasoning = totals[Kind.REASONING]
+        elif item.kind is Kind.TOOL_RESULT and totals[Kind.TOOL_RESULT] >= self.mark:
+            self.mark = totals[Kind.TOOL_RESULT] * _GROWTH
+            self.marked_at = length
+
+    def copy(self) -> "Tally":
+        """Return a tally that can be added to without changing this one."""
+        return Tally(self.totals.copy(), self.turns, self.past_reasoning, self.mark, self.marked_at)
+
+
 class Items(Sequence[Item]):
     """Items with running sums.
 
@@ -64,22 +98,15 @@ class Items(Sequence[Item]):
     far they look. Whoever appends to one that is no longer the longest gets a copy.
     """
 
-    __slots__ = ("_length", "_store", "_sums", "past_reasoning", "totals")
+    __slots__ = ("_length", "_store", "_sums", "_tally")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._store = list(items)
         self._length = len(self._store)
-        self._sums = [0]
-        self.past_reasoning = 0
-        """Units of thinking from before the user last spoke."""
-        totals = [0] * len(Kind)
-        for item in self._store:
-            self._sums.append(self._sums[-1] + item.units)
-            _count(totals, item)
-            if item.kind is Kind.USER:
-                self.past_reasoning = totals[Kind.REASONING]
-        self.totals = tuple(totals)
-        """Units by `Kind`; reasoning is counted apart from its message."""
+        self._sums = list(accumulate((item.units for item in self._store), initial=0))
+        self._tally = Tally([0] * len(Kind))
+        for length, item in enumerate(self._store, start=1):
+            self._tally.add(item, length)
 
     def append(self, item: Item) -> "Items":
         """Return the sequence that ends with `item`; this one is unchanged."""
@@ -87,14 +114,34 @@ class Items(Sequence[Item]):
             return Items((*self, item))
         self._store.append(item)
         self._sums.append(self._sums[-1] + item.units)
-        totals = list(self.totals)
-        _count(totals, item)
         longer = Items.__new__(Items)
         longer._store, longer._sums = self._store, self._sums
-        longer._length, longer.totals = self._length + 1, tuple(totals)
-        new_turn = item.kind is Kind.USER
-        longer.past_reasoning = totals[Kind.REASONING] if new_turn else self.past_reasoning
+        longer._length, longer._tally = self._length + 1, self._tally.copy()
+        longer._tally.add(item, longer._length)
         return longer
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        """Units by `Kind`; reasoning is counted apart from its message."""
+        return tuple(self._tally.totals)
+
+    @property
+    def turns(self) -> int:
+        """How many user messages there are."""
+        return self._tally.turns
+
+    @property
+    def past_reasoning(self) -> int:
+        """Units of thinking from before the user last spoke."""
+        return self._tally.past_reasoning
+
+    def grown_since(self, length: int) -> bool:
+        """Say whether tool results passed another tenth after the first `length` items.
+
+        Whoever looks at all results only then does so seldom enough for the cost per message
+        to stay the same, however long the conversation.
+        """
+        return self._tally.marked_at > length
 
     def units(self, start: int = 0) -> int:
         """Return the units from index `start` to the end."""
@@ -122,12 +169,7 @@ class Items(Sequence[Item]):
         return isinstance(other, Items) and list(self) == list(other)
 
     def __hash__(self) -> int:
-        return hash((self._length, self.totals))
+        return hash((self._length, self._sums[self._length]))
 
     def __repr__(self) -> str:
         return f"Items({self._length} items, {self.units()} units)"
-
-
-def _count(totals: list[int], item: Item) -> None:
-    totals[item.kind] += item.units - item.reasoning_units
-    totals[Kind.REASONING] += item.reasoning_units

@@ -3,8 +3,10 @@
 A request's prefix that equals the last one's is read from the provider's cache at a fraction
 of the price; everything from the first changed byte on is written to the cache anew. So
 clearing R tokens out of a suffix of S tokens costs, once, `(S - R) × write - S × read`, and
-saves `R × read` in every later call. It pays when the calls that are still to come are many
-enough; and at once when the cache is cold, because then everything is written anew anyway.
+saves `R × read` in every later call. How many calls count? No more than are expected to come;
+and no more than half of those after which as much would have gathered again, for waiting
+makes a larger batch of the same rewrite: `R / (2 × growth per call)`. When the cache is cold
+clearing pays at once, because then everything is written anew anyway.
 """
 
 from collections.abc import Sequence
@@ -32,6 +34,8 @@ class Economy(Struct, frozen=True, kw_only=True):
     """Seconds without a call after which the provider has forgotten the prefix."""
     least_calls: int = 10
     """Calls that are expected to come at least; beyond that, as many as there were."""
+    recent_tokens: int = 16_000
+    """The newest part of the conversation, from which nothing is cleared to save cost."""
 
 
 def consumed(items: Sequence[Item], *, pinned: frozenset[EntryId], min_chars: int) -> list[int]:
@@ -87,6 +91,7 @@ def worthwhile(
     if cold:
         return list(places)
     expected = max(economy.least_calls, calls)
+    growth = max(1.0, items.units() / max(1, calls))
     best, best_gain = len(places), 0.0
     reclaimed = 0
     for index in range(len(places) - 1, -1, -1):
@@ -94,7 +99,8 @@ def worthwhile(
         reclaimed += item.units - text_units(cleared(item).text) - 10
         suffix = items.units(places[index])
         once = (suffix - reclaimed) * economy.write_price - suffix * economy.read_price
-        gain = expected * reclaimed * economy.read_price - once
+        horizon = min(expected, reclaimed / (2 * growth))
+        gain = horizon * reclaimed * economy.read_price - once
         if gain > best_gain:
             best, best_gain = index, gain
     return list(places[best:])

@@ -13,9 +13,10 @@ def inner_cuts(items: Items, *, limit: int) -> list[int]:
     Where a signed tool loop alone exceeds `limit`, cuts inside it count as well.
     """
     last = max(0, len(items) - 1)
-    answer = next((n for n in range(last, -1, -1) if items[n].kind is Kind.ASSISTANT), last)
-    if items and items[answer].message.calls:
-        last = answer
+    for place in range(len(items) - 1, -1, -1):
+        if items[place].kind is Kind.ASSISTANT:
+            last = place if items[place].message.calls else last
+            break
     cuts = [cut for cut in legal_cuts(items) if cut <= last]
     if items.units(cuts[-1]) > limit:
         cuts = [cut for cut in legal_cuts(items, inside_loops=True) if cut <= last]

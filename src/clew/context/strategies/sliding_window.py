@@ -25,7 +25,7 @@ class SlidingWindow(Struct, frozen=True, kw_only=True):
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:
         """Due as soon as there is a turn too many, or when the window is full."""
-        too_many = len(turn_starts(view.items)) > self.max_turns
+        too_many = view.items.turns > self.max_turns
         return too_many or (threshold is not None and used >= threshold)
 
     def target(self, window: int) -> int:
