@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from clew.context.estimate import (
     message_units,
     part_units,
-    reasoning_units,
     text_units,
     tool_units,
 )
 from clew.context.images import image_units, pixel_size
-from clew.core.ids import CallId
+from clew.context.items import Item
+from clew.core.ids import CallId, EntryId
 from clew.core.messages import (
     Image,
     Message,
@@ -83,7 +83,8 @@ def test_images_in_results_and_tool_schemas_count() -> None:
 def test_thinking_is_told_apart_from_words() -> None:
     message = assistant(Reasoning(text="hm " * 100), "short")
 
-    assert 0 < reasoning_units(message) < message_units(message)
+    item = Item.of(EntryId(1), message)
+    assert 0 < item.reasoning_units < item.units
 
 
 @given(st.text(), st.text())
@@ -103,7 +104,7 @@ def test_a_tokenizer_may_take_the_place_of_the_estimate() -> None:
     spec = ToolSpec(name="Read", description="Reads.", schema={})
 
     assert message_units(message, len) - message_units(message, lambda _: 0) == 6
-    assert reasoning_units(message, len) == 2
+    assert Item.of(EntryId(1), message, meter=len).reasoning_units == 2
     assert tool_units([spec], len) - tool_units([spec], lambda _: 0) == 12
 
 

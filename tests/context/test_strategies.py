@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.context.fitting import clearing, compaction
-from clew.context.items import Kind
+from clew.context.items import Item, Kind
 from clew.context.plan import Budget, Strategy, Stuck
 from clew.context.policy import ContextPolicy
 from clew.context.render import render
@@ -17,6 +17,7 @@ from clew.context.strategies.shortening import shorten_results
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.summarize import Summarize
 from clew.context.strategies.tiered import Tiered
+from clew.context.validity import in_order
 from clew.context.validity import problems as spoken_problems
 from clew.context.view import View, fold
 from clew.core.cleaning import clean, clean_text
@@ -305,11 +306,23 @@ def test_calls_and_results_that_do_not_match_are_named() -> None:
     assert spoken_problems([user("x"), assistant(call), tool_result(call, "1")]) == []
 
 
-@given(histories())
-def test_the_two_judges_of_validity_agree(entries: list[Entry]) -> None:
-    messages = [item.message for item in fold(entries).items]
+@given(histories(), st.data())
+def test_the_judges_of_validity_agree(entries: list[Entry], data: st.DataObject) -> None:
+    items = [item for item in fold(entries).items if data.draw(st.integers(0, 6))]
+    messages = [item.message for item in items]
 
     assert bool(spoken_problems(messages)) == bool(problems(messages))
+    assert in_order(items) == (not spoken_problems(messages))
+
+
+def test_a_quick_look_finds_what_is_wrong() -> None:
+    call = ToolCall(call_id=CallId("a"), name="Read")
+    twice = [user("x"), assistant(call, call), tool_result(call, "1")]
+
+    for messages in ([assistant("x")], [user("x"), assistant(call)], twice):
+        items = [Item.of(EntryId(n), message) for n, message in enumerate(messages)]
+        assert not in_order(items)
+    assert in_order([])
 
 
 @settings(max_examples=80)

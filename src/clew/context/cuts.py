@@ -9,9 +9,8 @@ and the current request need no rule: they are spared on whichever side of a cut
 from collections.abc import Sequence
 from itertools import pairwise
 
-from clew.context.items import Item
+from clew.context.items import Item, Kind
 from clew.core.ids import CallId
-from clew.core.messages import Reasoning, Role
 
 
 def legal_cuts(items: Sequence[Item], *, inside_loops: bool = False) -> list[int]:
@@ -30,13 +29,13 @@ def between_steps(items: Sequence[Item]) -> list[int]:
     waiting: set[CallId] = set()
     places = [0]
     for index, item in enumerate(items):
-        message = item.message
-        if index and not waiting and message.role is not Role.TOOL:
+        if item.answers:
+            waiting.difference_update(item.answers)
+            continue
+        if index and not waiting and item.kind is not Kind.TOOL_RESULT:
             places.append(index)
-        if message.role is Role.TOOL:
-            waiting -= {result.call_id for result in message.results}
-        else:
-            waiting |= {call.call_id for call in message.calls}
+        if item.asks:
+            waiting.update(item.asks)
     return places if waiting or not items else [*places, len(items)]
 
 
@@ -45,18 +44,17 @@ def outside_signed_loops(items: Sequence[Item]) -> set[int]:
     signed = False
     places = {0, len(items)}
     for index, item in enumerate(items):
-        starts = _is_signed(item)
-        if item.message.role is Role.USER:
+        if item.kind is Kind.USER:
             signed = False
-        if starts or not signed:
+        if item.is_signed or not signed:
             places.add(index)
-        signed = signed or starts
+        signed = signed or item.is_signed
     return places
 
 
 def turn_starts(items: Sequence[Item]) -> list[int]:
     """Return the index of each user message: a turn is one and all up to the next."""
-    return [index for index, item in enumerate(items) if item.message.role is Role.USER]
+    return [index for index, item in enumerate(items) if item.kind is Kind.USER]
 
 
 def batches(items: Sequence[Item]) -> list[range]:
@@ -65,10 +63,3 @@ def batches(items: Sequence[Item]) -> list[range]:
     if bounds[-1] != len(items):
         bounds.append(len(items))
     return [range(start, stop) for start, stop in pairwise(bounds)]
-
-
-def _is_signed(item: Item) -> bool:
-    return any(
-        isinstance(part, Reasoning) and bool(part.signature or part.redacted)
-        for part in item.message.parts
-    )

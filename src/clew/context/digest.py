@@ -16,8 +16,8 @@ from clew.context.passages import Passage, passages
 _FACTS_SHARE = 0.15
 _NAMES_SHARE = 0.45
 _MOST_NAMES_CHARS = 9_000
-_REACH = 12
-"""Only the newest text is read line by line: this many times what may be written."""
+_REACH = 100_000
+"""Only the newest text is read line by line: this many units of it."""
 _NAMES_HEADING = "Names that came up: "
 
 
@@ -26,7 +26,7 @@ def digest(items: Sequence[Item], *, max_units: int, known: str = "") -> str:
 
     `known` is text that stays in the view anyway, so that its names are not listed again.
     """
-    stretch = list(passages(items))
+    stretch = list(passages(_newest(items, _REACH)))
     chars = max_units * _chars_per_unit(stretch)
     text = _write(items, stretch, max_chars=int(chars), known=known)
     while text_units(text) > max_units:
@@ -40,23 +40,23 @@ def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int,
         f"{len(items)} earlier messages (#{items[0].entry_id} to #{items[-1].entry_id}) were set "
         f"aside. None is lost: each can be read back by its number."
     )[: max(0, max_chars)]
-    facts = gather(items).lines(max_chars=int(max_chars * _FACTS_SHARE))
+    for_facts = int(max_chars * _FACTS_SHARE)
+    facts = gather(items, max_chars=2 * for_facts).lines(max_chars=for_facts)
     room = max_chars - len(head) - sum(len(line) + 1 for line in facts) - 2
-    near = _newest(stretch, max_chars * _REACH)
     for_names = min(int(room * _NAMES_SHARE), _MOST_NAMES_CHARS)
-    quoted = excerpts(near, max_chars=room - for_names - 1)
+    quoted = excerpts(stretch, max_chars=room - for_names - 1)
     body = "\n".join([head, *facts, *(["", *quoted] if quoted else [])])
     room = max_chars - len(body) - len(_NAMES_HEADING) - 1
-    index = names(near, known=body + known, max_chars=room)
+    index = names(stretch, known=body + known, max_chars=room)
     return f"{body}\n{_NAMES_HEADING}{', '.join(index)}" if index else body
 
 
-def _newest(stretch: Sequence[Passage], chars: int) -> Sequence[Passage]:
-    for start in range(len(stretch) - 1, -1, -1):
-        chars -= len(stretch[start].text)
-        if chars < 0:
-            return stretch[start:]
-    return stretch
+def _newest(items: Sequence[Item], units: int) -> Sequence[Item]:
+    for start in range(len(items) - 1, -1, -1):
+        units -= items[start].units
+        if units < 0:
+            return items[start:]
+    return items
 
 
 def _chars_per_unit(stretch: Sequence[Passage]) -> float:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from clew.context.images import image_units
-from clew.core.messages import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from clew.core.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from clew.core.models import ToolSpec
 
 Meter: TypeAlias = Callable[[str], int]
@@ -66,27 +66,25 @@ def text_units(text: str) -> int:
 
 def part_units(part: Part, meter: Meter = text_units) -> int:
     """Estimate one part of a message."""
-    match part:
-        case Text(text=text):
-            return meter(text)
-        case Image():
-            return image_units(part)
-        case Reasoning(text=text, signature=signature, redacted=redacted):
-            return meter(text) + (meter(signature) if not text else 0) + meter(redacted)
-        case ToolCall(name=name, arguments=arguments):
-            return meter(name) + meter(arguments) + _CALL_UNITS
-        case ToolResult(text=text, images=images):
-            return meter(text) + sum(map(image_units, images)) + _RESULT_UNITS
+    if isinstance(part, Text):
+        return meter(part.text)
+    if isinstance(part, ToolResult):
+        images = sum(map(image_units, part.images)) if part.images else 0
+        return meter(part.text) + images + _RESULT_UNITS
+    if isinstance(part, ToolCall):
+        return meter(part.name) + meter(part.arguments) + _CALL_UNITS
+    if isinstance(part, Reasoning):
+        signature = 0 if part.text else meter(part.signature)
+        return meter(part.text) + signature + meter(part.redacted)
+    return image_units(part)
 
 
 def message_units(message: Message, meter: Meter = text_units) -> int:
     """Estimate a message with its framing."""
-    return _MESSAGE_UNITS + sum(part_units(part, meter) for part in message.parts)
-
-
-def reasoning_units(message: Message, meter: Meter = text_units) -> int:
-    """Estimate the share of a message that is thinking."""
-    return sum(part_units(part, meter) for part in message.parts if isinstance(part, Reasoning))
+    units = _MESSAGE_UNITS
+    for part in message.parts:
+        units += part_units(part, meter)
+    return units
 
 
 def tool_units(tools: Iterable[ToolSpec], meter: Meter = text_units) -> int:

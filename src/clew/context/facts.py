@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from clew.context.items import Item
+from clew.core.ids import CallId
 from clew.core.messages import ToolCall
 
 _READS = frozenset({"Read", "read", "read_file", "view"})
@@ -13,6 +15,7 @@ _PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
 _COMMAND_KEYS = ("command", "cmd")
 _TASK_LISTS = {"TodoWrite": ("todos", "content"), "update_plan": ("plan", "step")}
 """Tools that state the whole list of tasks: where it stands, and how a task is worded."""
+_object = msgspec.json.Decoder(dict[str, object])
 _FINISHED = frozenset({"completed", "done", "cancelled"})
 
 
@@ -45,35 +48,52 @@ class Facts(Struct, frozen=True, kw_only=True):
         return lines
 
 
-def gather(items: Iterable[Item]) -> Facts:
-    """Collect the facts of `items` from their tool calls; calls that failed do not count."""
-    items = list(items)
-    failed = {result.call_id for item in items for result in item.message.results if result.failed}
+def gather(items: Sequence[Item], *, max_chars: int | None = None) -> Facts:
+    """Collect the facts of `items` from their tool calls; calls that failed do not count.
+
+    With `max_chars` only the newest are looked for, as many as could be told in that many
+    characters.
+    """
+    failed: set[CallId] = set()
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
     commands: dict[str, None] = {}
-    tasks: tuple[str, ...] = ()
-    for item in items:
-        for call in item.message.calls:
+    tasks: tuple[str, ...] | None = None
+    room = max_chars if max_chars is not None else 10**12
+    for item in reversed(items):
+        if item.answers:
+            failed.update(one.call_id for one in item.message.results if one.failed)
+        if not item.asks or room < 0:
+            continue
+        for call in reversed(item.message.calls):
             if call.call_id in failed:
                 continue
             arguments = _arguments(call)
-            path = _first(arguments, _PATH_KEYS)
-            command = _first(arguments, _COMMAND_KEYS)
             if call.name in _TASK_LISTS:
-                tasks = _open_tasks(arguments, *_TASK_LISTS[call.name])
-            elif call.name in _CHANGES and path:
-                _note(changed, path)
-            elif call.name in _READS and path:
-                _note(read, path)
-            elif command:
-                _note(commands, " ".join(command.split())[:120])
+                tasks = tasks or _open_tasks(arguments, *_TASK_LISTS[call.name])
+                continue
+            seen, value = _fact(call.name, arguments, (read, changed, commands))
+            if value and value not in seen:
+                seen[value] = None
+                room -= len(value)
     return Facts(
-        files_read=tuple(path for path in read if path not in changed),
-        files_changed=tuple(changed),
-        commands=tuple(commands),
-        open_tasks=tasks,
+        files_read=tuple(path for path in reversed(read) if path not in changed),
+        files_changed=tuple(reversed(changed)),
+        commands=tuple(reversed(commands)),
+        open_tasks=tasks or (),
     )
+
+
+def _fact(
+    tool: str, arguments: dict[str, object], kinds: tuple[dict[str, None], ...]
+) -> tuple[dict[str, None], str]:
+    read, changed, commands = kinds
+    path = _first(arguments, _PATH_KEYS)
+    if path and tool in _CHANGES:
+        return changed, path
+    if path and tool in _READS:
+        return read, path
+    return commands, " ".join(_first(arguments, _COMMAND_KEYS).split())[:120]
 
 
 def _newest(values: Sequence[str], max_chars: int) -> list[str]:
@@ -84,11 +104,6 @@ def _newest(values: Sequence[str], max_chars: int) -> list[str]:
             break
         kept.append(value)
     return kept[::-1]
-
-
-def _note(seen: dict[str, None], value: str) -> None:
-    seen.pop(value, None)
-    seen[value] = None
 
 
 def _first(arguments: dict[str, object], keys: Iterable[str]) -> str:
@@ -109,6 +124,6 @@ def _open_tasks(arguments: dict[str, object], key: str, wording: str) -> tuple[s
 
 def _arguments(call: ToolCall) -> dict[str, object]:
     try:
-        return dict(call.decoded())
-    except ValueError:
+        return _object.decode(call.arguments)
+    except msgspec.DecodeError:
         return {}

@@ -7,9 +7,9 @@ from typing import overload
 
 from msgspec import Struct
 
-from clew.context.estimate import Meter, message_units, reasoning_units, text_units
-from clew.core.ids import EntryId
-from clew.core.messages import Message, Role
+from clew.context.estimate import Meter, message_units, part_units, text_units
+from clew.core.ids import CallId, EntryId
+from clew.core.messages import Message, Reasoning, Role, ToolCall, ToolResult
 
 _GROWTH = 1.1
 
@@ -40,6 +40,12 @@ class Item(Struct, frozen=True, kw_only=True):
     kind: Kind
     units: int
     reasoning_units: int = 0
+    asks: tuple[CallId, ...] = ()
+    """The calls it makes."""
+    answers: tuple[CallId, ...] = ()
+    """The calls whose results it brings."""
+    is_signed: bool = False
+    """True when it holds thinking that its provider will want to see again."""
 
     @classmethod
     def of(
@@ -50,13 +56,28 @@ class Item(Struct, frozen=True, kw_only=True):
         *,
         meter: Meter = text_units,
     ) -> "Item":
-        """Make an item and estimate it once and for all."""
+        """Make an item: look at the message once, so that nobody has to do so again."""
+        asks: tuple[CallId, ...] = ()
+        answers: tuple[CallId, ...] = ()
+        thinking = 0
+        is_signed = False
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                answers += (part.call_id,)
+            elif isinstance(part, ToolCall):
+                asks += (part.call_id,)
+            elif isinstance(part, Reasoning):
+                thinking += part_units(part, meter)
+                is_signed = is_signed or bool(part.signature or part.redacted)
         return cls(
             entry_id=entry_id,
             message=message,
             kind=_KIND_OF_ROLE[message.role] if kind is None else kind,
             units=message_units(message, meter),
-            reasoning_units=reasoning_units(message, meter),
+            reasoning_units=thinking,
+            asks=asks,
+            answers=answers,
+            is_signed=is_signed,
         )
 
 

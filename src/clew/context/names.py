@@ -41,10 +41,11 @@ def names(stretch: Sequence[Passage], *, known: str, max_chars: int) -> list[str
 
     chosen: list[str] = []
     room = max_chars
+    seen = set(_NAME.findall(known))
     for name in sorted(count, key=rank):
         if len(name) + 2 > room:
             break
-        if name not in known:
+        if name not in seen:
             chosen.append(name)
             room -= len(name) + 2
     return chosen

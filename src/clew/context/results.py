@@ -18,7 +18,6 @@ from clew.context.estimate import text_units
 from clew.context.items import Item, Items, Kind
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
-from clew.core.messages import Role
 
 DELEGATION_TOOLS = frozenset({"Agent", "Task", "delegate_to_agent"})
 """Their results are another agent's whole work: never cleared."""
@@ -44,17 +43,18 @@ def consumed(items: Sequence[Item], *, pinned: frozenset[EntryId], min_chars: in
     A result is consumed once an assistant message follows it. Failed results, another
     agent's work, pinned entries and what is cleared already stay as they are.
     """
-    last_answer = max(
-        (place for place, item in enumerate(items) if item.message.role is Role.ASSISTANT),
-        default=-1,
-    )
-    return [
-        place
-        for place in range(last_answer)
-        if items[place].kind is Kind.TOOL_RESULT
-        and items[place].entry_id not in pinned
-        and _clearable(items[place], min_chars)
-    ]
+    places: list[int] = []
+    answered = 0
+    for place, item in enumerate(items):
+        if item.kind is Kind.ASSISTANT:
+            answered = len(places)
+        elif (
+            item.kind is Kind.TOOL_RESULT
+            and item.entry_id not in pinned
+            and _clearable(item, min_chars)
+        ):
+            places.append(place)
+    return places[:answered]
 
 
 def cleared(item: Item) -> Replacement:

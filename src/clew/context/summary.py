@@ -72,4 +72,5 @@ def transcript_lines(items: Sequence[Item]) -> list[str]:
 
 def facts_text(items: Sequence[Item], *, max_chars: int | None = None) -> str:
     """Return the code-written facts about `items`, or an empty string."""
-    return "\n".join(gather(items).lines(max_chars=max_chars))
+    facts = gather(items, max_chars=None if max_chars is None else 2 * max_chars)
+    return "\n".join(facts.lines(max_chars=max_chars))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from clew.context.items import Item, Kind
 from clew.core.ids import CallId
 from clew.core.messages import Message, Role
 
@@ -34,6 +35,26 @@ def problems(messages: Sequence[Message]) -> list[str]:
     if waiting:
         found.append(f"the results of {_names(waiting)} are missing")
     return found
+
+
+def in_order(items: Sequence[Item]) -> bool:
+    """Say quickly whether `problems` would find nothing in the messages of `items`."""
+    if items and items[0].kind is not Kind.USER:
+        return False
+    waiting: set[CallId] = set()
+    for item in items:
+        if item.answers:
+            for call_id in item.answers:
+                if call_id not in waiting:
+                    return False
+                waiting.remove(call_id)
+        elif waiting or not item.message.parts or item.kind is Kind.TOOL_RESULT:
+            return False
+        if item.asks:
+            waiting.update(item.asks)
+            if len(waiting) != len(item.asks):
+                return False
+    return not waiting
 
 
 def _names(waiting: dict[CallId, str]) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from clew.context.items import Item, Items, Kind
 from clew.context.repair import repaired
-from clew.context.validity import problems
+from clew.context.validity import in_order, problems
 from clew.context.view import View
 from clew.core.entries import Entry, SetupChanged
 from clew.core.errors import ConfigError
@@ -30,8 +30,9 @@ class Source(Struct, Generic[M], frozen=True, kw_only=True):
 
     given: Sequence[M]
     """The list after repairs."""
-    pieces: tuple[Piece, ...]
-    header: int
+    pieces: tuple[Piece, ...] = ()
+    """Empty for Clew messages, where one message is one piece."""
+    header: int = 0
     """How many pieces at the beginning are system messages: they always stay."""
     view: View
     repairs: tuple[str, ...] = ()
@@ -43,10 +44,14 @@ class Source(Struct, Generic[M], frozen=True, kw_only=True):
 
     def place_of(self, entry_id: EntryId) -> int:
         """Return which message of the list an item of the view belongs to."""
-        return self.pieces[self.header + entry_id - _FIRST].place
+        at = self.header + entry_id - _FIRST
+        return self.pieces[at].place if self.pieces else at
 
     def write(self, view: View) -> list[M]:
         """Return what `view` shows, in the caller's style and from the caller's objects."""
+        if not self.pieces or isinstance(self.given[0], Message):
+            messages = [item.message for item in view.items if item.kind is not Kind.SUMMARY]
+            return cast("list[M]", [*_summary_message(view), *messages])
         kept = list(self.pieces[: self.header])
         texts: dict[int, str] = {}
         original = {item.entry_id: item for item in self.view.items}
@@ -56,9 +61,6 @@ class Source(Struct, Generic[M], frozen=True, kw_only=True):
             if item is not original[item.entry_id]:
                 texts[len(kept)] = _text(item.message)
             kept.append(self.pieces[self.header + item.entry_id - _FIRST])
-        if self.given and isinstance(self.given[0], Message):
-            messages = [item.message for item in view.items if item.kind is not Kind.SUMMARY]
-            return cast("list[M]", [*_summary_message(view), *messages])
         written = write(cast("Sequence[Dict]", self.given), kept, texts)
         header = len({piece.place for piece in self.pieces[: self.header]})
         return cast("list[M]", [*written[:header], *_summary_dict(view), *written[header:]])
@@ -80,34 +82,58 @@ def open_source(
     """
     if invalid not in ("repair", "refuse"):
         raise ConfigError(f"invalid must be 'repair' or 'refuse', not {invalid!r}")
+    if messages and all(isinstance(message, Message) for message in messages):
+        items = _items(cast("Sequence[Message]", messages))
+        if in_order(items):
+            return Source(given=messages, view=_view(items, model, system, tools))
     given, notes = _in_order(messages)
     if notes and invalid == "refuse":
         raise ConfigError("no provider would take these messages: " + "; ".join(notes))
     pieces = tuple(_pieces(given))
     header = next((n for n, piece in enumerate(pieces) if not piece.is_system), len(pieces))
     words = "\n".join(piece.message.text for piece in pieces[:header])
+    shown = pieces[header:]
+    view = _view(
+        _items([piece.message for piece in shown]),
+        model,
+        "\n".join(filter(None, [system, words])),
+        tools,
+    )
+    pinned = (EntryId(_FIRST + n) for n, piece in enumerate(shown) if piece.is_system)
+    return Source(
+        given=given,
+        pieces=pieces,
+        header=header,
+        view=replace(view, pinned=frozenset(pinned)),
+        repairs=tuple(notes),
+    )
+
+
+def _items(messages: Sequence[Message]) -> list[Item]:
+    return [Item.of(EntryId(n), message) for n, message in enumerate(messages, start=_FIRST)]
+
+
+def _view(
+    items: Sequence[Item],
+    model: str | None,
+    system: str | None,
+    tools: Sequence[Mapping[str, Any]] | None,
+) -> View:
     setup = SetupChanged(
         model=lookup(model) if model else ModelFacts(name=""),
-        system="\n".join(filter(None, [system, words])),
+        system=system or "",
         tools=tuple(_spec(tool) for tool in tools or ()),
     )
     view = View().apply(Entry(id=EntryId(1), at=0.0, body=setup))
-    items = [
-        Item.of(EntryId(_FIRST + number), piece.message)
-        for number, piece in enumerate(pieces[header:])
-    ]
-    pinned = frozenset(
-        item.entry_id for item, piece in zip(items, pieces[header:], strict=True) if piece.is_system
-    )
-    view = replace(view, items=Items(items), pinned=pinned)
-    return Source(given=given, pieces=pieces, header=header, view=view, repairs=tuple(notes))
+    return replace(view, items=Items(items))
 
 
 def _in_order(messages: Sequence[M]) -> tuple[list[M], list[str]]:
     if all(isinstance(message, Message) for message in messages):
         clew = cast("Sequence[Message]", messages)
+        notes = problems(clew)
         full = [message for message in clew if message.parts]
-        return cast("list[M]", repaired(full)), problems(clew)
+        return cast("list[M]", repaired(full)), notes
     if any(isinstance(message, Message) for message in messages):
         raise ConfigError("the list mixes Clew messages with dictionaries")
     mended, notes = mend(cast("Sequence[Dict]", messages))
