@@ -2,9 +2,14 @@
 
 from collections.abc import Callable
 
-from benchmarks import startup, strategies
+from benchmarks import context, estimator, startup, strategies
 
-BENCHMARKS: tuple[Callable[[], None], ...] = (startup.main, strategies.main)
+BENCHMARKS: tuple[Callable[[], None], ...] = (
+    startup.main,
+    estimator.main,
+    context.main,
+    strategies.main,
+)
 
 
 def main() -> None:

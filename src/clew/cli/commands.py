@@ -8,7 +8,7 @@ import msgspec
 
 from clew.cli.harmless import one_line
 from clew.cli.history import listed
-from clew.cli.paint import breakdown
+from clew.cli.paint import breakdown, loss_report
 from clew.core.entries import Compacted
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId
@@ -110,6 +110,12 @@ async def _context(ask: _Ask) -> list[str]:
 
 
 async def _compact(ask: _Ask) -> list[str]:
+    if ask.rest.removeprefix("--") == "preview":
+        would = ask.session.preview_compaction()
+        told = loss_report(would.report)[:-1]
+        return ["a compaction now would do this; nothing is changed:", *told, "", would.summary]
+    if ask.rest == "undo":
+        return await _undo(ask)
     await ask.session.compact(ask.rest)
     return []
 
@@ -164,7 +170,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
         "help": Command("list the commands", _help),
         "context": Command("show what fills the window", _context, gauge=True),
-        "compact": Command("make the view smaller now; words after it say what matters", _compact),
+        "compact": Command(
+            "make the view smaller now: words that say what matters, or preview, or undo", _compact
+        ),
         "undo": Command("take back the last compaction or clear", _undo, gauge=True),
         "history": Command("list the last entries with their numbers: /history 50", _history),
         "pin": Command("keep a message word for word: /pin #12", _pin),

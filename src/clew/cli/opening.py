@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clew.cli.choose import Choice, choose
-from clew.cli.places import store_path
+from clew.cli.places import store_path, user_folder
 from clew.core.access import Access, Decision, PermissionMode, Verdict
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.events import Event
 from clew.permissions.decide import decide
+from clew.session.calibrations import CalibrationFile
 from clew.session.gate import Ask, Gate
 from clew.session.session import Session
 from clew.session.stores.protocol import Store
@@ -88,6 +89,7 @@ async def opened(
             cwd=cwd,
             gate=gate,
             max_context_tokens=arguments.window,
+            calibrations=CalibrationFile(user_folder() / "calibration.json"),
             on_event=on_event,
         )
         async with session:
