@@ -270,3 +270,22 @@ def test_any_history_fits_or_the_error_says_why(entries: list[Entry], limit: int
 
     assert fitted.report.tokens_after <= limit
     assert independent_problems(fitted.messages) == []
+
+
+@pytest.mark.req("CMP-7")
+def test_a_list_that_was_fitted_before_is_fitted_again_without_stacking_summaries() -> None:
+    messages = openai(9)
+    for number in range(6):
+        messages = list(clew.fit(messages, max_tokens=2_000, strategy="compact").messages)
+        messages += openai(4)[2:]
+        messages[-1] = {"role": "user", "content": f"And then? {number}"}
+
+    final = clew.fit(messages, max_tokens=2_000, strategy="compact").messages
+
+    summaries = [m for m in final if str(m["content"]).startswith("[Context Summary]")]
+    assert len(summaries) == 1
+    assert "file_8.py" in summaries[0]["content"]
+    assert "entry #" not in str(final)
+    assert "read back by its number" not in str(final)
+    again = clew.fit(final, max_tokens=2_000).messages
+    assert all(a is b for a, b in zip(final, again, strict=True))

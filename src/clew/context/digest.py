@@ -36,10 +36,7 @@ def digest(items: Sequence[Item], *, max_units: int, known: str = "") -> str:
 
 
 def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int, known: str) -> str:
-    head = (
-        f"{len(items)} earlier messages (#{items[0].entry_id} to #{items[-1].entry_id}) were set "
-        f"aside. None is lost: each can be read back by its number."
-    )[: max(0, max_chars)]
+    head = _head(items)[: max(0, max_chars)]
     for_facts = int(max_chars * _FACTS_SHARE)
     facts = gather(items, max_chars=2 * for_facts).lines(max_chars=for_facts)
     room = max_chars - len(head) - sum(len(line) + 1 for line in facts) - 2
@@ -49,6 +46,16 @@ def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int,
     room = max_chars - len(body) - len(_NAMES_HEADING) - 1
     index = names(stretch, known=body + known, max_chars=room)
     return f"{body}\n{_NAMES_HEADING}{', '.join(index)}" if index else body
+
+
+def _head(items: Sequence[Item]) -> str:
+    first, last = items[0].entry_id, items[-1].entry_id
+    if first < 1:
+        return f"{len(items)} earlier messages were set aside."
+    return (
+        f"{len(items)} earlier messages (#{first} to #{last}) were set aside. None is lost: each "
+        f"can be read back by its number."
+    )
 
 
 def _newest(items: Sequence[Item], units: int) -> Sequence[Item]:

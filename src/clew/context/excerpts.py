@@ -103,4 +103,4 @@ def _rank(entry: tuple[str, _Line]) -> float:
 
 
 def _heading(passage: Passage) -> str:
-    return f"#{passage.entry_id} {passage.label}:"
+    return f"#{passage.entry_id} {passage.label}:" if passage.entry_id > 0 else f"{passage.label}:"

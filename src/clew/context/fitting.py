@@ -6,7 +6,7 @@ simulator use them as they are, with words by rules.
 
 from clew.context.digest import digest
 from clew.context.estimate import text_units
-from clew.context.items import Kind
+from clew.context.items import Item, Kind
 from clew.context.loss import Summary, account
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
@@ -14,6 +14,8 @@ from clew.context.render import render_text
 from clew.context.results import cleared, consumed, older_than_recent, worthwhile
 from clew.context.view import View
 from clew.core.entries import Compacted, ResultsCleared, Trigger
+from clew.core.ids import EntryId
+from clew.core.messages import assistant
 
 _LEAST_GAIN = 0.10
 _CLEAR_OVER = 500
@@ -86,6 +88,9 @@ def worth_doing(view: View, strategy: Strategy, budget: Budget) -> Reduce | Stuc
 def by_rules(view: View, plan: Reduce, budget: Budget) -> Summary:
     """Write the words for `plan` without a model."""
     gone = tuple(item for item in plan.dropped if item.kind is not Kind.SUMMARY)
+    if len(gone) < len(plan.dropped) and not view.archived:
+        # No journal has what the old summary stands for, so its words must go on.
+        gone = (Item.of(EntryId(0), assistant(view.summary)), *gone)
     if not plan.dropped:
         return Summary(text="", author="rules")
     if plan.wording is Wording.NOTICE:

@@ -36,6 +36,7 @@ class Item(Struct, frozen=True, kw_only=True):
     """One message of the view, with the entry it comes from and what it is likely to cost."""
 
     entry_id: EntryId
+    """Below 1 for a message that is in no journal, so that nobody can look it up."""
     message: Message
     kind: Kind
     units: int

@@ -61,11 +61,9 @@ def cleared(item: Item) -> Replacement:
     """Return the marker that takes the place of a result; it says where the whole is."""
     results = item.message.results
     chars = sum(len(result.text) for result in results)
-    name = results[0].name
-    return Replacement(
-        entry_id=item.entry_id,
-        text=f"{MARKER}{chars:,} characters of {name}; entry #{item.entry_id} has them]",
-    )
+    where = f"; entry #{item.entry_id} has them" if item.entry_id > 0 else ""
+    text = f"{MARKER}{chars:,} characters of {results[0].name}{where}]"
+    return Replacement(entry_id=item.entry_id, text=text)
 
 
 def older_than_recent(

@@ -34,7 +34,7 @@ def shorter(item: Item, *, by: int) -> Replacement:
     """Return head and tail of a result, `by` units shorter if it has as many to give."""
     text = _text(item)
     chars = round(len(text) * max(0.0, 1 - by / max(1, item.units)))
-    where = f"; entry #{item.entry_id} has it"
+    where = f"; entry #{item.entry_id} has it" if item.entry_id > 0 else ""
     return Replacement(
         entry_id=item.entry_id, text=excerpt(text, max(chars, _LEAST_CHARS), where=where)
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.fitting import by_rules
 from clew.context.items import Kind
@@ -26,6 +27,8 @@ Summarizer = Callable[[str], str]
 """Gets the request for a summary as text, and returns the summary."""
 
 _ROUNDS = 3
+_USE_OF_SPARE = 0.5
+"""The rest stays free, so that not every step of a loop has to shrink the list again."""
 _SUMMARY_ID = EntryId(0)
 
 
@@ -120,7 +123,7 @@ def _shrunk(
         plan = strategy.plan(view, budget)
         if isinstance(plan, Stuck):
             break
-        summary = _words(view, plan, budget, summarize)
+        plan, summary = _filled(view, strategy, plan, budget=budget, summarize=summarize)
         body = account(view, plan, summary, trigger="auto", strategy=strategy.name)
         if body.report.tokens_after >= body.report.tokens_before:
             break
@@ -135,6 +138,28 @@ def _shrunk(
             state=state,
         )
     return view, why
+
+
+def _filled(
+    view: View,
+    strategy: Strategy,
+    plan: Reduce,
+    *,
+    budget: Budget,
+    summarize: Summarizer | None,
+) -> tuple[Reduce, Summary]:
+    """Write the words for `plan`; where they leave much room, keep more of the tail instead."""
+    summary = _words(view, plan, budget, summarize)
+    body = account(view, plan, summary, trigger="auto", strategy=strategy.name)
+    after = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
+    spare = budget.limit - after.items.units()
+    if summarize is not None or not plan.dropped or spare < budget.limit // 4:
+        return plan, summary
+    roomier = replace(budget, tail=budget.tail + int(spare * _USE_OF_SPARE))
+    again = strategy.plan(view, roomier)
+    if isinstance(again, Stuck) or not again.dropped or again.dropped == plan.dropped:
+        return plan, summary
+    return again, _words(view, again, roomier, summarize)
 
 
 def _squeezed(view: View, max_tokens: int) -> View:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from clew.context.items import Item, Items, Kind
 from clew.context.repair import repaired
 from clew.context.validity import in_order, problems
-from clew.context.view import View
+from clew.context.view import SUMMARY_HEADING, View
 from clew.core.entries import Entry, SetupChanged
 from clew.core.errors import ConfigError
 from clew.core.ids import EntryId
@@ -21,8 +21,7 @@ from clew.session.plain.styles import Dict, Piece, read_pieces
 from clew.session.plain.writing import write
 
 M = TypeVar("M")
-_FIRST = 2
-"""The id of the first piece; 1 is the setup's."""
+_SETUP = EntryId(1)
 
 
 class Source(Struct, Generic[M], frozen=True, kw_only=True):
@@ -44,26 +43,27 @@ class Source(Struct, Generic[M], frozen=True, kw_only=True):
 
     def place_of(self, entry_id: EntryId) -> int:
         """Return which message of the list an item of the view belongs to."""
-        at = self.header + entry_id - _FIRST
+        at = self.header - entry_id - 1
         return self.pieces[at].place if self.pieces else at
 
     def write(self, view: View) -> list[M]:
         """Return what `view` shows, in the caller's style and from the caller's objects."""
         if not self.pieces or isinstance(self.given[0], Message):
-            messages = [item.message for item in view.items if item.kind is not Kind.SUMMARY]
-            return cast("list[M]", [*_summary_message(view), *messages])
+            return cast("list[M]", [_as_sent(item) for item in view.items])
         kept = list(self.pieces[: self.header])
         texts: dict[int, str] = {}
         original = {item.entry_id: item for item in self.view.items}
         for item in view.items:
-            if item.kind is Kind.SUMMARY:
+            if item.entry_id not in original:
                 continue
             if item is not original[item.entry_id]:
                 texts[len(kept)] = _text(item.message)
-            kept.append(self.pieces[self.header + item.entry_id - _FIRST])
+            kept.append(self.pieces[self.header - item.entry_id - 1])
         written = write(cast("Sequence[Dict]", self.given), kept, texts)
         header = len({piece.place for piece in self.pieces[: self.header]})
-        return cast("list[M]", [*written[:header], *_summary_dict(view), *written[header:]])
+        return cast(
+            "list[M]", [*written[:header], *_summary_dict(view, original), *written[header:]]
+        )
 
 
 def open_source(
@@ -99,7 +99,7 @@ def open_source(
         "\n".join(filter(None, [system, words])),
         tools,
     )
-    pinned = (EntryId(_FIRST + n) for n, piece in enumerate(shown) if piece.is_system)
+    pinned = (_id(n) for n, piece in enumerate(shown) if piece.is_system)
     return Source(
         given=given,
         pieces=pieces,
@@ -110,7 +110,17 @@ def open_source(
 
 
 def _items(messages: Sequence[Message]) -> list[Item]:
-    return [Item.of(EntryId(n), message) for n, message in enumerate(messages, start=_FIRST)]
+    return [_item(number, message) for number, message in enumerate(messages)]
+
+
+def _item(number: int, message: Message) -> Item:
+    is_summary = number == 0 and message.text.startswith(SUMMARY_HEADING)
+    return Item.of(_id(number), message, Kind.SUMMARY if is_summary else None)
+
+
+def _id(number: int) -> EntryId:
+    """Number messages downwards: they are in no journal, where numbers begin at 1."""
+    return EntryId(-1 - number)
 
 
 def _view(
@@ -124,7 +134,7 @@ def _view(
         system=system or "",
         tools=tuple(_spec(tool) for tool in tools or ()),
     )
-    view = View().apply(Entry(id=EntryId(1), at=0.0, body=setup))
+    view = View().apply(Entry(id=_SETUP, at=0.0, body=setup))
     return replace(view, items=Items(items))
 
 
@@ -160,11 +170,13 @@ def _text(message: Message) -> str:
     return message.text or "\n".join(result.text for result in message.results)
 
 
-def _summary_dict(view: View) -> list[dict[str, str]]:
-    return [{"role": "user", "content": view.items[0].message.text}] if view.summary else []
-
-
-def _summary_message(view: View) -> list[Message]:
-    if not view.summary:
+def _summary_dict(view: View, original: Mapping[EntryId, Item]) -> list[dict[str, str]]:
+    if not view.summary or view.items[0].entry_id in original:
         return []
-    return [Message(role=Role.USER, parts=view.items[0].message.parts)]
+    return [{"role": "user", "content": view.items[0].message.text}]
+
+
+def _as_sent(item: Item) -> Message:
+    if item.kind is Kind.SUMMARY and item.message.role is not Role.USER:
+        return Message(role=Role.USER, parts=item.message.parts)
+    return item.message
