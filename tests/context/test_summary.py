@@ -103,7 +103,7 @@ def test_a_digest_says_what_was_asked_touched_and_answered() -> None:
         assert expected in text
 
 
-@given(st.integers(40, 400))
+@given(st.integers(70, 400))
 def test_a_digest_keeps_to_its_size_and_prefers_what_is_new(size: int) -> None:
     many = items(*(user(f"request number {number} about some things") for number in range(100)))
 
