@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.context.cuts import batches
+from clew.context.digest import digest
 from clew.context.fitting import clearing, compaction
 from clew.context.items import Item, Kind
 from clew.context.plan import Budget, Strategy, Stuck
@@ -11,6 +13,7 @@ from clew.context.policy import ContextPolicy
 from clew.context.render import render
 from clew.context.repair import LOST_RESULT, repaired
 from clew.context.results import MARKER, Economy, cleared, consumed, worthwhile
+from clew.context.rewriting import Custom, rewritten
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.named import STRATEGIES, strategy_named
 from clew.context.strategies.shortening import shorten_results
@@ -373,3 +376,34 @@ def test_a_result_with_nothing_to_give_is_left_alone() -> None:
     view = view_of(MessageAdded(message=user("go")), *step(1, 150), *step(2, 100))
 
     assert shorten_results(view.items, frozenset(), room=0) == ()
+
+
+def test_a_batch_that_waits_for_its_results_is_a_batch_too() -> None:
+    call = ToolCall(call_id=CallId("a"), name="Read")
+    items = view_of(MessageAdded(message=user("x")), MessageAdded(message=assistant(call))).items
+
+    assert [list(batch) for batch in batches(items)] == [[0], [1]]
+
+
+def test_a_function_of_ones_own_is_asked_every_time_and_may_keep_all_or_nothing() -> None:
+    custom = Custom(compress=lambda messages, tokens: messages)
+    view = view_of(*talk(2, words=2))
+    last = render(view)[-2:]
+
+    assert custom.due(view, used=0, threshold=None)
+    assert custom.target(100) == 100
+    assert rewritten(view, render(view)) is None
+    fresh = rewritten(view, [user("new"), assistant("words"), *last])
+    assert fresh is not None
+    assert [message.text for message in fresh.inserted] == ["new", "words"]
+    shorter = rewritten(view, last)
+    assert shorter is not None
+    assert shorter.inserted == ()
+
+
+def test_a_digest_of_a_very_long_past_reads_only_the_newest_of_it() -> None:
+    view = view_of(*talk(300, words=500), *talk(1))
+
+    text = digest(list(view.items), max_units=500)
+
+    assert text.startswith("602 earlier messages")

@@ -175,6 +175,7 @@ def test_facts_name_the_open_tasks_and_drop_the_oldest_where_room_is_short() -> 
     facts = gather(items(assistant(plan, todo, *commands)))
 
     assert facts.open_tasks == ("write tests",)
+    assert gather(items(assistant(todo), assistant(plan))).open_tasks == ()
     short = facts.lines(max_chars=120)
     assert short[0] == "Open tasks: write tests"
     assert "make step-29" in short[1]

@@ -70,7 +70,8 @@ def gather(items: Sequence[Item], *, max_chars: int | None = None) -> Facts:
                 continue
             arguments = _arguments(call)
             if call.name in _TASK_LISTS:
-                tasks = tasks or _open_tasks(arguments, *_TASK_LISTS[call.name])
+                if tasks is None:
+                    tasks = _open_tasks(arguments, *_TASK_LISTS[call.name])
                 continue
             seen, value = _fact(call.name, arguments, (read, changed, commands))
             if value and value not in seen:
