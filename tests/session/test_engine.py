@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from clew import Session
+from clew import Compact, Session, Tiered, tool
+from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.rewriting import Custom
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.summarize import Summarize
+from clew.core.access import Risk
 from clew.core.entries import Compacted, SetupChanged
 from clew.core.errors import ConfigError, NothingToDrop, ProviderError
 from clew.core.events import CompactionFailed, CompactionProgress, CompactionStarted, Event, Warned
@@ -166,6 +168,7 @@ async def test_a_function_of_the_users_own_decides(*, is_async: bool) -> None:
     ("result", "complaint"),
     [
         ([], "empty"),
+        (None, "list of messages"),
         ([assistant("hi")], "not the user's"),
         ([user("something else")], "left out message #2"),
     ],
@@ -259,6 +262,7 @@ async def test_recall_answers_odd_questions_in_words() -> None:
             ("Recall", {"entry": 99}),
             ("Recall", {"query": "unicorn"}),
             ("Recall", {"entry": 2, "offset": 3}),
+            ("Recall", {"entry": 2, "offset": 300}),
         ),
         "done",
     )
@@ -270,6 +274,7 @@ async def test_recall_answers_odd_questions_in_words() -> None:
         assert "no text under #99" in texts[1]
         assert "Nothing in this session contains 'unicorn'" in texts[2]
         assert texts[3] == "lo"
+        assert "300 is past the end" in texts[4]
 
 
 async def test_recall_reads_a_long_entry_page_by_page_and_can_be_switched_off() -> None:
@@ -350,3 +355,37 @@ async def test_what_was_cleared_does_not_come_back_in_a_summary() -> None:
 
         assert "SECRET" not in done.summary
         assert done.report.kept[0] > 10
+
+
+@pytest.mark.req("CMP-8", "CMP-11")
+@pytest.mark.parametrize("strategy", [Tiered(), SlidingWindow(), Summarize(), Compact()])
+async def test_a_large_pin_leaves_room_for_the_rest(strategy: Strategy) -> None:
+    provider = scripted(*["word " * 120] * 30, facts=ModelFacts(name="m", window=3_000))
+    async with Session(provider, model="m", strategy=strategy) as session:
+        await session.run("pinned " * 1_100)
+        await session.pin(2)
+        for number in range(20):
+            await session.run(f"question {number}")
+
+        assert any(message.text.startswith("pinned") for message in session.get_history())
+
+
+@pytest.mark.req("CMP-13", "CTX-8")
+@pytest.mark.parametrize("strategy", [Tiered(), SlidingWindow(), Summarize(), Compact()])
+async def test_a_huge_unanswered_result_does_not_stop_a_session(strategy: Strategy) -> None:
+    @tool(risk=Risk.INSPECT)
+    def chatter() -> str:
+        """Talk."""
+        return "some words to read " * 900
+
+    down = ProviderError("down", provider="scripted")
+    provider = scripted(
+        call_reply(("chatter", {})), down, "fine", facts=ModelFacts(name="m", window=20_000)
+    )
+    async with Session(provider, model="m", tools=[chatter], strategy=strategy) as session:
+        with pytest.raises(ProviderError):
+            await session.run("go")
+        await session.set_model("m", max_context_tokens=2_000)
+
+        assert await session.run("and now?") == "fine"
+        assert problems(provider.requests[-1].messages) == []

@@ -12,7 +12,9 @@ from clew.context.validity import problems
 from clew.context.view import fold
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, ContextFull
-from clew.core.messages import Message, assistant, user
+from clew.core.ids import CallId
+from clew.core.messages import Message, Role, ToolCall, ToolResult, assistant, user
+from clew.providers.tokenizers import meter_for
 from clew.session.plain.mending import mend
 from clew.session.plain.styles import Piece, read_pieces
 from tests.histories import histories
@@ -289,3 +291,121 @@ def test_a_list_that_was_fitted_before_is_fitted_again_without_stacking_summarie
     assert "read back by its number" not in str(final)
     again = clew.fit(final, max_tokens=2_000).messages
     assert all(a is b for a, b in zip(final, again, strict=True))
+
+
+def parallel(*contents: object) -> list[dict[str, Any]]:
+    calls = [
+        {"id": f"p{n}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        for n in range(len(contents))
+    ]
+    results = [
+        {"role": "tool", "tool_call_id": f"p{n}", "content": one} for n, one in enumerate(contents)
+    ]
+    return [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        *results,
+        {"role": "user", "content": "next"},
+    ]
+
+
+def test_results_with_blocks_are_results_like_any_other() -> None:
+    messages = parallel([{"type": "text", "text": "A"}], "THE REAL RESULT")
+
+    fitted = clew.fit(messages, max_tokens=100_000, invalid="refuse")
+
+    assert all(a is b for a, b in zip(fitted.messages, messages, strict=True))
+
+
+@pytest.mark.parametrize("limit", [400, 900, 2_000])
+def test_what_is_shortened_inside_blocks_is_really_shorter(limit: int) -> None:
+    block = [{"type": "text", "text": BIG}]
+    messages = [*parallel(block, block), {"role": "assistant", "content": block}]
+    messages += [*parallel(block), {"role": "user", "content": "And now?"}]
+    before = str(messages)
+
+    for strategy in ("tiered", "compact"):
+        fitted = clew.fit(messages, max_tokens=limit, strategy=strategy)
+        assert clew.count_tokens(fitted.messages) <= limit + 30
+        assert problems(in_clew_terms(fitted.messages)) == []
+    assert str(messages) == before
+
+
+def test_old_words_in_blocks_are_shortened_in_place() -> None:
+    plain = [{"type": "text", "text": "word " * 900}, {"type": "text", "text": ""}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "begin"}]
+    messages += [{"role": "assistant", "content": plain[:1]}]
+    messages += [{"role": "assistant", "content": ["word " * 900]}]
+    messages += [{"role": "user", "content": f"{n}"} for n in range(5)]
+
+    fitted = clew.fit(messages, max_tokens=900, strategy="compact")
+
+    assert "shortened from" in fitted.messages[1]["content"][0]["text"]
+    assert fitted.messages[1]["content"][0]["type"] == "text"
+    assert "shortened from" in fitted.messages[2]["content"][0]
+
+
+def test_counts_are_exact_where_the_tokenizer_is_known() -> None:
+    meter = meter_for("gpt-5")
+    if meter is None:
+        pytest.skip("the extra 'tokenizers' is not installed")
+    text = "The quick brown fox jumps over naïve 12345678 tokens; " * 50
+
+    counted = clew.count_tokens([{"role": "user", "content": text}], model="gpt-5")
+
+    assert meter(text) <= counted <= meter(text) + 10
+
+
+def test_a_summarizer_that_says_too_much_or_nothing_of_use_is_not_used() -> None:
+    long = clew.fit(openai(9), max_tokens=2_000, strategy="summarize", summarize=lambda _: BIG * 9)
+    assert "were set aside" in long.messages[1]["content"]
+    odd = clew.fit(openai(9), max_tokens=2_000, strategy="summarize", summarize=lambda _: "\ud800!")
+    assert "\ufffd!" in odd.messages[1]["content"]
+    wrong: Any = 7
+    with pytest.raises(ConfigError, match="must return text"):
+        clew.fit(openai(9), max_tokens=2_000, strategy="summarize", summarize=lambda _: wrong)
+
+
+def test_several_results_in_one_clew_message_keep_their_own_words() -> None:
+    calls = [ToolCall(call_id=CallId(k), name="read") for k in "ab"]
+    results = [
+        ToolResult(call_id=c.call_id, name="read", text=f"RESULT-{c.call_id}") for c in calls
+    ]
+    both = Message(role=Role.TOOL, parts=tuple(results))
+    messages = [user(BIG), assistant(BIG), user("q"), assistant(*calls), both]
+
+    fitted = clew.fit(messages, max_tokens=700)
+
+    assert fitted.messages[-1] is both
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": 5}],
+        [{"role": "assistant", "content": "x", "tool_calls": ["x"]}],
+    ],
+)
+def test_forms_that_nobody_has_are_refused_in_words(messages: list[Any]) -> None:
+    with pytest.raises(ConfigError, match="no provider has messages of this form"):
+        clew.fit(messages, max_tokens=100)
+
+
+def test_documents_thoughts_and_old_function_calls_count() -> None:
+    many = "word " * 1_200
+    document = {"type": "document", "source": {"type": "text", "data": many}}
+    inner = {"type": "tool_result", "tool_use_id": "t", "content": [document]}
+    use = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    legacy = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "function_call": {"name": "f", "arguments": many}},
+        {"role": "function", "name": "f", "content": "result"},
+    ]
+    pair = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [inner]}]
+    thought = {"role": "assistant", "content": "x", "reasoning_content": many}
+
+    assert clew.count_tokens([{"role": "user", "content": [document]}]) > 900
+    assert clew.count_tokens(pair) > 900
+    assert clew.count_tokens([thought]) > 900
+    assert clew.count_tokens(legacy) > 900
+    assert clew.fit(legacy, max_tokens=9_000).report.repairs == ()

@@ -145,6 +145,11 @@ async def test_what_would_make_the_history_invalid_is_refused() -> None:
         with pytest.raises(SessionError, match="cannot be stored"):
             await session.add_history_entry("note", "text", what=object())
 
+        with pytest.raises(SessionError, match="begins with the user's words"):
+            await session.inject_message(assistant("hello"))
+        with pytest.raises(SessionError, match="not empty"):
+            await session.run("  ")
+
         picture = Message(role=Role.USER, parts=(Text("see"), Image(data=b"x")))
         assert await session.run(picture) == "fine"
 
@@ -192,7 +197,7 @@ async def test_a_prompt_that_is_refused_leaves_the_view_as_it_was() -> None:
             await session.run("hi")
         before = session.get_history()
         with pytest.raises(ClewError, match="nothing above"):
-            await session.run("word " * 10_000)
+            await session.run("word " * 14_000)
 
         assert session.get_history() == before
         assert isinstance(session.journal.entries[-2].body, Undone)

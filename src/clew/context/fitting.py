@@ -12,6 +12,7 @@ from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
 from clew.context.render import render_text
 from clew.context.results import cleared, consumed, older_than_recent, worthwhile
+from clew.context.strategies.shortening import shorten_results
 from clew.context.view import View
 from clew.core.entries import Compacted, ResultsCleared, Trigger
 from clew.core.ids import EntryId
@@ -69,20 +70,30 @@ def budget_for(
     )
 
 
-def worth_doing(view: View, strategy: Strategy, budget: Budget) -> Reduce | Stuck:
+def worth_doing(
+    view: View, strategy: Strategy, budget: Budget, *, must: bool = False
+) -> Reduce | Stuck:
     """Return the strategy's plan, or why it is not worth carrying out.
 
-    A plan must be able to shrink the request by a tenth; that is known before anything is
-    paid for.
+    A plan must be able to shrink the request by a tenth, unless it `must` shrink; that is
+    known before anything is paid for.
     """
     plan = strategy.plan(view, budget)
     if isinstance(plan, Stuck):
         return plan
     nothing = Summary(text="", author="rules")
     best = account(view, plan, nothing, trigger="auto", strategy=strategy.name).report
-    if best.tokens_before - best.tokens_after < _LEAST_GAIN * best.tokens_before:
+    least = 0 if must else _LEAST_GAIN * best.tokens_before
+    if best.tokens_before - best.tokens_after <= least:
         return Stuck(why="too little would be gained")
     return plan
+
+
+def squeezing(view: View, *, excess: int) -> ResultsCleared | None:
+    """Shorten the largest tool results that are left, by `excess` tokens if they have as many."""
+    room = view.items.units() - round(excess / view.calibration.rate) - 1
+    changes = shorten_results(view.items, view.pinned, room=room)
+    return ResultsCleared(replaced=changes, why="they do not fit") if changes else None
 
 
 def by_rules(view: View, plan: Reduce, budget: Budget) -> Summary:

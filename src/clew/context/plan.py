@@ -35,15 +35,20 @@ class Budget(Struct, frozen=True, kw_only=True):
     recent_turns: int = 3
 
     @classmethod
-    def of(cls, view: View, *, tokens: int, recent_turns: int = 3) -> "Budget":
-        """Divide what a request of `tokens` may hold besides its system prompt and tools."""
+    def of(cls, view: View, *, tokens: int, recent_turns: int = 3, fill: float = 0.0) -> "Budget":
+        """Divide what a request of `tokens` may hold besides its system prompt and tools.
+
+        A large request has more room than a summary needs; `fill` is the share of the rest
+        that the recent turns get.
+        """
         limit = max(0, view.units_for(tokens) - view.system_units - view.tool_units)
-        most = view.units_for(_MOST_SUMMARY)
+        summary = min(int(limit * _SUMMARY), view.units_for(_MOST_SUMMARY))
+        spare = limit * _SUMMARY - summary
         return cls(
             limit=limit,
-            tail=int(limit * _TAIL),
+            tail=int(limit * _TAIL + spare * fill),
             words=int(limit * _WORDS),
-            summary=min(int(limit * _SUMMARY), most),
+            summary=summary,
             recent_turns=recent_turns,
         )
 

@@ -107,7 +107,8 @@ def worthwhile(
 def _clearable(item: Item, min_chars: int) -> bool:
     results = item.message.results
     return (
-        sum(len(result.text) for result in results) > min_chars
+        len(results) == 1
+        and sum(len(result.text) for result in results) > min_chars
         and not any(result.failed or result.name in DELEGATION_TOOLS for result in results)
         and not any(result.text.startswith(MARKER) for result in results)
     )

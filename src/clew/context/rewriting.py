@@ -52,6 +52,8 @@ def rewritten(view: View, result: Sequence[Message]) -> Compacted | None:
         ConfigError: No provider would accept the result, or something in it is missing that
             must stay.
     """
+    if not isinstance(result, list | tuple) or not all(isinstance(m, Message) for m in result):
+        raise ConfigError("the custom strategy must return a list of messages")
     if tuple(result) == render(view):
         return None
     _check(view, result)

@@ -6,7 +6,7 @@ what goes come from `clew.session.summarising`. Every change is an entry.
 
 from inspect import isawaitable
 
-from clew.context.fitting import budget_for, clearing, compaction, worth_doing
+from clew.context.fitting import budget_for, clearing, compaction, squeezing, worth_doing
 from clew.context.loss import account
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.render import render
@@ -38,7 +38,13 @@ async def fit(kit: Kit) -> ContextState:
     elif kit.strategy.due(kit.journal.view, used=state.used_tokens, threshold=threshold):
         await compact(kit, trigger="auto")
         state = kit.state()
-    if state.used_tokens > thresholds.block * state.max_tokens:
+    limit = int(thresholds.block * state.max_tokens)
+    if state.used_tokens > limit:
+        squeezed = squeezing(kit.journal.view, excess=state.used_tokens - limit * 9 // 10)
+        if squeezed is not None:
+            await kit.journal.append(squeezed)
+            state = kit.report_state()
+    if state.used_tokens > limit:
         raise ContextFull(_full_text(kit, state), state=state)
     return state
 
@@ -59,7 +65,8 @@ async def compact(
     before = kit.state()
     view = kit.journal.view
     budget = budget_for(view, kit.policy, kit.strategy, window=window)
-    plan = worth_doing(view, kit.strategy, budget)
+    must = before.used_tokens > kit.policy.thresholds.block * before.max_tokens
+    plan = worth_doing(view, kit.strategy, budget, must=must)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)

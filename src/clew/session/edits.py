@@ -3,7 +3,7 @@
 from clew.core.entries import Entry, MessageAdded, PinChanged, Undone
 from clew.core.errors import NothingToUndo, SessionError
 from clew.core.ids import EntryId, new_call_id
-from clew.core.messages import Message, Role, ToolCall, assistant, user
+from clew.core.messages import Image, Message, Role, ToolCall, assistant, user
 from clew.session.journal import Journal
 from clew.session.kit import Kit
 from clew.session.tool_calls import commit_outcome, run_call
@@ -48,7 +48,8 @@ def as_prompt(prompt: str | Message) -> Message:
         SessionError: It is not something that a user can say.
     """
     message = user(prompt) if isinstance(prompt, str) else prompt
-    if message.role is not Role.USER or not message.parts:
+    empty = not message.text.strip() and not any(isinstance(p, Image) for p in message.parts)
+    if message.role is not Role.USER or empty:
         raise SessionError("a run begins with a message of the user's that is not empty")
     return message
 
@@ -61,6 +62,8 @@ async def inject(journal: Journal, message: Message) -> None:
         raise SessionError(
             "tool calls and results belong together; run_tool adds both to the conversation"
         )
+    if message.role is Role.ASSISTANT and not journal.view.items:
+        raise SessionError("a conversation begins with the user's words")
     await journal.append(MessageAdded(message=message))
 
 

@@ -59,6 +59,11 @@ class Recall:
         text = entry_text(entry) if entry is not None else ""
         if not text:
             return ToolOutput(text=f"Error: there is no text under #{number}.", failed=True)
+        if offset >= len(text):
+            return ToolOutput(
+                text=f"Error: #{number} has {len(text):,} characters; {offset:,} is past the end.",
+                failed=True,
+            )
         page = text[offset : offset + _PAGE]
         end = offset + len(page)
         more = f"\n[{len(text) - end:,} more characters: offset={end}]" if end < len(text) else ""

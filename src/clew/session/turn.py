@@ -1,6 +1,6 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
-from clew.core.entries import MessageAdded, Undone
+from clew.core.entries import Compacted, MessageAdded, ResultsCleared, Undone
 from clew.core.errors import ContextFull, ContextOverflow, NothingToDrop, TurnLimitReached
 from clew.core.ids import EntryId
 from clew.core.messages import Message
@@ -54,7 +54,8 @@ async def _ask(kit: Kit) -> Answer:
 
 async def _take_back(kit: Kit, asked: EntryId) -> None:
     """Make the view what it was before a prompt that cannot be sent."""
-    for target in reversed(kit.journal.view.undoable):
-        if target > asked:
-            await kit.journal.append(Undone(target=target))
+    since = [entry for entry in kit.journal.entries if entry.id > asked]
+    for entry in reversed(since):
+        if isinstance(entry.body, Compacted | ResultsCleared):
+            await kit.journal.append(Undone(target=entry.id))
     await kit.journal.append(Undone(target=asked))

@@ -1,7 +1,7 @@
 """Setting aside what stands before the recent turns: the step that several strategies share."""
 
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording
-from clew.context.strategies.keeping import must_stay, tail_cut, users_words
+from clew.context.strategies.keeping import beside_pins, must_stay, tail_cut, users_words
 from clew.context.strategies.shortening import shorten_results
 from clew.context.view import View
 
@@ -14,6 +14,7 @@ def set_aside(view: View, budget: Budget, *, wording: Wording) -> Plan:
     That is: pinned messages, the current request, and the user's own words, newest first. A
     recent tool output too large to keep whole is shortened, not dropped.
     """
+    budget = beside_pins(view, budget)
     cut = tail_cut(view.items, budget)
     left = budget.limit - min(view.items.units(cut), budget.limit)
     spared = must_stay(view, cut) | users_words(view, cut, room=min(budget.words, left // 2))

@@ -1,5 +1,7 @@
 """What every strategy spares: pins, the current request, the user's own words, the tail."""
 
+from msgspec.structs import replace
+
 from clew.context.cuts import batches, legal_cuts, turn_starts
 from clew.context.items import Items, Kind
 from clew.context.plan import Budget
@@ -21,6 +23,20 @@ def inner_cuts(items: Items, *, limit: int) -> list[int]:
     if items.units(cuts[-1]) > limit:
         cuts = [cut for cut in legal_cuts(items, inside_loops=True) if cut <= last]
     return cuts
+
+
+def beside_pins(view: View, budget: Budget) -> Budget:
+    """Take what pinned messages fill off the budget: they stay, whatever else goes."""
+    if not view.pinned:
+        return budget
+    taken = sum(item.units for item in view.items if item.entry_id in view.pinned)
+    share = max(0.0, 1 - taken / max(1, budget.limit))
+    return replace(
+        budget,
+        limit=int(budget.limit * share),
+        tail=int(budget.tail * share),
+        words=int(budget.words * share),
+    )
 
 
 def tail_cut(items: Items, budget: Budget) -> int:

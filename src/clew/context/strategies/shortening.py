@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from clew.context.estimate import text_units
 from clew.context.excerpt import excerpt
-from clew.context.items import Item, Kind
+from clew.context.items import Item
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
 
@@ -20,7 +20,7 @@ def shorten_results(
     for item in sorted(items, key=lambda item: -item.units):
         if excess <= 0:
             break
-        if item.kind is not Kind.TOOL_RESULT or item.entry_id in pinned:
+        if len(item.answers) != 1 or item.entry_id in pinned:
             continue
         change = shorter(item, by=excess)
         saved = text_units(_text(item)) - text_units(change.text)

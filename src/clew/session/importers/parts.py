@@ -48,7 +48,7 @@ def summary(text: str, *, at: float) -> Draft:
 
 def call(call_id: str, name: str, arguments: str | msgspec.Raw) -> ToolCall:
     """Make a tool call; raw arguments keep the bytes of the file."""
-    text = arguments if isinstance(arguments, str) else bytes(arguments).decode()
+    text = arguments if isinstance(arguments, str) else bytes(arguments).decode("utf-8", "replace")
     return ToolCall(call_id=CallId(call_id), name=name, arguments=text or "{}")
 
 

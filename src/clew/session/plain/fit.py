@@ -6,18 +6,19 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.fitting import by_rules
+from clew.context.estimate import text_units
+from clew.context.fitting import by_rules, squeezing
 from clew.context.items import Kind
 from clew.context.loss import Summary, account
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import Thresholds
 from clew.context.reading import read
 from clew.context.strategies.named import strategy_named
-from clew.context.strategies.shortening import shorten_results
 from clew.context.summary import facts_text, summary_prompt, transcript_lines
 from clew.context.view import View
-from clew.core.entries import Entry, ResultsCleared
-from clew.core.errors import ContextFull
+from clew.core.cleaning import clean_text
+from clew.core.entries import Entry
+from clew.core.errors import ConfigError, ContextFull
 from clew.core.ids import EntryId
 from clew.core.state import ContextState
 from clew.session.plain.source import Source, open_source
@@ -27,6 +28,9 @@ Summarizer = Callable[[str], str]
 """Gets the request for a summary as text, and returns the summary."""
 
 _ROUNDS = 3
+_ALL_THAT_FIT = 10**9
+_SMALL = 5_000
+"""Units that are worth a second look at how they could be used."""
 _USE_OF_SPARE = 0.5
 """The rest stays free, so that not every step of a loop has to shrink the list again."""
 _SUMMARY_ID = EntryId(0)
@@ -66,7 +70,6 @@ def fit(  # noqa: PLR0913 - a plain function for callers with no session to hold
     summarize: Summarizer | None = None,
     system: str | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    preserve_recent_turns: int = 3,
     invalid: Literal["repair", "refuse"] = "repair",
 ) -> Fitted[M]:
     """Make a message list fit into `max_tokens`, keeping what matters.
@@ -84,7 +87,9 @@ def fit(  # noqa: PLR0913 - a plain function for callers with no session to hold
     """
     source = open_source(messages, model=model, system=system, tools=tools, invalid=invalid)
     way = strategy_named(strategy) if isinstance(strategy, str) else strategy
-    budget = Budget.of(source.view, tokens=max_tokens, recent_turns=preserve_recent_turns)
+    budget = Budget.of(
+        source.view, tokens=max_tokens, recent_turns=_ALL_THAT_FIT, fill=_USE_OF_SPARE
+    )
     view, why = _shrunk(source.view, way, budget, max_tokens=max_tokens, summarize=summarize)
     return Fitted(
         messages=source.write(view),
@@ -153,7 +158,7 @@ def _filled(
     body = account(view, plan, summary, trigger="auto", strategy=strategy.name)
     after = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
     spare = budget.limit - after.items.units()
-    if summarize is not None or not plan.dropped or spare < budget.limit // 4:
+    if summarize is not None or not plan.dropped or not _SMALL > spare > budget.limit // 4:
         return plan, summary
     roomier = replace(budget, tail=budget.tail + int(spare * _USE_OF_SPARE))
     again = strategy.plan(view, roomier)
@@ -163,14 +168,11 @@ def _filled(
 
 
 def _squeezed(view: View, max_tokens: int) -> View:
-    """Shorten the largest tool results that are left, as far as it takes."""
     for _ in range(_ROUNDS):
         excess = _state(view).used_tokens - max_tokens
-        if excess <= 0:
+        body = squeezing(view, excess=excess) if excess > 0 else None
+        if body is None:
             break
-        room = view.items.units() - round(excess / view.calibration.rate) - 1
-        changes = shorten_results(view.items, view.pinned, room=room)
-        body = ResultsCleared(replaced=changes, why="they do not fit")
         view = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
     return view
 
@@ -180,8 +182,11 @@ def _words(view: View, plan: Reduce, budget: Budget, summarize: Summarizer | Non
         return by_rules(view, plan, budget)
     gone = [item for item in plan.dropped if item.kind is not Kind.SUMMARY]
     prompt = summary_prompt(transcript_lines(gone), previous=view.summary)
-    text = summarize(prompt.text).strip()
-    if not text:
+    text = summarize(prompt.text)
+    if not isinstance(text, str):
+        raise ConfigError(f"summarize must return text, not {type(text).__name__}")
+    text = clean_text(text).strip()
+    if not text or text_units(text) > budget.summary:
         return by_rules(view, plan, budget)
     return Summary(text=f"{text}\n\n{facts_text(gone, max_chars=2_000)}".strip(), author="model")
 

@@ -78,6 +78,8 @@ def _paired(messages: Sequence[Dict], notes: list[str]) -> list[Dict]:
 def call_ids(message: Dict) -> list[str]:
     """Return the ids of the calls in a message, in either style."""
     ids = [str(call.get("id")) for call in message.get("tool_calls") or ()]
+    if message.get("function_call"):
+        ids.append(str(message["function_call"].get("name")))
     return ids + [str(b.get("id")) for b in _blocks(message) if b.get("type") == "tool_use"]
 
 
@@ -94,6 +96,8 @@ def _blocks(message: Dict) -> list[Mapping[str, Any]]:
 
 
 def _has_words(message: Dict) -> bool:
+    if message["role"] in ("tool", "function"):
+        return False
     return any(block.get("type") != "tool_result" for block in _blocks(message))
 
 

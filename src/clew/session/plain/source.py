@@ -6,6 +6,8 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.calibration import prior
+from clew.context.estimate import text_units
 from clew.context.items import Item, Items, Kind
 from clew.context.repair import repaired
 from clew.context.validity import in_order, problems
@@ -16,12 +18,15 @@ from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts, ToolSpec
 from clew.providers.catalogue import lookup
+from clew.providers.tokenizers import meter_for
 from clew.session.plain.mending import mend
 from clew.session.plain.styles import Dict, Piece, read_pieces
 from clew.session.plain.writing import write
 
 M = TypeVar("M")
 _SETUP = EntryId(1)
+_SURE = 1_000.0
+"""An exact tokenizer needs no rate: what it counts is what the model counts."""
 
 
 class Source(Struct, Generic[M], frozen=True, kw_only=True):
@@ -83,10 +88,13 @@ def open_source(
     if invalid not in ("repair", "refuse"):
         raise ConfigError(f"invalid must be 'repair' or 'refuse', not {invalid!r}")
     if messages and all(isinstance(message, Message) for message in messages):
-        items = _items(cast("Sequence[Message]", messages))
+        items = _items(cast("Sequence[Message]", messages), model)
         if in_order(items):
             return Source(given=messages, view=_view(items, model, system, tools))
-    given, notes = _in_order(messages)
+    try:
+        given, notes = _in_order(messages)
+    except (AttributeError, KeyError, TypeError, UnicodeEncodeError) as error:
+        raise ConfigError(f"no provider has messages of this form: {error}") from error
     if notes and invalid == "refuse":
         raise ConfigError("no provider would take these messages: " + "; ".join(notes))
     pieces = tuple(_pieces(given))
@@ -94,7 +102,7 @@ def open_source(
     words = "\n".join(piece.message.text for piece in pieces[:header])
     shown = pieces[header:]
     view = _view(
-        _items([piece.message for piece in shown]),
+        _items([piece.message for piece in shown], model),
         model,
         "\n".join(filter(None, [system, words])),
         tools,
@@ -109,13 +117,12 @@ def open_source(
     )
 
 
-def _items(messages: Sequence[Message]) -> list[Item]:
-    return [_item(number, message) for number, message in enumerate(messages)]
-
-
-def _item(number: int, message: Message) -> Item:
-    is_summary = number == 0 and message.text.startswith(SUMMARY_HEADING)
-    return Item.of(_id(number), message, Kind.SUMMARY if is_summary else None)
+def _items(messages: Sequence[Message], model: str | None) -> list[Item]:
+    meter = (meter_for(model) if model else None) or text_units
+    items = [Item.of(_id(number), one, meter=meter) for number, one in enumerate(messages)]
+    if messages and messages[0].text.startswith(SUMMARY_HEADING):
+        items[0] = Item.of(_id(0), messages[0], Kind.SUMMARY, meter=meter)
+    return items
 
 
 def _id(number: int) -> EntryId:
@@ -134,7 +141,10 @@ def _view(
         system=system or "",
         tools=tuple(_spec(tool) for tool in tools or ()),
     )
-    view = View().apply(Entry(id=_SETUP, at=0.0, body=setup))
+    meter = meter_for(model) if model else None
+    if meter is not None:
+        setup = replace(setup, calibration=prior(1.0, _SURE))
+    view = View(meter=meter or text_units).apply(Entry(id=_SETUP, at=0.0, body=setup))
     return replace(view, items=Items(items))
 
 

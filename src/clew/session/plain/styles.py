@@ -85,7 +85,12 @@ def _read(place: int, message: Dict, names: dict[str, str]) -> Iterator[Piece | 
         raise ConfigError(f"message {place} has the role {role!r}, which no provider knows")
     blocks = [content] if isinstance(content, str) else list(content or ())
     calls = [_openai_call(call) for call in message.get("tool_calls") or ()]
+    if message.get("function_call"):
+        name = str(message["function_call"].get("name"))
+        calls.append(_openai_call({"id": name, "function": message["function_call"]}))
     names.update({call.call_id: call.name for call in calls})
+    if message.get("reasoning_content"):
+        blocks.append({"type": "thinking", "thinking": message["reasoning_content"]})
     if role == "assistant":
         yield from _assistant(place, blocks, calls, names)
         return
@@ -146,7 +151,9 @@ def _part(block: Any, names: Mapping[str, str]) -> Part | None:
     if kind in _TEXT_FIELDS:
         return Text(str(block.get(_TEXT_FIELDS[kind], "")))
     if kind in _MEDIA:
-        return Image()
+        source = block.get("source")
+        is_text = isinstance(source, Mapping) and source.get("type") in ("text", "content")
+        return Text(msgspec.json.encode(source).decode()) if is_text else Image()
     if kind in _SERVER:
         return Text(msgspec.json.encode(block).decode())
     return _anthropic_part(kind, block, names)
@@ -202,11 +209,15 @@ def _openai_call(call: Dict) -> ToolCall:
 def _plain(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
-    return "\n".join(
-        block if isinstance(block, str) else str(block.get("text", ""))
-        for block in content
-        if isinstance(block, str) or _kind(block) in ("text", "input_text", "output_text")
-    )
+    return "\n".join(_words(block) for block in content)
+
+
+def _words(block: Any) -> str:
+    if isinstance(block, str):
+        return block
+    if _kind(block) in _TEXT_FIELDS:
+        return str(block.get("text", ""))
+    return "" if _kind(block) in ("image", "image_url") else msgspec.json.encode(block).decode()
 
 
 def _kind(block: Any) -> str:

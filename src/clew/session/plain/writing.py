@@ -1,6 +1,6 @@
 """Writing a fitted list back in the caller's own style, from the caller's own dictionaries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clew.core.messages import ToolResult
@@ -47,8 +47,10 @@ def _one(message: Dict, pieces: Sequence[Piece], changed: Mapping[int, str]) -> 
     )
     if whole and not changed:
         return message if isinstance(message, dict) else dict(message)
-    if not isinstance(content, list):
+    if not isinstance(content, list) or message["role"] in ("tool", "function"):
         return {**message, "content": changed[0]}
+    if message["role"] == "assistant":
+        return {**message, "content": list(_with_words(content, changed[0]))}
     blocks = {}
     for number, piece in enumerate(pieces):
         for block in piece.blocks if piece.blocks is not None else range(len(content)):
@@ -56,3 +58,15 @@ def _one(message: Dict, pieces: Sequence[Piece], changed: Mapping[int, str]) -> 
             if number in changed and isinstance(piece.message.parts[0], ToolResult):
                 blocks[block] = {**content[block], "content": changed[number]}
     return {**message, "content": [blocks[number] for number in sorted(blocks)]}
+
+
+def _with_words(content: Sequence[Any], text: str) -> Iterator[Any]:
+    """Put `text` where the first words stood, and leave out the other words."""
+    written = False
+    for block in content:
+        if isinstance(block, str) or block.get("type") in ("text", "output_text"):
+            if not written:
+                yield text if isinstance(block, str) else {**block, "text": text}
+            written = True
+        else:
+            yield block
