@@ -14,7 +14,7 @@ from clew.permissions.rules import DEFAULT_ALLOW, parse
 PLAN, DEFAULT = PermissionMode.PLAN, PermissionMode.DEFAULT
 EDITS, BYPASS = PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
-HERE = Path("/work/project")
+HERE = Path("/srv/project")
 
 
 def judge(

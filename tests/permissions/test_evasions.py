@@ -8,7 +8,7 @@ from clew.core.access import Access, PermissionMode, Risk, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.rules import parse
 
-HERE = Path("/work/project")
+HERE = Path("/srv/project")
 
 DENIED_BY = {
     "Bash(rm *)": [

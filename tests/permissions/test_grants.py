@@ -8,7 +8,7 @@ from clew.core.access import Access, Risk
 from clew.permissions.grants import covers, grant_for
 
 pytestmark = pytest.mark.req("PRM-3")
-HERE = Path("/work/project")
+HERE = Path("/srv/project")
 
 
 def bash(command: str) -> Access:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from clew import Compact, Session, Tiered, tool
+from clew.context.instructions import compact_instructions
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.rewriting import Custom
@@ -389,3 +390,55 @@ async def test_a_huge_unanswered_result_does_not_stop_a_session(strategy: Strate
 
         assert await session.run("and now?") == "fine"
         assert problems(provider.requests[-1].messages) == []
+
+
+@pytest.mark.req("CMP-6")
+async def test_what_a_project_wants_kept_reaches_the_summariser() -> None:
+    notes = """# Project
+
+## Compact Instructions
+Keep every migration number.
+
+### Also
+And the API names.
+
+## Style
+Tabs.
+"""
+    provider = scripted(LONG, LONG, LONG, "notes", facts=WRITER)
+    wishes = compact_instructions(notes)
+    async with Session(provider, model="m", policy=MANUAL, compact_instructions=wishes) as session:
+        for number in range(3):
+            await session.run(f"question {number}")
+
+        await session.compact("and the numbers")
+
+        asked = provider.requests[-1].messages[0].text
+        for expected in ("Keep every migration number.", "And the API names.", "and the numbers"):
+            assert expected in asked
+        assert "Tabs." not in asked
+    assert compact_instructions("# Nothing of the sort") == ""
+
+
+@pytest.mark.req("CTX-9")
+async def test_a_session_inside_a_tool_has_a_context_of_its_own() -> None:
+    inner = scripted(text_reply(LONG, usage=Usage(input_tokens=900)))
+    seen: list[int] = []
+
+    @tool(risk=Risk.INSPECT)
+    async def delegate(task: str) -> str:
+        """Hand a task to another agent."""
+        async with Session(inner, model="m") as child:
+            answer = await child.run(task)
+            seen.append(child.get_context_state().used_tokens)
+            return answer[:20]
+
+    provider = scripted(
+        call_reply(("delegate", {"task": "read everything"})),
+        text_reply("done", usage=Usage(input_tokens=100)),
+    )
+    async with Session(provider, model="m", tools=[delegate]) as session:
+        await session.run("go")
+
+        assert seen == [900]
+        assert session.get_context_state().used_tokens == 100

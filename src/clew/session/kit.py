@@ -37,6 +37,8 @@ class Kit(Struct, kw_only=True):
     """How many in a row; see `clew.session.summarising`."""
     extra_facts: Callable[[], Sequence[str]] | None = None
     """Lines that every summary must carry, such as what runs in the background."""
+    compact_instructions: str = ""
+    """What every summary should keep, as the project says it."""
     clock: Callable[[], float] = time.time
 
     def state(self) -> ContextState:

@@ -43,6 +43,8 @@ class SessionOptions(TypedDict, total=False):
     """Who writes summaries, on the same provider; the session's own model if not given."""
     extra_facts: Callable[[], Sequence[str]] | None
     """Lines that every summary must carry, such as what runs in the background."""
+    compact_instructions: str
+    """What every summary should keep; see `clew.context.instructions` for where projects say so."""
     recall: bool
     """Give the model the `Recall` tool; on unless switched off."""
     max_context_tokens: int | None
@@ -67,6 +69,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     strategy: Strategy
     summary_model: ModelFacts | None
     extra_facts: Callable[[], Sequence[str]] | None
+    compact_instructions: str
     recall: bool
     calibrations: CalibrationFile | None
     max_turns: int | None
@@ -101,6 +104,7 @@ class Parts(Struct, frozen=True, kw_only=True):
             strategy=options.get("strategy") or Tiered(),
             summary_model=provider.facts(summary_model) if summary_model else None,
             extra_facts=options.get("extra_facts"),
+            compact_instructions=options.get("compact_instructions", ""),
             recall=recall,
             calibrations=options.get("calibrations"),
             max_turns=options.get("max_turns"),

@@ -39,6 +39,7 @@ class _Notes(Struct, frozen=True, kw_only=True):
 
 async def summarise(kit: Kit, plan: Reduce, budget: Budget, *, instructions: str = "") -> Summary:
     """Write the words for `plan`. Always succeeds: the last rung needs no model."""
+    instructions = "\n".join(filter(None, [kit.compact_instructions, instructions]))
     if plan.dropped and plan.wording is Wording.MODEL and kit.summary_failures < _MOST_FAILURES:
         summary = await _by_model(kit, plan, budget, instructions=instructions)
         if summary is not None:
