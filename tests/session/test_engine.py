@@ -14,7 +14,14 @@ from clew.context.strategies.summarize import Summarize
 from clew.core.access import Risk
 from clew.core.entries import Compacted, SetupChanged
 from clew.core.errors import ConfigError, NothingToDrop, ProviderError
-from clew.core.events import CompactionFailed, CompactionProgress, CompactionStarted, Event, Warned
+from clew.core.events import (
+    CompactionEnded,
+    CompactionFailed,
+    CompactionProgress,
+    CompactionStarted,
+    Event,
+    Warned,
+)
 from clew.core.messages import Message, Role, assistant, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
@@ -442,3 +449,30 @@ async def test_a_session_inside_a_tool_has_a_context_of_its_own() -> None:
 
         assert seen == [900]
         assert session.get_context_state().used_tokens == 100
+
+
+@pytest.mark.req("CMP-5")
+async def test_a_compaction_can_be_refused_before_it_begins_and_is_told_afterwards() -> None:
+    asked: list[str] = []
+    events: list[Event] = []
+
+    async def before(trigger: str) -> str | None:
+        asked.append(trigger)
+        return "the build is running" if len(asked) < 3 else None
+
+    async with Session(
+        scripted(*[LONG] * 12), model="m", before_compact=before, on_event=events.append
+    ) as session:
+        while not asked:
+            await session.run("more")
+        assert compactions(session) == []
+        with pytest.raises(NothingToDrop, match="the build is running"):
+            await session.compact()
+
+        done = await session.compact()
+
+        assert asked == ["auto", "manual", "manual"]
+        (ended,) = [event for event in events if isinstance(event, CompactionEnded)]
+        assert ended.summary == done.summary
+        assert ended.after.used_tokens < ended.before.used_tokens
+    assert any("was refused" in event.text for event in events if isinstance(event, Warned))

@@ -13,7 +13,7 @@ from clew.context.render import render
 from clew.context.rewriting import Custom, rewritten
 from clew.core.entries import Compacted, Trigger
 from clew.core.errors import ContextFull, NothingToDrop
-from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted
+from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
 from clew.core.state import ContextState
 from clew.session.kit import Kit
 from clew.session.summarising import summarise
@@ -70,6 +70,12 @@ async def compact(
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
+        return None
+    refusal = await kit.before_compact(trigger) if kit.before_compact is not None else None
+    if refusal:
+        if trigger != "auto":
+            raise NothingToDrop(f"the compaction was refused: {refusal}", state=before)
+        kit.emit(Warned(f"a compaction was refused: {refusal}"))
         return None
     kit.emit(CompactionStarted(trigger=trigger, before=before))
     try:

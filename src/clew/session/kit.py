@@ -1,13 +1,14 @@
 """What the steps of a turn work with: one record, passed along instead of globals."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
 
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reading import read
+from clew.core.entries import Trigger
 from clew.core.events import ContextUpdated, Event
 from clew.core.models import ModelFacts
 from clew.core.state import ContextState
@@ -17,6 +18,8 @@ from clew.session.journal import Journal
 from clew.tools.protocol import Place, Tool
 
 Emit = Callable[[Event], None]
+BeforeCompact = Callable[[Trigger], Awaitable[str | None]]
+"""Asked before each compaction; a sentence it returns is the reason not to compact."""
 
 
 class Kit(Struct, kw_only=True):
@@ -37,6 +40,7 @@ class Kit(Struct, kw_only=True):
     """How many in a row; see `clew.session.summarising`."""
     extra_facts: Callable[[], Sequence[str]] | None = None
     """Lines that every summary must carry, such as what runs in the background."""
+    before_compact: BeforeCompact | None = None
     compact_instructions: str = ""
     """What every summary should keep, as the project says it."""
     clock: Callable[[], float] = time.time

@@ -54,6 +54,7 @@ async def open_kit(parts: Parts, emit: Emit) -> Kit:
         strategy=parts.strategy,
         summary_model=parts.summary_model,
         extra_facts=parts.extra_facts,
+        before_compact=parts.before_compact,
         compact_instructions=parts.compact_instructions,
         place=Place(cwd=parts.cwd),
         emit=emit,

@@ -16,6 +16,7 @@ from clew.core.models import ModelFacts
 from clew.providers.protocol import Provider
 from clew.session.calibrations import CalibrationFile
 from clew.session.gate import Gate
+from clew.session.kit import BeforeCompact
 from clew.session.recall_tool import RECALL_SPEC
 from clew.session.stores.memory import MemoryStore
 from clew.session.stores.protocol import Store
@@ -43,6 +44,8 @@ class SessionOptions(TypedDict, total=False):
     """Who writes summaries, on the same provider; the session's own model if not given."""
     extra_facts: Callable[[], Sequence[str]] | None
     """Lines that every summary must carry, such as what runs in the background."""
+    before_compact: BeforeCompact | None
+    """Asked before each compaction, and may refuse it; afterwards there is an event."""
     compact_instructions: str
     """What every summary should keep; see `clew.context.instructions` for where projects say so."""
     recall: bool
@@ -69,6 +72,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     strategy: Strategy
     summary_model: ModelFacts | None
     extra_facts: Callable[[], Sequence[str]] | None
+    before_compact: BeforeCompact | None
     compact_instructions: str
     recall: bool
     calibrations: CalibrationFile | None
@@ -104,6 +108,7 @@ class Parts(Struct, frozen=True, kw_only=True):
             strategy=options.get("strategy") or Tiered(),
             summary_model=provider.facts(summary_model) if summary_model else None,
             extra_facts=options.get("extra_facts"),
+            before_compact=options.get("before_compact"),
             compact_instructions=options.get("compact_instructions", ""),
             recall=recall,
             calibrations=options.get("calibrations"),
