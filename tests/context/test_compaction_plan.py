@@ -265,3 +265,9 @@ def test_a_shortened_answer_keeps_its_calls_and_thoughts() -> None:
     after = view.apply(Entry(id=EntryId(9), at=0.0, body=body))
 
     assert after.items[1].message == assistant(thought, "short", call())
+
+
+def test_nothing_is_cut_behind_a_call_that_was_never_answered() -> None:
+    items = fold(entries_of(added(user("go"), assistant(call()), user("hello?")))).items
+
+    assert legal_cuts(items) == [0, 1]
