@@ -476,3 +476,20 @@ async def test_a_compaction_can_be_refused_before_it_begins_and_is_told_afterwar
         assert ended.summary == done.summary
         assert ended.after.used_tokens < ended.before.used_tokens
     assert any("was refused" in event.text for event in events if isinstance(event, Warned))
+
+
+@pytest.mark.req("STR-4")
+async def test_what_a_function_put_in_earlier_may_go_one_by_one() -> None:
+    def compress(messages: list[Message], tokens: int) -> list[Message]:
+        if len(messages) == 1:
+            return [user("note 1"), user("note 2"), *messages]
+        return [user("note 2"), *messages[2:]]
+
+    provider = scripted("a", "b")
+    custom = Custom(compress=compress)
+    async with Session(provider, model="m", strategy=custom) as session:
+        await session.run("one")
+        await session.run("two")
+
+    sent = [message.text for message in provider.requests[-1].messages]
+    assert sent == ["note 2", "one", "a", "two"]

@@ -409,3 +409,20 @@ def test_documents_thoughts_and_old_function_calls_count() -> None:
     assert clew.count_tokens([thought]) > 900
     assert clew.count_tokens(legacy) > 900
     assert clew.fit(legacy, max_tokens=9_000).report.repairs == ()
+
+
+def test_one_id_for_two_calls_of_a_message_is_told_apart() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": [call, call]},
+        {"role": "tool", "tool_call_id": "a", "content": "first"},
+        {"role": "tool", "tool_call_id": "a", "content": "second"},
+    ]
+
+    fitted = clew.fit(messages, max_tokens=1_000)
+
+    assert [c["id"] for c in fitted.messages[1]["tool_calls"]] == ["a", "a-2"]
+    assert [m["tool_call_id"] for m in fitted.messages[2:]] == ["a", "a-2"]
+    assert [m["content"] for m in fitted.messages[2:]] == ["first", "second"]
+    assert clew.fit(fitted.messages, max_tokens=1_000).report.repairs == ()

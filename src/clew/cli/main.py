@@ -55,6 +55,10 @@ def _main(argv: Sequence[str]) -> int:
     except ClewError as error:
         streams.tell(str(error))
         return 1
+    except OSError as error:
+        streams.discard_output()
+        streams.tell(f"{error.strerror or error}")
+        return 1
     return code
 
 

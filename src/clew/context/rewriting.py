@@ -1,5 +1,6 @@
 """A user's own way of shrinking a conversation, and what is asked of its result."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
@@ -85,11 +86,18 @@ def _split(view: View, result: Sequence[Message]) -> tuple[tuple[Message, ...], 
     """Tell messages of the view, which keep their entries, from new ones before them."""
     kept: list[Item] = []
     items = list(view.items)
+    # What a function put in earlier shares one entry, and can only stay or go as a whole.
+    times = Counter(item.entry_id for item in items)
     at = len(result)
     rest = len(items)
     while at > 0:
         match = next(
-            (n for n in range(rest - 1, -1, -1) if items[n].message == result[at - 1]), None
+            (
+                n
+                for n in range(rest - 1, -1, -1)
+                if items[n].message == result[at - 1] and times[items[n].entry_id] == 1
+            ),
+            None,
         )
         if match is None:
             break

@@ -41,17 +41,22 @@ def _without_unknown(messages: Sequence[Dict], notes: list[str]) -> list[Dict]:
 
 def _unique(messages: Sequence[Dict], notes: list[str]) -> list[Dict]:
     seen: set[str] = set()
-    renamed: dict[str, str] = {}
+    asked: dict[str, list[str]] = {}
+    answered: dict[str, list[str]] = {}
     result: list[Dict] = []
     for place, message in enumerate(messages):
         if message["role"] == "assistant":
-            renamed = {}
+            asked = {}
             for call_id in call_ids(message):
-                if call_id in seen:
-                    renamed[call_id] = _fresh(call_id, seen)
+                own = _fresh(call_id, seen) if call_id in seen else call_id
+                if own != call_id:
                     notes.append(f"message {place} uses the call id {call_id} again")
-                seen.add(renamed.get(call_id, call_id))
-        result.append(_renamed(message, renamed) if renamed else message)
+                seen.add(own)
+                asked.setdefault(call_id, []).append(own)
+            answered = {call_id: list(own) for call_id, own in asked.items()}
+            result.append(_renamed(message, asked))
+        else:
+            result.append(_renamed(message, answered) if asked else message)
     return result
 
 
@@ -138,23 +143,20 @@ def _fresh(call_id: str, seen: set[str]) -> str:
     return f"{call_id}-{number}"
 
 
-def _renamed(message: Dict, names: Mapping[str, str]) -> Dict:
+def _renamed(message: Dict, names: dict[str, list[str]]) -> Dict:
+    """Give each call or result of a message the next name that its id stands for."""
     changed = dict(message)
     if message.get("tool_calls"):
-        changed["tool_calls"] = [
-            {**call, "id": names.get(str(call.get("id")), call.get("id"))}
-            for call in message["tool_calls"]
-        ]
-    if message.get("tool_call_id") in names:
-        changed["tool_call_id"] = names[message["tool_call_id"]]
+        changed["tool_calls"] = [_with_name(call, "id", names) for call in message["tool_calls"]]
     if isinstance(message.get("content"), list):
-        changed["content"] = [_renamed_block(block, names) for block in message["content"]]
-    return changed
+        key = "id" if message["role"] == "assistant" else "tool_use_id"
+        changed["content"] = [_with_name(block, key, names) for block in message["content"]]
+    changed = dict(_with_name(changed, "tool_call_id", names))
+    return message if changed == message else changed
 
 
-def _renamed_block(block: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(block, Mapping):
-        for key in ("id", "tool_use_id"):
-            if block.get(key) in names:
-                return {**block, key: names[block[key]]}
-    return block
+def _with_name(holder: Any, key: str, names: dict[str, list[str]]) -> Any:
+    if isinstance(holder, Mapping) and names.get(str(holder.get(key))):
+        own = names[str(holder[key])].pop(0)
+        return holder if own == holder[key] else {**holder, key: own}
+    return holder
