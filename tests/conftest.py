@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 
 def _refuse_far_addresses(event: str, arguments: tuple[Any, ...]) -> None:
@@ -22,6 +23,13 @@ def _refuse_far_addresses(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_refuse_far_addresses)
+
+
+# The same examples on every machine, however slow it is: a failure here is a failure anywhere.
+settings.register_profile(
+    "clew", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("clew")
 
 
 @pytest.fixture
