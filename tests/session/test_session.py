@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from clew import Session, tool
-from clew.core.access import Access, Approval, Decision, PermissionMode, Risk
+from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, Verdict
 from clew.core.entries import MessageAdded, Noted, SetupChanged
 from clew.core.errors import (
     AbortError,
@@ -399,3 +399,21 @@ async def test_a_long_output_is_cut_at_execution_and_kept_whole_in_the_journal()
         assert entry.body.full_text is not None
         assert entry.body.full_text.endswith("blah end")
         assert session.search("blah end") == [entry]
+
+
+@pytest.mark.req("PRM-4")
+@pytest.mark.parametrize(
+    ("target", "verdict"),
+    [
+        ("~/.claude/skills/tidy/SKILL.md", Verdict.ALLOW),
+        (".clew/notes.md", Verdict.ALLOW),
+        ("~/.ssh/id_ed25519", Verdict.DENY),
+        ("~/.clew/settings.json", Verdict.DENY),
+    ],
+)
+async def test_configuration_folders_may_be_read_without_asking(
+    tmp_path: Path, target: str, verdict: Verdict
+) -> None:
+    wanted = Access(tool="Read", risk=Risk.INSPECT, target=target, is_path=True)
+
+    assert (await Gate(cwd=tmp_path).judge(wanted)).verdict is verdict

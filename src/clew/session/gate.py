@@ -1,6 +1,7 @@
 """The gate before each tool call: rules decide, and a person is asked where they cannot."""
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -9,10 +10,16 @@ from msgspec import Struct, field
 from clew.core.access import Access, Approval, Decision, PermissionMode, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.grants import Grant, grant_for
-from clew.permissions.rules import Rule
+from clew.permissions.rules import DEFAULT_ALLOW, Rule, parse
 
 Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval]]
 """Puts a question to a person: what is wanted, and why it was not decided."""
+
+
+@cache
+def _always_allowed() -> tuple[Rule, ...]:
+    """Return the rules that let a model read the configuration folders, in every session."""
+    return tuple(parse(text) for text in DEFAULT_ALLOW)
 
 
 class Gate(Struct, kw_only=True):
@@ -31,7 +38,7 @@ class Gate(Struct, kw_only=True):
         decision = decide(
             access,
             mode=self.mode,
-            allow=self.allow,
+            allow=(*_always_allowed(), *self.allow),
             deny=self.deny,
             grants=tuple(self.grants),
             cwd=self.cwd,

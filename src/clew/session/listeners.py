@@ -17,11 +17,7 @@ class Listeners:
     """Hands each event to every listener, in order. One that raises breaks nothing."""
 
     def __init__(self, *listeners: Listener) -> None:
-        self._listeners = list(listeners)
-
-    def add(self, listener: Listener) -> None:
-        """Let one more listen, from the next event on."""
-        self._listeners.append(listener)
+        self._listeners = listeners
 
     def __call__(self, event: Event) -> None:
         """Tell everyone."""
