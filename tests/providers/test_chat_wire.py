@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from clew.context.reasoning import Reader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -33,7 +34,6 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.core.usage import Usage
-from clew.providers.chat_wire import Decoder, Fragments, encode
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -44,9 +44,18 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.sse import EventParser
+from clew.providers.wire.chat import encode as chat
+from clew.providers.wire.chat.decode import Decoder
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
+
+
+READER = Reader("host")
+
+
+def encode(request: Request, *, limit_field: str = "max_tokens") -> bytes:
+    return chat.encode(request, chat.fragments(READER), limit_field=limit_field)
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
@@ -168,10 +177,10 @@ def test_appending_a_message_changes_no_byte_before_it(history: list[Message]) -
 @given(st.lists(messages, max_size=8), st.integers(0, 200))
 def test_remembered_fragments_change_no_byte(history: list[Message], limit: int) -> None:
     request = Request(model="m", system="s", messages=tuple(history))
-    fragments = Fragments(limit)
+    kept = chat.fragments(READER, limit=limit)
 
     for _ in range(2):
-        assert encode(request, fragments=fragments) == encode(request)
+        assert chat.encode(request, kept) == encode(request)
 
 
 @pytest.mark.req("PRV-2")
@@ -310,11 +319,6 @@ def test_what_is_no_chat_chunk_is_broken() -> None:
 def test_an_error_among_the_events_is_raised(error: object, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         decode(event(error=error))
-
-
-def test_a_busy_server_that_had_begun_to_answer_broke_the_stream() -> None:
-    with pytest.raises(StreamBroken, match="later"):
-        decode(delta(content="a"), event(error={"message": "later", "code": 503}))
 
 
 def outcome(*chunks: bytes) -> tuple[list[Chunk], str]:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -18,7 +19,7 @@ from clew.core.ids import CallId
 from clew.core.messages import user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.providers.http import Endpoint, Retry, Transport
+from clew.providers.endpoint import Retry
 from clew.providers.openai_chat import OpenAIChat
 from clew.providers.protocol import (
     CallChunk,
@@ -36,6 +37,7 @@ from clew.testing.fake_openai import (
     Stall,
     calls,
     delta,
+    event,
     fails,
     fake_openai,
     says,
@@ -59,7 +61,7 @@ class Naps:
 
 def patient(url: str, naps: Naps, attempts: int = 3) -> OpenAIChat:
     retry = Retry(attempts=attempts, sleep=naps, random=lambda: 1.0)
-    return OpenAIChat.over(Transport(Endpoint(base_url=url, retry=retry), provider="openai_chat"))
+    return OpenAIChat(url, retry=retry)
 
 
 async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
@@ -166,6 +168,37 @@ async def test_a_server_that_stays_busy_is_given_up() -> None:
             await ask(patient(server.url, naps))
 
     assert len(server.bodies) == 3
+
+
+@pytest.mark.req("PRV-4")
+async def test_a_server_that_says_busy_in_its_first_event_is_asked_again() -> None:
+    naps = Naps()
+    busy = Answer(steps=[event({"error": {"message": "later", "code": 503}})])
+    async with fake_openai(busy, says("ok")) as server:
+        found = await ask(patient(server.url, naps))
+
+    assert (found[0], len(server.bodies)) == (TextChunk("ok"), 2)
+
+
+@pytest.mark.req("PRV-4")
+async def test_a_server_that_says_busy_after_the_first_word_is_not_asked_again() -> None:
+    busy = event({"error": {"message": "later", "code": 503}})
+    async with fake_openai(Answer(steps=[delta(content="a"), busy])) as server:
+        with pytest.raises(StreamBroken, match="later"):
+            await ask(patient(server.url, Naps()))
+
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.req("PRV-2")
+async def test_a_server_that_answers_in_one_piece_is_understood() -> None:
+    message = {"role": "assistant", "content": "Hello"}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    async with fake_openai(Answer(steps=[json.dumps(body).encode()])) as server:
+        found = await ask(OpenAIChat(server.url, streaming=False))
+
+    assert found == [TextChunk("Hello"), Finished(reason=StopReason.DONE)]
+    assert "stream" not in server.requests[0]
 
 
 async def test_a_pause_beyond_the_limit_is_left_to_the_caller() -> None:

@@ -12,6 +12,7 @@ from clew.core.entries import (
     ModeChanged,
     Noted,
     PinChanged,
+    ReasoningDropped,
     ResultsCleared,
     SetupChanged,
     Undone,
@@ -96,13 +97,23 @@ def _words(entry: Entry) -> str:
 
 
 def _change(
-    body: SetupChanged | ResultsCleared | Cleared | Undone | PinChanged | ModeChanged,
+    body: (
+        SetupChanged
+        | ResultsCleared
+        | ReasoningDropped
+        | Cleared
+        | Undone
+        | PinChanged
+        | ModeChanged
+    ),
 ) -> str:
     match body:
         case SetupChanged(model=model):
             return f"model {one_line(model.name, 60)}"
         case ResultsCleared(replaced=replaced):
             return f"{len(replaced)} tool results are shown as markers"
+        case ReasoningDropped(targets=targets):
+            return f"the thinking of {len(targets)} messages is no longer sent"
         case Cleared():
             return "the conversation began anew"
         case Undone(target=target):

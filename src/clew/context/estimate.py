@@ -11,8 +11,17 @@ from typing import TypeAlias
 
 import msgspec
 
-from clew.context.images import image_units
-from clew.core.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from clew.context.images import file_units, image_units
+from clew.core.messages import (
+    File,
+    Message,
+    Native,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from clew.core.models import ToolSpec
 
 Meter: TypeAlias = Callable[[str], int]
@@ -21,6 +30,7 @@ Meter: TypeAlias = Callable[[str], int]
 _MESSAGE_UNITS = 4
 _CALL_UNITS = 40
 _RESULT_UNITS = 10
+_SEALED_BYTES_PER_UNIT = 5
 
 
 def _flags_by_byte() -> bytes:
@@ -76,7 +86,10 @@ def part_units(part: Part, meter: Meter = text_units) -> int:
     if isinstance(part, Reasoning):
         signature = 0 if part.text else meter(part.signature)
         return meter(part.text) + signature + meter(part.redacted)
-    return image_units(part)
+    if isinstance(part, Native):
+        # Mostly sealed pages, which the provider unseals before it counts them.
+        return len(part.data) // _SEALED_BYTES_PER_UNIT
+    return file_units(part) if isinstance(part, File) else image_units(part)
 
 
 def message_units(message: Message, meter: Meter = text_units) -> int:

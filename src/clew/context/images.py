@@ -1,9 +1,13 @@
-"""How many tokens a picture is likely to be, from the size in the first bytes of its file."""
+"""How many tokens a picture is likely to be, from the size in the first bytes of its file.
 
-from clew.core.messages import Image
+Other files are judged by their length alone.
+"""
+
+from clew.core.messages import File, Image
 
 _PIXELS_PER_UNIT = 750
 _LEAST, _MOST, _UNKNOWN = 85, 1_600, 1_200
+_BYTES_PER_UNIT = {"application/pdf": 20, "audio/": 500, "video/": 800}
 _STARTS_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
@@ -13,6 +17,14 @@ def image_units(image: Image) -> int:
     if size is None:
         return _UNKNOWN
     return min(max(size[0] * size[1] // _PIXELS_PER_UNIT, _LEAST), _MOST)
+
+
+def file_units(file: File) -> int:
+    """Estimate a document, a recording or a film; only an address counts as a small one."""
+    per_unit = next(
+        (rate for kind, rate in _BYTES_PER_UNIT.items() if file.media_type.startswith(kind)), 4
+    )
+    return max(_LEAST, len(file.data) // per_unit)
 
 
 def pixel_size(data: bytes) -> tuple[int, int] | None:

@@ -9,7 +9,17 @@ from collections.abc import Iterator, Sequence
 from clew.context.excerpt import excerpt
 from clew.context.facts import gather
 from clew.context.items import Item
-from clew.core.messages import Image, Message, Reasoning, Text, ToolCall, ToolResult, user
+from clew.core.messages import (
+    File,
+    Image,
+    Message,
+    Native,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    user,
+)
 
 SUMMARY_SYSTEM = (
     "You write the handover notes of a work session. Report only what the transcript says."
@@ -63,9 +73,11 @@ def transcript_lines(items: Sequence[Item]) -> list[str]:
                 case ToolResult(name=name, text=text, failed=failed):
                     outcome = "failed" if failed else "result"
                     lines.append(f"{outcome} of {name}: {excerpt(text, _RESULT_CHARS)}")
-                case Image(media_type=media_type):
+                case Image(media_type=media_type) | File(media_type=media_type):
                     lines.append(f"{item.message.role}: [{media_type}]")
-                case Reasoning():
+                case Native(note=note) if note:
+                    lines.append(f"{item.message.role}: {excerpt(note, _RESULT_CHARS)}")
+                case Reasoning() | Native():
                     pass
     return lines
 

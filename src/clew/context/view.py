@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from clew.context.calibration import default_for, family, learn
 from clew.context.estimate import Meter, text_units, tool_units
 from clew.context.items import Item, Items, Kind
+from clew.context.reasoning import without_reasoning
 from clew.core.calibration import Calibration
 from clew.core.entries import (
     Cleared,
@@ -22,6 +23,7 @@ from clew.core.entries import (
     ModeChanged,
     Noted,
     PinChanged,
+    ReasoningDropped,
     Replacement,
     ResultsCleared,
     SetupChanged,
@@ -29,7 +31,7 @@ from clew.core.entries import (
     UnknownBody,
 )
 from clew.core.ids import EntryId
-from clew.core.messages import Message, Part, Text, ToolResult, assistant
+from clew.core.messages import Part, Text, ToolResult, assistant
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 
@@ -65,6 +67,8 @@ class View(Struct, frozen=True, kw_only=True):
     meter: Meter = text_units
     undoable: tuple[EntryId, ...] = ()
     """Compactions and clears that still count, oldest first."""
+    tools_used: bool = False
+    """True once a tool was called, also when the call has left the view by compaction."""
     calls: int = 0
     """Answers whose size the provider reported."""
     called_at: float = 0.0
@@ -155,8 +159,11 @@ def _apply(view: View, entry: Entry) -> View:
                 items=Items(),
                 archived=(),
                 anchor=None,
+                tools_used=False,
                 undoable=(*view.undoable, entry_id),
             )
+        case ReasoningDropped(targets=targets):
+            return replace(view, items=Items(_unsigned(view, frozenset(targets))), anchor=None)
         case Undone():
             return replace(view, anchor=None)
         case other:
@@ -193,8 +200,9 @@ def _set_up(view: View, body: SetupChanged) -> View:
 
 
 def _add(view: View, entry: Entry, body: MessageAdded) -> View:
-    items = view.items.append(Item.of(entry.id, body.message, meter=view.meter))
-    longer = replace(view, items=items)
+    item = Item.of(entry.id, body.message, meter=view.meter)
+    items = view.items.append(item)
+    longer = replace(view, items=items, tools_used=view.tools_used or bool(item.asks))
     if body.usage is None or not _credible(body.usage, longer.units):
         return longer
     # What was asked is known to the last word; what was answered may hold hidden thinking.
@@ -229,6 +237,15 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     )
 
 
+def _unsigned(view: View, targets: frozenset[EntryId]) -> list[Item]:
+    return [
+        Item.of(item.entry_id, without_reasoning(item.message), item.kind, meter=view.meter)
+        if item.entry_id in targets
+        else item
+        for item in view.items
+    ]
+
+
 def _shortened(view: View, changes: Iterable[Replacement]) -> list[Item]:
     texts = {change.entry_id: change.text for change in changes}
     return [
@@ -240,7 +257,7 @@ def _shortened(view: View, changes: Iterable[Replacement]) -> list[Item]:
 def _replaced(item: Item, text: str, meter: Meter) -> Item:
     message = item.message
     parts = tuple(_with_text(part, text) for part in message.parts)
-    shorter = Message(role=message.role, parts=parts, interrupted=message.interrupted)
+    shorter = replace(message, parts=parts)
     return Item.of(item.entry_id, shorter, item.kind, meter=meter)
 
 

@@ -46,6 +46,8 @@ class MessageAdded(
     message: Message
     usage: Usage | None = None
     """What the provider counted for the call that produced this answer."""
+    cost: float | None = None
+    """US dollars that the call cost; None when its price is unknown, or there was no call."""
     full_text: str | None = None
     """The uncut output of a tool whose result was shortened; never sent, always readable."""
 
@@ -81,6 +83,19 @@ class ResultsCleared(
     """Tool results that the model has answered are shown as markers from here on."""
 
     replaced: tuple[Replacement, ...]
+    why: str
+
+
+class ReasoningDropped(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="reasoning_dropped"
+):
+    """A provider refused signed thinking; these messages go out without theirs from here on.
+
+    The thinking stays in the journal. Whatever else was meant for the refusing family alone
+    (ids, signatures on calls) goes with it.
+    """
+
+    targets: tuple[EntryId, ...]
     why: str
 
 
@@ -126,6 +141,7 @@ KnownBody: TypeAlias = (
     | MessageAdded
     | Compacted
     | ResultsCleared
+    | ReasoningDropped
     | Cleared
     | Undone
     | PinChanged

@@ -8,6 +8,7 @@
     ├── ProviderError            a model call failed
     │   ├── ProviderBusy         try again later (has `retry_after`)
     │   ├── ProviderRejected     the request is wrong; never retried
+    │   │   └── SignatureRejected thinking that was sent back is not accepted
     │   ├── ProviderDenied       the key is missing, wrong or out of credit
     │   ├── ProviderTimeout      no sign of life for too long
     │   ├── StreamBroken         the answer stopped before its end
@@ -24,6 +25,7 @@
         ├── AlreadyRunning       one run at a time
         ├── NothingToUndo        no compaction or clear is left to take back
         ├── TurnLimitReached     `max_turns` model calls were made
+        ├── BudgetReached        the session has cost as much as it may
         └── AbortError           the run was aborted; what had arrived is kept
 
 A tool that fails does not raise: its failure is a `ToolResult` the model reads.
@@ -83,6 +85,10 @@ class ProviderBusy(ProviderError):
 
 class ProviderRejected(ProviderError):
     """The request is wrong; sending it again would not help."""
+
+
+class SignatureRejected(ProviderRejected):
+    """The provider does not accept thinking that it was sent back."""
 
 
 class ProviderDenied(ProviderError):
@@ -151,6 +157,10 @@ class NothingToUndo(SessionError):
 
 class TurnLimitReached(SessionError):
     """The run made as many model calls as `max_turns` allows."""
+
+
+class BudgetReached(SessionError):
+    """The session has cost as much as it may; the model was not called again."""
 
 
 class AbortError(SessionError):

@@ -47,6 +47,25 @@ class ToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="tool_
     """The result for the screen; may differ from what the model reads."""
 
 
+class ServerToolStarted(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="server_tool_start"
+):
+    """The provider began to run a tool of its own, such as a web search."""
+
+    call_id: str
+    name: str
+    arguments: str = ""
+
+
+class ServerToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="server_tool_end"):
+    """A tool of the provider's own has answered."""
+
+    call_id: str
+    name: str
+    text: str = ""
+    failed: bool = False
+
+
 class ContextUpdated(Struct, frozen=True, tag_field="event", tag="context_update"):
     """A new reading of the window: before a call, and again after it."""
 
@@ -115,6 +134,8 @@ Event: TypeAlias = (
     | ReasoningDelta
     | ToolStarted
     | ToolEnded
+    | ServerToolStarted
+    | ServerToolEnded
     | ContextUpdated
     | CompactionStarted
     | CompactionProgress

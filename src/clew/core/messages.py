@@ -2,6 +2,10 @@
 
 A `Message` knows no provider. Adapters turn it into their wire format and decide
 there how results are grouped and where the system prompt stands.
+
+What one provider family wrote beside the common fields (an item's id, a citation, a thought
+signature on a call) is kept as `extra`: the text of a JSON object, sent back to the family
+that the message came from and to no other.
 """
 
 from enum import StrEnum
@@ -21,10 +25,11 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-class Text(Struct, frozen=True, tag="text"):
+class Text(Struct, frozen=True, omit_defaults=True, tag="text"):
     """Words."""
 
     text: str
+    extra: str = ""
 
 
 class Image(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
@@ -33,6 +38,29 @@ class Image(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
     media_type: str = "image/png"
     data: bytes = b""
     url: str = ""
+    extra: str = ""
+
+
+class File(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="file"):
+    """A document, a recording or a film: its bytes, or an address the provider fetches."""
+
+    media_type: str
+    data: bytes = b""
+    url: str = ""
+    name: str = ""
+    extra: str = ""
+
+
+class Native(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="native"):
+    """A block that only one provider family understands, such as a search it ran itself.
+
+    It is sent back to that family as it came; to any other it is the `note`, or nothing.
+    """
+
+    provenance: str
+    data: str
+    """The JSON of the block, byte for byte."""
+    note: str = ""
 
 
 class Reasoning(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="reasoning"):
@@ -44,6 +72,7 @@ class Reasoning(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="reas
     signature: str = ""
     redacted: str = ""
     """The opaque payload of a block whose text the provider withheld."""
+    extra: str = ""
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
@@ -53,6 +82,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_
     name: str
     arguments: str = "{}"
     """JSON exactly as the model wrote it, so that sending it back changes no byte."""
+    extra: str = ""
 
     def decoded(self) -> dict[str, Any]:
         """Return the arguments as an object.
@@ -75,9 +105,10 @@ class ToolResult(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="too
     failed: bool = False
     """True when the tool could not do its work; the model reads why and may adapt."""
     images: tuple[Image, ...] = ()
+    extra: str = ""
 
 
-Part: TypeAlias = Text | Image | Reasoning | ToolCall | ToolResult
+Part: TypeAlias = Text | Image | File | Reasoning | ToolCall | ToolResult | Native
 
 
 class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,6 +118,8 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[Part, ...]
     interrupted: bool = False
     """True when the answer was cut off; what had arrived is all here."""
+    provenance: str = ""
+    """The provider family that wrote it; each `extra` in it is meant for that family."""
 
     @property
     def text(self) -> str:

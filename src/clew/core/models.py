@@ -17,13 +17,17 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     """False: tool schemas are not sent."""
     summarises: bool = True
     """False: its summaries are not to be trusted, so compaction goes by rules."""
+    sees: bool = True
+    """False: pictures are not sent; a note says that there was one."""
     known: bool = True
     """False: these are defaults for a name nobody told us about."""
 
 
-class ToolSpec(Struct, frozen=True, kw_only=True):
+class ToolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool as a model sees it."""
 
     name: str
     description: str
     schema: dict[str, object]
+    extra: dict[str, object] = {}
+    """Fields that only some providers know, such as `strict`; sent as they are."""

@@ -6,12 +6,13 @@ A request goes in whole; the answer comes back as chunks that end with exactly o
 
 from collections.abc import AsyncGenerator
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from clew.context.reasoning import ReasoningPolicy
 from clew.core.ids import CallId
-from clew.core.messages import Message
+from clew.core.messages import File, Image, Message, Native
 from clew.core.models import ModelFacts, ToolSpec
 from clew.core.usage import Usage
 
@@ -23,6 +24,8 @@ class StopReason(StrEnum):
     TOOL_CALLS = "tool_calls"
     LENGTH = "length"
     REFUSED = "refused"
+    PAUSED = "paused"
+    """The provider stopped in the middle of its own work: send the conversation again."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -32,14 +35,29 @@ class Request(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    native_tools: tuple[dict[str, Any], ...] = ()
+    """Tools that the provider runs itself, as its API spells them."""
     max_output_tokens: int | None = None
     temperature: float | None = None
+    reasoning: ReasoningPolicy = ReasoningPolicy()
+    settled: int = 0
+    """How many leading messages the next requests are sure to repeat: a place to cache up to."""
+    cache_key: str = ""
+    """Equal for requests that share a beginning; helps a provider to find its cache."""
+    options: dict[str, Any] = {}
+    """Fields of the provider's own API, laid over the body that Clew makes."""
 
 
 class TextChunk(Struct, frozen=True):
-    """A piece of the answer."""
+    """A piece of the answer.
+
+    Pieces follow one another in one part; a piece whose `index` differs begins a new part.
+    """
 
     text: str
+    index: int = 0
+    extra: str = ""
+    """What to keep beside the part, once it is known; see `clew.core.messages`."""
 
 
 class ReasoningChunk(Struct, frozen=True, kw_only=True):
@@ -49,6 +67,7 @@ class ReasoningChunk(Struct, frozen=True, kw_only=True):
     text: str = ""
     signature: str = ""
     redacted: str = ""
+    extra: str = ""
 
 
 class CallChunk(Struct, frozen=True, kw_only=True):
@@ -58,6 +77,32 @@ class CallChunk(Struct, frozen=True, kw_only=True):
     call_id: CallId | None = None
     name: str = ""
     arguments: str = ""
+    extra: str = ""
+    complete: bool = False
+    """True when no more of this call will come."""
+
+
+class PartChunk(Struct, frozen=True):
+    """A part that came whole: a picture, a file, a block that only this provider understands."""
+
+    part: Image | File | Native
+
+
+class ServerToolChunk(Struct, frozen=True, kw_only=True):
+    """The provider began a tool of its own, or (`ended`) that tool answered. For screens only."""
+
+    call_id: str
+    name: str
+    text: str = ""
+    """The arguments, then the answer, as far as people can read them."""
+    ended: bool = False
+    failed: bool = False
+
+
+class UsageChunk(Struct, frozen=True):
+    """What the call has consumed so far, for an answer that may be broken off."""
+
+    usage: Usage
 
 
 class Finished(Struct, frozen=True, kw_only=True):
@@ -65,9 +110,15 @@ class Finished(Struct, frozen=True, kw_only=True):
 
     reason: StopReason
     usage: Usage | None = None
+    cost: float | None = None
+    """US dollars, where the provider says so itself."""
+    detail: str = ""
+    """Why an answer was refused or cut, in the provider's words."""
 
 
-Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk | Finished
+Chunk: TypeAlias = (
+    TextChunk | ReasoningChunk | CallChunk | PartChunk | ServerToolChunk | UsageChunk | Finished
+)
 
 
 class Provider(Protocol):
@@ -94,10 +145,39 @@ class Provider(Protocol):
         Raises:
             ProviderBusy: Worth another try; nothing was yielded.
             ContextOverflow: The request is too long for the model.
+            SignatureRejected: Thinking that was sent back is not accepted.
             ProviderError: Anything else that went wrong on the way.
         """
         ...
 
     async def aclose(self) -> None:
         """Give back what the provider holds; harmless when called again."""
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A provider that can say how long a request is without answering it."""
+
+    async def count_tokens(self, request: Request) -> int:
+        """Return the tokens of `request` as the model would read them; raises as `stream` does."""
+        ...
+
+
+@runtime_checkable
+class ListsModels(Protocol):
+    """A provider that can say which models it serves."""
+
+    async def models(self) -> list[ModelFacts]:
+        """Return the models, with what the server tells of them; raises as `stream` does."""
+        ...
+
+
+@runtime_checkable
+class SearchesWeb(Protocol):
+    """A provider that can look things up on the web by itself."""
+
+    @property
+    def web_tools(self) -> frozenset[str]:
+        """Which of `web_search` and `web_fetch` are switched on."""
         ...

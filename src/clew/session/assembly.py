@@ -3,16 +3,35 @@
 from msgspec import Struct, field
 
 from clew.core.ids import CallId, new_call_id
-from clew.core.messages import Message, Part, Reasoning, Role, Text, ToolCall
-from clew.providers.protocol import CallChunk, Chunk, Finished, ReasoningChunk, TextChunk
+from clew.core.messages import Message, Native, Part, Reasoning, Role, Text, ToolCall
+from clew.core.usage import Usage
+from clew.providers.protocol import (
+    CallChunk,
+    Chunk,
+    Finished,
+    PartChunk,
+    ReasoningChunk,
+    ServerToolChunk,
+    TextChunk,
+    UsageChunk,
+)
 
 
 class _Words(Struct):
+    index: int
     pieces: list[str] = field(default_factory=list)
+    extra: str = ""
 
     def part(self) -> Part | None:
         text = "".join(self.pieces)
-        return Text(text) if text else None
+        return Text(text, self.extra) if text or self.extra else None
+
+
+class _Whole(Struct):
+    kept: Part
+
+    def part(self) -> Part:
+        return self.kept
 
 
 class _Thought(Struct):
@@ -20,6 +39,7 @@ class _Thought(Struct):
     pieces: list[str] = field(default_factory=list)
     signature: list[str] = field(default_factory=list)
     redacted: list[str] = field(default_factory=list)
+    extra: str = ""
 
     def part(self) -> Part:
         return Reasoning(
@@ -27,6 +47,7 @@ class _Thought(Struct):
             provenance=self.provenance,
             signature="".join(self.signature),
             redacted="".join(self.redacted),
+            extra=self.extra,
         )
 
 
@@ -34,6 +55,7 @@ class _Call(Struct):
     call_id: CallId | None = None
     name: str = ""
     pieces: list[str] = field(default_factory=list)
+    extra: str = ""
     complete: bool = False
 
     def part(self) -> Part | None:
@@ -43,6 +65,7 @@ class _Call(Struct):
             call_id=self.call_id or new_call_id(),
             name=self.name,
             arguments="".join(self.pieces) or "{}",
+            extra=self.extra,
         )
 
 
@@ -51,24 +74,27 @@ class Assembly:
 
     def __init__(self, *, provenance: str) -> None:
         self._provenance = provenance
-        self._slots: list[_Words | _Thought | _Call] = []
+        self._slots: list[_Words | _Thought | _Call | _Whole] = []
         self._thoughts: dict[int, _Thought] = {}
         self._calls: dict[int, _Call] = {}
         self.finished: Finished | None = None
+        self.usage: Usage | None = None
 
     def add(self, chunk: Chunk) -> None:
         """Take the next chunk."""
         match chunk:
-            case TextChunk(text=text):
-                if not self._slots or not isinstance(self._slots[-1], _Words):
-                    self._slots.append(_Words())
-                words = self._slots[-1]
-                assert isinstance(words, _Words)  # noqa: S101 - appended just above
-                words.pieces.append(text)
+            case TextChunk():
+                self._speak(chunk)
             case ReasoningChunk():
                 self._think(chunk)
             case CallChunk():
                 self._call(chunk)
+            case PartChunk(part=part):
+                self._slots.append(_Whole(part))
+            case UsageChunk(usage=usage):
+                self.usage = usage
+            case ServerToolChunk():
+                pass
             case Finished():
                 self._complete()
                 self.finished = chunk
@@ -80,7 +106,20 @@ class Assembly:
         its arguments say nothing.
         """
         parts = [part for slot in self._slots if (part := slot.part()) is not None]
-        return Message(role=Role.ASSISTANT, parts=tuple(parts), interrupted=self.finished is None)
+        return Message(
+            role=Role.ASSISTANT,
+            parts=tuple(parts),
+            interrupted=self.finished is None,
+            provenance=self._provenance if any(map(_is_private, parts)) else "",
+        )
+
+    def _speak(self, chunk: TextChunk) -> None:
+        words = self._slots[-1] if self._slots else None
+        if not isinstance(words, _Words) or words.index != chunk.index:
+            words = _Words(chunk.index)
+            self._slots.append(words)
+        words.pieces.append(chunk.text)
+        words.extra = chunk.extra or words.extra
 
     def _think(self, chunk: ReasoningChunk) -> None:
         if chunk.index not in self._thoughts:
@@ -91,6 +130,7 @@ class Assembly:
         thought.pieces.append(chunk.text)
         thought.signature.append(chunk.signature)
         thought.redacted.append(chunk.redacted)
+        thought.extra = chunk.extra or thought.extra
 
     def _call(self, chunk: CallChunk) -> None:
         if chunk.index not in self._calls:
@@ -101,7 +141,13 @@ class Assembly:
         call.call_id = call.call_id or chunk.call_id
         call.name = call.name or chunk.name
         call.pieces.append(chunk.arguments)
+        call.extra = chunk.extra or call.extra
+        call.complete = call.complete or chunk.complete
 
     def _complete(self) -> None:
         for call in self._calls.values():
             call.complete = True
+
+
+def _is_private(part: Part) -> bool:
+    return not isinstance(part, Native) and bool(part.extra)

@@ -10,12 +10,20 @@ from msgspec import Struct
 from clew.context.render import render
 from clew.core.entries import MessageAdded
 from clew.core.errors import StreamBroken
-from clew.core.events import ReasoningDelta, TextDelta
+from clew.core.events import ReasoningDelta, ServerToolEnded, ServerToolStarted, TextDelta
 from clew.core.ids import CallId, new_call_id
 from clew.core.messages import Message, Part, ToolCall, tool_result
 from clew.core.state import ContextState
 from clew.core.usage import Usage
-from clew.providers.protocol import Chunk, Finished, ReasoningChunk, Request, StopReason, TextChunk
+from clew.providers.protocol import (
+    Chunk,
+    Finished,
+    ReasoningChunk,
+    Request,
+    ServerToolChunk,
+    StopReason,
+    TextChunk,
+)
 from clew.session.assembly import Assembly
 from clew.session.kit import Emit, Kit
 
@@ -99,6 +107,14 @@ def _show(chunk: Chunk, emit: Emit) -> None:
             emit(TextDelta(text))
         case ReasoningChunk(text=text) if text:
             emit(ReasoningDelta(text))
+        case ServerToolChunk(ended=True):
+            emit(
+                ServerToolEnded(
+                    call_id=chunk.call_id, name=chunk.name, text=chunk.text, failed=chunk.failed
+                )
+            )
+        case ServerToolChunk():
+            emit(ServerToolStarted(call_id=chunk.call_id, name=chunk.name, arguments=chunk.text))
         case _:
             pass
 

@@ -2,24 +2,29 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 
 import anyio
 import msgspec
 from msgspec.structs import replace
 
+from clew.context.reasoning import Reader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
+from clew.providers.calls import post, stream_call
 from clew.providers.catalogue import SMOLLM2
-from clew.providers.chat_stream import stream_chat
-from clew.providers.chat_wire import Fragments, encode
 from clew.providers.embedded import child, fetch
-from clew.providers.http import Endpoint, Transport
+from clew.providers.endpoint import Endpoint
+from clew.providers.http import Transport
 from clew.providers.protocol import Chunk, Request
+from clew.providers.wire.chat.decode import Decoder
+from clew.providers.wire.chat.encode import encode, fragments
 
 IDLE_TIMEOUT = 300.0
 """Seconds: a full window takes a slow machine a minute to read before the first word."""
 _DEATH_LIMIT = 1.0
+_PATH = "chat/completions"
 
 
 class _Tokens(msgspec.Struct):
@@ -52,7 +57,7 @@ class Embedded:
             threads=threads,
             command=command,
         )
-        self._fragments = Fragments()
+        self._fragments = fragments(Reader(self.name))
         self._lock = anyio.Lock()
         self._running: tuple[child.Child, Transport, Transport] | None = None
 
@@ -71,12 +76,11 @@ class Embedded:
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Have the model answer; raises as `child.start` does when it cannot be started."""
         limit = min(request.max_output_tokens or SMOLLM2.max_output, self._launch.window)
-        body = encode(
-            replace(request, max_output_tokens=limit, tools=()), fragments=self._fragments
-        )
+        body = encode(replace(request, max_output_tokens=limit, tools=()), self._fragments)
         running, chat, _ = await self._ensure()
         try:
-            async with aclosing(stream_chat(chat, body, provider=self.name)) as chunks:
+            answer = stream_call(chat, _PATH, body, decoder=partial(Decoder, self.name))
+            async with aclosing(answer) as chunks:
                 async for chunk in chunks:
                     yield chunk
         except ProviderError as error:
@@ -86,7 +90,7 @@ class Embedded:
         """Return how many tokens `text` is to this model; raises as `stream` does."""
         running, _, plain = await self._ensure()
         try:
-            found = await plain.post("tokenize", msgspec.json.encode({"content": text}))
+            found = await post(plain, "tokenize", msgspec.json.encode({"content": text}))
         except ProviderError as error:
             raise await self._explained(running, error) from error
         return len(msgspec.json.decode(found, type=_Tokens).tokens)

@@ -1,19 +1,12 @@
-"""OpenAI Chat Completions as bytes: a request out, chunks back.
+"""The answers of OpenAI Chat Completions, streamed or whole, as chunks."""
 
-Pure: no connection is known here. The messages stand last in the body, so a request that
-appends to another begins with the same bytes; the provider's prompt cache lives off that.
-"""
-
-from base64 import b64encode
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from clew.core.errors import ProviderBusy, ProviderError, StreamBroken
+from clew.core.errors import ProviderError, StreamBroken
 from clew.core.ids import CallId
-from clew.core.messages import Image, Message, Role, Text, ToolResult
-from clew.core.models import ToolSpec
 from clew.core.usage import Usage
 from clew.providers.failures import error_for
 from clew.providers.protocol import (
@@ -21,7 +14,6 @@ from clew.providers.protocol import (
     Chunk,
     Finished,
     ReasoningChunk,
-    Request,
     StopReason,
     TextChunk,
 )
@@ -30,120 +22,6 @@ from clew.providers.sse import ServerEvent
 DONE = "[DONE]"
 
 _json = msgspec.json.Encoder()
-
-
-class Fragments:
-    """Keeps the bytes of messages, so that a request costs only what is new in it.
-
-    A message is known again by identity: views hand out the same objects turn after turn.
-    """
-
-    def __init__(self, limit: int = 64 << 20) -> None:
-        self._limit = limit
-        self._size = 0
-        self._kept: dict[int, tuple[Message, bytes]] = {}
-
-    def encode(self, message: Message) -> bytes:
-        """Return what `encode_message` returns."""
-        kept = self._kept.get(id(message))
-        if kept is not None:
-            return kept[1]
-        found = encode_message(message)
-        if self._size + len(found) > self._limit:
-            self._kept, self._size = {}, 0
-        # Keeping the message itself keeps its id from being given to another.
-        self._kept[id(message)] = (message, found)
-        self._size += len(found)
-        return found
-
-
-def encode(
-    request: Request, *, limit_field: str = "max_tokens", fragments: Fragments | None = None
-) -> bytes:
-    """Return the body that asks for `request` as a stream.
-
-    Args:
-        request: What to ask.
-        limit_field: How the server spells the limit on the answer's length.
-        fragments: Messages that were encoded before.
-    """
-    head: dict[str, Any] = {
-        "model": request.model,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    if request.max_output_tokens is not None:
-        head[limit_field] = request.max_output_tokens
-    if request.temperature is not None:
-        head["temperature"] = request.temperature
-    if request.tools:
-        head["tools"] = [_tool(spec) for spec in request.tools]
-    encoded = map(fragments.encode if fragments else encode_message, request.messages)
-    messages = [found for found in encoded if found]
-    if request.system:
-        messages.insert(0, _json.encode({"role": "system", "content": request.system}))
-    return b"".join(
-        (_json.encode(head)[:-1], b',"messages":[', b",".join(messages), b"]}"),
-    )
-
-
-def encode_message(message: Message) -> bytes:
-    """Return `message` as it stands between the brackets; empty if nothing of it is sent."""
-    return b",".join(_json.encode(piece) for piece in _wire_messages(message))
-
-
-def _tool(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": spec.schema}
-    return {"type": "function", "function": function}
-
-
-def _wire_messages(message: Message) -> list[dict[str, Any]]:
-    found = [_result(result) for result in message.results]
-    if message.role is Role.ASSISTANT:
-        found += _answer(message)
-    elif any(isinstance(part, Text | Image) for part in message.parts):
-        found.append({"role": "user", "content": _content(message)})
-    return found
-
-
-def _answer(message: Message) -> list[dict[str, Any]]:
-    calls = [
-        {
-            "id": call.call_id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments or "{}"},
-        }
-        for call in message.calls
-    ]
-    if calls:
-        return [{"role": "assistant", "content": message.text or None, "tool_calls": calls}]
-    return [{"role": "assistant", "content": message.text}] if message.text else []
-
-
-def _content(message: Message) -> str | list[dict[str, Any]]:
-    if not any(isinstance(part, Image) for part in message.parts):
-        return message.text
-    content: list[dict[str, Any]] = []
-    for part in message.parts:
-        if isinstance(part, Text) and part.text:
-            content.append({"type": "text", "text": part.text})
-        elif isinstance(part, Image):
-            content.append({"type": "image_url", "image_url": {"url": _address(part)}})
-    return content
-
-
-def _address(image: Image) -> str:
-    return image.url or f"data:{image.media_type};base64,{b64encode(image.data).decode()}"
-
-
-def _result(result: ToolResult) -> dict[str, Any]:
-    text = result.text
-    if result.failed and not text.startswith("Error: "):
-        text = f"Error: {text}"
-    # The API takes no pictures in tool messages, so the model is at least told of them.
-    for image in result.images:
-        text += f"\n[A picture ({image.media_type}) that cannot be shown here.]"
-    return {"role": "tool", "tool_call_id": result.call_id, "content": text}
 
 
 class _Piece(Struct):
@@ -175,6 +53,7 @@ class _Delta(Struct):
 class _Choice(Struct):
     index: int | None = 0
     delta: _Delta | None = None
+    message: _Delta | None = None
     finish_reason: str | None = None
 
 
@@ -223,7 +102,6 @@ class Decoder:
         self._reason: StopReason | None = None
         self._usage: Usage | None = None
         self._refused = False
-        self._started = False
         self._calls = _CallIndex()
 
     def feed(self, event: ServerEvent) -> list[Chunk]:
@@ -239,21 +117,34 @@ class Decoder:
         try:
             payload = _payload.decode(event.data)
         except msgspec.DecodeError as error:
-            raise StreamBroken(
-                f"{self._provider} sent an event that is not a chat chunk ({error})."
-                " Check that the base URL leads to an OpenAI-compatible server.",
-                provider=self._provider,
-            ) from error
+            raise self._unreadable(error) from error
+        return self._chunks(payload, event.data)
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of an answer that came in one piece; raises as `feed` does."""
+        self.done = True
+        try:
+            return self._chunks(_payload.decode(body), body.decode(errors="replace"))
+        except msgspec.DecodeError as error:
+            raise self._unreadable(error) from error
+
+    def _chunks(self, payload: _Payload, text: str) -> list[Chunk]:
         if payload.error is not None:
-            raise self._failure(event.data, payload.error)
+            raise self._failure(text, payload.error)
         if payload.usage is not None:
             self._usage = _usage(payload.usage)
         chunks: list[Chunk] = []
         for choice in payload.choices or ():
             if not choice.index:
                 chunks += self._choice(choice)
-        self._started = self._started or bool(chunks)
         return chunks
+
+    def _unreadable(self, error: Exception) -> StreamBroken:
+        return StreamBroken(
+            f"{self._provider} sent something that is not a chat answer ({error})."
+            " Check that the base URL leads to an OpenAI-compatible server.",
+            provider=self._provider,
+        )
 
     def close(self) -> Finished:
         """Return the end of the answer.
@@ -280,7 +171,8 @@ class Decoder:
     def _choice(self, choice: _Choice) -> list[Chunk]:
         if choice.finish_reason:
             self._reason = _REASONS.get(choice.finish_reason, StopReason.DONE)
-        return self._delta(choice.delta) if choice.delta else []
+        delta = choice.delta or choice.message
+        return self._delta(delta) if delta else []
 
     def _delta(self, delta: _Delta) -> list[Chunk]:
         chunks: list[Chunk] = []
@@ -301,10 +193,7 @@ class Decoder:
     def _failure(self, text: str, error: Any) -> ProviderError:
         codes = (error.get("status_code"), error.get("code")) if isinstance(error, dict) else ()
         status = next((code for code in codes if isinstance(code, int)), None)
-        failure = error_for(status, text, {}, self._provider)
-        if self._started and isinstance(failure, ProviderBusy):
-            return StreamBroken(str(failure), provider=self._provider, status=status)
-        return failure
+        return error_for(status, text, {}, self._provider)
 
 
 class _CallIndex:

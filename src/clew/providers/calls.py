@@ -1,0 +1,119 @@
+"""One model call from body to chunks, with its retries: the same for every adapter."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from itertools import count
+from typing import TypeVar
+
+import anyio
+
+from clew.core.errors import ProviderBusy, ProviderError, StreamBroken
+from clew.providers.http import Arriving, Transport
+from clew.providers.protocol import Chunk, UsageChunk
+from clew.providers.sse import EventParser
+from clew.providers.wire.decoder import Decoder, Framing
+
+DRAIN_LIMIT = 0.25
+"""Seconds to wait, after the answer, for the end that lets its connection be used again."""
+
+T = TypeVar("T")
+
+
+async def stream_call(
+    transport: Transport,
+    path: str,
+    body: bytes,
+    *,
+    decoder: Callable[[], Decoder],
+    framing: Callable[[], Framing] = EventParser,
+) -> AsyncGenerator[Chunk, None]:
+    """Post `body` and yield the answer; ends, raises and closes as `Provider.stream` does.
+
+    A server that is busy is asked again, but never once it has begun to answer. One that
+    answers with a whole document where a stream was asked for is understood too.
+    """
+    for attempt in count(1):
+        begun = False
+        try:
+            tried = _attempt(transport, path, body, decoder=decoder(), framing=framing())
+            async with aclosing(tried) as chunks:
+                async for chunk in chunks:
+                    begun = begun or not isinstance(chunk, UsageChunk)
+                    yield chunk
+        except ProviderBusy as busy:
+            if begun:
+                raise StreamBroken(
+                    str(busy), provider=transport.provider, status=busy.status
+                ) from busy
+            await _pause(transport, attempt, busy)
+        else:
+            return
+
+
+async def post(transport: Transport, path: str, body: bytes) -> bytes:
+    """Post `body` and return the whole answer; a server that is busy is asked again."""
+    return await _retried(transport, lambda: _whole(transport, path, body, "POST"))
+
+
+async def get(transport: Transport, path: str) -> bytes:
+    """Fetch `path` and return the whole answer; a server that is busy is asked again."""
+    return await _retried(transport, lambda: _whole(transport, path, None, "GET"))
+
+
+async def _attempt(
+    transport: Transport, path: str, body: bytes, *, decoder: Decoder, framing: Framing
+) -> AsyncGenerator[Chunk, None]:
+    arriving = await transport.send(path, body)
+    try:
+        data = await arriving.read()
+        if arriving.is_json or data.lstrip().startswith(b"{"):
+            for chunk in decoder.whole(data + await _rest(arriving)):
+                yield chunk
+            yield decoder.close()
+            return
+        while data:
+            for event in framing.feed(data):
+                for chunk in decoder.feed(event):
+                    yield chunk
+            data = b"" if decoder.done else await arriving.read()
+        for event in framing.close():
+            for chunk in decoder.feed(event):
+                yield chunk
+        yield decoder.close()
+        with suppress(ProviderError), anyio.move_on_after(DRAIN_LIMIT):
+            await _rest(arriving)
+    finally:
+        arriving.close()
+
+
+async def _whole(transport: Transport, path: str, body: bytes | None, method: str) -> bytes:
+    arriving = await transport.send(path, body, method=method)
+    try:
+        return await _rest(arriving)
+    finally:
+        arriving.close()
+
+
+async def _rest(arriving: Arriving) -> bytes:
+    pieces = []
+    while data := await arriving.read():
+        pieces.append(data)
+    return b"".join(pieces)
+
+
+async def _retried(transport: Transport, work: Callable[[], Awaitable[T]]) -> T:
+    for attempt in count(1):
+        try:
+            return await work()
+        except ProviderBusy as busy:
+            await _pause(transport, attempt, busy)
+    raise AssertionError
+
+
+async def _pause(transport: Transport, attempt: int, busy: ProviderBusy) -> None:
+    """Wait before another attempt; raises `busy` when it is not worth one."""
+    retry = transport.endpoint.retry
+    delay = retry.delay(attempt, busy)
+    if delay is None:
+        raise busy
+    await retry.sleep(delay)
