@@ -10,6 +10,7 @@ from clew.core.errors import (
     ProviderBusy,
     ProviderDenied,
     ProviderRejected,
+    SignatureRejected,
 )
 from clew.providers.failures import error_for, retry_after
 
@@ -163,3 +164,39 @@ def test_no_other_recorded_error_looks_like_overflow() -> None:
     sys.stdout.write(f"{seen - len(misread)}/{seen} other errors told apart\n")
     assert seen > 40
     assert misread == []
+
+
+@pytest.mark.req("RSN-5")
+@pytest.mark.parametrize(
+    "message",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "messages.3.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`.",
+        "messages.1.content.2: Invalid `data` in `redacted_thinking` block",
+        "`thinking` or `redacted_thinking` blocks in the latest message cannot be modified.",
+        "Thought signature is not valid.",
+        "Function call is missing a thought_signature in functionCall parts.",
+        "Corrupted thought signature.",
+        "The encrypted content gAAAA could not be verified. Reason: it could not be decrypted.",
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item",
+    ],
+)
+def test_a_signature_that_is_refused_has_an_error_of_its_own(message: str) -> None:
+    body = json.dumps({"error": {"message": message}})
+
+    assert isinstance(error_for(400, body, {}, "host"), SignatureRejected)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The request signature we calculated does not match the signature you provided.",
+        "The security token included in the request is invalid.",
+        "thinking.budget_tokens: Input should be greater than or equal to 1024",
+    ],
+)
+def test_other_signatures_are_another_matter(message: str) -> None:
+    body = json.dumps({"error": {"message": message}})
+
+    assert not isinstance(error_for(400, body, {}, "host"), SignatureRejected)

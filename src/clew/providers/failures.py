@@ -17,6 +17,7 @@ from clew.core.errors import (
     ProviderDenied,
     ProviderError,
     ProviderRejected,
+    SignatureRejected,
 )
 
 MAX_TEXT = 500
@@ -45,6 +46,18 @@ _OVERFLOW_TEXT = re.compile(
     r"|total length of all messages is too long"
     r"|input is too long for requested model",
     re.IGNORECASE,
+)
+_SIGNATURE_CODES = frozenset({"invalid_encrypted_content", "thinking_signature_invalid"})
+_SIGNATURE_TEXT = re.compile(
+    r"(invalid|corrupted|missing|unknown)\W{0,3}(a )?\W?(thought.?)?signature"
+    r"|thought.?signature.{0,40}(not valid|invalid|missing|required)"
+    r"|missing a .?thought_signature"
+    r"|(redacted_)?thinking\W{1,3}blocks?.{0,60}(cannot be modified|must remain)"
+    r"|expected \W?thinking\W? or \W?redacted_thinking"
+    r"|invalid \W?data\W? in \W?redacted_thinking"
+    r"|encrypted content.{0,600}(could not be|cannot be|not) (verified|decrypted|parsed)"
+    r"|without its required (following item|.?reasoning.? item)",
+    re.IGNORECASE | re.DOTALL,
 )
 _KEY_TEXT = re.compile(
     r"(incorrect|invalid|missing) api key|api key (is )?(not valid|invalid)", re.IGNORECASE
@@ -77,6 +90,13 @@ def error_for(
         return ContextOverflow(
             f"The conversation is too long for the model, says {where}{said}"
             " Compact it, or choose a model with a larger window.",
+            provider=provider,
+            status=status,
+        )
+    if _is_about_signature(text, codes):
+        return SignatureRejected(
+            f"{where} did not accept thinking that it was sent back{said}"
+            " It is left out from here on; send the message again.",
             provider=provider,
             status=status,
         )
@@ -118,6 +138,10 @@ def _number(text: str) -> float | None:
 
 def _is_overflow(text: str, codes: frozenset[str]) -> bool:
     return bool(codes & _OVERFLOW_CODES) or _OVERFLOW_TEXT.search(text) is not None
+
+
+def _is_about_signature(text: str, codes: frozenset[str]) -> bool:
+    return bool(codes & _SIGNATURE_CODES) or _SIGNATURE_TEXT.search(text) is not None
 
 
 def _is_about_credit(status: int | None, text: str, codes: frozenset[str]) -> bool:
