@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from clew.cli.harmless import one_line
 from clew.core.entries import (
     Body,
+    Charged,
     Cleared,
     Compacted,
     Entry,
@@ -88,6 +89,8 @@ def _speaker(message: Message) -> str:
 
 def _words(entry: Entry) -> str:
     match entry.body:
+        case Charged(why=why, cost=cost):
+            return f"{one_line(why, 60)}, {'price unknown' if cost is None else f'${cost:.4f}'}"
         case MessageAdded() | Noted() | UnknownBody():
             return one_line(entry_text(entry), WORDS_SHOWN)
         case Compacted(report=report):

@@ -87,11 +87,27 @@ def spoken(message: Message, reader: Reader, policy: ReasoningPolicy) -> Message
     return message if same else replace(message, parts=tuple(parts))
 
 
+def is_private_to(message: Message, provenance: str) -> bool:
+    """Say whether `message` holds anything that only that family would be sent back."""
+    return message.provenance == provenance or any(
+        part.provenance == provenance
+        for part in message.parts
+        if isinstance(part, Reasoning | Native)
+    )
+
+
 def without_reasoning(message: Message) -> Message:
     """Return `message` with no thinking and no private fields: any provider takes it."""
-    kept = (part for part in message.parts if not isinstance(part, Reasoning | Native))
-    parts = tuple(replace(part, extra="") if part.extra else part for part in kept)
-    return replace(message, parts=parts, provenance="")
+    parts: list[Part] = []
+    for part in message.parts:
+        match part:
+            case Reasoning():
+                pass
+            case Native(note=note):
+                parts += [Text(note)] if note else []
+            case _:
+                parts.append(replace(part, extra="") if part.extra else part)
+    return replace(message, parts=tuple(parts), provenance="")
 
 
 def as_text(block: Reasoning, longest: int | None = LONGEST_TEXT) -> str:

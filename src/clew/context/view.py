@@ -16,6 +16,7 @@ from clew.context.items import Item, Items, Kind
 from clew.context.reasoning import without_reasoning
 from clew.core.calibration import Calibration
 from clew.core.entries import (
+    Charged,
     Cleared,
     Compacted,
     Entry,
@@ -69,6 +70,8 @@ class View(Struct, frozen=True, kw_only=True):
     """Compactions and clears that still count, oldest first."""
     tools_used: bool = False
     """True once a tool was called, also when the call has left the view by compaction."""
+    settled: int = 0
+    """Leading items that no clearing of results will change again: a good place to cache."""
     calls: int = 0
     """Answers whose size the provider reported."""
     called_at: float = 0.0
@@ -152,7 +155,8 @@ def _apply(view: View, entry: Entry) -> View:
         case Compacted() as body:
             return _compact(view, entry_id, body)
         case ResultsCleared(replaced=replaced):
-            return replace(view, items=Items(_shortened(view, replaced)), anchor=None)
+            items = Items(_shortened(view, replaced))
+            return replace(view, items=items, anchor=None, settled=_settled(items, replaced))
         case Cleared():
             return replace(
                 view,
@@ -160,6 +164,7 @@ def _apply(view: View, entry: Entry) -> View:
                 archived=(),
                 anchor=None,
                 tools_used=False,
+                settled=0,
                 undoable=(*view.undoable, entry_id),
             )
         case ReasoningDropped(targets=targets):
@@ -170,7 +175,9 @@ def _apply(view: View, entry: Entry) -> View:
             return _set(view, other)
 
 
-def _set(view: View, body: SetupChanged | PinChanged | ModeChanged | Noted | UnknownBody) -> View:
+def _set(
+    view: View, body: SetupChanged | PinChanged | ModeChanged | Charged | Noted | UnknownBody
+) -> View:
     match body:
         case SetupChanged():
             return _set_up(view, body)
@@ -180,7 +187,7 @@ def _set(view: View, body: SetupChanged | PinChanged | ModeChanged | Noted | Unk
             return replace(view, pinned=view.pinned - {target})
         case ModeChanged(mode=mode):
             return replace(view, mode=mode)
-        case Noted() | UnknownBody():
+        case Charged() | Noted() | UnknownBody():
             return view
 
 
@@ -228,13 +235,21 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     if body.summary:
         summary = assistant(f"{SUMMARY_HEADING}\n{body.summary}")
         written.insert(0, Item.of(entry_id, summary, Kind.SUMMARY, meter=view.meter))
+    items = Items([*written, *kept])
     return replace(
         view,
-        items=Items([*written, *kept]),
+        items=items,
         archived=(*view.archived, *gone),
         anchor=None,
+        settled=_settled(items, body.replaced),
         undoable=(*view.undoable, entry_id),
     )
+
+
+def _settled(items: Items, changes: Iterable[Replacement]) -> int:
+    """Return how many items there are up to the last that was changed."""
+    changed = {change.entry_id for change in changes}
+    return max((n for n, item in enumerate(items, 1) if item.entry_id in changed), default=0)
 
 
 def _unsigned(view: View, targets: frozenset[EntryId]) -> list[Item]:

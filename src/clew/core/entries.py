@@ -86,6 +86,17 @@ class ResultsCleared(
     why: str
 
 
+class Charged(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="charge"
+):
+    """A call to a model whose answer is not in the conversation, such as a summary."""
+
+    why: str
+    usage: Usage | None = None
+    cost: float | None = None
+    """US dollars; None when the price is unknown."""
+
+
 class ReasoningDropped(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="reasoning_dropped"
 ):
@@ -146,6 +157,7 @@ KnownBody: TypeAlias = (
     | Undone
     | PinChanged
     | ModeChanged
+    | Charged
     | Noted
 )
 Body: TypeAlias = KnownBody | UnknownBody

@@ -4,11 +4,11 @@ from collections.abc import Set
 from contextlib import aclosing
 
 import anyio
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.render import render
-from clew.core.entries import MessageAdded
+from clew.core.entries import Charged, MessageAdded
 from clew.core.errors import StreamBroken
 from clew.core.events import ReasoningDelta, ServerToolEnded, ServerToolStarted, TextDelta
 from clew.core.ids import CallId, new_call_id
@@ -57,7 +57,9 @@ async def call_model(kit: Kit, state: ContextState) -> Answer:
         raise
     message = _with_own_ids(assembly.message(), kit.journal.call_ids)
     with anyio.CancelScope(shield=True):
-        await kit.journal.append(MessageAdded(message=message, usage=finished.usage))
+        await kit.journal.append(
+            MessageAdded(message=message, usage=finished.usage, cost=_cost(kit, finished))
+        )
     kit.report_state()
     return Answer(message=message, reason=finished.reason, usage=finished.usage)
 
@@ -81,10 +83,10 @@ def _with_own_ids(message: Message, used: Set[CallId]) -> Message:
     for part in message.parts:
         if isinstance(part, ToolCall):
             if part.call_id in seen or part.call_id in used:
-                part = msgspec.structs.replace(part, call_id=new_call_id())  # noqa: PLW2901
+                part = replace(part, call_id=new_call_id())  # noqa: PLW2901
             seen.add(part.call_id)
         parts.append(part)
-    return msgspec.structs.replace(message, parts=tuple(parts))
+    return replace(message, parts=tuple(parts))
 
 
 def request_for(kit: Kit, state: ContextState) -> Request:
@@ -98,7 +100,15 @@ def request_for(kit: Kit, state: ContextState) -> Request:
         system=view.setup.system,
         tools=view.setup.tools if model.calls_tools else (),
         max_output_tokens=min(model.max_output, room),
+        reasoning=replace(kit.reasoning, tools_used=view.tools_used),
+        settled=view.settled,
+        cache_key=kit.journal.record.id,
+        options=dict(kit.request_options),
     )
+
+
+def _cost(kit: Kit, finished: Finished) -> float | None:
+    return kit.cost(finished.usage) if finished.cost is None else finished.cost
 
 
 def _show(chunk: Chunk, emit: Emit) -> None:
@@ -121,9 +131,14 @@ def _show(chunk: Chunk, emit: Emit) -> None:
 
 async def _commit_interrupted(kit: Kit, assembly: Assembly) -> None:
     message = _with_own_ids(assembly.message(), kit.journal.call_ids)
+    cost = kit.cost(assembly.usage)
     if not message.parts:
+        if cost:
+            why = "an answer that was broken off"
+            await kit.journal.append(Charged(why=why, usage=assembly.usage, cost=cost))
         return
-    await kit.journal.append(MessageAdded(message=message))
+    # Its count is not complete, so it is charged for, but says nothing of the context.
+    await kit.journal.append(MessageAdded(message=message, cost=cost))
     for call in message.calls:
         text = "Error: the answer was interrupted before this call was run."
         await kit.journal.append(MessageAdded(message=tool_result(call, text, failed=True)))

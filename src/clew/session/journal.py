@@ -24,6 +24,7 @@ from clew.core.entries import (
 from clew.core.errors import SessionError, SessionNotFound
 from clew.core.ids import CallId, EntryId, SessionId, new_session_id
 from clew.core.messages import Role
+from clew.core.spending import Spending, spending
 from clew.session.stores.protocol import Store
 
 Clock = Callable[[], float]
@@ -51,6 +52,8 @@ class Journal:
         self.entries = entries
         self._meter = meter
         self.view: View = fold(entries, meter=meter)
+        self.spending: Spending = spending(entries)
+        """What the session has cost so far."""
         self.call_ids = {call_id for entry in entries for call_id in _call_ids(entry.body)}
         """Every id that a tool call of this session ever had."""
         self._saved = len(entries)
@@ -131,6 +134,7 @@ class Journal:
                 self.view = self.view.apply(one)
             self.view = advance(self.view, self.entries)
             self.call_ids.update(_call_ids(body))
+            self.spending = self.spending.with_body(body)
         if self.on_entry is not None:
             for one in added:
                 self.on_entry(one)
@@ -154,6 +158,7 @@ class Journal:
         if len(stored) > len(self.entries):
             self.entries[:] = stored
             self.view = fold(stored, meter=self._meter)
+            self.spending = spending(stored)
         self._saved = len(stored)
         self._in_doubt = False
 

@@ -2,19 +2,23 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reading import read
+from clew.context.reasoning import ReasoningPolicy
 from clew.core.entries import Trigger
 from clew.core.events import ContextUpdated, Event
 from clew.core.models import ModelFacts
 from clew.core.state import ContextState
+from clew.core.usage import Usage
 from clew.providers.protocol import Provider
 from clew.session.gate import Gate
 from clew.session.journal import Journal
+from clew.session.spending import Purse
 from clew.tools.protocol import Place, Tool
 
 Emit = Callable[[Event], None]
@@ -43,12 +47,25 @@ class Kit(Struct, kw_only=True):
     before_compact: BeforeCompact | None = None
     compact_instructions: str = ""
     """What every summary should keep, as the project says it."""
+    purse: Purse = Purse()
+    reasoning: ReasoningPolicy = ReasoningPolicy()
+    request_options: Mapping[str, Any] = {}
     clock: Callable[[], float] = time.time
 
     def state(self) -> ContextState:
         """Read the context now."""
         view = self.journal.view
         return read(view, self.policy.thresholds, window=view.setup.model.window)
+
+    def cost(self, usage: Usage | None, model: str | None = None) -> float | None:
+        """Return what a call to the session's model, or to `model`, cost; None if unknown."""
+        name = model or self.journal.view.setup.model.name
+        return self.purse.cost(usage, provider=self.provider.name, model=name)
+
+    def check_budget(self) -> None:
+        """Make sure that another call may be made; raises `BudgetReached` if not."""
+        model = self.journal.view.setup.model.name
+        self.purse.check(self.journal.spending, provider=self.provider.name, model=model)
 
     def report_state(self) -> ContextState:
         """Read the context and tell the screen."""

@@ -56,6 +56,9 @@ async def open_kit(parts: Parts, emit: Emit) -> Kit:
         extra_facts=parts.extra_facts,
         before_compact=parts.before_compact,
         compact_instructions=parts.compact_instructions,
+        purse=parts.purse,
+        reasoning=parts.reasoning,
+        request_options=parts.request_options,
         place=Place(cwd=parts.cwd),
         emit=emit,
     )

@@ -2,22 +2,25 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from msgspec import Struct
 
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
+from clew.context.reasoning import LONGEST_TEXT, ReasoningPolicy
 from clew.context.strategies.tiered import Tiered
 from clew.core.entries import SetupChanged
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
+from clew.providers.prices import Price
 from clew.providers.protocol import Provider
 from clew.session.calibrations import CalibrationFile
 from clew.session.gate import Gate
 from clew.session.kit import BeforeCompact
 from clew.session.recall_tool import RECALL_SPEC
+from clew.session.spending import Purse
 from clew.session.stores.memory import MemoryStore
 from clew.session.stores.protocol import Store
 from clew.tools.protocol import Tool
@@ -56,6 +59,16 @@ class SessionOptions(TypedDict, total=False):
     """Where what is learned of a model's token counts is kept between sessions."""
     max_turns: int | None
     """How many model calls one run may make."""
+    budget_usd: float | None
+    """What the session may cost; the call after that is not made."""
+    prices: Mapping[str, Price]
+    """Prices by model, where you know better than the catalogue."""
+    preserve_reasoning_as_text: bool
+    """Send thinking that the model's provider cannot be sent back as `<thinking>…</thinking>`."""
+    compress_reasoning_text: bool | int
+    """Cut such a text to its head and tail: 1,200 characters unless a number is given."""
+    request_options: Mapping[str, Any]
+    """Fields of the provider's own API for every request of this session."""
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -77,6 +90,9 @@ class Parts(Struct, frozen=True, kw_only=True):
     recall: bool
     calibrations: CalibrationFile | None
     max_turns: int | None
+    purse: Purse
+    reasoning: ReasoningPolicy
+    request_options: Mapping[str, Any]
 
     @classmethod
     def of(cls, provider: Provider, model: str, options: SessionOptions) -> "Parts":
@@ -113,7 +129,21 @@ class Parts(Struct, frozen=True, kw_only=True):
             recall=recall,
             calibrations=options.get("calibrations"),
             max_turns=options.get("max_turns"),
+            purse=Purse(budget=options.get("budget_usd"), prices=options.get("prices", {})),
+            reasoning=_reasoning(options),
+            request_options=options.get("request_options", {}),
         )
+
+
+def _reasoning(options: SessionOptions) -> ReasoningPolicy:
+    cut = options.get("compress_reasoning_text", True)
+    if cut is True:
+        longest: int | None = LONGEST_TEXT
+    else:
+        longest = cut or None
+    return ReasoningPolicy(
+        as_text=options.get("preserve_reasoning_as_text", False), longest_text=longest
+    )
 
 
 def facts_for(facts: ModelFacts, *, max_context_tokens: int | None) -> ModelFacts:

@@ -17,6 +17,7 @@ from clew.core.errors import SessionError
 from clew.core.events import RunEnded
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message
+from clew.core.spending import Spending
 from clew.core.state import ContextState
 from clew.providers.protocol import Provider
 from clew.session import edits
@@ -168,6 +169,15 @@ class Session:
         """Change when a compaction starts by itself; False for never."""
         kit = self._opened()
         kit.policy = replace(kit.policy, thresholds=replace(kit.policy.thresholds, compact=share))
+
+    def set_budget(self, usd: float | None) -> None:
+        """Change what the session may cost in all; None for no limit."""
+        kit = self._opened()
+        kit.purse = replace(kit.purse, budget=usd)
+
+    def get_cost(self) -> Spending:
+        """Return what the session has cost so far: calls, tokens, US dollars."""
+        return self.journal.spending
 
     def get_context_state(self) -> ContextState:
         """Read how full the window is."""

@@ -8,6 +8,7 @@ again in this session: rules always work.
 
 from contextlib import aclosing
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from clew.context.items import Item, Items, Kind
 from clew.context.loss import Summary
 from clew.context.plan import Budget, Reduce, Wording
 from clew.context.summary import SUMMARY_SYSTEM, chunks, facts_text, summary_prompt
+from clew.core.entries import Charged
 from clew.core.errors import ProviderError
 from clew.core.events import CompactionProgress, Warned
 from clew.core.models import ModelFacts
@@ -100,6 +102,12 @@ async def _read_all(
     return notes
 
 
+async def _charge(kit: Kit, model: str, finished: Finished) -> None:
+    cost = kit.cost(finished.usage, model) if finished.cost is None else finished.cost
+    with anyio.CancelScope(shield=True):
+        await kit.journal.append(Charged(why="a summary", usage=finished.usage, cost=cost))
+
+
 async def _ask(kit: Kit, request: Request, *, spent: Usage) -> _Notes:
     pieces: list[str] = []
     written = shown = 0
@@ -114,6 +122,7 @@ async def _ask(kit: Kit, request: Request, *, spent: Usage) -> _Notes:
                     kit.emit(CompactionProgress(stage="writing", done=written, total=0))
             elif isinstance(chunk, Finished):
                 usage = chunk.usage or usage
+                await _charge(kit, request.model, chunk)
     return _Notes(text="".join(pieces).strip(), usage=spent + usage)
 
 

@@ -1,13 +1,29 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
+from collections.abc import Awaitable, Callable
+
 from clew.core.entries import Compacted, MessageAdded, ResultsCleared, Undone
-from clew.core.errors import ContextFull, ContextOverflow, NothingToDrop, TurnLimitReached
+from clew.core.errors import (
+    ContextFull,
+    ContextOverflow,
+    NothingToDrop,
+    ProviderError,
+    SignatureRejected,
+    TurnLimitReached,
+)
 from clew.core.ids import EntryId
 from clew.core.messages import Message
+from clew.providers.protocol import StopReason
 from clew.session.call import Answer, call_model
 from clew.session.compaction import compact, fit
+from clew.session.healing import drop_reasoning
 from clew.session.kit import Kit
 from clew.session.tool_calls import run_calls
+
+_MOST_PAUSES = 20
+
+Remedy = Callable[[Kit], Awaitable[bool]]
+"""Takes away the cause of a failure; False when there was nothing to take away."""
 
 
 async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -> Answer:
@@ -17,14 +33,16 @@ async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -
         The last answer.
 
     Raises:
+        BudgetReached: The session has cost as much as it may; the model was not called again.
         ContextFull: The conversation does not fit; nothing was sent. A prompt that was the
             reason is taken out of the view again, so that the next one may fit.
         ContextOverflow: The provider says so, also after a compaction; likewise.
         ProviderError: A model call failed.
         TurnLimitReached: The model was called `max_turns` times and still wants tools.
     """
+    kit.check_budget()
     asked = await kit.journal.append(MessageAdded(message=prompt))
-    calls = 0
+    calls = pauses = 0
     while True:
         if max_turns is not None and calls >= max_turns:
             raise TurnLimitReached(f"the model was called {calls} times and is not done")
@@ -35,21 +53,38 @@ async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -
                 await _take_back(kit, asked.id)
             raise
         calls += 1
-        if not answer.message.calls:
+        if answer.message.calls:
+            await run_calls(kit, answer.message.calls)
+        elif answer.reason is StopReason.PAUSED and pauses < _MOST_PAUSES:
+            pauses += 1
+        else:
             return answer
-        await run_calls(kit, answer.message.calls)
 
 
 async def _ask(kit: Kit) -> Answer:
+    """Call the model; a failure that has a remedy is met with it, once."""
+    kit.check_budget()
     state = await fit(kit)
-    try:
-        return await call_model(kit, state)
-    except ContextOverflow as overflow:
+    remedies: dict[type[ProviderError], Remedy] = {
+        ContextOverflow: _make_room,
+        SignatureRejected: drop_reasoning,
+    }
+    while True:
         try:
-            await compact(kit, trigger="overflow")
-        except NothingToDrop:
-            raise overflow from None
-        return await call_model(kit, kit.report_state())
+            return await call_model(kit, state)
+        except (ContextOverflow, SignatureRejected) as failure:
+            remedy = remedies.pop(type(failure), None)
+            if remedy is None or not await remedy(kit):
+                raise
+        state = kit.report_state()
+
+
+async def _make_room(kit: Kit) -> bool:
+    try:
+        await compact(kit, trigger="overflow")
+    except NothingToDrop:
+        return False
+    return True
 
 
 async def _take_back(kit: Kit, asked: EntryId) -> None:
