@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check fmt requirements bench clean
+.PHONY: run test check fmt requirements recordings bench clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/run.stamp  ## set up, then open the prompt (or, without a terminal, play the demo)
@@ -30,6 +30,9 @@ fmt: $(VENV)/dev.stamp  ## put the code into shape
 requirements: $(VENV)/dev.stamp  ## which requirements a test shows, and which none does yet
 	@$(BIN)/python -m tests.requirements
 
+recordings: $(VENV)/dev.stamp  ## how the wire formats fare on recorded traffic, per API
+	@$(BIN)/python -m tests.recordings
+
 bench: $(VENV)/bench.stamp  ## measure, and write benchmarks/RESULTS.md
 	@$(BIN)/clew models get
 	$(BIN)/python -m benchmarks
@@ -48,9 +51,9 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP) install -c constraints.txt -e '.[embedded,tokenizers,dev]'
+	@$(PIP) install -c constraints.txt -e '.[bedrock,embedded,tokenizers,dev]'
 	@touch $@ $(VENV)/run.stamp
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP) install -c constraints.txt -e '.[embedded,tokenizers,dev,bench]'
+	@$(PIP) install -c constraints.txt -e '.[bedrock,embedded,tokenizers,dev,bench]'
 	@touch $@ $(VENV)/dev.stamp $(VENV)/run.stamp

@@ -3,7 +3,16 @@
 import subprocess
 import sys
 
-HEAVY = ("aiohttp", "argparse", "pydantic", "starlette", "textual", "xllamacpp")
+HEAVY = (
+    "aiohttp",
+    "argparse",
+    "botocore",
+    "genai_prices",
+    "pydantic",
+    "starlette",
+    "textual",
+    "xllamacpp",
+)
 
 
 def test_import_clew_loads_no_heavy_package() -> None:

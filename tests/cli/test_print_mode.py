@@ -308,7 +308,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
 @pytest.mark.parametrize(
     ("arguments", "sentence", "code"),
     [
-        (["-p", "hi", "--model", "gpt-9"], "no provider for the model 'gpt-9'", 1),
+        (["-p", "hi", "--model", "gpt-9"], "gpt-9 is served by openai, which needs a key", 1),
         (["-p", "  "], "the prompt is empty", 1),
         (["-p", "hi", "--resume", "nope"], "there is no session nope", 1),
         (["-p", "hi", "--continue"], "there is no session in this folder", 1),

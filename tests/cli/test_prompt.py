@@ -59,6 +59,40 @@ async def test_talk_commands_and_leaving(tmp_path: Path) -> None:
             assert await process.wait() == 0
 
 
+@pytest.mark.req("PRV-1", "PRV-7", "RSN-5")
+async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) -> None:
+    async with (
+        fake_openai(says("from", " the first")) as first,
+        fake_openai(says("from", " the second")) as second,
+        clew(
+            *("--base-url", first.url, "--model", "gpt-4o"),
+            cwd=tmp_path,
+            env={"OPENAI_BASE_URL": second.url, "OPENAI_API_KEY": "secret-key"},
+        ) as (terminal, process),
+    ):
+        await terminal.shows("> ")
+        terminal.types("remember the marigold\n")
+        await terminal.shows("from the first")
+        terminal.types("/model\n")
+        await terminal.shows("gpt-4o: a window of 128,000 tokens")
+        terminal.types("/model nonsense\n")
+        await terminal.shows("no provider is known for the model 'nonsense'")
+        terminal.types("/model openai_chat/gpt-4.1\n")
+        await terminal.shows("going on with gpt-4.1")
+        terminal.types("and now?\n")
+        await terminal.shows("from the second")
+        terminal.types("/cost\n")
+        await terminal.shows("calls   2")
+        await terminal.shows("> ")
+        terminal.types(CTRL_D)
+        with anyio.fail_after(10):
+            assert await process.wait() == 0
+
+    said = [message["content"] for message in second.requests[0]["messages"][1:]]
+    assert said == ["remember the marigold", "from the first", "and now?"]
+    assert second.requests[0]["model"] == "gpt-4.1"
+
+
 @pytest.mark.req("PRV-3", "CLI-1")
 async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Path) -> None:
     stall = Stall()

@@ -4,13 +4,14 @@ import random
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -20,8 +21,10 @@ from clew.core.errors import (
 )
 from clew.core.ids import CallId
 from clew.core.messages import (
+    File,
     Image,
     Message,
+    Native,
     Part,
     Reasoning,
     Role,
@@ -46,16 +49,32 @@ from clew.providers.protocol import (
 from clew.providers.sse import EventParser
 from clew.providers.wire.chat import encode as chat
 from clew.providers.wire.chat.decode import Decoder
+from clew.providers.wire.chat.dialect import Dialect, Documents, Thinking
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 
 
 READER = Reader("host")
+SEALING = Reader("host", Echoes.OWN_ISSUED)
+GRATEFUL = Reader("host", Echoes.TOOL_USE_ONLY)
+USED = ReasoningPolicy(tools_used=True)
 
 
-def encode(request: Request, *, limit_field: str = "max_tokens") -> bytes:
-    return chat.encode(request, chat.fragments(READER), limit_field=limit_field)
+def encode(request: Request, dialect: Dialect = chat.PLAIN, reader: Reader = READER) -> bytes:
+    return chat.encode(request, chat.fragments(reader, dialect), dialect=dialect)
+
+
+def sent(
+    *messages: Message, dialect: Dialect = chat.PLAIN, reader: Reader = READER
+) -> list[dict[str, Any]]:
+    request = Request(model="m", messages=messages, reasoning=USED)
+    found: list[dict[str, Any]] = json.loads(encode(request, dialect, reader))["messages"]
+    return found
+
+
+def own(role: Role, *parts: Part) -> Message:
+    return Message(role=role, parts=parts, provenance="host")
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
@@ -133,9 +152,19 @@ def test_a_bare_request_says_nothing_it_was_not_told() -> None:
 
 
 def test_the_limit_goes_by_the_name_the_server_knows() -> None:
-    request = Request(model="m", messages=(), max_output_tokens=5)
+    request = Request(model="m", messages=(), max_output_tokens=5, cache_key="k")
+    dialect = Dialect(limit_field="max_completion_tokens", key_field="prompt_cache_key")
 
-    assert b'"max_completion_tokens":5' in encode(request, limit_field="max_completion_tokens")
+    assert json.loads(encode(request, dialect)) == {
+        "model": "m",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_completion_tokens": 5,
+        "prompt_cache_key": "k",
+        "messages": [],
+    }
+    assert b"stream_options" not in encode(request, Dialect(stream_usage=False))
+    assert b"prompt_cache_key" not in encode(request)
 
 
 def test_results_in_one_message_become_one_tool_message_each() -> None:
@@ -143,12 +172,228 @@ def test_results_in_one_message_become_one_tool_message_each() -> None:
         ToolResult(call_id=CallId(name), name="Read", text=name, images=images)
         for name, images in (("a", ()), ("b", (Image(data=b"x"),)))
     )
-    sent = json.loads(
-        encode(Request(model="m", messages=(Message(role=Role.TOOL, parts=results),)))
-    )["messages"]
+    found = sent(Message(role=Role.TOOL, parts=results))
 
-    assert [(each["role"], each["tool_call_id"]) for each in sent] == [("tool", "a"), ("tool", "b")]
-    assert sent[1]["content"] == "b\n[A picture (image/png) that cannot be shown here.]"
+    assert [(each["role"], each["tool_call_id"]) for each in found] == [
+        ("tool", "a"),
+        ("tool", "b"),
+    ]
+    assert found[1]["content"] == "b\n[A picture (image/png) that cannot be shown here.]"
+
+    shown = sent(Message(role=Role.TOOL, parts=results), dialect=Dialect(result_images=True))
+    assert shown[1]["content"] == [
+        {"type": "text", "text": "b"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,eA=="}},
+    ]
+
+
+def test_files_go_as_their_kind_asks_for() -> None:
+    files = (
+        File(media_type="audio/mpeg", data=b"mp3"),
+        File(media_type="video/mp4", url="https://example.org/a.mp4"),
+        File(media_type="application/pdf", data=b"pdf", name="a.pdf"),
+    )
+    sound = {"type": "input_audio", "input_audio": {"data": "bXAz", "format": "mp3"}}
+    film = {"type": "video_url", "video_url": {"url": "https://example.org/a.mp4"}}
+    address = "data:application/pdf;base64,cGRm"
+
+    asked = Message(role=Role.USER, parts=files)
+
+    assert sent(asked)[0]["content"] == [
+        sound,
+        film,
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": address}},
+    ]
+    assert sent(asked, dialect=Dialect(documents=Documents.ADDRESS))[0]["content"] == [
+        sound,
+        film,
+        {"type": "document_url", "document_url": address, "document_name": "a.pdf"},
+    ]
+
+
+def test_several_texts_stay_apart() -> None:
+    asked = Message(role=Role.USER, parts=(Text("one"), Text("two")))
+
+    assert sent(asked)[0]["content"] == [
+        {"type": "text", "text": "one"},
+        {"type": "text", "text": "two"},
+    ]
+    assert sent(asked, dialect=Dialect(text_lists=False))[0]["content"] == "one\n\ntwo"
+
+
+def test_what_the_assistant_drew_is_told_of() -> None:
+    drawn = assistant("Here: ", Image(media_type="image/webp", data=b"x"))
+
+    assert sent(drawn) == [
+        {
+            "role": "assistant",
+            "content": "Here: [A picture (image/webp) that cannot be shown here.]",
+        }
+    ]
+
+
+def test_pieces_of_an_answer_that_only_its_host_knows_go_back() -> None:
+    answer = own(
+        Role.ASSISTANT,
+        Text("see"),
+        Native(provenance="host", data='{"type":"reference","ids":[1]}'),
+    )
+
+    assert sent(answer)[0]["content"] == [
+        {"type": "text", "text": "see"},
+        {"type": "reference", "ids": [1]},
+    ]
+
+
+@pytest.mark.req("RSN-1")
+def test_private_fields_go_back_where_they_stood() -> None:
+    call = replace(READ, extra='{"extra_content":{"google":{"thought_signature":"s=="}}}')
+    asked = own(
+        Role.USER,
+        Text("hi", extra='{"cache_control":{"type":"ephemeral"},"message":{"name":"ann"}}'),
+        Image(url="u", extra='{"image_url":{"detail":"low"}}'),
+        Native(provenance="host", data='{"type":"odd",  "x":1}'),
+    )
+    native = Native(provenance="host", data='{"role":"developer","content":"Now in French."}')
+
+    found = sent(asked, own(Role.USER, native), own(Role.ASSISTANT, call))
+
+    assert found == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}},
+                {"type": "image_url", "image_url": {"url": "u", "detail": "low"}},
+                {"type": "odd", "x": 1},
+            ],
+            "name": "ann",
+        },
+        {"role": "developer", "content": "Now in French."},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "Read", "arguments": READ.arguments},
+                    "extra_content": {"google": {"thought_signature": "s=="}},
+                }
+            ],
+        },
+    ]
+    assert b'{"type":"odd",  "x":1}' in encode(Request(model="m", messages=(asked,)))
+
+
+def test_a_tools_private_fields_go_where_the_api_has_them() -> None:
+    spec = ToolSpec(
+        name="Read",
+        description="Reads.",
+        schema={"type": "object"},
+        extra={"strict": True, "cache_control": {"type": "ephemeral"}},
+    )
+    search = {"type": "openrouter:web_search"}
+    request = Request(model="m", messages=(), tools=(spec,), native_tools=(search,))
+
+    assert json.loads(encode(request))["tools"] == [
+        {
+            "type": "function",
+            "function": {
+                "name": "Read",
+                "description": "Reads.",
+                "parameters": {"type": "object"},
+                "strict": True,
+            },
+            "cache_control": {"type": "ephemeral"},
+        },
+        search,
+    ]
+
+
+@pytest.mark.req("RSN-1", "RSN-2")
+@pytest.mark.parametrize(
+    ("thinking", "fields"),
+    [
+        (Thinking.CONTENT, {"content": "yes", "reasoning_content": "hm"}),
+        (Thinking.REASONING, {"content": "yes", "reasoning": "hm"}),
+        (
+            Thinking.PIECES,
+            {
+                "content": [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                    {"type": "text", "text": "yes"},
+                ]
+            },
+        ),
+    ],
+)
+def test_thinking_goes_back_where_the_server_wants_it(
+    thinking: Thinking, fields: dict[str, object]
+) -> None:
+    answer = assistant(Reasoning(text="hm", provenance="host"), "yes")
+    dialect = Dialect(thinking=thinking)
+
+    assert sent(answer, dialect=dialect, reader=GRATEFUL) == [{"role": "assistant", **fields}]
+    assert sent(answer, dialect=dialect) == [{"role": "assistant", "content": "yes"}]
+
+
+@pytest.mark.req("RSN-1")
+def test_sealed_thinking_goes_back_byte_for_byte() -> None:
+    seal = '[{"type":"reasoning.encrypted", "data":"gAA=="}]'
+    thought = Reasoning(text="hm", provenance="host", signature=seal)
+    request = Request(model="m", messages=(assistant(thought, READ),))
+
+    assert f'"reasoning_details":{seal}'.encode() in encode(request, reader=SEALING)
+    assert b"gAA==" not in encode(request)
+
+
+def test_every_answer_has_the_field_where_the_server_insists() -> None:
+    dialect = Dialect(thinking=Thinking.CONTENT, always_thinking=True)
+
+    found = sent(assistant(READ), assistant("yes"), dialect=dialect, reader=GRATEFUL)
+
+    assert [each["reasoning_content"] for each in found] == ["", ""]
+
+
+MARK = {"type": "ephemeral"}
+
+
+@pytest.mark.req("PRV-6")
+def test_cache_marks_are_set_where_the_model_needs_them() -> None:
+    dialect = Dialect(cache_marks=("anthropic/",), result_images=True)
+    request = Request(
+        model="anthropic/claude",
+        system="s",
+        messages=(user("a"), assistant(READ), tool_result(READ, "b"), user("c"), assistant(READ)),
+        settled=2,
+    )
+
+    found = json.loads(encode(request, dialect))["messages"]
+
+    def text(words: str) -> list[dict[str, object]]:
+        return [{"type": "text", "text": words, "cache_control": MARK}]
+
+    # Neither the settled part nor the whole ends with words, so the words before are marked.
+    assert [each["content"] for each in found] == [text("s"), text("a"), None, "b", text("c"), None]
+    plain = encode(replace(request, model="google/gemini"), dialect)
+    assert b"cache_control" not in plain
+    assert plain == encode(replace(request, model="google/gemini"))
+
+
+@pytest.mark.req("PRV-6")
+def test_a_cache_mark_is_not_remembered() -> None:
+    dialect = Dialect(cache_marks=("a/",))
+    kept = chat.fragments(READER, dialect)
+    first = Request(model="a/b", messages=(user("a"),))
+    chat.encode(first, kept, dialect=dialect)
+
+    longer = replace(first, messages=(*first.messages, user("b")))
+    found = json.loads(chat.encode(longer, kept, dialect=dialect))["messages"]
+
+    assert [each["content"] for each in found] == [
+        "a",
+        [{"type": "text", "text": "b", "cache_control": MARK}],
+    ]
 
 
 texts = st.text(max_size=20)
@@ -245,6 +490,8 @@ def test_the_pieces_of_a_call_keep_their_bytes_and_place() -> None:
         CallChunk(index=0, arguments='{"p": '),
         CallChunk(index=1, call_id=CallId("b"), name="List", arguments="{}"),
         CallChunk(index=0, arguments="1}"),
+        CallChunk(index=0, complete=True),
+        CallChunk(index=1, complete=True),
         Finished(reason=StopReason.TOOL_CALLS),
     ]
 
@@ -263,6 +510,8 @@ def test_calls_that_share_an_index_are_told_apart_by_their_ids(index: int | None
         CallChunk(index=0, call_id=CallId("a"), name="Read", arguments="{"),
         CallChunk(index=0, arguments="}"),
         CallChunk(index=1, call_id=CallId("b"), name="List", arguments="{}"),
+        CallChunk(index=0, complete=True),
+        CallChunk(index=1, complete=True),
         Finished(reason=StopReason.TOOL_CALLS),
     ]
 
@@ -279,7 +528,7 @@ def test_an_id_or_name_that_is_repeated_goes_out_once() -> None:
 def test_a_refusal_is_text_and_a_reason() -> None:
     assert decode(delta(refusal="I will not."), delta("stop"), DONE) == [
         TextChunk("I will not."),
-        Finished(reason=StopReason.REFUSED),
+        Finished(reason=StopReason.REFUSED, detail="I will not."),
     ]
     assert decode(delta("content_filter")) == [Finished(reason=StopReason.REFUSED)]
 

@@ -22,7 +22,14 @@ from clew.core.usage import Usage
 from clew.providers.embedded.child import Launch, start
 from clew.providers.embedded.fetch import model_path
 from clew.providers.embedded.provider import Embedded
-from clew.providers.protocol import Chunk, Finished, Provider, Request, TextChunk
+from clew.providers.protocol import (
+    Chunk,
+    CountsTokens,
+    Finished,
+    Provider,
+    Request,
+    TextChunk,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -103,9 +110,18 @@ async def test_more_than_the_window_holds_is_an_overflow(model: Embedded) -> Non
 
 
 @needs_model
-async def test_tokens_are_counted_by_the_model_itself(model: Embedded) -> None:
+async def test_tokens_of_a_text_are_counted_by_the_model_itself(model: Embedded) -> None:
     with anyio.fail_after(60):
-        assert await model.count_tokens("hello world") == 2
+        assert await model.tokens_of("hello world") == 2
+
+
+@needs_model
+async def test_a_request_is_counted_as_the_model_will_read_it(model: Embedded) -> None:
+    assert isinstance(model, CountsTokens)
+    with anyio.fail_after(60):
+        counted = await model.count_tokens(HELLO)
+
+    assert counted == usage_of(await ask(model)).input_tokens
 
 
 @needs_model

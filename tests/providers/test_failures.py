@@ -200,3 +200,12 @@ def test_other_signatures_are_another_matter(message: str) -> None:
     body = json.dumps({"error": {"message": message}})
 
     assert not isinstance(error_for(400, body, {}, "host"), SignatureRejected)
+
+
+@pytest.mark.req("PRV-4")
+def test_a_pause_that_is_asked_for_in_the_body_is_known() -> None:
+    body = '{"error": {"code": 429, "details": [{"retryDelay": "48s"}]}}'
+    busy = error_for(429, body, {}, "gemini")
+
+    assert isinstance(busy, ProviderBusy)
+    assert busy.retry_after == 48.0

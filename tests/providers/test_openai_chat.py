@@ -19,14 +19,17 @@ from clew.core.ids import CallId
 from clew.core.messages import user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
+from clew.providers.catalogue import lookup
 from clew.providers.endpoint import Retry
-from clew.providers.openai_chat import OpenAIChat
+from clew.providers.openai_chat import OpenAIChat, dialect_at
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
     Finished,
+    ListsModels,
     Provider,
     Request,
+    SearchesWeb,
     StopReason,
     TextChunk,
 )
@@ -42,6 +45,7 @@ from clew.testing.fake_openai import (
     fake_openai,
     says,
 )
+from clew.testing.server import serve
 
 pytestmark = pytest.mark.anyio
 
@@ -366,5 +370,50 @@ async def test_configured_facts_win_over_the_catalogue() -> None:
     provider = OpenAIChat("https://api.openai.com/v1", models={"gpt-4o": mine})
 
     assert provider.facts("gpt-4o") == mine
-    assert provider.facts("gpt-5").window == 400_000
+    assert provider.facts("gpt-5") == lookup("gpt-5")
     assert not provider.facts("else").known
+
+
+@pytest.mark.parametrize(
+    ("url", "limit", "key"),
+    [
+        ("https://api.openai.com/v1", "max_completion_tokens", "prompt_cache_key"),
+        ("https://x.openai.azure.com/openai/v1", "max_completion_tokens", "prompt_cache_key"),
+        ("http://127.0.0.1:8080/v1", "max_tokens", ""),
+        ("https://openai.com.example.org/v1", "max_tokens", ""),
+    ],
+)
+async def test_openai_itself_has_fields_that_others_lack(url: str, limit: str, key: str) -> None:
+    dialect = dialect_at(url)
+
+    assert (dialect.limit_field, dialect.key_field) == (limit, key)
+
+
+@pytest.mark.req("PRV-5")
+async def test_a_search_on_the_web_is_switched_on() -> None:
+    async with fake_openai(says("ok")) as server:
+        provider = OpenAIChat(server.url, web_search=True)
+        await ask(provider)
+        plain = OpenAIChat(server.url)
+        await ask(plain)
+
+    assert isinstance(provider, SearchesWeb)
+    assert (provider.web_tools, plain.web_tools) == (frozenset({"web_search"}), frozenset())
+    assert server.requests[0]["web_search_options"] == {}
+    assert "web_search_options" not in server.requests[1]
+
+
+async def test_the_models_are_listed() -> None:
+    body = b'{"object":"list","data":[{"id":"gpt-4o"},{"id":"local","max_model_len":99}]}'
+    async with serve(Answer(steps=[body], content_type="application/json")) as server:
+        provider = OpenAIChat(f"{server.url}/v1")
+        assert isinstance(provider, ListsModels)
+        with anyio.fail_after(10):
+            found = await provider.models()
+        await provider.aclose()
+
+    assert (server.methods, server.paths) == (["GET"], ["/v1/models"])
+    assert [(each.name, each.window) for each in found] == [
+        ("gpt-4o", lookup("gpt-4o").window),
+        ("local", 99),
+    ]

@@ -400,7 +400,7 @@ def test_the_items_between_two_counts_are_one_answer() -> None:
         "user",
         "assistant",
     ]
-    assert first.message.parts[0] == Reasoning(text="plan", provenance="openai", redacted="gAAA")
+    assert first.message.parts[0] == Reasoning(text="plan", provenance="openai", signature="gAAA")
     assert first.usage == Usage(input_tokens=100, output_tokens=5, cache_read_tokens=60)
     assert [call.decoded() for call in first.message.calls] == [
         {"cmd": "ls"},

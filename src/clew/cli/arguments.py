@@ -71,8 +71,19 @@ def _add_simulate(simulate: argparse.ArgumentParser) -> None:
 
 
 def _add_session_flags(top: argparse.ArgumentParser) -> None:
-    top.add_argument("--model", help="which model answers (default: the embedded one)")
-    top.add_argument("--base-url", help="an OpenAI-compatible server, such as a local one")
+    top.add_argument(
+        "--model", help="which model answers, as NAME or PROVIDER/NAME (default: by the keys set)"
+    )
+    top.add_argument("--provider", help="who serves the model, such as anthropic or ollama")
+    top.add_argument(
+        "--base-url", help="the server's address; without --provider it is an OpenAI-compatible one"
+    )
+    top.add_argument(
+        "--budget",
+        type=_dollars,
+        metavar="USD",
+        help="stop before the session costs more than this",
+    )
     top.add_argument(
         "--window", type=_window, help="the model's window in tokens, where Clew does not know it"
     )
@@ -87,6 +98,16 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
         choices=[str(mode) for mode in PermissionMode],
         help="how much runs without asking (default: default)",
     )
+
+
+def _dollars(text: str) -> float:
+    try:
+        amount = float(text.removeprefix("$"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of dollars") from None
+    if not 0 < amount < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is not an amount that can be spent")
+    return amount
 
 
 def _window(text: str) -> int:

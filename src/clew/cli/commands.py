@@ -8,7 +8,8 @@ import msgspec
 
 from clew.cli.harmless import one_line
 from clew.cli.history import listed
-from clew.cli.paint import breakdown, loss_report
+from clew.cli.paint import breakdown, cost_lines, loss_report
+from clew.cli.switching import Switchboard
 from clew.core.entries import Compacted
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId
@@ -21,6 +22,7 @@ class _Ask:
     """A command as it was typed, and what it may use."""
 
     session: Session
+    board: Switchboard
     rest: str
 
 
@@ -57,7 +59,7 @@ def leaves(line: str) -> bool:
     return line.lower().split(maxsplit=1)[:1] in (["/quit"], ["/exit"])
 
 
-async def run_line(session: Session, line: str) -> Reply | None:
+async def run_line(session: Session, board: Switchboard, line: str) -> Reply | None:
     """Carry out a command or a shell line; None when `line` is meant for the model.
 
     Raises:
@@ -71,7 +73,7 @@ async def run_line(session: Session, line: str) -> Reply | None:
     command = COMMANDS.get(name.lower())
     if command is None:
         raise SessionError(f"there is no command /{one_line(name, 40)}; /help lists them")
-    lines = await command.handler(_Ask(session, rest.strip()))
+    lines = await command.handler(_Ask(session, board, rest.strip()))
     return Reply(lines=tuple(lines), gauge=command.gauge)
 
 
@@ -154,6 +156,16 @@ async def _history(ask: _Ask) -> list[str]:
     return listed(ask.session.journal.entries, max(1, int(ask.rest or _HISTORY)))
 
 
+async def _model(ask: _Ask) -> list[str]:
+    if not ask.rest:
+        return ask.board.overview(ask.session)
+    return [await ask.board.switch(ask.session, ask.rest)]
+
+
+async def _cost(ask: _Ask) -> list[str]:
+    return cost_lines(ask.session.get_cost())
+
+
 async def _clear(ask: _Ask) -> list[str]:
     await ask.session.clear_history()
     return ["the conversation begins anew; /undo brings the old one back"]
@@ -173,6 +185,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "compact": Command(
             "make the view smaller now: words that say what matters, or preview, or undo", _compact
         ),
+        "model": Command("show the model, or go on with another: /model NAME", _model, gauge=True),
+        "cost": Command("show what the session has cost", _cost),
         "undo": Command("take back the last compaction or clear", _undo, gauge=True),
         "history": Command("list the last entries with their numbers: /history 50", _history),
         "pin": Command("keep a message word for word: /pin #12", _pin),

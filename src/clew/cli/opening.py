@@ -1,5 +1,6 @@
 """From flags to an open session."""
 
+import os
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from clew.cli.choose import Choice, choose
 from clew.cli.places import store_path, user_folder
+from clew.cli.switching import Switchboard
 from clew.core.access import Access, Decision, PermissionMode, Verdict
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.events import Event
@@ -35,6 +37,7 @@ class Opened:
     choice: Choice
     mode: PermissionMode
     resumed: bool
+    board: Switchboard
 
 
 class _TellingGate(Gate, kw_only=True):
@@ -75,7 +78,8 @@ async def opened(
     """Open the session that the flags describe; closes all it opened."""
     cwd = working_folder()
     store = SqliteStore(store_path(cwd))
-    choice = choose(arguments)
+    choice = choose(arguments, os.environ)
+    board = Switchboard(choice, os.environ)
     try:
         session_id = await _session_id(arguments, store)
         gate = _TellingGate(cwd=cwd, ask=ask, on_denied=on_denied)
@@ -89,6 +93,7 @@ async def opened(
             cwd=cwd,
             gate=gate,
             max_context_tokens=arguments.window,
+            budget_usd=arguments.budget,
             calibrations=CalibrationFile(user_folder() / "calibration.json"),
             on_event=on_event,
         )
@@ -96,10 +101,14 @@ async def opened(
             if arguments.permission_mode:
                 await session.set_permission_mode(PermissionMode(arguments.permission_mode))
             yield Opened(
-                session=session, choice=choice, mode=gate.mode, resumed=session_id is not None
+                session=session,
+                choice=choice,
+                mode=gate.mode,
+                resumed=session_id is not None,
+                board=board,
             )
     finally:
-        await choice.provider.aclose()
+        await board.aclose()
         await store.aclose()
 
 

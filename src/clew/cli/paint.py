@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from clew.core.report import LossReport
+from clew.core.spending import Spending
 from clew.core.state import Basis, ContextState, Status
 
 _CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}
@@ -51,6 +52,21 @@ def breakdown(state: ContextState) -> list[str]:
     return [
         f"  {name.replace('_', ' '):<13} {tokens:>8,}  {tokens / state.max_tokens:5.1%}"
         for tokens, name in rows
+    ]
+
+
+def cost_lines(spent: Spending) -> list[str]:
+    """Tell what a session has cost: money as far as it is known, calls and tokens."""
+    usage = spent.usage
+    money = f"${spent.usd:.4f}"
+    if spent.unpriced:
+        known = f"{money} and " if spent.unpriced < spent.calls else ""
+        money = f"{known}{spent.unpriced} of {spent.calls} calls at unknown prices"
+    return [
+        f"  cost    {money}",
+        f"  calls   {spent.calls:,}",
+        f"  tokens  {usage.input_tokens:,} in ({usage.cache_read_tokens:,} from the cache, "
+        f"{usage.cache_write_tokens:,} into it), {usage.output_tokens:,} out",
     ]
 
 

@@ -20,11 +20,10 @@ from clew.cli.desk import Desk
 from clew.cli.greeting import greet
 from clew.cli.harmless import one_line
 from clew.cli.history import numbers
-from clew.cli.opening import opened
+from clew.cli.opening import Opened, opened
 from clew.cli.paint import painter
 from clew.cli.screen import Screen
 from clew.core.errors import AbortError, ClewError
-from clew.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ def run_prompt(arguments: Namespace) -> int:
                 greet(made, screen)
                 signal.signal(signal.SIGINT, desk.interrupt)
                 for line in _lines(desk, screen):
-                    _carry_out(line, session, portal=portal, screen=screen, desk=desk)
+                    _carry_out(line, made, portal=portal, screen=screen, desk=desk)
                     screen.check()
                 screen.line(f"go on with: clew --resume {session.session_id}")
             finally:
@@ -80,14 +79,15 @@ def _lines(desk: Desk, screen: Screen) -> Iterator[str]:
 
 
 def _carry_out(
-    line: str, session: Session, *, portal: BlockingPortal, screen: Screen, desk: Desk
+    line: str, made: Opened, *, portal: BlockingPortal, screen: Screen, desk: Desk
 ) -> None:
+    session = made.session
     before = portal.call(session.get_context_state)
     known = len(session.journal.entries)
     screen.by_hand = line.startswith("!")
     if not line.startswith(("!", "/")):
         screen.hint()
-    task = portal.start_task_soon(_one_line, session, line)
+    task = portal.start_task_soon(_one_line, made, line)
     desk.wait(task, portal=portal, abort=session.abort)
     due = show_result(task, screen)
     after = portal.call(session.get_context_state)
@@ -95,10 +95,10 @@ def _carry_out(
         screen.gauge(after, numbers(session.journal.entries[known:]))
 
 
-async def _one_line(session: Session, line: str) -> Reply:
-    reply = await run_line(session, line)
+async def _one_line(made: Opened, line: str) -> Reply:
+    reply = await run_line(made.session, made.board, line)
     if reply is None:
-        await session.run(line)
+        await made.session.run(line)
         return Reply(gauge=True)
     return reply
 

@@ -82,6 +82,10 @@ async def _attempt(
         yield decoder.close()
         with suppress(ProviderError), anyio.move_on_after(DRAIN_LIMIT):
             await _rest(arriving)
+    except ProviderError as error:
+        # A server may repeat the key in what it says is wrong.
+        error.args = (arriving.without_secrets(str(error)),)
+        raise
     finally:
         arriving.close()
 

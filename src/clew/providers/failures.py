@@ -56,8 +56,19 @@ _SIGNATURE_TEXT = re.compile(
     r"|expected \W?thinking\W? or \W?redacted_thinking"
     r"|invalid \W?data\W? in \W?redacted_thinking"
     r"|encrypted content.{0,600}(could not be|cannot be|not) (verified|decrypted|parsed)"
+    r"|(message|block) in .{0,40}cannot (contain|be) .?thinking"
     r"|without its required (following item|.?reasoning.? item)",
     re.IGNORECASE | re.DOTALL,
+)
+_BUSY_CODES = frozenset(
+    {
+        "overloaded_error",
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "server_error",
+        "server_is_overloaded",
+        "slow_down",
+    }
 )
 _KEY_TEXT = re.compile(
     r"(incorrect|invalid|missing) api key|api key (is )?(not valid|invalid)", re.IGNORECASE
@@ -105,7 +116,7 @@ def error_for(
             f"{where} is busy or out of order{said} Try again in a moment.",
             provider=provider,
             status=status,
-            retry_after=retry_after(headers),
+            retry_after=retry_after(headers) or _asked_in(body),
         )
     hint = "the base URL and the model name" if status == 404 else "the model and the settings"
     return ProviderRejected(
@@ -132,6 +143,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
+def _asked_in(body: str) -> float | None:
+    """Return the pause that Google asks for in the body."""
+    found = re.search(r'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d+)?)s"', body)
+    return float(found[1]) if found else None
+
+
 def _number(text: str) -> float | None:
     return float(text) if re.fullmatch(r"\d{1,9}(\.\d*)?", text) else None
 
@@ -151,8 +168,8 @@ def _is_about_credit(status: int | None, text: str, codes: frozenset[str]) -> bo
 
 def _is_busy(status: int | None, codes: frozenset[str]) -> bool:
     if status is None:
-        return bool(codes & {"overloaded_error", "rate_limit_exceeded", "server_error"})
-    return status in {408, 429} or (status >= 500 and status != 501)
+        return bool(codes & _BUSY_CODES)
+    return status in {408, 424, 425, 429} or (status >= 500 and status != 501)
 
 
 def _read(body: str) -> tuple[str, frozenset[str]]:

@@ -50,6 +50,12 @@ class Arriving:
                 provider=self._provider,
             ) from error
 
+    def without_secrets(self, text: str) -> str:
+        """Return `text` without the key or the token that the request was made with."""
+        text = self._endpoint.without_secrets(text)
+        token = self._response.request_info.headers.get("Authorization", "").rpartition(" ")[2]
+        return text.replace(token, "***") if token else text
+
     def close(self) -> None:
         """Let go of the connection; one whose answer was read to its end is used again."""
         self._response.close()
@@ -100,10 +106,11 @@ class Transport:
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unanswered(error) from error
+        arriving = Arriving(response, endpoint, provider=self.provider)
         if response.status < 300:
-            return Arriving(response, endpoint, provider=self.provider)
+            return arriving
         try:
-            text = await self._error_text(response)
+            text = arriving.without_secrets(await _error_text(response))
         finally:
             response.close()
         raise error_for(response.status, text, response.headers, self.provider)
@@ -122,15 +129,6 @@ class Transport:
                 connector=aiohttp.TCPConnector(limit=0), trust_env=not self.endpoint.is_local
             )
         return self._owned
-
-    async def _error_text(self, response: aiohttp.ClientResponse) -> str:
-        try:
-            data = await response.content.readexactly(MAX_ERROR_BYTES)
-        except IncompleteReadError as error:
-            data = error.partial
-        except (aiohttp.ClientError, TimeoutError, OSError):
-            data = b""
-        return self.endpoint.without_secrets(data.decode(errors="replace"))
 
     def _unanswered(self, error: Exception) -> ProviderError:
         """Translate what happened before the server said anything."""
@@ -168,3 +166,13 @@ def silent(endpoint: Endpoint, provider: str) -> ProviderTimeout:
         " Send the message again, or raise the idle timeout.",
         provider=provider,
     )
+
+
+async def _error_text(response: aiohttp.ClientResponse) -> str:
+    try:
+        data = await response.content.readexactly(MAX_ERROR_BYTES)
+    except IncompleteReadError as error:
+        data = error.partial
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        data = b""
+    return data.decode(errors="replace")

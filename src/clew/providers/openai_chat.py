@@ -1,39 +1,75 @@
-"""Any server that speaks OpenAI Chat Completions."""
+"""OpenAI's Chat Completions, and any server that speaks it without a profile of its own."""
 
 from collections.abc import AsyncGenerator
 from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from clew.context.reasoning import Reader
+from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.calls import stream_call
+from clew.providers.calls import get, stream_call
 from clew.providers.protocol import Chunk, Request
+from clew.providers.wire.chat import listing
 from clew.providers.wire.chat.decode import Decoder
-from clew.providers.wire.chat.encode import encode, fragments
+from clew.providers.wire.chat.dialect import Dialect
+from clew.providers.wire.chat.encode import PLAIN, encode, fragments
 
 PATH = "chat/completions"
 # OpenAI's own models take nothing but the new name, and other servers may know only the old.
-_NEW_LIMIT_HOSTS = ("openai.com", "openai.azure.com")
+_OPENAI = Dialect(limit_field="max_completion_tokens", key_field="prompt_cache_key")
+_OPENAI_HOSTS = ("openai.com", "openai.azure.com")
+
+
+def dialect_at(base_url: str) -> Dialect:
+    """Return how the server at `base_url` is spoken to: OpenAI has fields that others lack."""
+    is_openai = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
+    return _OPENAI if is_openai else PLAIN
 
 
 class OpenAIChat(Adapter):
     """Speaks to one base URL, such as `https://api.openai.com/v1`."""
 
     def __init__(
-        self, base_url: str, *, api_key: str = "", **options: Unpack[AdapterOptions]
+        self,
+        base_url: str,
+        *,
+        api_key: str = "",
+        web_search: bool = False,
+        **options: Unpack[AdapterOptions],
     ) -> None:
+        """Speak to the server at `base_url`.
+
+        Args:
+            base_url: Where the API is.
+            api_key: The key, where one is needed.
+            web_search: Let the model search the web; OpenAI's search models can.
+            options: What may be said of any adapter.
+        """
         super().__init__("openai_chat", base_url, {"api_key": api_key}, **options)
-        self._fragments = fragments(Reader(self.name))
-        is_openai = (urlsplit(base_url).hostname or "").endswith(_NEW_LIMIT_HOSTS)
-        self._limit_field = "max_completion_tokens" if is_openai else "max_tokens"
+        self.web_tools = frozenset({"web_search"} if web_search else ())
+        self._dialect = dialect_at(base_url)
+        self._fragments = fragments(Reader(self.name), self._dialect)
+
+    def completed(self, request: Request) -> Request:
+        """Return `request` with the options that hold for every one."""
+        search: dict[str, Any] = {"web_search_options": {}} if self.web_tools else {}
+        found = super().completed(request)
+        return replace(found, options={**search, **found.options}) if search else found
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield what the server sends back."""
         body = encode(
             self.completed(request),
             self._fragments,
-            limit_field=self._limit_field,
+            dialect=self._dialect,
             streaming=self.streaming,
         )
         return stream_call(self.transport, PATH, body, decoder=partial(Decoder, self.name))
+
+    async def models(self) -> list[ModelFacts]:
+        """Return the models that the server has."""
+        body = await get(self.transport, "models")
+        return listing.readable(listing.models, body, self.name)

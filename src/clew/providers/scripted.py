@@ -46,9 +46,10 @@ class ScriptedProvider:
     says so; an exception is raised. The task yields to others before every chunk.
     """
 
-    name = "scripted"
-
-    def __init__(self, replies: Iterable[Reply], facts: ModelFacts | None = None) -> None:
+    def __init__(
+        self, replies: Iterable[Reply], facts: ModelFacts | None = None, *, name: str = "scripted"
+    ) -> None:
+        self.name = name
         self._replies = iter(replies)
         self._facts = facts
         self.requests: list[Request] = []

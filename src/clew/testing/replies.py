@@ -27,8 +27,10 @@ class Reply(Struct, frozen=True, kw_only=True):
 class Voice(Protocol):
     """How one API puts a reply on the wire; a stand-in server speaks with it."""
 
-    content_type: str
-    """Of a stream; a whole answer is JSON."""
+    @property
+    def content_type(self) -> str:
+        """Of a stream; a whole answer is JSON."""
+        ...
 
     def stream(self, reply: Reply) -> list[bytes]:
         """Return the reply as a stream, one element per event or frame, the end included."""

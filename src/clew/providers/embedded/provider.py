@@ -1,6 +1,6 @@
 """The embedded model as a provider."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -25,10 +25,15 @@ IDLE_TIMEOUT = 300.0
 """Seconds: a full window takes a slow machine a minute to read before the first word."""
 _DEATH_LIMIT = 1.0
 _PATH = "chat/completions"
+_COUNT_PATH = f"{_PATH}/input_tokens"
 
 
 class _Tokens(msgspec.Struct):
     tokens: list[int]
+
+
+class _Count(msgspec.Struct):
+    input_tokens: int
 
 
 class Embedded:
@@ -75,8 +80,7 @@ class Embedded:
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Have the model answer; raises as `child.start` does when it cannot be started."""
-        limit = min(request.max_output_tokens or SMOLLM2.max_output, self._launch.window)
-        body = encode(replace(request, max_output_tokens=limit, tools=()), self._fragments)
+        body = self._body(request, streaming=True)
         running, chat, _ = await self._ensure()
         try:
             answer = stream_call(chat, _PATH, body, decoder=partial(Decoder, self.name))
@@ -86,19 +90,35 @@ class Embedded:
         except ProviderError as error:
             raise await self._explained(running, error) from error
 
-    async def count_tokens(self, text: str) -> int:
-        """Return how many tokens `text` is to this model; raises as `stream` does."""
+    async def count_tokens(self, request: Request) -> int:
+        """Return how many tokens `request` is to the model; raises as `stream` does."""
+        running, chat, _ = await self._ensure()
+        body = self._body(request, streaming=False)
+        found = await self._asked(running, post(chat, _COUNT_PATH, body))
+        return msgspec.json.decode(found, type=_Count).input_tokens
+
+    async def tokens_of(self, text: str) -> int:
+        """Return how many tokens `text` alone is to the model; raises as `stream` does."""
         running, _, plain = await self._ensure()
-        try:
-            found = await post(plain, "tokenize", msgspec.json.encode({"content": text}))
-        except ProviderError as error:
-            raise await self._explained(running, error) from error
+        body = msgspec.json.encode({"content": text})
+        found = await self._asked(running, post(plain, "tokenize", body))
         return len(msgspec.json.decode(found, type=_Tokens).tokens)
 
     async def aclose(self) -> None:
         """Stop the process."""
         async with self._lock:
             await self._stop()
+
+    def _body(self, request: Request, *, streaming: bool) -> bytes:
+        limit = min(request.max_output_tokens or SMOLLM2.max_output, self._launch.window)
+        fitted = replace(request, max_output_tokens=limit, tools=())
+        return encode(fitted, self._fragments, streaming=streaming)
+
+    async def _asked(self, running: child.Child, answer: Awaitable[bytes]) -> bytes:
+        try:
+            return await answer
+        except ProviderError as error:
+            raise await self._explained(running, error) from error
 
     async def _ensure(self) -> tuple[child.Child, Transport, Transport]:
         async with self._lock:

@@ -223,7 +223,7 @@ class _Reader:
         if not text and not sealed:
             self._findings.silent("reasoning without content")
             return []
-        return [Reasoning(text=text, provenance="openai", redacted=sealed)]
+        return [Reasoning(text=text, provenance="openai", signature=sealed)]
 
     def _say(self, parts: Sequence[Part], at: float) -> None:
         if not parts:

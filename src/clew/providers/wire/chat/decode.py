@@ -1,143 +1,233 @@
 """The answers of OpenAI Chat Completions, streamed or whole, as chunks."""
 
+from base64 import b64decode
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from clew.core.errors import ProviderError, StreamBroken
-from clew.core.ids import CallId
+from clew.core.errors import ProviderBusy, ProviderError, StreamBroken
+from clew.core.messages import Image
 from clew.core.usage import Usage
 from clew.providers.failures import error_for
 from clew.providers.protocol import (
-    CallChunk,
     Chunk,
     Finished,
+    PartChunk,
     ReasoningChunk,
     StopReason,
     TextChunk,
+    UsageChunk,
 )
 from clew.providers.sse import ServerEvent
+from clew.providers.wire.chat.answers import (
+    Call,
+    Choice,
+    Counts,
+    Delta,
+    Payload,
+    Picture,
+    Piece,
+)
+from clew.providers.wire.chat.calls import Calls
+from clew.providers.wire.chat.markup import Found, Marks, Said, Splitter
+from clew.providers.wire.chat.seals import Seals
+from clew.providers.wire.chat.server_tools import ServerTools
+from clew.providers.wire.chat.usage import cost, counts, usage
 
 DONE = "[DONE]"
 
 _json = msgspec.json.Encoder()
-
-
-class _Piece(Struct):
-    """Mistral sends content as a list of these when the model thinks."""
-
-    text: str | None = None
-    thinking: "str | list[_Piece] | None" = None
-
-
-class _Function(Struct):
-    name: str | None = None
-    arguments: str | dict[str, Any] | None = None
-
-
-class _Call(Struct):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-
-
-class _Delta(Struct):
-    content: str | list[_Piece] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    refusal: str | None = None
-    tool_calls: list[_Call] | None = None
-
-
-class _Choice(Struct):
-    index: int | None = 0
-    delta: _Delta | None = None
-    message: _Delta | None = None
-    finish_reason: str | None = None
-
-
-class _PromptDetails(Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    prompt_cache_hit_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-
-
-class _Payload(Struct):
-    choices: list[_Choice] | None = None
-    usage: _Usage | None = None
-    error: Any = None
-
-
-_payload = msgspec.json.Decoder(_Payload)
+_payload = msgspec.json.Decoder(Payload)
 
 _REASONS = {
     "stop": StopReason.DONE,
     "length": StopReason.LENGTH,
     "max_tokens": StopReason.LENGTH,
+    "model_length": StopReason.LENGTH,
     "tool_calls": StopReason.TOOL_CALLS,
     "function_call": StopReason.TOOL_CALLS,
     "content_filter": StopReason.REFUSED,
     "refusal": StopReason.REFUSED,
+    "sensitive": StopReason.REFUSED,
 }
+_NONE = Choice()
+_BREAKDOWNS = frozenset({"error", "insufficient_system_resource", "network_error"})
+"""Reasons with which hosts say that they could not go on."""
 
 
 class Decoder:
-    """Folds the events of one answer into chunks.
+    """Folds one answer into chunks; see `clew.providers.wire.decoder.Decoder`."""
 
-    Feed every event, then call `close` once; it returns the `Finished`. `done` says that
-    the server has ended the answer, so nothing more needs to be read.
-    """
+    def __init__(
+        self, provider: str, *, marks: Iterable[Marks] = (), tools: Iterable[str] = ()
+    ) -> None:
+        """Read an answer of `provider`.
 
-    def __init__(self, provider: str) -> None:
+        Args:
+            provider: Who answers, for errors.
+            marks: Markup of the model that the server may have left among the words.
+            tools: Names that a call in such markup may have.
+        """
         self.done = False
         self._provider = provider
         self._reason: StopReason | None = None
         self._usage: Usage | None = None
-        self._refused = False
-        self._calls = _CallIndex()
+        self._cost: float | None = None
+        self._refusal: list[str] = []
+        self._ended = False
+        self._calls = Calls()
+        self._seals = Seals()
+        self._tools = ServerTools()
+        marks = tuple(marks)
+        self._splitter = Splitter(marks, tools) if marks else None
 
     def feed(self, event: ServerEvent) -> list[Chunk]:
-        """Return the chunks of one event.
-
-        Raises:
-            ProviderError: The event reports an error.
-            StreamBroken: The event cannot be read, or reports one after the answer began.
-        """
-        if self.done or event.data == DONE:
-            self.done = True
+        """Return the chunks of one event of a stream."""
+        if self.done:
             return []
+        if event.data == DONE:
+            self.done = True
+            return self._end()
         try:
             payload = _payload.decode(event.data)
         except msgspec.DecodeError as error:
             raise self._unreadable(error) from error
-        return self._chunks(payload, event.data)
+        return self._chunks(payload, event.data, whole=False)
 
     def whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of an answer that came in one piece; raises as `feed` does."""
+        """Return the chunks of an answer that came in one piece."""
         self.done = True
         try:
-            return self._chunks(_payload.decode(body), body.decode(errors="replace"))
+            payload = _payload.decode(body)
         except msgspec.DecodeError as error:
             raise self._unreadable(error) from error
+        found = self._chunks(payload, body.decode(errors="replace"), whole=True)
+        if payload.choices is None:
+            raise self._unreadable(ValueError("it has no choices"))
+        return [*found, *self._end()]
 
-    def _chunks(self, payload: _Payload, text: str) -> list[Chunk]:
-        if payload.error is not None:
-            raise self._failure(text, payload.error)
-        if payload.usage is not None:
-            self._usage = _usage(payload.usage)
-        chunks: list[Chunk] = []
-        for choice in payload.choices or ():
-            if not choice.index:
-                chunks += self._choice(choice)
-        return chunks
+    def close(self) -> Finished:
+        """Return the end of the answer."""
+        if self._reason is None and not self.done:
+            raise StreamBroken(
+                f"{self._provider} stopped in the middle of the answer."
+                " What had arrived is kept; send the message again to go on.",
+                provider=self._provider,
+            )
+        return Finished(
+            reason=self._stop_reason(),
+            usage=self._usage,
+            cost=self._cost,
+            detail="".join(self._refusal),
+        )
+
+    def _chunks(self, payload: Payload, text: str, *, whole: bool) -> list[Chunk]:
+        choice = _first(payload.choices)
+        problem = _problem(payload, choice)
+        if problem is not None:
+            raise self._failure(text, problem)
+        first, second = choice.delta, choice.message
+        # Perplexity sends both: what is new, and all there is so far.
+        delta = second or first if whole else first or second
+        found: list[Chunk] = []
+        if payload.citations or payload.search_results:
+            found += self._tools.cited(payload)
+        if delta is not None:
+            found += self._delta(delta)
+        counted = counts(payload, choice)
+        if counted is not None:
+            found += self._count(counted, ending=whole or bool(choice.finish_reason))
+        if choice.finish_reason:
+            found += self._finish(choice.finish_reason)
+        return found
+
+    def _delta(self, delta: Delta) -> list[Chunk]:
+        found: list[Chunk] = []
+        if delta.annotations or delta.executed_tools:
+            found += self._tools.used(delta)
+        details, content = delta.reasoning_details, delta.content
+        sealed = self._seals.add(details) if details else ""
+        if thought := delta.reasoning_content or delta.reasoning or sealed:
+            found.append(ReasoningChunk(index=0, text=thought))
+        if content:
+            if isinstance(content, list):
+                found += _pieces(content)
+            elif self._splitter is None:
+                found.append(TextChunk(content))
+            else:
+                found += self._said(self._splitter.feed(content))
+        if delta.tool_calls or delta.function_call:
+            found += self._called(delta)
+        return [*found, *self._rest(delta)] if _has_more(delta) else found
+
+    def _rest(self, delta: Delta) -> list[Chunk]:
+        """Return what few answers have."""
+        found: list[Chunk] = []
+        if delta.audio is not None and delta.audio.transcript:
+            found.append(TextChunk(delta.audio.transcript))
+        if delta.refusal:
+            self._refusal.append(delta.refusal)
+            found.append(TextChunk(delta.refusal))
+        found += map(_picture, delta.images or ())
+        if delta.extra_content:
+            private = {"message": {"extra_content": delta.extra_content}}
+            found.append(TextChunk("", extra=_json.encode(private).decode()))
+        return found
+
+    def _called(self, delta: Delta) -> list[Chunk]:
+        calls = list(delta.tool_calls or ())
+        if delta.function_call is not None and delta.function_call.name:
+            calls.append(Call(index=0, function=delta.function_call))
+        return [*self._held(), *map(self._calls.chunk, calls)] if calls else []
+
+    def _held(self) -> list[Chunk]:
+        """Return the words that were held back, should they have been markup."""
+        return [] if self._splitter is None else self._said(self._splitter.close())
+
+    def _said(self, parts: list[Found]) -> list[Chunk]:
+        found: list[Chunk] = []
+        for part in parts:
+            if not isinstance(part, Said):
+                found.append(self._calls.written(part.name, part.arguments))
+            elif part.thought:
+                found.append(ReasoningChunk(index=0, text=part.text))
+            else:
+                found.append(TextChunk(part.text))
+        return found
+
+    def _count(self, found: Counts, *, ending: bool) -> list[Chunk]:
+        before, self._usage, self._cost = self._usage, usage(found), cost(found)
+        # At the end of the answer the `Finished` tells it.
+        known = ending or self._reason is not None or self._usage == before
+        return [] if known else [UsageChunk(self._usage)]
+
+    def _finish(self, reason: str) -> list[Chunk]:
+        if reason.lower() in _BREAKDOWNS:
+            raise ProviderBusy(
+                f"{self._provider} could not finish the answer ({reason}). Try again in a moment.",
+                provider=self._provider,
+            )
+        self._reason = _REASONS.get(reason.lower(), StopReason.DONE)
+        return self._end()
+
+    def _end(self) -> list[Chunk]:
+        """Return what is known only at the end of the answer, once."""
+        if self._ended:
+            return []
+        self._ended = True
+        found = self._held()
+        if seal := self._seals.whole():
+            found.append(ReasoningChunk(index=0, signature=seal))
+        return [*found, *self._calls.end(), *self._tools.end()]
+
+    def _stop_reason(self) -> StopReason:
+        if self._refusal:
+            return StopReason.REFUSED
+        # Some servers say "stop" though they called tools, or the reverse.
+        if self._reason in {None, StopReason.DONE, StopReason.TOOL_CALLS}:
+            return StopReason.TOOL_CALLS if self._calls.count else StopReason.DONE
+        return self._reason or StopReason.DONE
 
     def _unreadable(self, error: Exception) -> StreamBroken:
         return StreamBroken(
@@ -146,114 +236,49 @@ class Decoder:
             provider=self._provider,
         )
 
-    def close(self) -> Finished:
-        """Return the end of the answer.
-
-        Raises:
-            StreamBroken: The server stopped without ending the answer.
-        """
-        if self._reason is None and not self.done:
-            raise StreamBroken(
-                f"{self._provider} stopped in the middle of the answer."
-                " What had arrived is kept; send the message again to go on.",
-                provider=self._provider,
-            )
-        return Finished(reason=self._stop_reason(), usage=self._usage)
-
-    def _stop_reason(self) -> StopReason:
-        if self._refused:
-            return StopReason.REFUSED
-        # Some servers say "stop" though they called tools, or the reverse.
-        if self._reason in {None, StopReason.DONE, StopReason.TOOL_CALLS}:
-            return StopReason.TOOL_CALLS if self._calls.count else StopReason.DONE
-        return self._reason or StopReason.DONE
-
-    def _choice(self, choice: _Choice) -> list[Chunk]:
-        if choice.finish_reason:
-            self._reason = _REASONS.get(choice.finish_reason, StopReason.DONE)
-        delta = choice.delta or choice.message
-        return self._delta(delta) if delta else []
-
-    def _delta(self, delta: _Delta) -> list[Chunk]:
-        chunks: list[Chunk] = []
-        thought = delta.reasoning_content or delta.reasoning
-        if thought:
-            chunks.append(ReasoningChunk(index=0, text=thought))
-        if isinstance(delta.content, list):
-            chunks += _pieces(delta.content)
-        elif delta.content:
-            chunks.append(TextChunk(delta.content))
-        if delta.refusal:
-            self._refused = True
-            chunks.append(TextChunk(delta.refusal))
-        for call in delta.tool_calls or ():
-            chunks.append(self._calls.chunk(call))
-        return chunks
-
-    def _failure(self, text: str, error: Any) -> ProviderError:
-        codes = (error.get("status_code"), error.get("code")) if isinstance(error, dict) else ()
+    def _failure(self, text: str, problem: Any) -> ProviderError:
+        fields = problem if isinstance(problem, dict) else {}
+        codes = (fields.get(key) for key in ("status_code", "code", "status"))
         status = next((code for code in codes if isinstance(code, int)), None)
         return error_for(status, text, {}, self._provider)
 
 
-class _CallIndex:
-    """Gives every tool call of an answer its own index, whatever the server counts."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._by_wire: dict[int, tuple[int, str]] = {}
-        self._named: set[int] = set()
-        self._last = 0
-
-    def chunk(self, call: _Call) -> CallChunk:
-        """Return the chunk for one delta; id and name go out once per call."""
-        index, fresh = self._place(call)
-        function = call.function or _Function()
-        name = "" if index in self._named else function.name or ""
-        if name:
-            self._named.add(index)
-        arguments = function.arguments or ""
-        if isinstance(arguments, dict):
-            arguments = _json.encode(arguments).decode()
-        call_id = CallId(call.id) if fresh and call.id else None
-        return CallChunk(index=index, call_id=call_id, name=name, arguments=arguments)
-
-    def _place(self, call: _Call) -> tuple[int, bool]:
-        wire = call.index
-        if wire is None:
-            wire = self.count if call.id else self._last
-        known = self._by_wire.get(wire)
-        # Gemini's endpoint gives parallel calls one index and tells them apart by id.
-        named = call.function is not None and bool(call.function.name)
-        if known is not None and not (call.id and known[1] not in {"", call.id} and named):
-            self._last = wire
-            late = bool(call.id) and not known[1]
-            if late:
-                self._by_wire[wire] = (known[0], call.id or "")
-            return known[0], late
-        index, self.count, self._last = self.count, self.count + 1, wire
-        self._by_wire[wire] = (index, call.id or "")
-        return index, True
+def _first(choices: list[Choice] | None) -> Choice:
+    """Return the one answer that counts, where several were asked for."""
+    return next((each for each in choices or () if not each.index), _NONE)
 
 
-def _pieces(content: list[_Piece]) -> list[Chunk]:
-    chunks: list[Chunk] = []
+def _problem(payload: Payload, choice: Choice) -> Any:
+    """Return the error that `payload` reports, wherever the host puts it."""
+    if payload.error is not None or choice.error is not None:
+        return payload.error or choice.error
+    if payload.x_groq is not None and payload.x_groq.error is not None:
+        return payload.x_groq.error
+    return payload.object if payload.object == "error" else None
+
+
+def _has_more(delta: Delta) -> bool:
+    return bool(delta.audio or delta.refusal or delta.images or delta.extra_content)
+
+
+def _pieces(content: list[Piece]) -> list[Chunk]:
+    found: list[Chunk] = []
     for piece in content:
         thought = piece.thinking
         if isinstance(thought, list):
             thought = "".join(inner.text or "" for inner in thought)
         if thought:
-            chunks.append(ReasoningChunk(index=0, text=thought))
+            found.append(ReasoningChunk(index=0, text=thought))
         if piece.text:
-            chunks.append(TextChunk(piece.text))
-    return chunks
+            found.append(TextChunk(piece.text))
+    return found
 
 
-def _usage(found: _Usage) -> Usage:
-    details = found.prompt_tokens_details or _PromptDetails()
-    return Usage(
-        input_tokens=found.prompt_tokens or 0,
-        output_tokens=found.completion_tokens or 0,
-        cache_read_tokens=details.cached_tokens or found.prompt_cache_hit_tokens or 0,
-        cache_write_tokens=details.cache_write_tokens or found.cache_creation_input_tokens or 0,
-    )
+def _picture(picture: Picture) -> PartChunk:
+    address = str((picture.image_url or {}).get("url") or "")
+    head, base64, data = address.partition(";base64,")
+    try:
+        found = Image(media_type=head.removeprefix("data:"), data=b64decode(data))
+    except ValueError:
+        found = Image(url=address)
+    return PartChunk(found if base64 else Image(url=address))

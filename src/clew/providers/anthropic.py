@@ -1,0 +1,184 @@
+"""Anthropic's Claude models, and any server that speaks the Messages API."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypeVar, Unpack
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.context.reasoning import Echoes, Reader
+from clew.core.errors import ProviderError
+from clew.core.models import ModelFacts
+from clew.providers.adapter import Access, Adapter, AdapterOptions
+from clew.providers.calls import get, post, stream_call
+from clew.providers.protocol import Chunk, Request
+from clew.providers.wire.anthropic.decode import Decoder
+from clew.providers.wire.anthropic.encode import encode, encode_count, fragments
+
+BASE_URL = "https://api.anthropic.com/v1"
+VERSION = "2023-06-01"
+PAGE_SIZE = 1_000
+"""Models that are asked for at once: the most that the API gives."""
+
+Ttl: TypeAlias = Literal["5m", "1h"]
+WebTool: TypeAlias = bool | Mapping[str, Any]
+
+# The first versions of these tools are the ones that every model takes.
+_WEB_TOOLS = {"web_search": "web_search_20250305", "web_fetch": "web_fetch_20250910"}
+_WEB_FETCH_BETA = "web-fetch-2025-09-10"
+_OAUTH_PREFIX = "sk-ant-oat"
+_OAUTH_BETA = "oauth-2025-04-20"
+_BETA_HEADER = "anthropic-beta"
+
+T = TypeVar("T")
+
+
+class _Count(Struct):
+    input_tokens: int
+
+
+class _Support(Struct, frozen=True):
+    supported: bool = True
+
+
+class _Capabilities(Struct):
+    image_input: _Support = _Support()
+
+
+class _Model(Struct):
+    id: str
+    max_input_tokens: int | None = None
+    max_tokens: int | None = None
+    capabilities: _Capabilities | None = None
+
+
+class _Page(Struct):
+    data: list[_Model]
+    has_more: bool = False
+    last_id: str | None = None
+
+
+class Anthropic(Adapter):
+    """Speaks to the Messages API.
+
+    Args:
+        api_key: A key of the console, or an access token, which is told by its beginning.
+        base_url: The address, with or without `/v1` at its end, as other clients take it too.
+        cache: Mark requests so that the provider remembers their beginning, for five minutes
+            or as long as is said here.
+        web_search: Let the model search the web by itself; a mapping says more, such as
+            `{"max_uses": 3, "allowed_domains": ["example.org"]}`.
+        web_fetch: Let the model read pages by itself; likewise.
+        beta: Names of features that the API wants to be asked for.
+        **options: What may be said of any adapter.
+    """
+
+    def __init__(
+        self,
+        api_key: str = "",
+        *,
+        base_url: str = BASE_URL,
+        cache: bool | Ttl = True,
+        web_search: WebTool = False,
+        web_fetch: WebTool = False,
+        beta: Sequence[str] = (),
+        **options: Unpack[AdapterOptions],
+    ) -> None:
+        wishes = {"web_search": web_search, "web_fetch": web_fetch}
+        self._own_tools = tuple(_own_tool(*wish) for wish in wishes.items() if wish[1] is not False)
+        self._cache = cache
+        headers = dict(options.get("headers", {}))
+        token = api_key.strip().startswith(_OAUTH_PREFIX)
+        asked = [_OAUTH_BETA] * token + [_WEB_FETCH_BETA] * self._needs_beta() + list(beta)
+        asked += [headers.pop(name) for name in [*headers] if name.lower() == _BETA_HEADER]
+        if asked:
+            headers[_BETA_HEADER] = ",".join(dict.fromkeys(asked))
+        options["headers"] = {"anthropic-version": VERSION, **headers}
+        access = Access(api_key=api_key, key_header="Authorization" if token else "x-api-key")
+        super().__init__("anthropic", _with_version(base_url), access, **options)
+        self._fragments = fragments(Reader(self.name, Echoes.OWN_ISSUED))
+
+    @property
+    def web_tools(self) -> frozenset[str]:
+        """Which of `web_search` and `web_fetch` are switched on."""
+        return frozenset(tool["name"] for tool in self._own_tools)
+
+    def completed(self, request: Request) -> Request:
+        """Return `request` with what holds for every one, and with a limit, which the API wants."""
+        request = super().completed(request)
+        names = {tool.get("name") for tool in request.native_tools}
+        added = [tool for tool in self._own_tools if tool["name"] not in names]
+        limit = request.max_output_tokens
+        return replace(
+            request,
+            native_tools=(*request.native_tools, *added),
+            max_output_tokens=self.facts(request.model).max_output if limit is None else limit,
+        )
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Post the request and yield what the server sends back."""
+        facts = self.facts(request.model)
+        body = encode(
+            self.completed(request),
+            self._fragments,
+            streaming=self.streaming,
+            cache=bool(self._cache),
+            ttl=self._cache if isinstance(self._cache, str) else "",
+            ceiling=facts.max_output if facts.known else None,
+        )
+        return stream_call(self.transport, "messages", body, decoder=partial(Decoder, self.name))
+
+    async def count_tokens(self, request: Request) -> int:
+        """Return the tokens of `request` as the model would read them."""
+        body = encode_count(self.completed(request), self._fragments)
+        found = await post(self.transport, "messages/count_tokens", body)
+        return self._decoded(found, _Count).input_tokens
+
+    async def models(self) -> list[ModelFacts]:
+        """Return the models that the key may use, the newest first."""
+        found: list[ModelFacts] = []
+        path = f"models?limit={PAGE_SIZE}"
+        while path:
+            page = self._decoded(await get(self.transport, path), _Page)
+            found += map(self._facts_of, page.data)
+            last = page.last_id if page.has_more else None
+            path = f"models?limit={PAGE_SIZE}&after_id={quote(last)}" if last else ""
+        return found
+
+    def _facts_of(self, model: _Model) -> ModelFacts:
+        known = self.facts(model.id)
+        told = model.max_input_tokens is not None
+        capabilities = model.capabilities or _Capabilities()
+        return replace(
+            known,
+            window=model.max_input_tokens or known.window,
+            max_output=model.max_tokens or known.max_output,
+            sees=known.sees and capabilities.image_input.supported,
+            known=known.known or told,
+        )
+
+    def _needs_beta(self) -> bool:
+        return any(tool["type"] == _WEB_TOOLS["web_fetch"] for tool in self._own_tools)
+
+    def _decoded(self, body: bytes, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except msgspec.DecodeError as error:
+            raise ProviderError(
+                f"{self.name} answered what cannot be read ({error})."
+                " Check that the base URL leads to it.",
+                provider=self.name,
+            ) from error
+
+
+def _with_version(base_url: str) -> str:
+    address = base_url.rstrip("/")
+    return address if address.endswith("/v1") else f"{address}/v1"
+
+
+def _own_tool(name: str, wish: WebTool) -> dict[str, Any]:
+    said = wish if isinstance(wish, Mapping) else {}
+    return {"type": _WEB_TOOLS[name], "name": name, **said}

@@ -1,0 +1,162 @@
+"""Servers that speak Chat Completions, each in its own dialect."""
+
+import dataclasses
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Unpack
+
+import msgspec
+from msgspec.structs import replace
+
+from clew.context.reasoning import Reader
+from clew.core.errors import ConfigError, ProviderRejected
+from clew.core.models import ModelFacts
+from clew.providers.adapter import Adapter, AdapterOptions
+from clew.providers.calls import get, post, stream_call
+from clew.providers.http import Transport
+from clew.providers.profiles import Profile, Switch, named
+from clew.providers.protocol import Chunk, Request
+from clew.providers.wire.chat import listing
+from clew.providers.wire.chat.decode import Decoder
+from clew.providers.wire.chat.encode import encode, fragments
+from clew.providers.wire.chat.listing import Listing, readable
+
+PATH = "chat/completions"
+
+
+class Compatible(Adapter):
+    """Speaks to a server as its profile says: `Compatible("lm_studio")`.
+
+    Raises:
+        ConfigError: There is no such profile, its key is missing, or it cannot do what was
+            switched on.
+    """
+
+    def __init__(
+        self,
+        profile: Profile | str,
+        *,
+        base_url: str | None = None,
+        api_key: str = "",
+        web_search: bool = False,
+        web_fetch: bool = False,
+        **options: Unpack[AdapterOptions],
+    ) -> None:
+        """Speak by `profile`, at its usual address unless another is given.
+
+        Args:
+            profile: A profile, or the name of one.
+            base_url: Where the server is.
+            api_key: The key, where one is needed.
+            web_search: Let the server look things up on the web; not every one can.
+            web_fetch: Let the server read pages of the web; not every one can.
+            options: What may be said of any adapter.
+        """
+        self.profile = named(profile) if isinstance(profile, str) else profile
+        _expect_key(self.profile, given=bool(api_key or base_url or options.get("headers")))
+        wanted = {"web_search": web_search, "web_fetch": web_fetch}
+        self.web_tools = frozenset(name for name, on in wanted.items() if on)
+        self._switches = [_switch(self.profile, name) for name in sorted(self.web_tools)]
+        super().__init__(
+            self.profile.name, base_url or self.profile.base_url, {"api_key": api_key}, **options
+        )
+        self._borrowed = options.get("client")
+        self._told: dict[str, ModelFacts] = {}
+        reader = Reader(self.name, self.profile.echoes)
+        self._fragments = fragments(reader, self.profile.dialect)
+
+    def facts(self, model: str) -> ModelFacts:
+        """Return what the configuration says of `model`, then the server, then the catalogue."""
+        return self._models.get(model) or self._told.get(model) or super().facts(model)
+
+    def completed(self, request: Request) -> Request:
+        """Return `request` with the options and tools that hold for every one."""
+        options = dict(self.profile.options)
+        for switch in self._switches:
+            options |= switch.options
+        tools = tuple(tool for switch in self._switches for tool in switch.tools)
+        return replace(
+            request,
+            native_tools=(*request.native_tools, *tools),
+            options={**options, **self._options, **request.options},
+        )
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Post the request and yield what the server sends back."""
+        body = encode(
+            self.completed(request),
+            self._fragments,
+            dialect=self.profile.dialect,
+            streaming=self.streaming,
+        )
+        names = [spec.name for spec in request.tools]
+        decoder = partial(Decoder, self.name, marks=self.profile.marks, tools=names)
+        return stream_call(self.transport, PATH, body, decoder=decoder)
+
+    async def models(self) -> list[ModelFacts]:
+        """Return the models that the server has; `facts` knows them from then on."""
+        found = await self._listed()
+        self._told = {facts.name: facts for facts in found}
+        return found
+
+    async def _listed(self) -> list[ModelFacts]:
+        try:
+            match self.profile.listing:
+                case Listing.LM_STUDIO:
+                    return await self._lm_studio()
+                case Listing.OLLAMA:
+                    return await self._ollama()
+                case Listing.MODELS:
+                    pass
+        except ProviderRejected as error:
+            # A family's profile may be used with another server than the usual one.
+            if error.status != 404:
+                raise
+        return readable(listing.models, await get(self.transport, "models"), self.name)
+
+    async def _lm_studio(self) -> list[ModelFacts]:
+        async with self._beside() as native:
+            body = await get(native, "api/v0/models")
+        return readable(listing.models, body, self.name)
+
+    async def _ollama(self) -> list[ModelFacts]:
+        async with self._beside() as native:
+            names = readable(listing.ollama_names, await get(native, "api/tags"), self.name)
+            loaded = readable(listing.ollama_loaded, await get(native, "api/ps"), self.name)
+            found = []
+            for name in names:
+                body = await post(native, "api/show", msgspec.json.encode({"model": name}))
+                read = partial(listing.ollama_model, name=name, loaded=loaded)
+                found.append(readable(read, body, self.name))
+        return found
+
+    @asynccontextmanager
+    async def _beside(self) -> AsyncIterator[Transport]:
+        """Open the server's own API, which stands beside the compatible one."""
+        endpoint = self.transport.endpoint
+        root = endpoint.base_url.rstrip("/").removesuffix("/v1")
+        native = Transport(
+            dataclasses.replace(endpoint, base_url=root), provider=self.name, client=self._borrowed
+        )
+        try:
+            yield native
+        finally:
+            await native.aclose()
+
+
+def _expect_key(profile: Profile, *, given: bool) -> None:
+    if profile.needs_key and not given:
+        raise ConfigError(
+            f"{profile.name} needs an API key: pass it as `api_key`."
+            f" People keep it in {profile.key_env or 'the environment'}."
+        )
+
+
+def _switch(profile: Profile, name: str) -> Switch:
+    found = profile.web.get(name)
+    if found is None:
+        raise ConfigError(
+            f"{profile.name} has no {name} of its own. Leave it off and use Clew's tools instead."
+        )
+    return found

@@ -1,0 +1,47 @@
+"""DeepSeek's API: Chat Completions with thinking that must be sent back.
+
+Once a conversation has used tools, every later request has to repeat the thinking of every
+answer in it, or it is refused (https://api-docs.deepseek.com/guides/thinking_mode). Answers
+that hold no thinking of DeepSeek's, because another model gave them, are accepted with an
+empty one.
+"""
+
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import Unpack
+
+from clew.context.reasoning import Echoes, Reader
+from clew.core.models import ModelFacts
+from clew.providers.adapter import Adapter, AdapterOptions
+from clew.providers.calls import get, stream_call
+from clew.providers.protocol import Chunk, Request
+from clew.providers.wire.chat import listing
+from clew.providers.wire.chat.decode import Decoder
+from clew.providers.wire.chat.dialect import Dialect, Thinking
+from clew.providers.wire.chat.encode import encode, fragments
+
+BASE_URL = "https://api.deepseek.com"
+PATH = "chat/completions"
+_DIALECT = Dialect(thinking=Thinking.CONTENT, always_thinking=True, text_lists=False)
+
+
+class DeepSeek(Adapter):
+    """Speaks to DeepSeek with a key of its platform."""
+
+    def __init__(
+        self, api_key: str = "", *, base_url: str = BASE_URL, **options: Unpack[AdapterOptions]
+    ) -> None:
+        super().__init__("deepseek", base_url, {"api_key": api_key}, **options)
+        self._fragments = fragments(Reader(self.name, Echoes.TOOL_USE_ONLY), _DIALECT)
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Post the request and yield what the server sends back."""
+        body = encode(
+            self.completed(request), self._fragments, dialect=_DIALECT, streaming=self.streaming
+        )
+        return stream_call(self.transport, PATH, body, decoder=partial(Decoder, self.name))
+
+    async def models(self) -> list[ModelFacts]:
+        """Return the models that the server has."""
+        body = await get(self.transport, "models")
+        return listing.readable(listing.models, body, self.name)

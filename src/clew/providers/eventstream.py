@@ -1,0 +1,95 @@
+"""The event streams of AWS, parsed as the bytes arrive.
+
+Pure: bytes go in at whatever boundaries the network chose, whole events come out. botocore
+reads the frames; it comes with the extra `bedrock` and is loaded on first use.
+"""
+
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from clew.core.errors import MissingExtra, StreamBroken
+from clew.providers.sse import ServerEvent
+
+EXCEPTION = "exception/"
+"""What the name of an event begins with when it reports an error."""
+
+
+class EventStream:
+    """Turns the bytes of one response into events; each has the name of its type.
+
+    Raises:
+        MissingExtra: botocore is not installed.
+    """
+
+    def __init__(self, provider: str) -> None:
+        frames = botocore("eventstream")
+        self._provider = provider
+        self._buffer = frames.EventStreamBuffer()
+        self._unreadable: type[Exception] = frames.ParserError
+        self._broken: Exception | None = None
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        """Take the next bytes and return the events that they complete.
+
+        Raises:
+            StreamBroken: The bytes are no frames, or were damaged on the way.
+        """
+        self._buffer.add_data(chunk)
+        events: list[ServerEvent] = []
+        try:
+            while self._broken is None and (event := self._next()):
+                events.append(event)
+        except self._unreadable as error:
+            # What stood before the damage is handed out first.
+            self._broken = error
+        if self._broken is not None and not events:
+            raise self._damaged() from self._broken
+        return events
+
+    def close(self) -> list[ServerEvent]:
+        """Return nothing: half a frame says nothing.
+
+        Raises:
+            StreamBroken: The last bytes were no frames, or were damaged on the way.
+        """
+        if self._broken is not None:
+            raise self._damaged() from self._broken
+        return []
+
+    def _next(self) -> ServerEvent | None:
+        frame = next(self._buffer, None)
+        return None if frame is None else _event(frame.headers, frame.payload)
+
+    def _damaged(self) -> StreamBroken:
+        return StreamBroken(
+            f"{self._provider} sent an event stream that cannot be read ({self._broken})."
+            " What had arrived is kept; send the message again to go on.",
+            provider=self._provider,
+        )
+
+
+def botocore(module: str) -> Any:
+    """Return a module of botocore.
+
+    Raises:
+        MissingExtra: botocore is not installed.
+    """
+    try:
+        return import_module(f"botocore.{module}")
+    except ModuleNotFoundError as error:
+        raise MissingExtra("AWS Bedrock needs botocore.", extra="bedrock") from error
+
+
+def _event(headers: dict[str, Any], payload: bytes) -> ServerEvent:
+    data = payload.decode(errors="replace")
+    match headers.get(":message-type"):
+        case "exception":
+            return ServerEvent(data, f"{EXCEPTION}{headers.get(':exception-type', '')}")
+        case "error":
+            said = {"message": str(headers.get(":error-message", ""))}
+            text = data or msgspec.json.encode(said).decode()
+            return ServerEvent(text, f"{EXCEPTION}{headers.get(':error-code', '')}")
+        case _:
+            return ServerEvent(data, str(headers.get(":event-type", "")))

@@ -1,0 +1,95 @@
+"""OpenAI by its Responses API, and any server that speaks it."""
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, TypeVar, Unpack
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.errors import ProviderError
+from clew.core.models import ModelFacts
+from clew.providers.adapter import Adapter, AdapterOptions
+from clew.providers.calls import get, post
+from clew.providers.protocol import Chunk, Request
+from clew.providers.responses_calls import ResponsesCalls
+
+BASE_URL = "https://api.openai.com/v1"
+
+
+class _Count(Struct):
+    input_tokens: int
+
+
+class _Model(Struct):
+    id: str
+
+
+class _Models(Struct):
+    data: list[_Model]
+
+
+T = TypeVar("T")
+
+
+class OpenAIResponses(Adapter):
+    """Speaks to one base URL; the server keeps nothing of the conversation."""
+
+    def __init__(
+        self,
+        api_key: str = "",
+        *,
+        base_url: str = BASE_URL,
+        web_search: bool | Mapping[str, Any] = False,
+        **options: Unpack[AdapterOptions],
+    ) -> None:
+        """Connect to `base_url`.
+
+        Args:
+            api_key: Sent as a bearer token.
+            base_url: The address up to and with its version.
+            web_search: Let the model search the web; a mapping says how, as the API spells it.
+            options: See `AdapterOptions`.
+        """
+        super().__init__("openai", base_url, {"api_key": api_key}, **options)
+        self._calls = ResponsesCalls(self.transport)
+        self._search: dict[str, Any] | None = None
+        if web_search is not False:
+            how = web_search if isinstance(web_search, Mapping) else {}
+            self._search = {"type": "web_search", **how}
+
+    @property
+    def web_tools(self) -> frozenset[str]:
+        """Which tools for the web are switched on."""
+        return frozenset({"web_search"} if self._search else ())
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Post the request and yield what the server sends back."""
+        return self._calls.stream("responses", self._equipped(request), streaming=self.streaming)
+
+    async def count_tokens(self, request: Request) -> int:
+        """Ask the server how long `request` is."""
+        body = self._calls.counting(self._equipped(request))
+        answer = await post(self.transport, "responses/input_tokens", body)
+        return self._read(answer, _Count).input_tokens
+
+    async def models(self) -> list[ModelFacts]:
+        """Return the models that the server names."""
+        answer = await get(self.transport, "models")
+        return [self.facts(model.id) for model in self._read(answer, _Models).data]
+
+    def _equipped(self, request: Request) -> Request:
+        """Return `request` with all that holds for every one."""
+        request = self.completed(request)
+        if self._search is None or self._search in request.native_tools:
+            return request
+        return replace(request, native_tools=(*request.native_tools, self._search))
+
+    def _read(self, answer: bytes, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(answer, type=kind)
+        except msgspec.DecodeError as error:
+            raise ProviderError(
+                f"{self.name} sent an answer of another kind ({error}). Check the base URL.",
+                provider=self.name,
+            ) from error

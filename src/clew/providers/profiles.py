@@ -1,0 +1,155 @@
+"""Servers that speak Chat Completions, each with what it wants to be told differently.
+
+Data only: `clew.providers.compatible` speaks by it. A profile of one's own is
+`msgspec.structs.replace(PROFILES["vllm"], …)`, or a new `Profile`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from clew.context.reasoning import Echoes
+from clew.core.errors import ConfigError
+from clew.providers.wire.chat.dialect import Dialect, Documents, Thinking
+from clew.providers.wire.chat.listing import Listing
+from clew.providers.wire.chat.markup import GEMMA, THINK, Marks
+
+
+class Switch(Struct, frozen=True, kw_only=True):
+    """How a tool that the server runs itself is switched on."""
+
+    tools: tuple[dict[str, Any], ...] = ()
+    options: dict[str, Any] = {}
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """How to speak with one server, or with one family of models on any server."""
+
+    name: str
+    """What errors call it, and what the thinking that it sends is marked with."""
+    base_url: str
+    key_env: str = ""
+    """The variable that people keep its key in."""
+    needs_key: bool = True
+    echoes: Echoes = Echoes.NEVER
+    """Which of its own thinking it wants back; where, says the dialect."""
+    dialect: Dialect = Dialect()
+    marks: tuple[Marks, ...] = ()
+    """Markup that the models may leave among their words."""
+    listing: Listing = Listing.MODELS
+    web: Mapping[str, Switch] = {}
+    """How `web_search` and `web_fetch` are switched on, where it has them."""
+    options: dict[str, Any] = {}
+    """Fields for the body of every request."""
+
+
+_LM_STUDIO = Profile(
+    name="lm_studio",
+    base_url="http://127.0.0.1:1234/v1",
+    needs_key=False,
+    marks=(THINK,),
+    listing=Listing.LM_STUDIO,
+)
+
+_ALL = (
+    _LM_STUDIO,
+    # The family's own markup is what matters; LM Studio is merely where it most often runs.
+    Profile(
+        name="gemma",
+        base_url=_LM_STUDIO.base_url,
+        needs_key=False,
+        marks=GEMMA,
+        listing=Listing.LM_STUDIO,
+    ),
+    Profile(
+        name="ollama",
+        base_url="http://127.0.0.1:11434/v1",
+        key_env="OLLAMA_API_KEY",
+        needs_key=False,
+        echoes=Echoes.TOOL_USE_ONLY,
+        dialect=Dialect(thinking=Thinking.REASONING),
+        marks=(THINK,),
+        listing=Listing.OLLAMA,
+    ),
+    Profile(
+        name="llama_cpp",
+        base_url="http://127.0.0.1:8080/v1",
+        needs_key=False,
+        marks=(THINK,),
+    ),
+    Profile(
+        name="vllm",
+        base_url="http://127.0.0.1:8000/v1",
+        key_env="VLLM_API_KEY",
+        needs_key=False,
+        # https://docs.vllm.ai/en/latest/features/interleaved_thinking/
+        echoes=Echoes.TOOL_USE_ONLY,
+        dialect=Dialect(thinking=Thinking.REASONING),
+        marks=(THINK,),
+    ),
+    Profile(
+        name="openrouter",
+        base_url="https://openrouter.ai/api/v1",
+        key_env="OPENROUTER_API_KEY",
+        echoes=Echoes.OWN_ISSUED,
+        dialect=Dialect(result_images=True, cache_marks=("anthropic/", "~anthropic/", "qwen/")),
+        web={
+            "web_search": Switch(tools=({"type": "openrouter:web_search"},)),
+            "web_fetch": Switch(tools=({"type": "openrouter:web_fetch"},)),
+        },
+    ),
+    Profile(
+        name="qwen",
+        base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        key_env="DASHSCOPE_API_KEY",
+        marks=(THINK,),
+        web={"web_search": Switch(options={"enable_search": True})},
+    ),
+    Profile(
+        name="groq",
+        base_url="https://api.groq.com/openai/v1",
+        key_env="GROQ_API_KEY",
+        dialect=Dialect(limit_field="max_completion_tokens"),
+        marks=(THINK,),
+        web={"web_search": Switch(tools=({"type": "browser_search"},))},
+    ),
+    Profile(
+        name="mistral",
+        base_url="https://api.mistral.ai/v1",
+        key_env="MISTRAL_API_KEY",
+        echoes=Echoes.TOOL_USE_ONLY,
+        dialect=Dialect(thinking=Thinking.PIECES, documents=Documents.ADDRESS, stream_usage=False),
+    ),
+    Profile(name="xai", base_url="https://api.x.ai/v1", key_env="XAI_API_KEY"),
+    Profile(
+        name="together",
+        base_url="https://api.together.xyz/v1",
+        key_env="TOGETHER_API_KEY",
+        marks=(THINK,),
+    ),
+    Profile(
+        name="fireworks",
+        base_url="https://api.fireworks.ai/inference/v1",
+        key_env="FIREWORKS_API_KEY",
+        marks=(THINK,),
+    ),
+)
+
+PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _ALL}
+
+
+def named(name: str) -> Profile:
+    """Return the profile of that name, however people spell it: `LM Studio`, `llama.cpp`.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    plain = "".join(letter for letter in name.lower() if letter.isalnum())
+    for known, profile in PROFILES.items():
+        if known.replace("_", "") == plain:
+            return profile
+    raise ConfigError(
+        f"There is no profile {name!r}. Known are: {', '.join(sorted(PROFILES))}."
+        " For any other server, use OpenAIChat with its address."
+    )

@@ -1,0 +1,218 @@
+"""Which provider serves a model: names, keys and addresses as data.
+
+A model is asked for as `family/name`, such as `anthropic/claude-sonnet-4-6`, or by its bare
+name where that tells the family. An adapter is imported only when it is made.
+"""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from clew.core.errors import ConfigError, UnknownModel
+from clew.providers.catalogue import SMOLLM2
+from clew.providers.profiles import PROFILES
+from clew.providers.protocol import Provider
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What a family needs to be told to make its provider."""
+
+    api_key: str = ""
+    base_url: str = ""
+
+
+class Family(Struct, frozen=True, kw_only=True):
+    """One way to reach models, and how to know that it is meant."""
+
+    name: str
+    make: Callable[[Settings], Provider]
+    key_names: tuple[str, ...] = ()
+    """Variables that may hold the key; the first that is set counts."""
+    needs_key: bool = True
+    address_name: str = ""
+    """The variable that may hold the address."""
+    default_model: str = ""
+    prefixes: tuple[str, ...] = ()
+    """What the bare names of its models begin with."""
+
+    def settings(
+        self, environ: Mapping[str, str], *, base_url: str = "", api_key: str = ""
+    ) -> Settings:
+        """Return what the environment says, unless the caller says otherwise."""
+        found = next((environ[name] for name in self.key_names if environ.get(name)), "")
+        address = environ.get(self.address_name, "") if self.address_name else ""
+        return Settings(api_key=api_key or found, base_url=base_url or address)
+
+    def is_ready(self, environ: Mapping[str, str]) -> bool:
+        """Say whether the environment holds a key for it."""
+        return any(environ.get(name) for name in self.key_names)
+
+
+def _anthropic(settings: Settings) -> Provider:
+    from clew.providers.anthropic import Anthropic  # noqa: PLC0415
+
+    if settings.base_url:
+        return Anthropic(settings.api_key, base_url=settings.base_url)
+    return Anthropic(settings.api_key)
+
+
+def _openai(settings: Settings) -> Provider:
+    from clew.providers.openai_responses import OpenAIResponses  # noqa: PLC0415
+
+    if settings.base_url:
+        return OpenAIResponses(settings.api_key, base_url=settings.base_url)
+    return OpenAIResponses(settings.api_key)
+
+
+def _openai_chat(settings: Settings) -> Provider:
+    from clew.providers.openai_chat import OpenAIChat  # noqa: PLC0415
+
+    return OpenAIChat(settings.base_url or "https://api.openai.com/v1", api_key=settings.api_key)
+
+
+def _azure(settings: Settings) -> Provider:
+    from clew.providers.azure import AzureOpenAI  # noqa: PLC0415
+
+    if not settings.base_url:
+        raise ConfigError(
+            "Azure OpenAI needs the address of your resource: set AZURE_OPENAI_ENDPOINT,"
+            " such as https://NAME.openai.azure.com"
+        )
+    return AzureOpenAI(settings.base_url, api_key=settings.api_key)
+
+
+def _gemini(settings: Settings) -> Provider:
+    from clew.providers.gemini import Gemini  # noqa: PLC0415
+
+    if settings.base_url:
+        return Gemini(settings.api_key, base_url=settings.base_url)
+    return Gemini(settings.api_key)
+
+
+def _bedrock(settings: Settings) -> Provider:
+    from clew.providers.bedrock import Bedrock  # noqa: PLC0415
+
+    return Bedrock(api_key=settings.api_key, endpoint=settings.base_url or None)
+
+
+def _deepseek(settings: Settings) -> Provider:
+    from clew.providers.deepseek import DeepSeek  # noqa: PLC0415
+
+    if settings.base_url:
+        return DeepSeek(settings.api_key, base_url=settings.base_url)
+    return DeepSeek(settings.api_key)
+
+
+def _embedded(_: Settings) -> Provider:
+    from clew.providers.embedded.provider import Embedded  # noqa: PLC0415
+
+    return Embedded()
+
+
+def _compatible(profile: str) -> Callable[[Settings], Provider]:
+    def make(settings: Settings) -> Provider:
+        from clew.providers.compatible import Compatible  # noqa: PLC0415
+
+        return Compatible(profile, base_url=settings.base_url or None, api_key=settings.api_key)
+
+    return make
+
+
+_OWN = (
+    Family(
+        name="anthropic",
+        make=_anthropic,
+        key_names=("ANTHROPIC_API_KEY",),
+        address_name="ANTHROPIC_BASE_URL",
+        default_model="claude-sonnet-4-6",
+        prefixes=("claude",),
+    ),
+    Family(
+        name="openai",
+        make=_openai,
+        key_names=("OPENAI_API_KEY",),
+        address_name="OPENAI_BASE_URL",
+        default_model="gpt-5-mini",
+        prefixes=("gpt-", "o1", "o3", "o4", "codex", "chatgpt"),
+    ),
+    Family(
+        name="gemini",
+        make=_gemini,
+        key_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        default_model="gemini-2.5-flash",
+        prefixes=("gemini",),
+    ),
+    Family(
+        name="deepseek",
+        make=_deepseek,
+        key_names=("DEEPSEEK_API_KEY",),
+        default_model="deepseek-chat",
+        prefixes=("deepseek",),
+    ),
+    Family(
+        name="openai_chat",
+        make=_openai_chat,
+        key_names=("OPENAI_API_KEY",),
+        address_name="OPENAI_BASE_URL",
+    ),
+    Family(
+        name="azure",
+        make=_azure,
+        key_names=("AZURE_OPENAI_API_KEY",),
+        address_name="AZURE_OPENAI_ENDPOINT",
+    ),
+    Family(name="bedrock", make=_bedrock, key_names=("AWS_BEARER_TOKEN_BEDROCK",), needs_key=False),
+    Family(
+        name="embedded",
+        make=_embedded,
+        needs_key=False,
+        default_model=SMOLLM2.name,
+        prefixes=(SMOLLM2.name,),
+    ),
+)
+
+FAMILIES: Mapping[str, Family] = {
+    **{family.name: family for family in _OWN},
+    **{
+        profile.name: Family(
+            name=profile.name,
+            make=_compatible(profile.name),
+            key_names=(profile.key_env,) if profile.key_env else (),
+            needs_key=profile.needs_key,
+        )
+        for profile in PROFILES.values()
+    },
+}
+"""All that can be named before the slash, in the order in which keys are looked for."""
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A family, and the model that was asked of it."""
+
+    family: Family
+    model: str
+
+
+def named(name: str) -> Family | None:
+    """Return the family of that name, however people spell it: `LM Studio`, `llama.cpp`."""
+    plain = "".join(letter for letter in name.lower() if letter.isalnum())
+    return next((FAMILIES[key] for key in FAMILIES if key.replace("_", "") == plain), None)
+
+
+def find(model: str) -> Asked:
+    """Tell the family of `family/name`, or of a bare name that only one family has.
+
+    Raises:
+        UnknownModel: Nothing here goes by that name.
+    """
+    head, slash, rest = model.partition("/")
+    if slash and rest and (family := named(head)) is not None:
+        return Asked(family=family, model=rest)
+    bare = model.lower()
+    for each in FAMILIES.values():
+        if any(bare.startswith(prefix) for prefix in each.prefixes):
+            return Asked(family=each, model=model)
+    raise UnknownModel(
+        f"no provider is known for the model {model!r}. Write it with its provider, such as"
+        f" ollama/{model}; there are: {', '.join(FAMILIES)}"
+    )

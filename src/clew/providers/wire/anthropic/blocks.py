@@ -1,0 +1,195 @@
+"""The parts of a message as the content blocks of the Messages API.
+
+Every block that is made here begins with its type, so `is_thinking` and `is_text` need not
+read the rest.
+"""
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from clew.core.messages import (
+    File,
+    Image,
+    Message,
+    Native,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from clew.providers.wire.fragments import merged
+
+SILENT_FAILURE = "The tool failed and gave no reason."
+
+PDF = "application/pdf"
+WEB = ("https://", "http://")
+"""How an address begins that the provider can reach."""
+PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_TEXTUAL = frozenset({"application/json", "application/xml", "application/yaml"})
+_THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 128
+
+_json = msgspec.json.Encoder()
+
+
+def is_thinking(block: bytes) -> bool:
+    """Say whether a block is thinking, sealed or not."""
+    return block.startswith(_THINKING)
+
+
+def is_text(block: bytes) -> bool:
+    """Say whether a block is plain words."""
+    return block.startswith(b'{"type":"text"')
+
+
+def result_blocks(message: Message) -> tuple[bytes, ...]:
+    """Return the tool results of `message`."""
+    return tuple(_json.encode(_result(result)) for result in message.results)
+
+
+def other_blocks(message: Message) -> tuple[bytes, ...]:
+    """Return what `message` holds besides results, without words that say nothing."""
+    block = _answer_block if message.role is Role.ASSISTANT else _user_block
+    found: list[bytes] = []
+    for part in message.parts:
+        if isinstance(part, Native):
+            found.append(part.data.encode())
+        elif (made := block(part)) is not None:
+            found.append(_json.encode(made))
+    return tuple(found)
+
+
+def _answer_block(part: Part) -> dict[str, Any] | None:
+    match part:
+        case Text():
+            return _text(part)
+        case Reasoning(redacted=data) if data:
+            return merged({"type": "redacted_thinking", "data": data}, part.extra)
+        case Reasoning(text=text, signature=signature):
+            block = {"type": "thinking", "thinking": text, "signature": signature}
+            return merged(block, part.extra)
+        case ToolCall():
+            return _call(part)
+        case Image() | File():
+            # The API takes neither in an answer, so the model is at least told of them.
+            return _note(part)
+        case _:
+            return None
+
+
+def _user_block(part: Part) -> dict[str, Any] | None:
+    match part:
+        case Text():
+            return _text(part)
+        case Image():
+            return _image(part)
+        case File():
+            return _file(part)
+        case _:
+            return None
+
+
+def _text(part: Text) -> dict[str, Any] | None:
+    # A message whose only words are blank is rejected, and so is any empty block.
+    if not part.text.strip():
+        return None
+    return merged({"type": "text", "text": part.text}, part.extra)
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    block = {
+        "type": "tool_use",
+        "id": _name(call.call_id),
+        "name": _name(call.name),
+        "input": _input(call.arguments),
+    }
+    return merged(block, call.extra)
+
+
+def _input(arguments: str) -> msgspec.Raw | dict[str, str]:
+    """Return the arguments byte for byte, or wrapped when they are no JSON object."""
+    text = arguments.strip() or "{}"
+    try:
+        msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return {"raw": arguments}
+    return msgspec.Raw(text.encode())
+
+
+def _name(given: str) -> str:
+    """Return a name or an id as the API takes it; one of its own is not changed.
+
+    What other providers let pass (`functions.Read:0`, `call_1|fc_2`) is rejected here, and
+    with it the whole conversation. Different names stay different, equal ones equal.
+    """
+    if 0 < len(given) <= _LONGEST_NAME and not _NOT_IN_A_NAME.search(given):
+        return given
+    digest = sha256(given.encode(errors="replace")).hexdigest()[:12]
+    return f"{_NOT_IN_A_NAME.sub('_', given)[: _LONGEST_NAME - 13]}_{digest}"
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": _name(result.call_id)}
+    content = [{"type": "text", "text": result.text}] if result.text.strip() else []
+    if result.failed:
+        # An error may hold nothing but words, and must hold some.
+        content += map(_note, result.images)
+        block["content"] = content or [{"type": "text", "text": SILENT_FAILURE}]
+        block["is_error"] = True
+    elif content or result.images:
+        block["content"] = content + [_image(image) for image in result.images]
+    return merged(block, result.extra)
+
+
+def _image(image: Image) -> dict[str, Any]:
+    head, _, held = image.url.partition(";base64,")
+    kind = head.removeprefix("data:") if held else image.media_type
+    source: dict[str, Any]
+    if image.url.startswith(WEB):
+        source = {"type": "url", "url": image.url}
+    elif kind in PICTURES and (held or image.data):
+        data = held or b64encode(image.data).decode()
+        source = {"type": "base64", "media_type": kind, "data": data}
+    else:
+        return _note(image)
+    return merged({"type": "image", "source": source}, image.extra)
+
+
+def _file(file: File) -> dict[str, Any]:
+    if file.media_type in PICTURES:
+        return _image(Image(media_type=file.media_type, data=file.data, url=file.url))
+    source = _source(file)
+    if source is None:
+        return _note(file)
+    block: dict[str, Any] = {"type": "document", "source": source}
+    if file.name:
+        block["title"] = file.name
+    return merged(block, file.extra)
+
+
+def _source(file: File) -> dict[str, Any] | None:
+    """Return a document's source; None for what the API cannot read."""
+    if file.media_type == PDF:
+        if file.url.startswith(WEB):
+            return {"type": "url", "url": file.url}
+        data = b64encode(file.data).decode()
+        return {"type": "base64", "media_type": PDF, "data": data} if data else None
+    if file.url or not (file.media_type.startswith("text/") or file.media_type in _TEXTUAL):
+        return None
+    text = file.data.decode(errors="replace")
+    return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
+
+
+def _note(part: Image | File) -> dict[str, Any]:
+    kind = "picture" if isinstance(part, Image) else "file"
+    name = f" {part.name!r}" if isinstance(part, File) and part.name else ""
+    where = f" at {part.url}" if part.url and not part.url.startswith("data:") else ""
+    text = f"[A {kind}{name} ({part.media_type}){where} that cannot be shown here.]"
+    return {"type": "text", "text": text}

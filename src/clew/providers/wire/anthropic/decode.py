@@ -1,0 +1,210 @@
+"""The answers of the Messages API, streamed or whole, as chunks."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from clew.core.errors import ProviderError, StreamBroken
+from clew.core.usage import Usage
+from clew.providers.failures import error_for
+from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
+from clew.providers.sse import ServerEvent
+from clew.providers.wire.anthropic.arriving import Block, opened, read_delta
+
+
+class _Usage(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _StopDetails(Struct):
+    category: str | None = None
+    explanation: str | None = None
+
+
+class _Ending(Struct):
+    """Why an answer ended: in the delta of a stream, or beside the content of a whole one."""
+
+    stop_reason: str | None = None
+    stop_details: _StopDetails | None = None
+
+
+class _Message(_Ending):
+    type: str | None = None
+    content: list[Raw] = []
+    usage: _Usage | None = None
+    error: Any = None
+
+
+class _Event(Struct):
+    """An event whose fields are read only when its type is known."""
+
+    type: str | None = None
+    index: int | None = None
+    message: Raw = Raw(b"{}")
+    content_block: Raw = Raw(b"{}")
+    delta: Raw = Raw(b"{}")
+    usage: Raw = Raw(b"null")
+    error: Any = None
+
+
+_event = msgspec.json.Decoder(_Event)
+_message = msgspec.json.Decoder(_Message)
+_ending = msgspec.json.Decoder(_Ending)
+_counts = msgspec.json.Decoder(_Usage | None)
+
+_REASONS = {
+    "end_turn": StopReason.DONE,
+    "stop_sequence": StopReason.DONE,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
+    "refusal": StopReason.REFUSED,
+    "pause_turn": StopReason.PAUSED,
+    "compaction": StopReason.PAUSED,
+}
+# What an error in mid-stream would have had for a status, had it come in time.
+_STATUS = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+
+class Decoder:
+    """Folds one answer into chunks; see `clew.providers.wire.decoder.Decoder`."""
+
+    def __init__(self, provider: str) -> None:
+        self.done = False
+        self._provider = provider
+        self._ended: _Ending | None = None
+        self._usage: Usage | None = None
+        self._blocks: dict[int, Block] = {}
+        self._tools: dict[str, str] = {}
+
+    def feed(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event.
+
+        Raises:
+            ProviderError: The event reports an error.
+            StreamBroken: The event cannot be read.
+        """
+        if self.done or event.data == "[DONE]":
+            return []
+        try:
+            return self._fold(_event.decode(event.data), event.data)
+        except msgspec.DecodeError as error:
+            raise self._unreadable(error) from error
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of an answer that came in one piece; raises as `feed` does."""
+        self.done = True
+        try:
+            message = _message.decode(body)
+            if message.error is not None:
+                raise self._failure(message.error, body.decode(errors="replace"))
+            if message.type != "message":
+                raise self._unreadable(f"its type is {message.type!r}")
+            self._ended = message
+            self._count(message.usage)
+            return [
+                chunk
+                for index, raw in enumerate(message.content)
+                for chunk in self._begin(index, raw) + self._end(index)
+            ]
+        except msgspec.DecodeError as error:
+            raise self._unreadable(error) from error
+
+    def close(self) -> Finished:
+        """Return the end of the answer.
+
+        Raises:
+            StreamBroken: The server stopped without ending the answer.
+        """
+        if self._ended is None:
+            raise StreamBroken(
+                f"{self._provider} stopped in the middle of the answer."
+                " What had arrived is kept; send the message again to go on.",
+                provider=self._provider,
+            )
+        said = self._ended.stop_reason or ""
+        details = self._ended.stop_details or _StopDetails()
+        reason = _REASONS.get(said, StopReason.DONE)
+        detail = details.explanation or details.category or ""
+        if not detail and said == "model_context_window_exceeded":
+            detail = "the context window is full"
+        return Finished(reason=reason, usage=self._usage, detail=detail)
+
+    def _fold(self, event: _Event, text: str) -> list[Chunk]:
+        if event.error is not None:
+            raise self._failure(event.error, text)
+        index = event.index or 0
+        match event.type:
+            case "content_block_delta":
+                block = self._blocks.get(index)
+                return block.grow(read_delta(event.delta), event.delta) if block else []
+            case "content_block_start":
+                return self._begin(index, event.content_block)
+            case "content_block_stop":
+                return self._end(index)
+            case "message_start":
+                return self._count(_message.decode(event.message).usage)
+            case "message_delta":
+                ending = _ending.decode(event.delta)
+                self._ended = ending if ending.stop_reason else self._ended
+                return self._count(_counts.decode(event.usage))
+            case "message_stop":
+                self.done = True
+                self._ended = self._ended or _Ending()
+        return []
+
+    def _begin(self, index: int, raw: Raw) -> list[Chunk]:
+        self._blocks[index] = block = opened(index, raw, self._provider, self._tools)
+        return block.begin()
+
+    def _end(self, index: int) -> list[Chunk]:
+        block = self._blocks.pop(index, None)
+        return block.end() if block else []
+
+    def _count(self, found: _Usage | None) -> list[Chunk]:
+        """Take what the call has consumed so far; each report replaces the one before."""
+        if found is None:
+            return []
+        usage = _usage(found)
+        known = self._usage or Usage()
+        if found.input_tokens is not None and usage.input_tokens:
+            known = msgspec.structs.replace(usage, output_tokens=known.output_tokens)
+        output = usage.output_tokens or known.output_tokens
+        self._usage = msgspec.structs.replace(known, output_tokens=output)
+        return [UsageChunk(self._usage)]
+
+    def _failure(self, error: object, text: str) -> ProviderError:
+        kind = error.get("type") if isinstance(error, dict) else None
+        return error_for(_STATUS.get(str(kind)), text, {}, self._provider)
+
+    def _unreadable(self, error: object) -> StreamBroken:
+        return StreamBroken(
+            f"{self._provider} sent something that is not an answer of the Messages API ({error})."
+            " Check that the base URL leads to a server that speaks it.",
+            provider=self._provider,
+        )
+
+
+def _usage(found: _Usage) -> Usage:
+    read, written = found.cache_read_input_tokens or 0, found.cache_creation_input_tokens or 0
+    return Usage(
+        input_tokens=(found.input_tokens or 0) + read + written,
+        output_tokens=found.output_tokens or 0,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )

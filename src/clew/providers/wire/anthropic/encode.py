@@ -1,0 +1,180 @@
+"""A request as the body of the Messages API.
+
+The messages stand last in the body, so a request that appends to another begins with the
+same bytes (but for cache marks); the provider's prompt cache lives off that.
+"""
+
+from typing import Any
+
+import msgspec
+
+from clew.context.reasoning import Reader
+from clew.core.messages import Message
+from clew.core.models import ToolSpec
+from clew.providers.protocol import Request
+from clew.providers.wire.anthropic import marks
+from clew.providers.wire.anthropic.pieces import Piece, pieces
+from clew.providers.wire.anthropic.turns import forget_thinking, lay_out, loop_start
+from clew.providers.wire.fragments import LIMIT, Fragments
+
+LEAST_THINKING = 1_024
+"""Tokens of thinking below which the API takes no budget."""
+
+_COUNTED = frozenset(
+    {
+        "cache_control",
+        "context_management",
+        "mcp_servers",
+        "model",
+        "output_config",
+        "system",
+        "thinking",
+        "tool_choice",
+        "tools",
+    }
+)
+_RUN_BY_THE_PROVIDER = (
+    "advisor_",
+    "code_execution_",
+    "mcp_toolset",
+    "tool_search_tool_",
+    "web_fetch_",
+    "web_search_",
+)
+
+_json = msgspec.json.Encoder()
+
+
+def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[tuple[Piece, ...]]:
+    """Return a place to keep the encoded messages for `reader`."""
+    return Fragments(reader, _fragment, limit=limit)
+
+
+def encode(
+    request: Request,
+    kept: Fragments[tuple[Piece, ...]],
+    *,
+    streaming: bool = True,
+    cache: bool = False,
+    ttl: str = "",
+    ceiling: int | None = None,
+) -> bytes:
+    """Return the body that asks for `request`.
+
+    Args:
+        request: What to ask.
+        kept: Messages that were encoded before.
+        streaming: Ask for a stream of events.
+        cache: Mark what the provider should remember for the next request.
+        ttl: For how long: `5m`, which is the default, or `1h`.
+        ceiling: The longest answer that the model can give, where it is known.
+    """
+    head = _head(request)
+    if streaming:
+        head["stream"] = True
+    found = kept.encode(request.messages, request.reasoning)
+    # Who sets the field for the whole request leaves the marks to the API.
+    if cache and marks.FIELD not in request.options:
+        found = _with_marks(head, found, request, ttl)
+    turns = lay_out(found)
+    _settle_thinking(head, turns, ceiling)
+    return _body(head, turns)
+
+
+def encode_count(request: Request, kept: Fragments[tuple[Piece, ...]]) -> bytes:
+    """Return the body that asks how long `request` is.
+
+    Tools that the provider runs itself are left out, because they cannot be counted.
+    """
+    head = {name: value for name, value in _head(request).items() if name in _COUNTED}
+    if "tools" in head:
+        head["tools"] = [tool for tool in head["tools"] if _is_counted(tool)]
+        if not head["tools"]:
+            del head["tools"]
+            head.pop("tool_choice", None)
+    turns = lay_out(kept.encode(request.messages, request.reasoning))
+    _settle_thinking(head, turns, None)
+    return _body(head, turns)
+
+
+def _fragment(message: Message) -> tuple[tuple[Piece, ...], int]:
+    found = pieces(message)
+    return found, sum(len(piece.data) for piece in found)
+
+
+def _head(request: Request) -> dict[str, Any]:
+    """Return everything but the messages."""
+    head: dict[str, Any] = {}
+    if request.model:
+        head["model"] = request.model
+    if request.max_output_tokens is not None:
+        head["max_tokens"] = request.max_output_tokens
+    if request.temperature is not None:
+        head["temperature"] = request.temperature
+    if request.tools or request.native_tools:
+        head["tools"] = [*map(_tool, request.tools), *request.native_tools]
+    if request.system.strip():
+        head["system"] = [{"type": "text", "text": request.system}]
+    return head | request.options
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    tool = {"name": spec.name, "description": spec.description, "input_schema": spec.schema}
+    return {**tool, **spec.extra}
+
+
+def _is_counted(tool: dict[str, Any]) -> bool:
+    return not str(tool.get("type", "")).startswith(_RUN_BY_THE_PROVIDER)
+
+
+def _with_marks(
+    head: dict[str, Any], found: list[tuple[Piece, ...]], request: Request, ttl: str
+) -> list[tuple[Piece, ...]]:
+    """Mark the end, what is settled and the system prompt, as far as marks are left."""
+    left = marks.MOST - sum(piece.marks for fragment in found for piece in fragment)
+    left -= sum(
+        marks.FIELD in block for name in ("tools", "system") for block in head.get(name, ())
+    )
+    ends = marks.places(found, request.settled)[: max(left, 0)]
+    if left > len(ends) and "system" in head and "system" not in request.options:
+        head["system"] = [{**head["system"][0], marks.FIELD: marks.control(ttl)}]
+    return marks.mark(found, ends, ttl)
+
+
+def _settle_thinking(head: dict[str, Any], turns: list[Piece], ceiling: int | None) -> None:
+    """Make `thinking` agree with the rest of the request, as the API demands.
+
+    Switched on, it wants the current tool loop to begin with thinking; switched off, it takes
+    none in there. Between the two, a loop that began elsewhere can only go on without.
+    """
+    thinking = head.get("thinking")
+    kind = thinking.get("type") if isinstance(thinking, dict) else None
+    since = loop_start(turns) if kind in {"enabled", "disabled"} else None
+    if since is not None and not (kind == "enabled" and turns[since].begins_thinking):
+        forget_thinking(turns, since)
+        if kind == "enabled":
+            del head["thinking"]
+    elif kind in {"enabled", "adaptive"}:
+        head.pop("temperature", None)
+        _make_room(head, ceiling)
+
+
+def _make_room(head: dict[str, Any], ceiling: int | None) -> None:
+    """Let the answer be longer than its thinking: more room first, then less thinking."""
+    budget, limit = head["thinking"].get("budget_tokens"), head.get("max_tokens")
+    if not isinstance(budget, int) or not isinstance(limit, int) or budget < limit:
+        return
+    longest = budget + limit if ceiling is None else min(budget + limit, max(ceiling, limit))
+    longest = max(longest, LEAST_THINKING * 2)
+    words = min(limit, longest // 2)
+    head["max_tokens"] = longest
+    head["thinking"] = {**head["thinking"], "budget_tokens": min(budget, longest - words)}
+
+
+def _body(head: dict[str, Any], turns: list[Piece]) -> bytes:
+    start = _json.encode(head)[:-1] + (b"," if head else b"") + b'"messages":['
+    messages = [turn.data for turn in turns] or [b""]
+    # One join and no more, because a long conversation is many megabytes.
+    messages[0] = start + messages[0]
+    messages[-1] += b"]}"
+    return b",".join(messages)

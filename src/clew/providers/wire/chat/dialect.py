@@ -1,0 +1,48 @@
+"""How servers that speak Chat Completions differ, as data."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Thinking(StrEnum):
+    """Where an assistant message holds the thinking that is sent back."""
+
+    NOWHERE = ""
+    CONTENT = "reasoning_content"
+    REASONING = "reasoning"
+    PIECES = "thinking"
+    """As pieces of the content, before its words."""
+
+
+class Documents(StrEnum):
+    """Which piece of content brings a document that is neither a picture, a sound nor a film."""
+
+    FILE = "file"
+    ADDRESS = "document_url"
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    """What one server wants to be told differently; the defaults suit most."""
+
+    limit_field: str = "max_tokens"
+    """How the limit on the answer's length is spelt."""
+    system_role: str = "system"
+    key_field: str = ""
+    """Where `Request.cache_key` goes; nowhere unless named."""
+    stream_usage: bool = True
+    """Ask for the usage of a stream with `stream_options`."""
+    thinking: Thinking = Thinking.NOWHERE
+    always_thinking: bool = False
+    """Every assistant message must have the field, be it empty."""
+    text_lists: bool = True
+    """Several texts are sent as a list; otherwise as one text with blank lines between."""
+    result_images: bool = False
+    """Pictures may stand in tool messages; otherwise a note tells of them."""
+    documents: Documents = Documents.FILE
+    cache_marks: tuple[str, ...] = ()
+    """Beginnings of the names of models that cache only up to marks in the messages."""
+
+    def marks(self, model: str) -> bool:
+        """Say whether messages for `model` need cache marks."""
+        return model.startswith(self.cache_marks)

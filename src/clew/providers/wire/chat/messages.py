@@ -1,0 +1,218 @@
+"""Messages as Chat Completions puts them.
+
+What has no common form is kept in a part's `extra`: its fields are laid over the piece that
+the part becomes, and those under `message` over the message that the piece stands in. A
+`Native` is a whole message if it has a role, otherwise a piece of content.
+"""
+
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+
+from clew.core.messages import (
+    File,
+    Image,
+    Message,
+    Native,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from clew.providers.wire.chat.dialect import Dialect, Documents, Thinking
+
+_object = msgspec.json.Decoder(dict[str, Any])
+_AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "x-m4a": "m4a", "mp4": "m4a"}
+_MARK = {"type": "ephemeral"}
+_MESSAGE = "message"
+
+
+def wire_messages(message: Message, dialect: Dialect) -> list[dict[str, Any] | msgspec.Raw]:
+    """Return `message` as the messages that the API has for it, in order."""
+    found: list[dict[str, Any] | msgspec.Raw] = []
+    found += [_result(result, dialect) for result in message.results]
+    rest: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, Native) and "role" in _object.decode(part.data):
+            found.append(msgspec.Raw(part.data.encode()))
+        elif not isinstance(part, ToolResult):
+            rest.append(part)
+    said = _answer(rest, dialect) if message.role is Role.ASSISTANT else _asked(rest, dialect)
+    return [*found, said] if said else found
+
+
+def marked(message: Message, dialect: Dialect) -> list[dict[str, Any] | msgspec.Raw]:
+    """Return `message` with a cache mark on its last words; nothing if it cannot have one."""
+    found = wire_messages(message, dialect)
+    last = found[-1] if found else None
+    if not isinstance(last, dict) or not last.get("content"):
+        return []
+    return [*found[:-1], {**last, "content": _with_mark(last["content"])}]
+
+
+def system_message(text: str, dialect: Dialect, *, mark: bool) -> dict[str, Any]:
+    """Return the message that holds the system prompt."""
+    return {"role": dialect.system_role, "content": _with_mark(text) if mark else text}
+
+
+def file_piece(file: File, documents: Documents) -> dict[str, Any]:
+    """Return the piece of content for `file`, as its kind asks for."""
+    kind, _, subtype = file.media_type.partition("/")
+    if kind == "audio" and file.data:
+        sound = {
+            "data": b64encode(file.data).decode(),
+            "format": _AUDIO_FORMATS.get(subtype, subtype),
+        }
+        return {"type": "input_audio", "input_audio": sound}
+    if kind in {"audio", "video"}:
+        return {"type": f"{kind}_url", f"{kind}_url": {"url": address(file)}}
+    if documents is Documents.ADDRESS:
+        named = {"document_name": file.name} if file.name else {}
+        return {"type": "document_url", "document_url": address(file), **named}
+    named = {"filename": file.name} if file.name else {}
+    return {"type": "file", "file": {**named, "file_data": address(file)}}
+
+
+def address(part: Image | File) -> str:
+    """Return where the bytes are, or the bytes themselves as an address."""
+    return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
+
+
+def _asked(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
+    pieces = [piece for part in parts if (piece := _piece(part, dialect)) is not None]
+    above = _above(parts)
+    if not pieces and not above and not any(isinstance(part, Text) for part in parts):
+        return None
+    return {"role": "user", "content": _content(pieces, dialect), **above}
+
+
+def _answer(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
+    calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
+    thoughts = [part for part in parts if isinstance(part, Reasoning)]
+    content = _words(parts, dialect)
+    above = {**_thinking(thoughts, dialect), **_above(parts)}
+    if not content and not calls and not above:
+        return None
+    found: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
+    if dialect.always_thinking and dialect.thinking:
+        found[dialect.thinking] = ""
+    found |= above
+    return {**found, "tool_calls": calls} if calls else found
+
+
+def _words(parts: list[Part], dialect: Dialect) -> str | list[Any]:
+    """Return the content of an answer: one text, unless some piece of it is more than that."""
+    pieces: list[Any] = []
+    for part in parts:
+        if isinstance(part, Image | File):
+            # The API takes neither from the assistant, so a note tells of them.
+            pieces.append({"type": "text", "text": _note(part)})
+        elif isinstance(part, Reasoning) and dialect.thinking is Thinking.PIECES:
+            pieces.append(_thought(part))
+        elif (piece := _piece(part, dialect)) is not None:
+            pieces.append(piece)
+    if all(map(_is_bare, pieces)):
+        return "".join(piece["text"] for piece in pieces)
+    return pieces
+
+
+def _thinking(thoughts: list[Reasoning], dialect: Dialect) -> dict[str, Any]:
+    """Return the fields of a message that hold what was thought."""
+    found: dict[str, Any] = {}
+    text = "".join(part.text for part in thoughts)
+    if text and dialect.thinking in {Thinking.CONTENT, Thinking.REASONING}:
+        found[dialect.thinking] = text
+    for part in thoughts:
+        # The only seal in this API: the list of blocks, to be repeated as it was.
+        if part.signature.startswith("["):
+            found["reasoning_details"] = msgspec.Raw(part.signature.encode())
+    return found
+
+
+def _thought(part: Reasoning) -> dict[str, Any]:
+    piece = {"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}
+    return _laid_over(piece, part.extra)
+
+
+def _call(part: ToolCall) -> dict[str, Any]:
+    function = {"name": part.name, "arguments": part.arguments or "{}"}
+    call = {"id": part.call_id, "type": "function", "function": function}
+    return _laid_over(call, part.extra)
+
+
+def _content(pieces: list[Any], dialect: Dialect) -> str | list[Any]:
+    if all(map(_is_bare, pieces)) and (len(pieces) < 2 or not dialect.text_lists):
+        return "\n\n".join(piece["text"] for piece in pieces)
+    return pieces
+
+
+def _is_bare(piece: Any) -> bool:
+    return isinstance(piece, dict) and piece.keys() == {"type", "text"}
+
+
+def _piece(part: Part, dialect: Dialect) -> dict[str, Any] | msgspec.Raw | None:
+    match part:
+        case Text(text=text, extra=extra):
+            fields = _laid_over({"type": "text", "text": text}, extra)
+            return fields if text or len(fields) > 2 else None
+        case Image(extra=extra):
+            picture = {"type": "image_url", "image_url": {"url": address(part)}}
+            return _laid_over(picture, extra)
+        case File(extra=extra):
+            return _laid_over(file_piece(part, dialect.documents), extra)
+        case Native(data=data):
+            return msgspec.Raw(data.encode())
+        case Reasoning() | ToolCall() | ToolResult():
+            return None
+
+
+def _result(result: ToolResult, dialect: Dialect) -> dict[str, Any]:
+    text = result.text
+    if result.failed and not text.startswith("Error: "):
+        text = f"Error: {text}"
+    content: str | list[Any] = text
+    if result.images and dialect.result_images:
+        words = [{"type": "text", "text": text}] if text else []
+        content = [*words, *(_piece(image, dialect) for image in result.images)]
+    else:
+        content = text + "".join(f"\n{_note(image)}" for image in result.images)
+    found = {"role": "tool", "tool_call_id": result.call_id, "content": content}
+    return _laid_over(found, result.extra)
+
+
+def _note(part: Image | File) -> str:
+    kind = "picture" if isinstance(part, Image) else "file"
+    return f"[A {kind} ({part.media_type}) that cannot be shown here.]"
+
+
+def _with_mark(content: str | list[Any]) -> list[Any]:
+    pieces = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if not isinstance(pieces[-1], dict):
+        return pieces
+    return [*pieces[:-1], {**pieces[-1], "cache_control": _MARK}]
+
+
+def _laid_over(block: dict[str, Any], extra: str) -> dict[str, Any]:
+    """Return `block` with the private fields of its part; objects in both are joined."""
+    if not extra:
+        return block
+    found = dict(block)
+    for key, value in _object.decode(extra).items():
+        mine = found.get(key)
+        if isinstance(mine, dict) and isinstance(value, dict):
+            found[key] = {**mine, **value}
+        elif key != _MESSAGE:
+            found[key] = value
+    return found
+
+
+def _above(parts: list[Part]) -> dict[str, Any]:
+    """Return the private fields that belong to the message itself."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        if not isinstance(part, Native | ToolResult) and part.extra:
+            found |= _object.decode(part.extra).get(_MESSAGE, {})
+    return found

@@ -1,0 +1,201 @@
+"""A request as the body of Converse.
+
+The messages stand last in the body, and messages that follow one another in one role are one
+message there. So a request that appends to another begins with the same bytes, but for the
+marks that say up to where the prompt is worth caching.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count, groupby
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from clew.context.reasoning import Reader
+from clew.core.models import ToolSpec
+from clew.providers.protocol import Request
+from clew.providers.wire.converse.blocks import Fragment, fragment, tool_name
+from clew.providers.wire.converse.families import Apart, habits
+from clew.providers.wire.fragments import LIMIT, Fragments
+
+MARK = b'{"cachePoint":{"type":"default"}}'
+OPENING = "Continue."
+"""What the user is taken to have said where a conversation begins with an answer."""
+GONE = "Not available any more: do not call it."
+"""The description of a tool that is declared only because the conversation mentions it."""
+_FIELDS = "additionalModelRequestFields"
+_THINKING = ("thinking", "reasoning_config")
+_COUNTED = frozenset({"system", "toolConfig", _FIELDS})
+"""Of the options, those that counting tokens takes."""
+_SPACER = "."
+_BEGIN = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user", "assistant")}
+
+_json = msgspec.json.Encoder()
+
+
+def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[Fragment]:
+    """Return a place to keep the encoded messages for `reader`."""
+    return Fragments(reader, fragment, limit=limit)
+
+
+def encode(request: Request, kept: Fragments[Fragment], *, cache: bool | None = None) -> bytes:
+    """Return the body that asks for `request`; streamed or not, it is the same.
+
+    Args:
+        request: What to ask.
+        kept: Messages that were encoded before.
+        cache: Set cache marks; by default where the model is known to take them.
+    """
+    known = habits(request.model)
+    found = kept.encode(request.messages, request.reasoning)
+    wanted = known.caches if cache is None else cache
+    # Bedrock takes four marks, so ours do not join those that the messages bring.
+    marking = wanted and not any(each.marked for each in found)
+    head = _head(request, found, marked=marking)
+    marks = _marks(found, request.settled) if marking else frozenset()
+    begin = _json.encode(head)[:-1] + (b',"messages":[' if head else b'"messages":[')
+    return b"".join((begin, *_messages(found, marks, known.apart), b"]}"))
+
+
+def encode_count(request: Request, kept: Fragments[Fragment]) -> bytes:
+    """Return the body that asks how long `request` is."""
+    options = {name: value for name, value in request.options.items() if name in _COUNTED}
+    asked = replace(request, options=options, max_output_tokens=None, temperature=None)
+    return b'{"input":{"converse":' + encode(asked, kept, cache=False) + b"}}"
+
+
+def _head(request: Request, found: Sequence[Fragment], *, marked: bool) -> dict[str, Any]:
+    """Return the body without its messages."""
+    head: dict[str, Any] = {}
+    if request.system.strip():
+        head["system"] = [{"text": request.system}]
+        if marked:
+            head["system"].append(msgspec.Raw(MARK))
+    options = dict(request.options)
+    tools = {"tools": _tools(request, found), **options.pop("toolConfig", {})}
+    if tools["tools"]:
+        head["toolConfig"] = tools
+    inference = {**_inference(request), **options.pop("inferenceConfig", {})}
+    if inference:
+        head["inferenceConfig"] = inference
+    return head | _affordable(options, found)
+
+
+def _inference(request: Request) -> dict[str, Any]:
+    said = {"maxTokens": request.max_output_tokens, "temperature": request.temperature}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _tools(request: Request, found: Sequence[Fragment]) -> list[dict[str, Any]]:
+    declared = [*map(_tool, request.tools), *request.native_tools]
+    # Calls and results are refused where no tools are declared.
+    return declared or [*_forgotten(found)]
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    fields: dict[str, Any] = {"name": tool_name(spec.name)}
+    if spec.description.strip():
+        fields["description"] = spec.description
+    return {"toolSpec": {**fields, "inputSchema": {"json": spec.schema}, **spec.extra}}
+
+
+def _forgotten(found: Sequence[Fragment]) -> Iterable[dict[str, Any]]:
+    """Return declarations for the tools that the messages call."""
+    for name in dict.fromkeys(tool_name(name) for each in found for name in each.calls):
+        yield _tool(ToolSpec(name=name, description=GONE, schema={"type": "object"}))
+    for name in dict.fromkeys(name for each in found for name in each.server_calls):
+        yield {"systemTool": {"name": name}}
+
+
+def _affordable(options: dict[str, Any], found: Sequence[Fragment]) -> dict[str, Any]:
+    """Return `options` without thinking where the conversation does not allow it.
+
+    Claude refuses to think in the middle of its work when the work began without thinking,
+    as it does after a change of model.
+    """
+    fields = options.get(_FIELDS)
+    if not isinstance(fields, dict):
+        return options
+    asked = {name for name in _THINKING if _is_enabled(fields.get(name))}
+    if not asked or not _began_unthinking(found):
+        return options
+    left = {name: value for name, value in fields.items() if name not in asked}
+    others = {name: value for name, value in options.items() if name != _FIELDS}
+    return {**others, _FIELDS: left} if left else others
+
+
+def _is_enabled(thinking: object) -> bool:
+    # Adaptive thinking makes no such demand.
+    return isinstance(thinking, dict) and thinking.get("type") == "enabled"
+
+
+def _began_unthinking(found: Sequence[Fragment]) -> bool:
+    """Return whether the work on the user's last message began without sealed thinking."""
+    first: Fragment | None = None
+    sent = (each for each in reversed(found) if each.pieces)
+    for role, run in groupby(sent, key=lambda each: each.role):
+        spoken = [*run]
+        if role == "assistant":
+            first = spoken[-1]
+        elif not any(each.answers for each in spoken):
+            break
+    return first is not None and not first.thinks
+
+
+def _marks(found: Sequence[Fragment], settled: int) -> frozenset[int]:
+    """Return behind which messages a mark is set: the settled ones, and the last."""
+    ends = (min(settled, len(found)), len(found))
+    places = ((at for at in reversed(range(end)) if found[at].markable) for end in ends)
+    return frozenset(at for at in (next(place, -1) for place in places) if at >= 0)
+
+
+def _messages(found: Sequence[Fragment], marks: frozenset[int], apart: Apart) -> Iterator[bytes]:
+    role, answered, names = "", False, set[str]()
+    for index, each in enumerate(found):
+        if not each.pieces:
+            continue
+        if not role and each.role == "assistant":
+            yield _message("user", OPENING) + b","
+        if each.role == role and not (answered and _refused(each, apart)):
+            yield b","
+        else:
+            if each.role == role:
+                # Two messages in one role would be taken for one.
+                yield b"]}," + _message("assistant", _SPACER) + b","
+            elif role:
+                yield b"]},"
+            yield _BEGIN[each.role]
+            answered = False
+        yield each.pieces[0] if len(each.pieces) == 1 else _content(each, names)
+        if index in marks:
+            yield b"," + MARK
+        role, answered = each.role, answered or each.answers
+    if role:
+        yield b"]}"
+
+
+def _refused(each: Fragment, apart: Apart) -> bool:
+    """Return whether a message may not stand in one with the results before it."""
+    match apart:
+        case Apart.NOTHING:
+            return False
+        case Apart.DOCUMENTS:
+            return each.shows
+        case Apart.EVERYTHING:
+            return not each.answers
+
+
+def _message(role: str, text: str) -> bytes:
+    return _json.encode({"role": role, "content": [{"text": text}]})
+
+
+def _content(each: Fragment, names: set[str]) -> bytes:
+    """Return the blocks of a message whose documents get names that no earlier one has."""
+    found = [each.pieces[0]]
+    for name, piece in zip(each.documents, each.pieces[1:], strict=True):
+        numbered = (f"{name} {number}" for number in count(2))
+        free = next(other for other in chain([name], numbered) if other.casefold() not in names)
+        names.add(free.casefold())
+        found += (_json.encode(free), piece)
+    return b"".join(found)

@@ -1,0 +1,215 @@
+"""The answers of generateContent, streamed or whole, as chunks."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from clew.core.errors import ProviderBusy, ProviderError, SignatureRejected, StreamBroken
+from clew.core.usage import Usage
+from clew.providers.failures import error_for
+from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
+from clew.providers.sse import ServerEvent
+from clew.providers.wire.gemini.answer import Parts
+from clew.providers.wire.gemini.server_tools import Grounding, Pages
+
+
+class _Content(Struct):
+    parts: list[Raw] | None = None
+
+
+class _Candidate(Struct, rename="camel"):
+    index: int | None = None
+    content: _Content | None = None
+    finish_reason: str | int | None = None
+    finish_message: str | None = None
+    grounding_metadata: Grounding | None = None
+    url_context_metadata: Pages | None = None
+
+
+class _Usage(Struct, rename="camel"):
+    prompt_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+
+
+class _Feedback(Struct, rename="camel"):
+    block_reason: str | int | None = None
+    block_reason_message: str | None = None
+
+
+class _Payload(Struct, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: _Usage | None = None
+    error: Any = None
+
+
+_payload = msgspec.json.Decoder(_Payload)
+_payloads = msgspec.json.Decoder(list[Raw])
+
+# Gateways that know many APIs end every stream with it.
+_FOREIGN_END = "[DONE]"
+_REASONS = {"STOP": StopReason.DONE, "MAX_TOKENS": StopReason.LENGTH}
+_BOTCHED = frozenset(
+    {
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+    }
+)
+# Clients may ask Vertex AI for numbers in place of names; these are the names' places.
+_NUMBERED = (
+    "FINISH_REASON_UNSPECIFIED",
+    "STOP",
+    "MAX_TOKENS",
+    "SAFETY",
+    "RECITATION",
+    "OTHER",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "MALFORMED_FUNCTION_CALL",
+    "MODEL_ARMOR",
+)
+
+
+class Decoder:
+    """Folds the events of one answer, or a whole one, into chunks.
+
+    A stream of this API has no mark at its end: it is over when the connection is.
+    """
+
+    def __init__(self, provider: str) -> None:
+        self.done = False
+        self._provider = provider
+        self._parts = Parts(provider)
+        self._usage: Usage | None = None
+        self._reason = ""
+        self._message = ""
+        self._blocked = False
+
+    def feed(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event.
+
+        Raises:
+            ProviderError: The event reports an error.
+            StreamBroken: The event cannot be read.
+        """
+        return [] if event.data == _FOREIGN_END else self._read(event.data.encode())
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of an answer that came in one piece, be it a list of events."""
+        self.done = True
+        return self._read(body)
+
+    def close(self) -> Finished:
+        """Return the end of the answer.
+
+        Raises:
+            ProviderBusy: The model wrote a call that the server could not read.
+            SignatureRejected: The server misses a signature.
+            StreamBroken: The server stopped without ending the answer.
+        """
+        if not self._reason:
+            raise StreamBroken(
+                f"{self._provider} stopped in the middle of the answer."
+                " What had arrived is kept; send the message again to go on.",
+                provider=self._provider,
+            )
+        detail = f"{self._reason}: {self._message}" if self._message else self._reason
+        if self._reason in _BOTCHED:
+            raise ProviderBusy(
+                f"The model wrote a tool call that {self._provider} could not read ({detail})."
+                " Send the message again; a simpler tool schema may help.",
+                provider=self._provider,
+            )
+        if self._reason == "MISSING_THOUGHT_SIGNATURE":
+            raise SignatureRejected(
+                f"{self._provider} misses the signature of a tool call ({detail})."
+                " Thinking is left out from here on; send the message again.",
+                provider=self._provider,
+            )
+        reason = StopReason.REFUSED if self._blocked else _REASONS.get(self._reason)
+        if reason is StopReason.DONE and self._parts.calls:
+            reason = StopReason.TOOL_CALLS
+        if reason is None or reason is StopReason.REFUSED:
+            return Finished(reason=StopReason.REFUSED, usage=self._usage, detail=detail)
+        return Finished(reason=reason, usage=self._usage)
+
+    def _read(self, body: bytes) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        try:
+            for raw in _documents(body):
+                chunks += self._chunks(_payload.decode(raw), raw)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise StreamBroken(
+                f"{self._provider} sent something that is not an answer of Gemini ({error})."
+                " Check that the base URL leads to the Gemini API.",
+                provider=self._provider,
+            ) from error
+        return chunks
+
+    def _chunks(self, payload: _Payload, raw: Raw) -> list[Chunk]:
+        if payload.error is not None:
+            raise self._failure(payload.error, bytes(raw).decode(errors="replace"))
+        feedback = payload.prompt_feedback
+        if feedback is not None and feedback.block_reason:
+            self._blocked = True
+            self._reason = str(feedback.block_reason)
+            self._message = feedback.block_reason_message or ""
+        chunks: list[Chunk] = []
+        for candidate in payload.candidates or ():
+            if not candidate.index:
+                chunks += self._candidate(candidate)
+        usage = _usage(payload.usage_metadata)
+        if usage is not None and usage != self._usage:
+            self._usage = usage
+            chunks += [] if self._reason else [UsageChunk(usage)]
+        return chunks
+
+    def _candidate(self, candidate: _Candidate) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        for raw in (candidate.content and candidate.content.parts) or ():
+            chunks += self._parts.take(raw)
+        if candidate.url_context_metadata is not None:
+            chunks += self._parts.tools.fetched(candidate.url_context_metadata)
+        if candidate.grounding_metadata is not None:
+            chunks += self._parts.tools.grounded(candidate.grounding_metadata)
+        reason = _reason(candidate.finish_reason)
+        if reason:
+            self._reason = reason
+            self._message = candidate.finish_message or ""
+            chunks += self._parts.close()
+        return chunks
+
+    def _failure(self, error: Any, text: str) -> ProviderError:
+        code = error.get("code") if isinstance(error, dict) else None
+        return error_for(code if isinstance(code, int) else None, text, {}, self._provider)
+
+
+def _documents(body: bytes) -> list[Raw]:
+    """Return the answers in `body`: without `alt=sse`, a stream is one list of them."""
+    if body.lstrip().startswith(b"["):
+        return _payloads.decode(body)
+    return [Raw(body)]
+
+
+def _reason(found: str | int | None) -> str:
+    if isinstance(found, int):
+        found = _NUMBERED[found] if 0 <= found < len(_NUMBERED) else "OTHER"
+    return "" if found in {None, "FINISH_REASON_UNSPECIFIED"} else str(found)
+
+
+def _usage(found: _Usage | None) -> Usage | None:
+    if found is None or found == _Usage():
+        return None
+    return Usage(
+        # What Google's own tools read counts as prompt, but is not among it.
+        input_tokens=(found.prompt_token_count or 0) + (found.tool_use_prompt_token_count or 0),
+        output_tokens=(found.candidates_token_count or 0) + (found.thoughts_token_count or 0),
+        cache_read_tokens=found.cached_content_token_count or 0,
+    )

@@ -1,0 +1,238 @@
+"""A request as the body of generateContent.
+
+The contents stand last in the body, so a request that appends to another begins with the
+same bytes. Which model is asked, and whether the answer streams, is said in the address.
+"""
+
+import re
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from clew.context.reasoning import Reader
+from clew.core.ids import CallId
+from clew.core.messages import (
+    File,
+    Image,
+    Message,
+    Native,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from clew.core.models import ToolSpec
+from clew.providers.protocol import Request
+from clew.providers.wire.fragments import LIMIT, Fragments, merged
+
+UNSIGNED = "skip_thought_signature_validator"
+"""What Google asks for in place of a signature on a call that its model did not make."""
+
+_json = msgspec.json.Encoder()
+_object = msgspec.json.Decoder(dict[str, Raw])
+_GENERATION = re.compile(r"gemini-(?:(\d+)|[a-z-]+-latest$)")
+_OWN_ID = re.compile(r"call_[0-9a-f]{16}")
+_OPEN = {True: b'{"role":"model","parts":[', False: b'{"role":"user","parts":['}
+
+
+class Turn(Struct, frozen=True):
+    """The parts of one message, as the two generations of models want them."""
+
+    is_model: bool
+    old: bytes
+    new: bytes
+    """For Gemini 3 and later."""
+
+
+def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[Turn]:
+    """Return a place to keep the encoded messages for `reader`."""
+    return Fragments(reader, _fragment, limit=limit)
+
+
+def encode(request: Request, kept: Fragments[Turn]) -> bytes:
+    """Return the body that asks for `request`.
+
+    `options["generationConfig"]` is laid over the one that Clew makes, every other option
+    over the body.
+    """
+    head = _head(request)
+    return b"".join(
+        (
+            _json.encode(head)[:-1],
+            b',"contents":[' if head else b'"contents":[',
+            *_contents(kept.encode(request.messages, request.reasoning), request.model),
+            b"]}",
+        )
+    )
+
+
+def encode_count(request: Request, kept: Fragments[Turn], *, model: str) -> bytes:
+    """Return the body that asks the Gemini API how long `request` is.
+
+    Args:
+        request: What would be asked.
+        kept: Messages that were encoded before.
+        model: The model as the API names it, such as `models/gemini-2.5-pro`.
+    """
+    named = replace(request, options={**request.options, "model": model})
+    return b'{"generateContentRequest":' + encode(named, kept) + b"}"
+
+
+def is_new(model: str) -> bool:
+    """Say whether a model is of the third generation or later.
+
+    Those refuse calls without a signature and take pictures inside of results. A name such
+    as `gemini-flash-latest` stands for one of them.
+    """
+    found = _GENERATION.search(model)
+    return found is not None and int(found[1] or 3) >= 3
+
+
+def is_own(call_id: CallId) -> bool:
+    """Say whether Clew made this id up: the API gave none, so it is not sent one."""
+    return _OWN_ID.fullmatch(call_id) is not None
+
+
+def encode_part(part: Part, *, new: bool = False) -> list[dict[str, Any] | Raw]:
+    """Return `part` as the parts of a content that stand for it; a bare thought has none."""
+    match part:
+        case Text(text=text):
+            return [merged({"text": text}, part.extra)]
+        case Image() | File():
+            return [merged(_media(part), part.extra)]
+        case Reasoning():
+            return [merged(_thought(part), part.extra)] if part.signature else []
+        case ToolCall():
+            return [merged({"functionCall": _call(part)}, part.extra)]
+        case ToolResult():
+            return _result(part, new=new)
+        case Native(data=data):
+            return [Raw(data)]
+
+
+def _head(request: Request) -> dict[str, Any]:
+    head: dict[str, Any] = {}
+    if request.system:
+        head["systemInstruction"] = {"parts": [{"text": request.system}]}
+    tools: list[dict[str, Any]] = [*request.native_tools]
+    if request.tools:
+        tools.append({"functionDeclarations": [*map(_declaration, request.tools)]})
+    if tools:
+        head["tools"] = tools
+    settings: dict[str, Any] = {}
+    if request.max_output_tokens is not None:
+        settings["maxOutputTokens"] = request.max_output_tokens
+    if request.temperature is not None:
+        settings["temperature"] = request.temperature
+    if settings or "generationConfig" in request.options:
+        settings |= request.options.get("generationConfig", {})
+        return {**head, **request.options, "generationConfig": settings}
+    return {**head, **request.options}
+
+
+def _declaration(spec: ToolSpec) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": spec.name, "description": spec.description}
+    # `parameters` takes a dialect of its own; who wants it says so in `extra`.
+    if spec.schema and "parameters" not in spec.extra:
+        found["parametersJsonSchema"] = spec.schema
+    return {**found, **spec.extra}
+
+
+def _contents(turns: list[Turn], model: str) -> list[bytes]:
+    """Return the contents in pieces; messages of one side in a row make one content.
+
+    The API wants all results of a step in the content that follows the calls.
+    """
+    new = is_new(model)
+    pieces: list[bytes] = []
+    last: bool | None = None
+    for turn in turns:
+        parts = turn.new if new else turn.old
+        if not parts:
+            continue
+        if turn.is_model is last:
+            pieces.append(b",")
+        else:
+            pieces += (b"" if last is None else b"]},", _OPEN[turn.is_model])
+            last = turn.is_model
+        pieces.append(parts)
+    return pieces if last is None else [*pieces, b"]}"]
+
+
+def _fragment(message: Message) -> tuple[Turn, int]:
+    old = new = _joined(message, new=False)
+    size = len(old)
+    sealed = _sealed(message)
+    if sealed is not message or any(result.images for result in message.results):
+        new = _joined(sealed, new=True)
+        size += len(new)
+    return Turn(message.role is Role.ASSISTANT, old, new), size
+
+
+def _joined(message: Message, *, new: bool) -> bytes:
+    found = (piece for part in message.parts for piece in encode_part(part, new=new))
+    return b",".join(map(_json.encode, found))
+
+
+def _sealed(message: Message) -> Message:
+    """Return `message` with a placeholder where its first call lacks a signature.
+
+    The API asks for it in the current turn alone, but bytes that were sent once stay.
+    """
+    for place, part in enumerate(message.parts):
+        if isinstance(part, ToolCall):
+            if '"thoughtSignature"' in part.extra:
+                return message
+            extra = _json.encode(merged({"thoughtSignature": UNSIGNED}, part.extra)).decode()
+            parts = list(message.parts)
+            parts[place] = replace(part, extra=extra)
+            return replace(message, parts=tuple(parts))
+    return message
+
+
+def _media(part: Image | File) -> dict[str, Any]:
+    kind = {"mimeType": part.media_type} if part.media_type else {}
+    if part.url.startswith("data:") and ";base64," in part.url:
+        about, _, data = part.url.removeprefix("data:").partition(";base64,")
+        return {"inlineData": {"mimeType": about, "data": data}}
+    if part.url:
+        return {"fileData": {**kind, "fileUri": part.url}}
+    return {"inlineData": {**kind, "data": b64encode(part.data).decode()}}
+
+
+def _thought(part: Reasoning) -> dict[str, Any]:
+    text = {"text": part.text} if part.text else {}
+    return {**text, "thought": True, "thoughtSignature": part.signature}
+
+
+def _call(part: ToolCall) -> dict[str, Any]:
+    return {**_named(part), "args": _arguments(part.arguments)}
+
+
+def _arguments(text: str) -> Raw | dict[str, str]:
+    """Return the arguments as the model wrote them; what is no object is wrapped in one."""
+    try:
+        _object.decode(text or "{}")
+    except msgspec.DecodeError:
+        return {"arguments": text}
+    return Raw(text or "{}")
+
+
+def _result(part: ToolResult, *, new: bool) -> list[dict[str, Any] | Raw]:
+    response = {"error" if part.failed else "output": part.text}
+    found: dict[str, Any] = {**_named(part), "response": response}
+    inside = [image for image in part.images if new and image.data]
+    if inside:
+        found["parts"] = [*map(_media, inside)]
+    beside = [_media(image) for image in part.images if image not in inside]
+    return [merged({"functionResponse": found}, part.extra), *beside]
+
+
+def _named(part: ToolCall | ToolResult) -> dict[str, Any]:
+    known = {} if is_own(part.call_id) or not part.call_id else {"id": part.call_id}
+    return {**known, "name": part.name or "tool"}

@@ -1,0 +1,173 @@
+"""The tools that Google runs itself: what people see of them.
+
+Some show as parts of the answer (code that was run, a search), others only as metadata of
+a candidate (what an answer is grounded in).
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from clew.providers.protocol import ServerToolChunk
+
+LONGEST_NOTE = 200
+"""Characters of code or output in the line that other providers are shown instead."""
+
+_NAMES = {
+    "GOOGLE_SEARCH_WEB": "web_search",
+    "URL_CONTEXT": "web_fetch",
+}
+_CODE = "code_execution"
+_FETCHED = "URL_RETRIEVAL_STATUS_SUCCESS"
+
+
+class Code(Struct):
+    """Code that the model wrote to be run at once."""
+
+    code: str = ""
+    id: str | None = None
+
+
+class CodeResult(Struct):
+    """What became of it."""
+
+    outcome: Any = None
+    output: str | None = None
+    id: str | None = None
+
+
+class Invocation(Struct, rename="camel"):
+    """A tool that was called, or its answer."""
+
+    tool_type: Any = None
+    args: Any = None
+    id: str | None = None
+
+
+class _Source(Struct):
+    uri: str | None = None
+    title: str | None = None
+
+
+class _Ground(Struct, rename="camel"):
+    web: _Source | None = None
+    retrieved_context: _Source | None = None
+
+
+class Grounding(Struct, rename="camel"):
+    """What an answer rests on."""
+
+    web_search_queries: list[str] | None = None
+    grounding_chunks: list[_Ground] | None = None
+
+
+class _Page(Struct, rename="camel"):
+    retrieved_url: str = ""
+    url_retrieval_status: Any = None
+
+
+class Pages(Struct, rename="camel"):
+    """The pages that were fetched."""
+
+    url_metadata: list[_Page] | None = None
+
+
+class ServerTools:
+    """Follows the tools of one answer, so that each is told of once."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._open: dict[str, str] = {}
+        self._begun: set[str] = set()
+        self._told: set[str] = set()
+
+    def ran(self, code: Code) -> ServerToolChunk:
+        """Return the beginning of a run of code."""
+        return self._begin(_CODE, code.code, code.id)
+
+    def printed(self, result: CodeResult) -> ServerToolChunk:
+        """Return the end of a run of code."""
+        failed = result.outcome not in {"OUTCOME_OK", 1}
+        return self._end(_CODE, result.output or "", result.id, failed=failed)
+
+    def called(self, invocation: Invocation) -> ServerToolChunk:
+        """Return the beginning of a tool."""
+        told = words(invocation.args)
+        self._told.update(told)
+        return self._begin(_name(invocation), "; ".join(told), invocation.id)
+
+    def answered(self, invocation: Invocation) -> ServerToolChunk:
+        """Return the end of a tool."""
+        return self._end(_name(invocation), "", invocation.id)
+
+    def grounded(self, grounding: Grounding) -> list[ServerToolChunk]:
+        """Return the searches that only show in what the answer is grounded in."""
+        chunks = grounding.grounding_chunks or []
+        queries = self._fresh(grounding.web_search_queries or [])
+        found: list[ServerToolChunk] = []
+        if queries:
+            found += self._both("web_search", queries, [each.web for each in chunks if each.web])
+        passages = [each.retrieved_context for each in chunks if each.retrieved_context]
+        if passages and "file_search" not in self._begun:
+            found += self._both("file_search", [], passages)
+        return found
+
+    def fetched(self, pages: Pages) -> list[ServerToolChunk]:
+        """Return the pages that only show in the metadata."""
+        found: list[ServerToolChunk] = []
+        for page in pages.url_metadata or []:
+            if self._fresh([page.retrieved_url]):
+                failed = page.url_retrieval_status not in {_FETCHED, 1}
+                found.append(self._begin("web_fetch", page.retrieved_url))
+                found.append(self._end("web_fetch", "", failed=failed))
+        return found
+
+    def close(self) -> list[ServerToolChunk]:
+        """End what the answer left open: not every tool says when it is done."""
+        return [self._end(name, "") for name in list(self._open)]
+
+    def _both(self, name: str, queries: list[str], sources: list[_Source]) -> list[ServerToolChunk]:
+        lines = (" ".join(filter(None, (each.title, each.uri))) for each in sources)
+        return [
+            self._begin(name, "; ".join(queries)),
+            self._end(name, "\n".join(filter(None, lines))),
+        ]
+
+    def _fresh(self, words: list[str]) -> list[str]:
+        found = [word for word in words if word and word not in self._told]
+        self._told.update(found)
+        return found
+
+    def _begin(self, name: str, text: str, given: str | None = None) -> ServerToolChunk:
+        self._count += 1
+        self._begun.add(name)
+        self._open[name] = given or f"{name}_{self._count}"
+        return ServerToolChunk(call_id=self._open[name], name=name, text=text)
+
+    def _end(
+        self, name: str, text: str, given: str | None = None, *, failed: bool = False
+    ) -> ServerToolChunk:
+        known = self._open.pop(name, name)
+        return ServerToolChunk(
+            call_id=given or known, name=name, text=text, ended=True, failed=failed
+        )
+
+
+def words(args: Any) -> list[str]:
+    """Return what a tool was asked, as far as people can read it."""
+    if isinstance(args, str):
+        return [args]
+    inner = args.values() if isinstance(args, dict) else args if isinstance(args, list) else ()
+    return [word for each in inner for word in words(each)]
+
+
+def note(text: str, kind: str) -> str:
+    """Return the line that stands in for a block where it cannot be sent."""
+    line = " ".join(text.split())
+    line = line if len(line) <= LONGEST_NOTE else line[:LONGEST_NOTE] + "…"
+    return f"[{kind}: {line}]" if line else ""
+
+
+def _name(invocation: Invocation) -> str:
+    kind = str(invocation.tool_type or "tool")
+    return _NAMES.get(kind, kind.lower())

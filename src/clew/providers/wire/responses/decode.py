@@ -1,0 +1,266 @@
+"""The answers of the Responses API, streamed or whole, as chunks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from clew.core.errors import ProviderError, ProviderRejected, StreamBroken
+from clew.core.usage import Usage
+from clew.providers.failures import error_for
+from clew.providers.protocol import Chunk, Finished, StopReason
+from clew.providers.sse import ServerEvent
+from clew.providers.wire.responses.fields import inner, packed, unpacked, words
+from clew.providers.wire.responses.unfold import Item, Unfolding
+
+DONE = "[DONE]"
+TICKS = 10_000_000_000
+"""What xAI divides a dollar into."""
+
+_OVERLOADED = frozenset({"server_is_overloaded", "slow_down"})
+_WAITING = frozenset({"queued", "in_progress"})
+
+
+class _Event(Struct):
+    type: str = ""
+    output_index: int | None = None
+    item_id: str | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    item: Raw = Raw(b"")
+    response: Raw = Raw(b"")
+    delta: Any = None
+    text: Any = None
+    refusal: Any = None
+    arguments: Any = None
+    input: Any = None
+    error: Any = None
+
+
+class _InputDetails(Struct):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _Usage(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: _InputDetails | None = None
+    cost: float | None = None
+    cost_in_usd_ticks: int | None = None
+
+
+class _Incomplete(Struct):
+    reason: str | None = None
+
+
+class _Response(Struct):
+    status: str | None = None
+    output: list[Raw] | None = None
+    usage: _Usage | None = None
+    incomplete_details: _Incomplete | None = None
+    error: Any = None
+
+
+_event = msgspec.json.Decoder(_Event)
+_response = msgspec.json.Decoder(_Response)
+
+
+class Decoder:
+    """Folds the events of one answer into chunks; see `clew.providers.wire.decoder`."""
+
+    def __init__(self, provider: str) -> None:
+        self.done = False
+        self._provider = provider
+        self._unfolding = Unfolding(provider)
+        self._items: dict[int | str, Item] = {}
+        self._ended = 0
+        self._response: _Response | None = None
+        self._takers: dict[str, Callable[[_Event], list[Chunk]]] = {
+            "response.output_item.added": self._item_added,
+            "response.output_item.done": self._item_done,
+            "response.output_text.delta": self._said,
+            "response.output_text.done": self._said,
+            "response.refusal.delta": self._refused,
+            "response.refusal.done": self._refused,
+            "response.reasoning_summary_text.delta": self._thought,
+            "response.reasoning_summary_text.done": self._thought,
+            "response.reasoning_text.delta": self._thought,
+            "response.reasoning_text.done": self._thought,
+            "response.function_call_arguments.delta": self._argued,
+            "response.function_call_arguments.done": self._argued,
+            "response.custom_tool_call_input.delta": self._wrote,
+            "response.completed": self._completed,
+            "response.incomplete": self._completed,
+            "response.failed": self._completed,
+        }
+
+    def feed(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event of a stream; never a `Finished`."""
+        if self.done or event.data == DONE:
+            self.done = True
+            return []
+        try:
+            found = _event.decode(event.data)
+            found.type = found.type or event.name
+            if found.error is not None or found.type == "error":
+                raise self._failure(event.data)
+            take = self._takers.get(found.type)
+            return take(found) if take else []
+        except msgspec.DecodeError as error:
+            raise self._unreadable(error) from error
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of an answer that came in one piece; raises as `feed` does."""
+        try:
+            chunks = self._finish(body)
+        except msgspec.DecodeError as error:
+            raise self._unreadable(error) from error
+        found = self._response
+        if found is None or found.output is None:
+            raise self._unreadable(ValueError("it has no `output`"))
+        if found.status in _WAITING:
+            raise ProviderRejected(
+                f"{self._provider} works on the answer in the background, and nobody waits"
+                " for it here. Leave `background` out of the options, or stream.",
+                provider=self._provider,
+            )
+        return chunks
+
+    def close(self) -> Finished:
+        """Return the end of the answer.
+
+        Raises:
+            StreamBroken: The server stopped without ending the answer.
+        """
+        if not self.done:
+            raise StreamBroken(
+                f"{self._provider} stopped in the middle of the answer."
+                " What had arrived is kept; send the message again to go on.",
+                provider=self._provider,
+            )
+        response = self._response or _Response()
+        reason, detail = self._end(response)
+        usage = response.usage
+        return Finished(
+            reason=reason,
+            usage=_usage(usage) if usage else None,
+            cost=_cost(usage) if usage else None,
+            detail=detail,
+        )
+
+    def _item(self, event: _Event) -> Item:
+        # Its id is the second choice: there are hosts that change it from event to event.
+        key = event.output_index
+        if key is None:
+            return self._items.setdefault(event.item_id or _id(event.item), Item())
+        return self._items.setdefault(key, Item())
+
+    def _item_added(self, event: _Event) -> list[Chunk]:
+        item = self._item(event)
+        if item.ended and event.output_index is not None:
+            # A host that numbers all of its items alike.
+            item = self._items[event.output_index] = Item()
+        return self._unfolding.announce(item, unpacked(bytes(event.item).decode()))
+
+    def _item_done(self, event: _Event) -> list[Chunk]:
+        self._ended += 1
+        return self._unfolding.end(self._item(event), bytes(event.item))
+
+    def _said(self, event: _Event) -> list[Chunk]:
+        text, whole = _arrived(event, event.text)
+        return self._unfolding.say(self._item(event), event.content_index or 0, text, whole=whole)
+
+    def _refused(self, event: _Event) -> list[Chunk]:
+        text, whole = _arrived(event, event.refusal)
+        self._unfolding.refusal = text if whole else self._unfolding.refusal + text
+        return self._unfolding.say(self._item(event), event.content_index or 0, text, whole=whole)
+
+    def _thought(self, event: _Event) -> list[Chunk]:
+        text, whole = _arrived(event, event.text)
+        index = event.content_index if event.summary_index is None else event.summary_index
+        place = event.type.rpartition(".")[0], index or 0
+        return self._unfolding.think(self._item(event), place, text, whole=whole)
+
+    def _argued(self, event: _Event) -> list[Chunk]:
+        text, whole = _arrived(event, event.arguments)
+        return self._unfolding.argue(self._item(event), text, whole=whole)
+
+    def _wrote(self, event: _Event) -> list[Chunk]:
+        return self._unfolding.write(self._item(event), words(event.delta))
+
+    def _completed(self, event: _Event) -> list[Chunk]:
+        return self._finish(bytes(event.response))
+
+    def _finish(self, body: bytes) -> list[Chunk]:
+        """Take the response as it is in the end, with the items that had not come before."""
+        response = _response.decode(body)
+        if response.error is not None or response.status in {"failed", "cancelled"}:
+            raise self._failure(packed({"error": response.error or response.status}))
+        self.done, self._response = True, response
+        chunks: list[Chunk] = []
+        output = response.output or []
+        if self._ended < len(output):
+            for index, raw in enumerate(output):
+                item = self._known(index, raw)
+                if not item.ended:
+                    chunks += self._unfolding.end(item, bytes(raw))
+        return chunks
+
+    def _known(self, index: int, raw: Raw) -> Item:
+        """Return what has come of an item, for a server that may not have numbered it."""
+        for key in (index, _id(raw)):
+            if key in self._items:
+                return self._items[key]
+        return self._items.pop("", Item())
+
+    def _end(self, response: _Response) -> tuple[StopReason, str]:
+        why = response.incomplete_details and response.incomplete_details.reason
+        if self._unfolding.refusal:
+            return StopReason.REFUSED, self._unfolding.refusal
+        if why == "content_filter":
+            return StopReason.REFUSED, why
+        if why or response.status == "incomplete":
+            return StopReason.LENGTH, why or ""
+        return StopReason.TOOL_CALLS if self._unfolding.has_called else StopReason.DONE, ""
+
+    def _failure(self, text: str) -> ProviderError:
+        found = unpacked(text)
+        error = {**found, **inner(found.get("error"))}
+        code = error.get("code")
+        status = 503 if code in _OVERLOADED else code if isinstance(code, int) else None
+        return error_for(status, text, {}, self._provider)
+
+    def _unreadable(self, error: Exception) -> StreamBroken:
+        return StreamBroken(
+            f"{self._provider} sent something that is not an answer of the Responses API"
+            f" ({error}). Check that the base URL leads to a server that speaks it.",
+            provider=self._provider,
+        )
+
+
+def _id(item: Raw) -> str:
+    return words(unpacked(bytes(item).decode()).get("id"))
+
+
+def _arrived(event: _Event, whole: Any) -> tuple[str, bool]:
+    """Return the text of an event, and whether it is all of it or the next piece."""
+    is_whole = event.type.endswith(".done")
+    return words(whole if is_whole else event.delta), is_whole
+
+
+def _usage(found: _Usage) -> Usage:
+    details = found.input_tokens_details or _InputDetails()
+    return Usage(
+        input_tokens=found.input_tokens or 0,
+        output_tokens=found.output_tokens or 0,
+        cache_read_tokens=details.cached_tokens or 0,
+        cache_write_tokens=details.cache_write_tokens or 0,
+    )
+
+
+def _cost(found: _Usage) -> float | None:
+    if found.cost_in_usd_ticks is not None:
+        return found.cost_in_usd_ticks / TICKS
+    return found.cost

@@ -1,0 +1,116 @@
+"""A request as the body of the Responses API.
+
+The items stand last in the body, so a request that appends to another begins with the same
+bytes; the provider's prompt cache lives off that.
+"""
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.context.reasoning import Reader
+from clew.core.messages import Message
+from clew.core.models import ToolSpec
+from clew.providers.protocol import Request
+from clew.providers.wire.fragments import LIMIT, Fragments
+from clew.providers.wire.responses.items import CUSTOM_CALL
+from clew.providers.wire.responses.writer import LONGEST_ID, RESULT, Written, write
+
+SEALED = "reasoning.encrypted_content"
+STATELESS: Mapping[str, Any] = {"store": False, "include": [SEALED]}
+"""The server keeps nothing, and seals its thinking so that it can be sent back."""
+
+_RESULT = f'{{"type":"{RESULT}"'.encode()
+_CUSTOM_RESULT = b'{"type":"custom_tool_call_output"'
+_json = msgspec.json.Encoder()
+
+
+class Fragment(Struct, frozen=True):
+    """One message as it stands between the brackets."""
+
+    items: bytes
+    custom: tuple[str, ...] = ()
+    """The calls in it that were made with free text: their results are items of another type."""
+    results: tuple[Written, ...] = ()
+    """All of its items, where results are among them."""
+
+    def answering(self, custom: frozenset[str]) -> bytes:
+        """Return the items, with each result of the type that its call asks for."""
+        if all(item.call_id not in custom for item in self.results):
+            return self.items
+        return b",".join(
+            _CUSTOM_RESULT + item.data[len(_RESULT) :]
+            if item.call_id in custom and item.kind == RESULT
+            else item.data
+            for item in self.results
+        )
+
+
+def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[Fragment]:
+    """Return a place to keep the encoded messages for `reader`."""
+    return Fragments(reader, _fragment, limit=limit)
+
+
+def encode(
+    request: Request,
+    kept: Fragments[Fragment],
+    *,
+    streaming: bool = True,
+    defaults: Mapping[str, Any] = STATELESS,
+) -> bytes:
+    """Return the body that asks for `request`.
+
+    Args:
+        request: What to ask.
+        kept: Messages that were encoded before.
+        streaming: Ask for a stream of events.
+        defaults: Fields that hold unless the request's options say otherwise; what is to be
+            included is what either of them names.
+    """
+    head: dict[str, Any] = {"model": request.model}
+    if streaming:
+        head["stream"] = True
+    head |= defaults
+    if request.max_output_tokens is not None:
+        head["max_output_tokens"] = request.max_output_tokens
+    if request.temperature is not None:
+        head["temperature"] = request.temperature
+    if request.cache_key:
+        head["prompt_cache_key"] = request.cache_key[:LONGEST_ID]
+    if request.tools or request.native_tools:
+        head["tools"] = [*map(_tool, request.tools), *request.native_tools]
+    if request.system:
+        head["instructions"] = request.system
+    head |= request.options
+    included = (*defaults.get("include", ()), *(request.options.get("include") or ()))
+    if included:
+        head["include"] = list(dict.fromkeys(included))
+    found = kept.encode(request.messages, request.reasoning)
+    custom = frozenset(chain.from_iterable(each.custom for each in found))
+    items = [each.answering(custom) if custom else each.items for each in found]
+    return b"".join((_json.encode(head)[:-1], b',"input":[', b",".join(filter(None, items)), b"]}"))
+
+
+def _fragment(message: Message) -> tuple[Fragment, int]:
+    written = write(message)
+    items = b",".join(item.data for item in written)
+    fragment = Fragment(
+        items=items,
+        custom=tuple(item.call_id for item in written if item.kind == CUSTOM_CALL),
+        results=tuple(written) if any(item.kind == RESULT for item in written) else (),
+    )
+    return fragment, len(items)
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    tool: dict[str, Any] = {"type": "function", "name": spec.name}
+    if spec.description:
+        tool["description"] = spec.description
+    if spec.extra.get("type") == "custom":
+        return {**tool, **spec.extra}
+    # Unless told otherwise, the API makes every parameter of a function a required one.
+    tool |= {"parameters": spec.schema, "strict": False, **spec.extra}
+    return {name: value for name, value in tool.items() if name != "strict" or value is not None}

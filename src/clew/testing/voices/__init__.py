@@ -1,0 +1,1 @@
+"""How each API puts a scripted reply on the wire."""

@@ -1,0 +1,428 @@
+"""Servers with a profile: what each is told, and what each tells."""
+
+import json
+
+import anyio
+import pytest
+
+from clew.context.reasoning import Echoes, ReasoningPolicy
+from clew.core.errors import ConfigError, ProviderError
+from clew.core.ids import CallId
+from clew.core.messages import Reasoning, ToolCall, assistant, tool_result, user
+from clew.core.models import ModelFacts, ToolSpec
+from clew.providers.catalogue import lookup
+from clew.providers.compatible import Compatible
+from clew.providers.profiles import PROFILES, Profile, named
+from clew.providers.protocol import (
+    CallChunk,
+    Chunk,
+    ListsModels,
+    Provider,
+    ReasoningChunk,
+    Request,
+    SearchesWeb,
+    TextChunk,
+)
+from clew.providers.wire.chat import listing
+from clew.providers.wire.chat.dialect import Thinking
+from clew.testing.replies import Reply
+from clew.testing.server import Answer, Server, serve
+from clew.testing.voices.chat import ChatVoice
+
+pytestmark = pytest.mark.anyio
+
+HELLO = Request(model="m", messages=(user("hi"),))
+READ = ToolCall(call_id=CallId("c1"), name="Read", arguments="{}")
+OK = Answer(steps=ChatVoice().stream(Reply(words=("ok",))))
+
+
+def document(body: object) -> Answer:
+    return Answer(steps=[json.dumps(body).encode()], content_type="application/json")
+
+
+MISSING = Answer(steps=[b'{"error":"not found"}'], status=404)
+
+
+async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
+    with anyio.fail_after(10):
+        try:
+            return [chunk async for chunk in provider.stream(request)]
+        finally:
+            await provider.aclose()
+
+
+async def listed(provider: Compatible) -> list[ModelFacts]:
+    with anyio.fail_after(10):
+        try:
+            return await provider.models()
+        finally:
+            await provider.aclose()
+
+
+def at(server: Server, name: str) -> Compatible:
+    return Compatible(name, base_url=f"{server.url}/v1")
+
+
+@pytest.mark.req("PRV-1")
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES.keys())
+async def test_every_profile_can_be_spoken_to(profile: Profile) -> None:
+    async with serve(OK) as server:
+        provider = Compatible(profile, base_url=f"{server.url}/v1/", api_key="k")
+        found = await ask(provider)
+
+    assert TextChunk("ok") in found
+    assert server.paths == ["/v1/chat/completions"]
+    assert server.headers[0]["Authorization"] == "Bearer k"
+    assert server.requests[0]["messages"] == [{"role": "user", "content": "hi"}]
+    assert provider.name == profile.name
+    assert isinstance(provider, ListsModels)
+    assert isinstance(provider, SearchesWeb)
+    assert "{" not in profile.base_url
+
+
+@pytest.mark.parametrize("name", ["lm_studio", "LM Studio", "lm-studio", "llama.cpp", "xAI"])
+async def test_a_profile_is_found_however_it_is_spelt(name: str) -> None:
+    assert named(name) in PROFILES.values()
+
+
+async def test_a_profile_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(ConfigError, match=r"Known are: .*lm_studio.*OpenAIChat"):
+        Compatible("nobody")
+
+
+@pytest.mark.parametrize("name", [name for name, each in PROFILES.items() if each.needs_key])
+async def test_a_missing_key_is_told_before_anything_is_sent(name: str) -> None:
+    with pytest.raises(ConfigError, match=PROFILES[name].key_env):
+        Compatible(name)
+
+    assert Compatible(name, headers={"Authorization": "Bearer x"}).name == name
+
+
+async def test_servers_on_this_machine_need_no_key() -> None:
+    local = {name for name, each in PROFILES.items() if "127.0.0.1" in each.base_url}
+
+    assert local == {"gemma", "llama_cpp", "lm_studio", "ollama", "vllm"}
+    assert {Compatible(name).name for name in local} == local
+
+
+@pytest.mark.req("PRV-5")
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("openrouter", {"tools": [{"type": "openrouter:web_search"}]}),
+        ("qwen", {"enable_search": True}),
+        ("groq", {"tools": [{"type": "browser_search"}]}),
+    ],
+)
+async def test_a_search_on_the_web_is_switched_on(name: str, told: dict[str, object]) -> None:
+    async with serve(OK) as server:
+        provider = Compatible(name, base_url=f"{server.url}/v1", web_search=True)
+        await ask(provider)
+
+    assert provider.web_tools == {"web_search"}
+    assert server.requests[0].items() >= told.items()
+
+
+@pytest.mark.req("PRV-5")
+async def test_a_search_that_the_server_lacks_is_refused() -> None:
+    with pytest.raises(ConfigError, match="lm_studio has no web_search"):
+        Compatible("lm_studio", web_search=True)
+    both = Compatible("openrouter", api_key="k", web_search=True, web_fetch=True)
+    assert both.web_tools == {"web_search", "web_fetch"}
+    assert Compatible("openrouter", api_key="k").web_tools == frozenset()
+
+
+async def test_options_of_the_request_win_over_those_of_the_adapter() -> None:
+    async with serve(OK) as server:
+        provider = Compatible(
+            "qwen",
+            base_url=server.url,
+            web_search=True,
+            options={"enable_thinking": True, "top_k": 3},
+        )
+        options = {"top_k": 9, "enable_search": False}
+        await ask(provider, Request(model="m", messages=(), options=options))
+
+    sent = server.requests[0]
+    assert (sent["enable_search"], sent["enable_thinking"], sent["top_k"]) == (False, True, 9)
+
+
+@pytest.mark.req("RSN-2")
+@pytest.mark.parametrize(
+    ("name", "echoes", "thinking"),
+    [
+        ("openrouter", Echoes.OWN_ISSUED, Thinking.NOWHERE),
+        ("mistral", Echoes.TOOL_USE_ONLY, Thinking.PIECES),
+        ("vllm", Echoes.TOOL_USE_ONLY, Thinking.REASONING),
+        ("ollama", Echoes.TOOL_USE_ONLY, Thinking.REASONING),
+        ("lm_studio", Echoes.NEVER, Thinking.NOWHERE),
+        ("llama_cpp", Echoes.NEVER, Thinking.NOWHERE),
+        ("gemma", Echoes.NEVER, Thinking.NOWHERE),
+        ("qwen", Echoes.NEVER, Thinking.NOWHERE),
+    ],
+)
+async def test_what_is_sent_back_of_its_thinking(
+    name: str, echoes: Echoes, thinking: Thinking
+) -> None:
+    profile = PROFILES[name]
+    seal = '[{"type":"reasoning.text","text":"own thought"}]'
+    mine = Reasoning(text="own thought", provenance=name, signature=seal)
+    other = Reasoning(text="foreign", provenance="else", signature=seal)
+    messages = (user("hi"), assistant(mine, other, READ), tool_result(READ, "x"))
+    async with serve(OK) as server:
+        request = Request(model="m", messages=messages, reasoning=ReasoningPolicy(tools_used=True))
+        await ask(at(server, name), request)
+
+    assert (profile.echoes, profile.dialect.thinking) == (echoes, thinking)
+    assert (b"own thought" in server.bodies[0]) is (echoes is not Echoes.NEVER)
+    assert b"foreign" not in server.bodies[0]
+
+
+@pytest.mark.req("PRV-6")
+async def test_claude_behind_openrouter_is_told_what_to_cache() -> None:
+    async with serve(OK) as server:
+        provider = at(server, "openrouter")
+        for model in ("anthropic/claude-sonnet-4.6", "openai/gpt-5"):
+            await ask(provider, Request(model=model, system="s", messages=HELLO.messages))
+
+    assert server.bodies[0].count(b'"cache_control":{"type":"ephemeral"}') == 2
+    assert b"cache_control" not in server.bodies[1]
+
+
+@pytest.mark.req("PRV-1")
+async def test_gemmas_markup_becomes_thinking_and_calls_of_tools_that_are_there() -> None:
+    words = (
+        "<|channel>thou",
+        "ght\nhm<channel|>",
+        "Look: <|tool_call>call:Read{}<tool_call|>",
+        "<|tool_call>call:Evil{}<tool_call|>",
+    )
+    spec = ToolSpec(name="Read", description="", schema={"type": "object"})
+    async with serve(Answer(steps=ChatVoice().stream(Reply(words=words)))) as server:
+        request = Request(model="gemma-4", messages=HELLO.messages, tools=(spec,))
+        found = await ask(at(server, "gemma"), request)
+
+    assert found[:4] == [
+        ReasoningChunk(index=0, text="hm"),
+        TextChunk("Look: "),
+        CallChunk(index=0, name="Read", arguments="{}", complete=True),
+        TextChunk("<|tool_call>call:"),
+    ]
+
+
+OPENROUTER = {
+    "data": [
+        {
+            "id": "maker/unheard-of",
+            "context_length": 200_000,
+            "architecture": {"input_modalities": ["text", "image"]},
+            "top_provider": {"context_length": 131_072, "max_completion_tokens": 16_384},
+            "supported_parameters": ["temperature"],
+        },
+        {"id": "maker/bare", "top_provider": None, "architecture": None},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "facts"),
+    [
+        (
+            {"data": [{"id": "unheard-of", "object": "model", "max_model_len": 16_384}]},
+            ModelFacts(name="unheard-of", window=16_384),
+        ),
+        (
+            {"data": [{"id": "unheard-of", "meta": {"n_ctx": 2_048, "n_ctx_train": 8_192}}]},
+            ModelFacts(name="unheard-of", window=2_048, max_output=2_048),
+        ),
+        (
+            {"data": [{"id": "unheard-of", "meta": {"n_ctx_train": 8_192}}]},
+            ModelFacts(name="unheard-of", window=8_192),
+        ),
+        (
+            OPENROUTER,
+            ModelFacts(
+                name="maker/unheard-of", window=131_072, max_output=16_384, calls_tools=False
+            ),
+        ),
+        (
+            {
+                "data": [
+                    {
+                        "id": "unheard-of",
+                        "type": "llm",
+                        "max_context_length": 131_072,
+                        "loaded_context_length": 4_096,
+                        "capabilities": ["tool_use"],
+                    },
+                    {"id": "text-embedding", "type": "embeddings"},
+                ]
+            },
+            ModelFacts(name="unheard-of", window=4_096, sees=False),
+        ),
+        (
+            {"data": [{"id": "unheard-of", "type": "vlm", "max_context_length": 9_000}]},
+            ModelFacts(name="unheard-of", window=9_000),
+        ),
+        (
+            {
+                "data": [
+                    {
+                        "id": "unheard-of",
+                        "max_context_length": 32_000,
+                        "capabilities": {"completion_chat": True, "vision": False},
+                    },
+                    {"id": "ocr", "capabilities": {"completion_chat": False}},
+                ]
+            },
+            ModelFacts(name="unheard-of", window=32_000, sees=False),
+        ),
+        (
+            {
+                "data": [
+                    {"id": "unheard-of", "context_window": 8_000, "max_completion_tokens": 1_000}
+                ]
+            },
+            ModelFacts(name="unheard-of", window=8_000, max_output=1_000),
+        ),
+        (
+            [
+                {"id": "unheard-of", "type": "chat", "context_length": 8_000},
+                {"id": "flux", "type": "image"},
+            ],
+            ModelFacts(name="unheard-of", window=8_000),
+        ),
+        (
+            {
+                "data": [
+                    {
+                        "id": "unheard-of",
+                        "context_length": 8_000,
+                        "supports_chat": True,
+                        "supports_tools": False,
+                        "supports_image_input": False,
+                    },
+                    {"id": "embedder", "supports_chat": False},
+                ]
+            },
+            ModelFacts(name="unheard-of", window=8_000, calls_tools=False, sees=False),
+        ),
+    ],
+    ids=[
+        "vllm",
+        "llama.cpp",
+        "llama.cpp, old",
+        "openrouter",
+        "lm studio",
+        "lm studio, not loaded",
+        "mistral",
+        "groq",
+        "together",
+        "fireworks",
+    ],
+)
+@pytest.mark.req("CTX-5")
+async def test_what_servers_tell_of_their_models(body: object, facts: ModelFacts) -> None:
+    found = listing.models(json.dumps(body).encode())
+
+    assert found[0] == facts
+    assert {each.name for each in found} <= {facts.name, "maker/bare"}
+
+
+async def test_a_name_alone_is_looked_up() -> None:
+    found = listing.models(b'{"data":[{"id":"gpt-4o"},{"id":"nobody"}]}')
+
+    assert found == [lookup("gpt-4o"), lookup("nobody")]
+    assert (found[0].known, found[1].known) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("shown", "loaded", "facts"),
+    [
+        (
+            {"model_info": {"x.context_length": 40_960}, "capabilities": ["completion", "tools"]},
+            {},
+            ModelFacts(name="unheard-of", window=40_960, sees=False),
+        ),
+        (
+            {
+                "model_info": {"x.context_length": 40_960},
+                "parameters": "stop  <end>\nnum_ctx   8192",
+                "capabilities": ["completion", "vision"],
+            },
+            {},
+            ModelFacts(name="unheard-of", window=8_192, calls_tools=False),
+        ),
+        (
+            {"model_info": {"x.context_length": 40_960}, "parameters": "num_ctx 8192"},
+            {"unheard-of": 4_096},
+            ModelFacts(name="unheard-of", window=4_096),
+        ),
+        ({}, {}, ModelFacts(name="unheard-of", known=False)),
+    ],
+)
+@pytest.mark.req("CTX-5")
+async def test_what_ollama_tells_of_a_model(
+    shown: dict[str, object], loaded: dict[str, int], facts: ModelFacts
+) -> None:
+    body = json.dumps(shown).encode()
+
+    assert listing.ollama_model(body, "unheard-of", loaded) == facts
+
+
+async def test_ollama_is_asked_for_each_of_its_models() -> None:
+    tags = document({"models": [{"name": "a:8b"}, {"name": "b"}]})
+    ps = document({"models": [{"name": "b", "context_length": 4_096}]})
+    shown = document({"model_info": {"a.context_length": 8_192}})
+    async with serve(tags, ps, shown, shown) as server:
+        provider = at(server, "ollama")
+        found = await listed(provider)
+
+    assert server.paths == ["/api/tags", "/api/ps", "/api/show", "/api/show"]
+    assert json.loads(server.bodies[2]) == {"model": "a:8b"}
+    assert [(each.name, each.window) for each in found] == [("a:8b", 8_192), ("b", 4_096)]
+    assert provider.facts("b") == found[1]
+
+
+async def test_lm_studio_is_asked_by_its_own_api() -> None:
+    body = {"data": [{"id": "gemma", "type": "vlm", "loaded_context_length": 4_096}]}
+    async with serve(document(body)) as server:
+        provider = at(server, "lm_studio")
+        found = await listed(provider)
+
+    assert (server.methods, server.paths) == (["GET"], ["/api/v0/models"])
+    assert provider.facts("gemma") == found[0]
+    assert found[0].window == 4_096
+
+
+async def test_a_familys_profile_works_with_any_server() -> None:
+    async with serve(MISSING, document({"data": [{"id": "g", "max_model_len": 99}]})) as server:
+        found = await listed(at(server, "gemma"))
+
+    assert server.paths == ["/api/v0/models", "/v1/models"]
+    assert found[0].window == 99
+
+
+async def test_configured_facts_win_over_what_the_server_tells() -> None:
+    mine = ModelFacts(name="m", window=9)
+    async with serve(document({"data": [{"id": "m", "max_model_len": 99}]})) as server:
+        provider = Compatible("vllm", base_url=f"{server.url}/v1", models={"m": mine})
+        await listed(provider)
+
+    assert server.paths == ["/v1/models"]
+    assert provider.facts("m") == mine
+
+
+async def test_an_answer_that_tells_of_no_models_is_an_error() -> None:
+    async with serve(document({"hello": "world"})) as server:
+        with pytest.raises(ProviderError, match="does not tell of models"):
+            await listed(at(server, "vllm"))
+
+
+async def test_a_server_that_refuses_is_not_asked_elsewhere() -> None:
+    denied = Answer(steps=[b"{}"], status=400)
+    async with serve(denied) as server:
+        with pytest.raises(ProviderError):
+            await listed(at(server, "lm_studio"))
+
+    assert server.paths == ["/api/v0/models"]

@@ -1,0 +1,90 @@
+"""Every provider keeps one contract."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from clew.providers.protocol import (
+    CallChunk,
+    Finished,
+    Provider,
+    ReasoningChunk,
+    StopReason,
+    TextChunk,
+)
+from clew.providers.scripted import ScriptedProvider, Step
+from clew.testing.checks.failures import FAILURE_CHECKS
+from clew.testing.providers import (
+    ANSWER_CHECKS,
+    PROVIDER_CHECKS,
+    AnswerCheck,
+    Check,
+    HttpStage,
+    Powers,
+    Reply,
+)
+from tests.providers.stages import STAGES
+from tests.providers.tiny import TINY
+
+pytestmark = pytest.mark.anyio
+
+OWN = {**STAGES, "tiny": TINY}
+STREAMING = pytest.mark.req("PRV-1", "PRV-2")
+ABORTING = pytest.mark.req("PRV-1", "PRV-3")
+FAILING = pytest.mark.req("PRV-1", "PRV-4")
+SHOWN = {
+    "keeps_signatures": pytest.mark.req("RSN-1"),
+    "sends_thinking_back_where_wanted": pytest.mark.req("RSN-1", "RSN-2"),
+    "hangs_up_when_closed": ABORTING,
+    "hangs_up_when_cancelled": ABORTING,
+    "goes_on_after_an_abort": ABORTING,
+    "keeps_answers_apart": pytest.mark.req("PRV-8"),
+    "compacts_when_told_to": pytest.mark.req("CMP-9"),
+    "runs_tools": pytest.mark.req("CMP-4"),
+    **{check.__name__: FAILING for check in FAILURE_CHECKS},
+}
+
+
+CASES = [
+    pytest.param(check, marks=SHOWN.get(check.__name__, STREAMING), id=check.__name__)
+    for check in PROVIDER_CHECKS
+]
+
+
+@pytest.mark.parametrize("check", CASES)
+@pytest.mark.parametrize("stage", OWN.values(), ids=OWN.keys())
+async def test_the_provider_keeps_the_contract(stage: HttpStage, check: Check) -> None:
+    await check(stage)
+
+
+class ScriptStage:
+    """Has the scripted provider say what a server would."""
+
+    can = Powers(thinking=True, signatures=True, cache_writes=True)
+    model = "scripted"
+
+    @asynccontextmanager
+    async def saying(self, *replies: Reply) -> AsyncIterator[Provider]:
+        yield ScriptedProvider(map(steps, replies))
+
+
+def steps(reply: Reply) -> list[Step]:
+    reason = reply.reason or (StopReason.TOOL_CALLS if reply.calls else StopReason.DONE)
+    seal = [ReasoningChunk(index=0, signature=reply.signature)] if reply.signature else []
+    return [
+        *(ReasoningChunk(index=0, text=thought) for thought in reply.thoughts),
+        *seal,
+        *map(TextChunk, reply.words),
+        *(
+            CallChunk(index=index, call_id=call.call_id, name=call.name, arguments=call.arguments)
+            for index, call in enumerate(reply.calls)
+        ),
+        Finished(reason=reason, usage=reply.usage),
+    ]
+
+
+@pytest.mark.req("PRV-1", "PRV-2")
+@pytest.mark.parametrize("check", ANSWER_CHECKS, ids=lambda check: check.__name__)
+async def test_the_scripted_provider_answers_like_any_other(check: AnswerCheck) -> None:
+    await check(ScriptStage())

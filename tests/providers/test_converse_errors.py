@@ -1,0 +1,122 @@
+import pytest
+
+from clew.core.errors import (
+    ContextOverflow,
+    ProviderBusy,
+    ProviderDenied,
+    ProviderRejected,
+    StreamBroken,
+)
+from clew.core.usage import Usage
+from clew.providers.eventstream import EventStream
+from clew.providers.protocol import (
+    Chunk,
+)
+from clew.providers.wire.converse.decode import Decoder
+from clew.testing.voices.converse import event, exception, frame
+
+
+def start(index: int, **fields: object) -> bytes:
+    return event("contentBlockStart", contentBlockIndex=index, start=fields)
+
+
+def delta(index: int, **fields: object) -> bytes:
+    return event("contentBlockDelta", contentBlockIndex=index, delta=fields)
+
+
+def stop(index: int) -> bytes:
+    return event("contentBlockStop", contentBlockIndex=index)
+
+
+def ended(reason: str = "end_turn", **fields: object) -> list[bytes]:
+    usage = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}
+    return [
+        event("messageStop", stopReason=reason),
+        event("metadata", **{"usage": usage, "metrics": {"latencyMs": 1}, **fields}),
+    ]
+
+
+USED = Usage(input_tokens=10, output_tokens=5)
+
+
+def decode(*chunks: bytes) -> list[Chunk]:
+    framing, decoder = EventStream("bedrock"), Decoder("bedrock")
+    found = [
+        piece for data in chunks for event in framing.feed(data) for piece in decoder.feed(event)
+    ]
+    found += [piece for event in framing.close() for piece in decoder.feed(event)]
+    return [*found, decoder.close()]
+
+
+@pytest.mark.req("PRV-4")
+@pytest.mark.parametrize(
+    ("frames", "kind", "status"),
+    [
+        (exception("throttlingException", "Too many tokens."), ProviderBusy, 429),
+        (exception("serviceUnavailableException", "Later."), ProviderBusy, 503),
+        (exception("internalServerException", "Oh."), ProviderBusy, 500),
+        (exception("modelStreamErrorException", "Broken."), ProviderBusy, 500),
+        (
+            exception("modelStreamErrorException", "Bad.", originalStatusCode=400),
+            ProviderRejected,
+            400,
+        ),
+        (exception("validationException", "Malformed input."), ProviderRejected, 400),
+        (
+            exception("validationException", "Input is too long for requested model."),
+            ContextOverflow,
+            400,
+        ),
+        (exception("accessDeniedException", "No."), ProviderDenied, 403),
+        (
+            frame(
+                {":message-type": "error", ":error-code": "Oops", ":error-message": "It broke"}, b""
+            ),
+            ProviderBusy,
+            500,
+        ),
+    ],
+)
+def test_an_error_among_the_frames_is_raised(
+    frames: bytes, kind: type[Exception], status: int
+) -> None:
+    with pytest.raises(kind, match=r"Too many|Later|Oh|Broken|Bad|input|Input|No|It broke") as told:
+        decode(delta(0, text="a"), frames)
+
+    assert getattr(told.value, "status", None) == status
+
+
+def test_an_answer_that_just_stops_is_broken() -> None:
+    with pytest.raises(StreamBroken, match="middle of the answer"):
+        decode(delta(0, text="a"), stop(0))
+    with pytest.raises(StreamBroken, match="middle of the answer"):
+        decode(b"".join(ended())[:50])
+
+
+def test_what_stands_before_the_damage_is_still_heard() -> None:
+    framing = EventStream("bedrock")
+    damaged = bytearray(delta(0, text="b"))
+    damaged[-6] ^= 1
+
+    first = framing.feed(delta(0, text="a") + bytes(damaged))
+
+    assert [each.name for each in first] == ["contentBlockDelta"]
+    with pytest.raises(StreamBroken, match="cannot be read"):
+        framing.feed(delta(0, text="c"))
+    with pytest.raises(StreamBroken, match="cannot be read"):
+        framing.close()
+    with pytest.raises(StreamBroken, match="cannot be read"):
+        decode(b"<html><body>not frames at all</body></html>")
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"output":{"message":{"content":[5]}}}'])
+def test_what_is_no_answer_of_converse_is_broken(answer: bytes) -> None:
+    with pytest.raises(StreamBroken, match="not an answer of Converse"):
+        Decoder("bedrock").whole(answer)
+    with pytest.raises(StreamBroken, match="not an answer of Converse"):
+        decode(frame({":message-type": "event", ":event-type": "metadata"}, b"{"))
+
+
+def test_an_error_where_an_answer_should_be_is_told() -> None:
+    with pytest.raises(ProviderRejected, match="invalid"):
+        Decoder("bedrock").whole(b'{"message": "The model is invalid."}')

@@ -1,0 +1,146 @@
+"""What a session costs, and that it stops where it was told to."""
+
+import pytest
+
+from clew import Session, tool
+from clew.core.access import Risk
+from clew.core.entries import Charged
+from clew.core.errors import AbortError, BudgetReached, StreamBroken
+from clew.core.models import ModelFacts
+from clew.core.usage import Usage
+from clew.providers.prices import Price
+from clew.providers.protocol import Finished, StopReason, TextChunk, UsageChunk
+from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
+from clew.session.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+FACTS = ModelFacts(name="m", window=1_000_000)
+PRICES = {"m": Price(input=1.0, output=10.0, cache_read=0.1)}
+CALL = Usage(input_tokens=100_000, output_tokens=10_000)
+"""Costs 0.20 dollars."""
+
+
+@tool(risk=Risk.INSPECT)
+def look() -> str:
+    """Look around."""
+    return "nothing"
+
+
+def session(
+    *replies: Reply, budget: float | None = None, store: MemoryStore | None = None
+) -> Session:
+    return Session(
+        ScriptedProvider(replies, FACTS),
+        model="m",
+        tools=[look],
+        prices=PRICES,
+        budget_usd=budget,
+        store=store or MemoryStore(),
+        session_id="s",
+    )
+
+
+@pytest.mark.req("PRV-7")
+async def test_every_turn_is_counted_with_its_cache_price() -> None:
+    cached = Usage(input_tokens=100_000, output_tokens=0, cache_read_tokens=90_000)
+    async with session(text_reply("a", usage=CALL), text_reply("b", usage=cached)) as chat:
+        await chat.run("one")
+        first = chat.get_cost()
+        await chat.run("two")
+        both = chat.get_cost()
+
+    assert first.usd == pytest.approx(0.20)
+    assert both.usd == pytest.approx(0.20 + 0.01 + 0.009)
+    assert (both.calls, both.unpriced, both.usage) == (2, 0, CALL + cached)
+
+
+@pytest.mark.req("PRV-7")
+async def test_an_unknown_price_is_said_to_be_unknown() -> None:
+    provider = ScriptedProvider([text_reply("a", usage=CALL)], FACTS)
+    async with Session(provider, model="m") as chat:
+        await chat.run("one")
+
+    assert (chat.get_cost().usd, chat.get_cost().unpriced) == (0.0, 1)
+
+
+@pytest.mark.req("PRV-7")
+async def test_what_the_provider_says_it_cost_counts_before_the_table() -> None:
+    reply: list[Step] = [TextChunk("a"), Finished(reason=StopReason.DONE, usage=CALL, cost=0.05)]
+    async with session(reply) as chat:
+        await chat.run("one")
+
+    assert chat.get_cost().usd == pytest.approx(0.05)
+
+
+@pytest.mark.req("PRV-7")
+async def test_a_budget_stops_the_session_between_calls_and_nothing_is_lost() -> None:
+    replies = [call_reply(("look", {}), usage=CALL), text_reply("done", usage=CALL)]
+    async with session(*replies, budget=0.15) as chat:
+        with pytest.raises(BudgetReached, match=r"\$0\.2000 of its budget of \$0\.15"):
+            await chat.run("one")
+        roles = [str(message.role) for message in chat.get_history()]
+        with pytest.raises(BudgetReached):
+            await chat.run("two")
+        chat.set_budget(1.0)
+        answer = await chat.run("go on")
+
+    assert roles == ["user", "assistant", "tool"]
+    assert answer == "done"
+    assert [m.text for m in chat.get_history() if m.role == "user"] == ["one", "go on"]
+
+
+@pytest.mark.req("PRV-7")
+async def test_a_budget_that_cannot_be_kept_is_refused() -> None:
+    provider = ScriptedProvider(["never said"], FACTS)
+    async with Session(provider, model="m", budget_usd=1.0) as chat:
+        with pytest.raises(BudgetReached, match="price of m on scripted is unknown"):
+            await chat.run("one")
+
+    assert provider.requests == []
+
+
+@pytest.mark.req("PRV-7")
+async def test_spending_is_remembered_when_a_session_is_opened_again() -> None:
+    store = MemoryStore()
+    async with session(text_reply("a", usage=CALL), store=store) as chat:
+        await chat.run("one")
+    async with session(text_reply("b", usage=CALL), store=store, budget=0.2) as again:
+        with pytest.raises(BudgetReached):
+            await again.run("two")
+
+
+@pytest.mark.req("PRV-3", "PRV-7")
+async def test_an_answer_that_was_broken_off_is_paid_for() -> None:
+    broken = StreamBroken("gone", provider="scripted")
+    async with session(
+        [UsageChunk(CALL), TextChunk("Hel"), broken], [UsageChunk(CALL), broken]
+    ) as chat:
+        for prompt in ("one", "two"):
+            with pytest.raises(StreamBroken):
+                await chat.run(prompt)
+
+    assert chat.get_cost().usd == pytest.approx(0.40)
+    assert [e.body.cost for e in chat.journal.entries if isinstance(e.body, Charged)] == [
+        pytest.approx(0.20)
+    ]
+
+
+@pytest.mark.req("PRV-7")
+async def test_an_undo_brings_no_money_back() -> None:
+    async with session(text_reply("a", usage=CALL)) as chat:
+        await chat.run("one")
+        await chat.clear_history()
+        await chat.undo()
+
+    assert chat.get_cost().usd == pytest.approx(0.20)
+
+
+async def test_an_abort_before_the_first_word_costs_nothing_that_is_known() -> None:
+    pause = Pause()
+    async with session([pause]) as chat:
+        pause.release()
+        with pytest.raises((AbortError, StreamBroken)):
+            await chat.run("one")
+
+    assert chat.get_cost().calls == 0
