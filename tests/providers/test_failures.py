@@ -209,3 +209,16 @@ def test_a_pause_that_is_asked_for_in_the_body_is_known() -> None:
 
     assert isinstance(busy, ProviderBusy)
     assert busy.retry_after == 48.0
+
+
+@needs_data
+@pytest.mark.req("PRV-4")
+def test_an_overflow_says_what_the_model_can_take_where_the_provider_does() -> None:
+    recorded = json.loads((DATA / "context_overflow_errors.json").read_text(encoding="utf-8"))
+    limits = {}
+    for each in recorded:
+        overflow = error_for(each["status"], each["body"], {}, "host")
+        assert isinstance(overflow, ContextOverflow)
+        limits[each["model"]] = overflow.limit
+
+    assert {limit for limit in limits.values() if limit} == {200_000, 288_000, 1_048_565, 1_048_576}

@@ -106,6 +106,13 @@ class StreamBroken(ProviderError):
 class ContextOverflow(ProviderError):
     """The provider says the request is too long for the model."""
 
+    def __init__(
+        self, message: str, *, provider: str, status: int | None = None, limit: int | None = None
+    ) -> None:
+        super().__init__(message, provider=provider, status=status)
+        self.limit = limit
+        """Tokens that the model can take, where the provider says so."""
+
 
 class ContextError(ClewError):
     """The conversation does not fit into the window."""

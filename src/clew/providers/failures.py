@@ -47,6 +47,16 @@ _OVERFLOW_TEXT = re.compile(
     r"|input is too long for requested model",
     re.IGNORECASE,
 )
+_LIMIT_TEXT = re.compile(
+    r"maximum (?:context|prompt) length is (\d{3,8})"
+    r"|> (\d{3,8}) maximum"
+    r"|maximum number of tokens allowed \((\d{3,8})\)"
+    r"|limit for this model is (\d{3,8})"
+    r"|context size \((\d{3,8}) tokens\)"
+    r'|"n_ctx": ?(\d{3,8})',
+    re.IGNORECASE,
+)
+"""How providers say what they can take; an output limit must not be read as one."""
 _SIGNATURE_CODES = frozenset({"invalid_encrypted_content", "thinking_signature_invalid"})
 _SIGNATURE_TEXT = re.compile(
     r"(invalid|corrupted|missing|unknown)\W{0,3}(a )?\W?(thought.?)?signature"
@@ -103,6 +113,7 @@ def error_for(
             " Compact it, or choose a model with a larger window.",
             provider=provider,
             status=status,
+            limit=_limit(f"{text} {body}"),
         )
     if _is_about_signature(text, codes):
         return SignatureRejected(
@@ -155,6 +166,11 @@ def _number(text: str) -> float | None:
 
 def _is_overflow(text: str, codes: frozenset[str]) -> bool:
     return bool(codes & _OVERFLOW_CODES) or _OVERFLOW_TEXT.search(text) is not None
+
+
+def _limit(text: str) -> int | None:
+    found = _LIMIT_TEXT.search(text)
+    return int(next(filter(None, found.groups()))) if found else None
 
 
 def _is_about_signature(text: str, codes: frozenset[str]) -> bool:

@@ -2,11 +2,12 @@
 
 from clew.context.reasoning import is_private_to
 from clew.core.entries import ReasoningDropped
+from clew.core.errors import ProviderError
 from clew.core.events import Warned
 from clew.session.kit import Kit
 
 
-async def drop_reasoning(kit: Kit) -> bool:
+async def drop_reasoning(kit: Kit, refusal: ProviderError) -> bool:
     """Leave out what only the session's provider understands, from here on.
 
     One bad signature seldom comes alone (another account, a changed history), and there is
@@ -21,7 +22,7 @@ async def drop_reasoning(kit: Kit) -> bool:
     )
     if not targets:
         return False
-    why = f"{name} did not accept the thinking that it was sent back"
+    why = f"{refusal.provider} did not accept the thinking that it was sent back"
     await kit.journal.append(ReasoningDropped(targets=targets, why=why))
     kit.emit(Warned(f"{why}; the call is made again without it"))
     return True

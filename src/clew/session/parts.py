@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
@@ -25,7 +26,7 @@ from clew.session.stores.memory import MemoryStore
 from clew.session.stores.protocol import Store
 from clew.tools.protocol import Tool
 
-_LEAST_WINDOW = 256
+LEAST_WINDOW = 256
 
 
 class SessionOptions(TypedDict, total=False):
@@ -154,16 +155,15 @@ def facts_for(facts: ModelFacts, *, max_context_tokens: int | None) -> ModelFact
     """
     if max_context_tokens is None:
         return facts
-    if max_context_tokens < _LEAST_WINDOW:
+    if max_context_tokens < LEAST_WINDOW:
         raise ConfigError(
-            f"a window of {max_context_tokens} tokens is too small; the least is {_LEAST_WINDOW}"
+            f"a window of {max_context_tokens} tokens is too small; the least is {LEAST_WINDOW}"
         )
-    return ModelFacts(
-        name=facts.name,
+    return replace(
+        facts,
         window=max_context_tokens,
         max_output=min(facts.max_output, max(64, max_context_tokens // 4)),
-        calls_tools=facts.calls_tools,
-        summarises=facts.summarises,
+        known=True,
     )
 
 

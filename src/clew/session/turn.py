@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import replace
+
 from clew.core.entries import Compacted, MessageAdded, ResultsCleared, Undone
 from clew.core.errors import (
     ContextFull,
@@ -11,6 +13,7 @@ from clew.core.errors import (
     SignatureRejected,
     TurnLimitReached,
 )
+from clew.core.events import Warned
 from clew.core.ids import EntryId
 from clew.core.messages import Message
 from clew.providers.protocol import StopReason
@@ -18,11 +21,12 @@ from clew.session.call import Answer, call_model
 from clew.session.compaction import compact, fit
 from clew.session.healing import drop_reasoning
 from clew.session.kit import Kit
+from clew.session.parts import LEAST_WINDOW, facts_for
 from clew.session.tool_calls import run_calls
 
 _MOST_PAUSES = 20
 
-Remedy = Callable[[Kit], Awaitable[bool]]
+Remedy = Callable[[Kit, ProviderError], Awaitable[bool]]
 """Takes away the cause of a failure; False when there was nothing to take away."""
 
 
@@ -74,17 +78,30 @@ async def _ask(kit: Kit) -> Answer:
             return await call_model(kit, state)
         except (ContextOverflow, SignatureRejected) as failure:
             remedy = remedies.pop(type(failure), None)
-            if remedy is None or not await remedy(kit):
+            if remedy is None or not await remedy(kit, failure):
                 raise
         state = kit.report_state()
 
 
-async def _make_room(kit: Kit) -> bool:
+async def _make_room(kit: Kit, overflow: ProviderError) -> bool:
+    if isinstance(overflow, ContextOverflow):
+        await _believe(kit, overflow.limit)
     try:
         await compact(kit, trigger="overflow")
     except NothingToDrop:
         return False
     return True
+
+
+async def _believe(kit: Kit, limit: int | None) -> None:
+    """Take the provider's word for a window that is smaller than was thought."""
+    setup = kit.journal.view.setup
+    model = setup.model
+    if limit is None or not LEAST_WINDOW <= limit < model.window:
+        return
+    facts = facts_for(model, max_context_tokens=limit)
+    await kit.journal.append(replace(setup, model=facts, calibration=None))
+    kit.emit(Warned(f"{kit.provider.name} says that {model.name} takes {limit:,} tokens"))
 
 
 async def _take_back(kit: Kit, asked: EntryId) -> None:
