@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from clew.context.items import Items, Kind
 from clew.context.loss import Summary, account
 from clew.context.plan import Budget, Reduce
+from clew.context.render import render
+from clew.context.repair import repaired
 from clew.context.strategies.tiered import Tiered
 from clew.context.view import View, advance, fold
 from clew.core.entries import (
@@ -20,8 +22,8 @@ from clew.core.entries import (
     Undone,
     UnknownBody,
 )
-from clew.core.ids import EntryId
-from clew.core.messages import assistant, user
+from clew.core.ids import CallId, EntryId
+from clew.core.messages import Message, Role, ToolCall, assistant, tool_result, user
 from clew.core.usage import Usage
 from tests.histories import SETUP, entries_of, histories, turns
 
@@ -165,6 +167,44 @@ def test_running_sums_equal_the_plain_ones(entries: list[Entry]) -> None:
     assert sum(items.totals) == items.units()
     assert Items(items).totals == items.totals
     assert all(item.kind is not Kind.REASONING for item in items)
+
+
+CALLS = [ToolCall(call_id=CallId(f"c{number}"), name="Read") for number in range(3)]
+messy = st.lists(
+    st.one_of(
+        st.sampled_from([user("go on"), assistant("done"), assistant()]),
+        st.lists(st.sampled_from(CALLS), min_size=1, max_size=3).map(lambda c: assistant(*c)),
+        st.lists(st.sampled_from(CALLS), max_size=2).map(
+            lambda calls: Message(
+                role=Role.TOOL,
+                parts=tuple(part for call in calls for part in tool_result(call, "ok").parts),
+            )
+        ),
+    ),
+    max_size=8,
+)
+
+
+@given(messy)
+def test_what_is_sent_is_the_repaired_history_however_broken_it_is(said: list[Message]) -> None:
+    view = fold(entries_of([SETUP, *(MessageAdded(message=message) for message in said)]))
+
+    assert render(view) == tuple(repaired([message for message in said if message.parts]))
+    assert view.items.is_complete == (list(render(view)) == view.items.outgoing)
+    assert Items(view.items).outgoing == view.items.outgoing
+    assert Items(view.items).is_complete == view.items.is_complete
+
+
+@given(journals())
+def test_what_was_sent_once_is_sent_again_as_the_same_objects(entries: list[Entry]) -> None:
+    view = fold(entries)
+    before = view.items.outgoing
+    [more] = entries_of([MessageAdded(message=user("go on"))], start=len(entries) + 1)
+
+    after = view.apply(more).items.outgoing
+
+    assert [id(message) for message in after[:-1]] == [id(message) for message in before]
+    assert view.items.outgoing == before
 
 
 @pytest.mark.req("CTX-2")

@@ -6,6 +6,8 @@ slope; where the last count stood gives the overhead. Everything is a pure funct
 counts in their order, so a journal always leads to the same calibration.
 """
 
+from functools import lru_cache
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -58,6 +60,7 @@ the same counts. Newer Claudes count about a third more; the others are taken at
 """
 
 
+@lru_cache
 def family(model: str) -> Family:
     """Return what is known of the make of `model`; dots and dashes in names are the same."""
     name = model.lower().replace(".", "-")

@@ -1,6 +1,7 @@
 """The messages of a view: an immutable sequence that grows by one in constant time."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from enum import IntEnum
 from itertools import accumulate
 from typing import overload
@@ -93,6 +94,12 @@ class Tally(Struct):
     mark: float = 0.0
     marked_at: int = 0
     """The length at which tool results had last grown by a tenth: see `Items.grown_since`."""
+    outgoing: int = 0
+    """Messages that are sent: those that are not empty."""
+    waiting: frozenset[CallId] = frozenset()
+    """Calls of the last answer that have no result yet."""
+    is_matched: bool = True
+    """False once a result came without its call, or something else before a result."""
 
     def add(self, item: Item, length: int) -> None:
         """Count the item that makes the sequence `length` long."""
@@ -107,10 +114,23 @@ class Tally(Struct):
         elif item.kind is Kind.TOOL_RESULT and totals[Kind.TOOL_RESULT] >= self.mark:
             self.mark = totals[Kind.TOOL_RESULT] * _GROWTH
             self.marked_at = length
+        if item.message.parts:
+            self.outgoing += 1
+            self._match(item)
+
+    def _match(self, item: Item) -> None:
+        if item.kind is Kind.TOOL_RESULT:
+            self.is_matched = self.is_matched and self.waiting.issuperset(item.answers)
+            self.waiting = self.waiting.difference(item.answers)
+        else:
+            self.is_matched = self.is_matched and not self.waiting
+            self.waiting = frozenset(item.asks)
 
     def copy(self) -> "Tally":
         """Return a tally that can be added to without changing this one."""
-        return Tally(self.totals.copy(), self.turns, self.past_reasoning, self.mark, self.marked_at)
+        longer = copy(self)
+        longer.totals = self.totals.copy()
+        return longer
 
 
 class Items(Sequence[Item]):
@@ -120,12 +140,13 @@ class Items(Sequence[Item]):
     far they look. Whoever appends to one that is no longer the longest gets a copy.
     """
 
-    __slots__ = ("_length", "_store", "_sums", "_tally")
+    __slots__ = ("_length", "_outgoing", "_store", "_sums", "_tally")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._store = list(items)
         self._length = len(self._store)
         self._sums = list(accumulate((item.units for item in self._store), initial=0))
+        self._outgoing = [_outgoing(item) for item in self._store if item.message.parts]
         self._tally = Tally([0] * len(Kind))
         for length, item in enumerate(self._store, start=1):
             self._tally.add(item, length)
@@ -136,8 +157,11 @@ class Items(Sequence[Item]):
             return Items((*self, item))
         self._store.append(item)
         self._sums.append(self._sums[-1] + item.units)
+        if item.message.parts:
+            self._outgoing.append(_outgoing(item))
         longer = Items.__new__(Items)
         longer._store, longer._sums = self._store, self._sums
+        longer._outgoing = self._outgoing
         longer._length, longer._tally = self._length + 1, self._tally.copy()
         longer._tally.add(item, longer._length)
         return longer
@@ -146,6 +170,19 @@ class Items(Sequence[Item]):
     def totals(self) -> tuple[int, ...]:
         """Units by `Kind`; reasoning is counted apart from its message."""
         return tuple(self._tally.totals)
+
+    @property
+    def outgoing(self) -> list[Message]:
+        """The messages as they are sent: a summary as the user's words, none that is empty.
+
+        The same objects every time, by which those who encode them know them again.
+        """
+        return self._outgoing[: self._tally.outgoing]
+
+    @property
+    def is_complete(self) -> bool:
+        """True when every call has its result directly after it, and every result its call."""
+        return self._tally.is_matched and not self._tally.waiting
 
     @property
     def turns(self) -> int:
@@ -195,3 +232,9 @@ class Items(Sequence[Item]):
 
     def __repr__(self) -> str:
         return f"Items({self._length} items, {self.units()} units)"
+
+
+def _outgoing(item: Item) -> Message:
+    if item.kind is Kind.SUMMARY:
+        return Message(role=Role.USER, parts=item.message.parts)
+    return item.message

@@ -6,11 +6,11 @@ entry (a compaction, an undo, a new setup) says why not.
 
 from collections.abc import Iterable
 
-from clew.context.items import Item, Kind
+from clew.context.items import Item
 from clew.context.passages import passages
 from clew.context.repair import repaired
 from clew.context.view import View
-from clew.core.messages import Message, Role
+from clew.core.messages import Message
 
 
 def render(view: View) -> tuple[Message, ...]:
@@ -21,17 +21,8 @@ def render(view: View) -> tuple[Message, ...]:
     is left out. Should a journal be broken, the request is not: calls without a result get
     a failed one, results without a call are left out.
     """
-    return tuple(
-        repaired(
-            [
-                Message(role=Role.USER, parts=item.message.parts)
-                if item.kind is Kind.SUMMARY
-                else item.message
-                for item in view.items
-                if item.message.parts
-            ]
-        )
-    )
+    messages = view.items.outgoing
+    return tuple(messages if view.items.is_complete else repaired(messages))
 
 
 def render_text(items: Iterable[Item]) -> str:

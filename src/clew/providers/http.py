@@ -4,10 +4,10 @@ Everything that aiohttp may raise is translated here, once. A key goes into the 
 and nowhere else: not into a log, a repr or an error.
 """
 
-import io
 from asyncio import IncompleteReadError
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 
 from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, StreamBroken
 from clew.providers.endpoint import Endpoint
@@ -15,6 +15,27 @@ from clew.providers.failures import error_for
 
 CONNECT_TIMEOUT = 15.0
 MAX_ERROR_BYTES = 65_536
+PIECE = 1 << 16
+
+
+class Body(aiohttp.Payload):
+    """A request's bytes, sent piece by piece: aiohttp would warn of them, or copy them first."""
+
+    _autoclose = True
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data, content_type="application/json")
+        self._size = len(data)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the text of the body."""
+        return str(self._value, encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the body, waiting whenever the network cannot keep up."""
+        data = memoryview(self._value)
+        for start in range(0, len(data), PIECE):
+            await writer.write(data[start : start + PIECE])
 
 
 class Arriving:
@@ -96,8 +117,7 @@ class Transport:
             response = await self._client().request(
                 method,
                 url,
-                # Sent as a stream, because aiohttp warns of large bodies that are bytes.
-                data=None if body is None else io.BytesIO(body),
+                data=None if body is None else Body(body),
                 headers=endpoint.headers_for(url, body or b""),
                 timeout=self._timeout,
                 proxy=endpoint.proxy or None,

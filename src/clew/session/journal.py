@@ -58,7 +58,7 @@ class Journal:
         """Every id that a tool call of this session ever had."""
         self._saved = len(entries)
         self._in_doubt = False
-        self._writing = anyio.Lock()
+        self._writing = anyio.Lock(fast_acquire=True)
         self.on_entry: Callable[[Entry], None] | None = None
 
     @classmethod

@@ -41,8 +41,8 @@ async def run_calls(kit: Kit, calls: Sequence[ToolCall]) -> None:
     """
     outcomes: dict[int, Outcome] = {}
     committed = 0
-    limit = anyio.CapacityLimiter(kit.parallel_tools)
-    order = anyio.Lock()
+    limit = anyio.Semaphore(kit.parallel_tools, fast_acquire=True)
+    order = anyio.Lock(fast_acquire=True)
 
     async def commit_ready() -> None:
         nonlocal committed

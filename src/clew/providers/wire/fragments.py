@@ -52,3 +52,14 @@ class Fragments(Generic[F]):
 def merged(block: dict[str, Any], extra: str) -> dict[str, Any]:
     """Return `block` with the family's own fields beside the common ones."""
     return {**block, **_object.decode(extra)} if extra else block
+
+
+def joined(begin: bytes, pieces: list[bytes]) -> bytes:
+    """Return a body that ends with an array: its beginning, the pieces, and the end of both.
+
+    One join makes it, because a long conversation is many megabytes; `pieces` is used up.
+    """
+    pieces = pieces or [b""]
+    pieces[0] = begin + pieces[0]
+    pieces[-1] += b"]}"
+    return b",".join(pieces)

@@ -15,7 +15,7 @@ from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.chat.dialect import Dialect
 from clew.providers.wire.chat.messages import marked, system_message, wire_messages
-from clew.providers.wire.fragments import LIMIT, Fragments
+from clew.providers.wire.fragments import LIMIT, Fragments, joined
 
 PLAIN = Dialect()
 _FUNCTION_FIELDS = frozenset({"strict"})
@@ -53,7 +53,7 @@ def encode(
         system = system_message(request.system, dialect, mark=marking)
         messages.insert(0, _json.encode(system))
     head = _json.encode(_head(request, dialect, streaming=streaming))
-    return b"".join((head[:-1], b',"messages":[', b",".join(messages), b"]}"))
+    return joined(head[:-1] + b',"messages":[', messages)
 
 
 def encode_message(message: Message, dialect: Dialect = PLAIN) -> bytes:

@@ -15,7 +15,7 @@ from clew.context.reasoning import Reader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.fragments import LIMIT, Fragments
+from clew.providers.wire.fragments import LIMIT, Fragments, joined
 from clew.providers.wire.responses.items import CUSTOM_CALL
 from clew.providers.wire.responses.writer import LONGEST_ID, RESULT, Written, write
 
@@ -91,7 +91,7 @@ def encode(
     found = kept.encode(request.messages, request.reasoning)
     custom = frozenset(chain.from_iterable(each.custom for each in found))
     items = [each.answering(custom) if custom else each.items for each in found]
-    return b"".join((_json.encode(head)[:-1], b',"input":[', b",".join(filter(None, items)), b"]}"))
+    return joined(_json.encode(head)[:-1] + b',"input":[', list(filter(None, items)))
 
 
 def _fragment(message: Message) -> tuple[Fragment, int]:
