@@ -16,8 +16,10 @@ from clew.context.images import image_units, pixel_size
 from clew.context.items import Item
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import (
+    File,
     Image,
     Message,
+    Native,
     Part,
     Reasoning,
     Role,
@@ -163,3 +165,21 @@ def test_a_message_costs_its_text_and_a_little_more(text: str) -> None:
     message = Message(role=Role.USER, parts=(Text(text),))
 
     assert 0 < message_units(message) - text_units(text) < 10
+
+
+@pytest.mark.parametrize(
+    ("file", "units"),
+    [
+        (File(media_type="application/pdf", data=b"x" * 40_000), 2_000),
+        (File(media_type="audio/mpeg", data=b"x" * 500_000), 1_000),
+        (File(media_type="video/mp4", data=b"x" * 800_000), 1_000),
+        (File(media_type="text/plain", data=b"x" * 4_000), 1_000),
+        (File(media_type="application/pdf", url="https://example.com/a.pdf"), 85),
+    ],
+)
+def test_a_file_is_judged_by_its_kind_and_length(file: File, units: int) -> None:
+    assert part_units(file) == units
+
+
+def test_a_sealed_block_counts_less_than_as_many_letters() -> None:
+    assert part_units(Native(provenance="anthropic", data="x" * 5_000)) == 1_000

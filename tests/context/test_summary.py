@@ -15,8 +15,19 @@ from clew.context.passages import bare, passages
 from clew.context.summary import chunks, facts_text, summary_prompt, transcript_lines
 from clew.context.view import fold
 from clew.core.entries import Body, Entry, MessageAdded
-from clew.core.ids import CallId
-from clew.core.messages import Image, Message, Reasoning, ToolCall, assistant, tool_result, user
+from clew.core.ids import CallId, EntryId
+from clew.core.messages import (
+    File,
+    Image,
+    Message,
+    Native,
+    Reasoning,
+    Role,
+    ToolCall,
+    assistant,
+    tool_result,
+    user,
+)
 from tests.histories import SETUP, entries_of, histories
 
 
@@ -233,3 +244,19 @@ def test_numbers_before_lines_are_taken_off() -> None:
     assert bare("   12\tdef f():") == "def f():"
     assert bare("12→x = 1") == "x = 1"
     assert bare("2026 was a year") == "2026 was a year"
+
+
+def test_files_and_private_blocks_are_told_in_a_line() -> None:
+    message = Message(
+        role=Role.ASSISTANT,
+        parts=(
+            File(media_type="application/pdf", url="https://example.com/a.pdf"),
+            Native(provenance="anthropic", data="{}", note="[searched: marigold]"),
+            Native(provenance="anthropic", data="{}"),
+        ),
+    )
+
+    assert transcript_lines([Item.of(EntryId(1), message)]) == [
+        "assistant: [application/pdf]",
+        "assistant: [searched: marigold]",
+    ]
