@@ -115,7 +115,7 @@ async def test_every_call_gets_one_result_in_call_order_whatever_happens_to_it()
     started = [event.call_id for event in events if isinstance(event, ToolStarted)]
     ended = [event for event in events if isinstance(event, ToolEnded)]
     assert sorted(started) == sorted(event.call_id for event in ended)
-    assert [event.error_code for event in ended] == ["", "unknown_tool", "crashed", "", ""]
+    assert [event.error_code for event in ended] == ["", "unknown_tool", "crashed", "", "denied"]
     assert [event.denied for event in ended] == [False, False, False, False, True]
 
 

@@ -45,9 +45,9 @@ class _TellingGate(Gate, kw_only=True):
 
     on_denied: OnDenied | None = None
 
-    async def judge(self, access: Access) -> Decision:
+    async def judge(self, access: Access, *, wish: Decision | None = None) -> Decision:
         """Return a final decision, and tell of a no."""
-        decision = await Gate.judge(self, access)
+        decision = await Gate.judge(self, access, wish=wish)
         if decision.verdict is Verdict.DENY and self.on_denied is not None:
             self.on_denied(access, decision, self._remedy(access))
         return decision

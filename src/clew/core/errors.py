@@ -26,6 +26,9 @@
         ├── NothingToUndo        no compaction or clear is left to take back
         ├── TurnLimitReached     `max_turns` model calls were made
         ├── BudgetReached        the session has cost as much as it may
+        ├── PromptBlocked        a hook did not let a prompt pass
+        ├── RunStopped           a hook ended the run
+        ├── LoopDetected         the model went on making the same call
         └── AbortError           the run was aborted; what had arrived is kept
 
 A tool that fails does not raise: its failure is a `ToolResult` the model reads.
@@ -168,6 +171,18 @@ class TurnLimitReached(SessionError):
 
 class BudgetReached(SessionError):
     """The session has cost as much as it may; the model was not called again."""
+
+
+class PromptBlocked(SessionError):
+    """A hook did not let a prompt pass; the conversation is as it was."""
+
+
+class RunStopped(SessionError):
+    """A hook ended the run; what was said until then is in the history."""
+
+
+class LoopDetected(SessionError):
+    """The model went on making the same call with the same answer."""
 
 
 class AbortError(SessionError):

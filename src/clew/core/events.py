@@ -43,8 +43,11 @@ class ToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="tool_
     failed: bool
     denied: bool = False
     error_code: str = ""
+    """Why it failed: `denied`, `hook_blocked`, `unknown_tool`, `crashed`, `timed_out` …"""
     display: str = ""
     """The result for the screen; may differ from what the model reads."""
+    data: dict[str, object] = {}
+    """Facts for clients and logs, such as a structured diff."""
 
 
 class ServerToolStarted(

@@ -15,6 +15,7 @@ from clew.core.entries import Compacted, Trigger
 from clew.core.errors import ContextFull, NothingToDrop
 from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
 from clew.core.state import ContextState
+from clew.session.hooking import compacted, refusal
 from clew.session.kit import Kit
 from clew.session.summarising import summarise
 
@@ -71,11 +72,11 @@ async def compact(
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
         return None
-    refusal = await kit.before_compact(trigger) if kit.before_compact is not None else None
-    if refusal:
+    why_not, instructions = await refusal(kit, trigger, instructions)
+    if why_not:
         if trigger != "auto":
-            raise NothingToDrop(f"the compaction was refused: {refusal}", state=before)
-        kit.emit(Warned(f"a compaction was refused: {refusal}"))
+            raise NothingToDrop(f"the compaction was refused: {why_not}", state=before)
+        kit.emit(Warned(f"a compaction was refused: {why_not}"))
         return None
     kit.emit(CompactionStarted(trigger=trigger, before=before))
     try:
@@ -94,6 +95,7 @@ async def compact(
             summary=body.summary,
         )
     )
+    await compacted(kit, trigger, body.summary)
     return body
 
 

@@ -6,7 +6,8 @@ from clew.core.ids import EntryId, new_call_id
 from clew.core.messages import Image, Message, Role, ToolCall, assistant, user
 from clew.session.journal import Journal
 from clew.session.kit import Kit
-from clew.session.tool_calls import commit_outcome, run_call
+from clew.session.one_call import run_call
+from clew.session.tool_calls import commit_outcome
 from clew.tools.protocol import ToolOutput
 
 

@@ -33,9 +33,9 @@ class Gate(Struct, kw_only=True):
     grants: list[Grant] = field(default_factory=list)
     """What was allowed for the rest of the session, by argument shape."""
 
-    async def judge(self, access: Access) -> Decision:
-        """Return a final decision: never `ASK`."""
-        decision = decide(
+    def decide(self, access: Access) -> Decision:
+        """Return what rules and mode say; `ASK` where they leave it to a person."""
+        return decide(
             access,
             mode=self.mode,
             allow=(*_always_allowed(), *self.allow),
@@ -43,6 +43,15 @@ class Gate(Struct, kw_only=True):
             grants=tuple(self.grants),
             cwd=self.cwd,
         )
+
+    async def judge(self, access: Access, *, wish: Decision | None = None) -> Decision:
+        """Return a final decision: never `ASK`.
+
+        A hook's `wish` may spare a question or demand one; it cannot lift a denial.
+        """
+        decision = self.decide(access)
+        if wish is not None and Verdict.ASK in {wish.verdict, decision.verdict}:
+            decision = wish if decision.verdict is not Verdict.DENY else decision
         if decision.verdict is not Verdict.ASK:
             return decision
         if self.ask is None:

@@ -4,24 +4,28 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reading import read
 from clew.context.reasoning import ReasoningPolicy
 from clew.core.entries import Trigger
+from clew.core.errors import SessionError
 from clew.core.events import ContextUpdated, Event
 from clew.core.models import ModelFacts
 from clew.core.state import ContextState
 from clew.core.usage import Usage
+from clew.hooks.protocol import Hooks, NoHooks
 from clew.providers.protocol import Provider
 from clew.session.gate import Gate
 from clew.session.journal import Journal
+from clew.session.loops import LoopGuard
 from clew.session.spending import Purse
 from clew.tools.protocol import Place, Tool
 
 Emit = Callable[[Event], None]
+Redact = Callable[[Any], Any]
 BeforeCompact = Callable[[Trigger], Awaitable[str | None]]
 """Asked before each compaction; a sentence it returns is the reason not to compact."""
 
@@ -50,6 +54,16 @@ class Kit(Struct, kw_only=True):
     purse: Purse = Purse()
     reasoning: ReasoningPolicy = ReasoningPolicy()
     request_options: Mapping[str, Any] = {}
+    hooks: Hooks = NoHooks()
+    reminders: list[str] = field(default_factory=list)
+    """Words of hooks that wait for the next prompt."""
+    loops: LoopGuard = field(default_factory=LoopGuard)
+    ending: SessionError | None = None
+    """Why the run must end when the calls of this answer are done."""
+    tool_timeout: float | None = None
+    """Seconds that one tool call may take; None leaves it to the tool."""
+    redact: Redact | None = None
+    """Takes secrets out of what tools say, before anything is written."""
     clock: Callable[[], float] = time.time
 
     def state(self) -> ContextState:

@@ -4,8 +4,9 @@ import logging
 from collections.abc import Callable
 
 from clew.core.entries import Noted
-from clew.core.errors import ClewError, StoreError
+from clew.core.errors import ClewError, ProviderError, StoreError
 from clew.core.events import Event, RunEnded
+from clew.session.hooking import failed
 from clew.session.kit import Kit
 
 logger = logging.getLogger(__name__)
@@ -31,8 +32,10 @@ class Listeners:
 async def report_failure(kit: Kit | None, emit: Listener, error: BaseException) -> None:
     """Note why a run ended early, in the journal where that is possible, and tell the screen."""
     worth_noting = isinstance(error, ClewError) and not isinstance(error, StoreError)
-    if kit is not None and worth_noting:
+    if kit is not None and isinstance(error, ClewError) and worth_noting:
         await kit.journal.append(Noted(topic="error", text=str(error)))
+        if isinstance(error, ProviderError):
+            await failed(kit, error)
     interrupted = not isinstance(error, Exception)
     text = "" if interrupted else str(error) or type(error).__name__
     emit(RunEnded(text="", interrupted=interrupted, error=text))

@@ -12,8 +12,10 @@ from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
 from clew.session.compaction import compact
+from clew.session.hooking import greet
 from clew.session.journal import Journal
 from clew.session.kit import Emit, Kit
+from clew.session.loops import LoopGuard
 from clew.session.parts import Parts
 from clew.session.recall import RECALL
 from clew.session.recall_tool import Recall
@@ -32,6 +34,7 @@ async def open_kit(parts: Parts, emit: Emit) -> Kit:
         session_id=parts.session_id,
         meter=meter_for(parts.setup.model.name) or text_units,
     )
+    resumed = bool(journal.entries)
     journal.on_entry = lambda entry: emit(EntryAdded(entry))
     # What asks nothing must be asked for anew each time a session is opened.
     if journal.view.mode and journal.view.mode != PermissionMode.BYPASS:
@@ -45,7 +48,7 @@ async def open_kit(parts: Parts, emit: Emit) -> Kit:
                 f"tokens is assumed. Set max_context_tokens if it is larger."
             )
         )
-    return Kit(
+    kit = Kit(
         journal=journal,
         provider=parts.provider,
         tools={RECALL: Recall(journal.entries), **parts.tools} if parts.recall else parts.tools,
@@ -59,9 +62,14 @@ async def open_kit(parts: Parts, emit: Emit) -> Kit:
         purse=parts.purse,
         reasoning=parts.reasoning,
         request_options=parts.request_options,
+        hooks=parts.hooks,
+        tool_timeout=parts.tool_timeout,
+        loops=LoopGuard(watching=parts.detect_loops),
         place=Place(cwd=parts.cwd),
         emit=emit,
     )
+    await greet(kit, resumed=resumed)
+    return kit
 
 
 async def set_up(

@@ -15,6 +15,7 @@ from clew.core.entries import SetupChanged
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
+from clew.hooks.protocol import Hooks, NoHooks
 from clew.providers.prices import Price
 from clew.providers.protocol import Provider
 from clew.session.calibrations import CalibrationFile
@@ -68,6 +69,14 @@ class SessionOptions(TypedDict, total=False):
     """Send thinking that the model's provider cannot be sent back as `<thinking>…</thinking>`."""
     compress_reasoning_text: bool | int
     """Cut such a text to its head and tail: 1,200 characters unless a number is given."""
+    hooks: Hooks
+    """Who is told and asked at each point of the session's life; nobody unless given."""
+    tool_timeout: float | None
+    """Seconds that one tool call may take; it is left to the tool unless given."""
+    detect_loops: bool
+    """Warn, then stop a model that makes the same call again and again; on unless switched off."""
+    redact: bool
+    """Take secrets out of what tools say before it is stored or sent; on unless switched off."""
     request_options: Mapping[str, Any]
     """Fields of the provider's own API for every request of this session."""
 
@@ -94,6 +103,10 @@ class Parts(Struct, frozen=True, kw_only=True):
     purse: Purse
     reasoning: ReasoningPolicy
     request_options: Mapping[str, Any]
+    hooks: Hooks
+    tool_timeout: float | None
+    detect_loops: bool
+    redact: bool
 
     @classmethod
     def of(cls, provider: Provider, model: str, options: SessionOptions) -> "Parts":
@@ -133,6 +146,10 @@ class Parts(Struct, frozen=True, kw_only=True):
             purse=Purse(budget=options.get("budget_usd"), prices=options.get("prices", {})),
             reasoning=_reasoning(options),
             request_options=options.get("request_options", {}),
+            hooks=options.get("hooks") or NoHooks(),
+            tool_timeout=options.get("tool_timeout"),
+            detect_loops=options.get("detect_loops", True),
+            redact=options.get("redact", True),
         )
 
 

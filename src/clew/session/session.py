@@ -19,9 +19,11 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message
 from clew.core.spending import Spending
 from clew.core.state import ContextState
+from clew.hooks.protocol import HookEvent
 from clew.providers.protocol import Provider
 from clew.session import edits
 from clew.session.compaction import compact, preview
+from clew.session.hooking import fire
 from clew.session.journal import Journal
 from clew.session.kit import Kit
 from clew.session.listeners import Listener, Listeners, report_failure
@@ -53,6 +55,7 @@ class Session:
         self._work = Work()
         self._opening = anyio.Lock()
         self._kit: Kit | None = None
+        self._ended = False
 
     async def open(self) -> Self:
         """Begin or reopen the journal; harmless when called again.
@@ -204,8 +207,17 @@ class Session:
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(self, *_: object) -> None:
+    async def shutdown(self, reason: str = "other") -> None:
+        """End the session: abort what is under way and tell the hooks why; once is enough."""
         self.abort()
+        if self._kit is None or self._ended:
+            return
+        self._ended = True
+        with anyio.CancelScope(shield=True):
+            await fire(self._kit, HookEvent.SESSION_END, reason=reason)
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.shutdown()
 
     def _opened(self) -> Kit:
         if self._kit is None:

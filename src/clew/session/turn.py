@@ -20,6 +20,7 @@ from clew.providers.protocol import StopReason
 from clew.session.call import Answer, call_model
 from clew.session.compaction import compact, fit
 from clew.session.healing import drop_reasoning
+from clew.session.hooking import admitted, kept_going
 from clew.session.kit import Kit
 from clew.session.parts import LEAST_WINDOW, facts_for
 from clew.session.tool_calls import run_calls
@@ -37,6 +38,9 @@ async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -
         The last answer.
 
     Raises:
+        PromptBlocked: A hook did not let the prompt pass.
+        RunStopped: A hook ended the run.
+        LoopDetected: The model went on making the same call.
         BudgetReached: The session has cost as much as it may; the model was not called again.
         ContextFull: The conversation does not fit; nothing was sent. A prompt that was the
             reason is taken out of the view again, so that the next one may fit.
@@ -45,8 +49,9 @@ async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -
         TurnLimitReached: The model was called `max_turns` times and still wants tools.
     """
     kit.check_budget()
-    asked = await kit.journal.append(MessageAdded(message=prompt))
-    calls = pauses = 0
+    kit.loops.begin()
+    asked = await kit.journal.append(MessageAdded(message=await admitted(kit, prompt)))
+    calls = pauses = stops = 0
     while True:
         if max_turns is not None and calls >= max_turns:
             raise TurnLimitReached(f"the model was called {calls} times and is not done")
@@ -61,6 +66,9 @@ async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -
             await run_calls(kit, answer.message.calls)
         elif answer.reason is StopReason.PAUSED and pauses < _MOST_PAUSES:
             pauses += 1
+        elif (more := await kept_going(kit, answer.message, times=stops)) is not None:
+            stops += 1
+            await kit.journal.append(MessageAdded(message=more))
         else:
             return answer
 

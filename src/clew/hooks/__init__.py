@@ -1,0 +1,1 @@
+"""Programs, servers and prompts of the user's own that a session consults at fixed points."""
