@@ -33,7 +33,7 @@ def ends(reason: str, *words: str) -> Answer:
 def home(tmp_path: Path) -> dict[str, str]:
     keep = {
         key: os.environ[key]
-        for key in ("PATH", "LANG", "COVERAGE_PROCESS_START")
+        for key in ("PATH", "LANG", "COVERAGE_PROCESS_START", "PYTHONPATH")
         if key in os.environ
     }
     return {**keep, "HOME": str(tmp_path / "home"), "CLEW_HOME": str(tmp_path / "clew")}
@@ -422,3 +422,31 @@ async def test_a_missing_extra_is_named(home: dict[str, str], folder: Path) -> N
     assert done.returncode == 1
     assert "clew[embedded]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.req("HOK-2", "PRM-1")
+async def test_the_users_own_rules_and_hooks_are_kept(
+    home: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    settings = Path(home["HOME"]) / ".claude" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    blocked = {"type": "command", "command": "echo 'no talk of marigolds' >&2; exit 2"}
+    settings.write_text(
+        json.dumps(
+            {
+                "permissions": {"deny": ["Read(./secret.txt)"], "allow": ["Bash(ls:*)"]},
+                "hooks": {"UserPromptSubmit": [{"hooks": [blocked]}]},
+            }
+        )
+    )
+    async with fake_openai(says("never")) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o")
+        done = await clew("-p", "marigold", *flags, env=home, cwd=folder)
+        settings.write_text('{"permissions": {"deny": ["Read(("]}}')
+        broken = await clew("-p", "hi", *flags, env=home, cwd=folder)
+
+    assert done.returncode == 1
+    assert "a hook blocked the prompt: no talk of marigolds" in done.stderr
+    assert broken.returncode == 1
+    assert "settings.json: permissions.deny: 'Read(('" in broken.stderr
+    assert server.bodies == []

@@ -8,12 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clew.cli.choose import Choice, choose
+from clew.cli.guards import load_guards
 from clew.cli.places import store_path, user_folder
 from clew.cli.switching import Switchboard
 from clew.core.access import Access, Decision, PermissionMode, Verdict
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.events import Event
+from clew.hooks.means import Means
+from clew.hooks.protocol import Hooks, NoHooks
+from clew.hooks.runner import HookRunner
+from clew.hooks.settings import HookTable
 from clew.permissions.decide import decide
+from clew.session.asking import ask_model
 from clew.session.calibrations import CalibrationFile
 from clew.session.gate import Ask, Gate
 from clew.session.session import Session
@@ -82,7 +88,10 @@ async def opened(
     board = Switchboard(choice, os.environ)
     try:
         session_id = await _session_id(arguments, store)
-        gate = _TellingGate(cwd=cwd, ask=ask, on_denied=on_denied)
+        guards = load_guards()
+        gate = _TellingGate(
+            cwd=cwd, ask=ask, on_denied=on_denied, allow=guards.allow, deny=guards.deny
+        )
         session = Session(
             choice.provider,
             model=choice.model,
@@ -92,6 +101,7 @@ async def opened(
             session_id=session_id,
             cwd=cwd,
             gate=gate,
+            hooks=_hooks(guards.hooks, choice, cwd),
             max_context_tokens=arguments.window,
             budget_usd=arguments.budget,
             calibrations=CalibrationFile(user_folder() / "calibration.json"),
@@ -110,6 +120,16 @@ async def opened(
     finally:
         await board.aclose()
         await store.aclose()
+
+
+def _hooks(table: HookTable, choice: Choice, cwd: Path) -> Hooks:
+    if not table.hooks:
+        return NoHooks()
+
+    async def ask(prompt: str, model: str) -> str:
+        return await ask_model(choice.provider, model or choice.model, prompt)
+
+    return HookRunner(table, Means(project=cwd, ask=ask))
 
 
 def working_folder() -> Path:
