@@ -1,26 +1,42 @@
-"""Bash: its output, its time and its children."""
+"""Bash: its output, its time, its children, and what it leaves for the next call."""
 
 import os
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.tools.builtin.bash import HeadTail, bash_tool
-from clew.tools.protocol import Place, ToolOutput
+from clew import MemoryStore, Session
+from clew.providers.scripted import ScriptedProvider
+from clew.tools.builtin.bash import bash_tool
+from clew.tools.builtin.environment import child_environment, is_secret
+from clew.tools.builtin.output import HeadTail, printable
+from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
 
 STUBBORN = "(trap '' TERM; echo $BASHPID > pid; while :; do sleep 1000; done) & wait"
 
 
-async def run(cwd: Path, command: str, timeout: float = 30) -> ToolOutput:  # noqa: ASYNC109
+def bare(*pass_env: str) -> Tool:
+    return bash_tool(sandbox=Sandbox(SandboxPolicy(mode=SandboxMode.OFF)), pass_env=pass_env)
+
+
+async def run(
+    cwd: Path | Place,
+    command: str,
+    timeout: float = 30,  # noqa: ASYNC109
+    *,
+    tool: Tool | None = None,
+) -> ToolOutput:
+    place = cwd if isinstance(cwd, Place) else Place(cwd=cwd)
     with anyio.fail_after(20):
-        arguments = {"command": command, "timeout": timeout}
-        return await bash_tool().run(arguments, Place(cwd=cwd))
+        return await (tool or bare()).run({"command": command, "timeout": timeout}, place)
 
 
 async def watch(cwd: Path) -> int:
@@ -123,13 +139,29 @@ async def test_a_background_child_does_not_hold_up_the_answer(tmp_path: Path) ->
 
 
 async def test_long_output_keeps_its_head_and_its_tail(tmp_path: Path) -> None:
-    out = await run(tmp_path, "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last")
+    line = "head -c 25000000 /dev/zero | tr '\\0' x"
+    out = await run(tmp_path, f"echo first; {line}; echo; echo last")
 
     assert out.text.startswith("first\nxxx")
     assert out.text.endswith("xxx\nlast")
-    assert len(out.text) < 1_000_100
-    assert out.data["dropped"] == 3_000_012 - 1_000_000
-    assert f"\n[{3_000_012 - 1_000_000} bytes left out]\n" in out.text
+    assert len(out.text) < 10_000_100
+    assert out.data["dropped"] == 15_000_012
+    assert "\n[15,000,012 bytes left out: more than 10,000,000 are not kept]\n" in out.text
+
+
+async def test_what_the_model_does_not_see_of_long_output_can_be_recalled(tmp_path: Path) -> None:
+    call = msgspec.json.encode({"command": "seq 100000"}).decode()
+
+    async with Session(
+        ScriptedProvider([]), model="m", cwd=tmp_path, store=MemoryStore(), tools=(bare(),)
+    ) as session:
+        await session.run_tool("Bash", call, said="!seq 100000")
+        seen = session.get_history()[-1].results[0].text
+        found = session.search("54321")
+
+    assert len(seen) < 100_000
+    assert "54321" not in seen
+    assert len(found) == 1
 
 
 async def test_commands_run_side_by_side(tmp_path: Path) -> None:
@@ -158,3 +190,161 @@ def test_nothing_is_lost_without_being_counted(chunks: list[bytes], half: int) -
     assert whole.startswith(kept.head)
     assert whole.endswith(kept.tail)
     assert kept.dropped == max(0, len(whole) - 2 * half)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x1b[1;31mred\x1b[0m \x1b[Kdone", "red done"),
+        (b"\x1b]0;title\x07x \x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\", "x link"),
+        (b"\x1b(B\x1b=a\x1bPq123\x1b\\b", "ab"),
+        (b"10%\r20%\r\nend", "10%\n20%\nend"),
+        (b"N\x08NA\x08A", "NA"),
+        (b"a\0b\x01\x7f\xff\tc\n", "a\ufffdb\ufffd\tc\n"),
+        ("gr\u00fc\u00df".encode(), "gr\u00fc\u00df"),
+        (bytes(1000), "\ufffd"),
+        (b"\x1b", "\ufffd"),
+    ],
+)
+def test_output_becomes_text_that_can_be_read(data: bytes, text: str) -> None:
+    assert printable(data) == text
+
+
+@given(st.binary())
+def test_output_is_printable_whatever_it_is(data: bytes) -> None:
+    assert all(char.isprintable() or char in "\n\t" or char >= "\xa0" for char in printable(data))
+
+
+async def test_a_folder_reached_with_cd_holds_for_the_next_call(tmp_path: Path) -> None:
+    (tmp_path / "a b/c").mkdir(parents=True)
+    place = Place(cwd=tmp_path)
+
+    moved = await run(place, "cd 'a b' && cd c; exit 3")
+    here = await run(place, "pwd")
+    back = await run(place, "cd ../..")
+
+    assert moved.text.startswith(f"[exit code 3]\n[the next command starts in {tmp_path}/a b/c;")
+    assert here.text == f"{tmp_path}/a b/c"
+    assert here.data["cwd"] == f"{tmp_path}/a b/c"
+    assert back.text.startswith(f"[the next command starts in {tmp_path};")
+    assert (await run(place, "pwd")).text == str(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["(cd sub)", "bash -c 'cd sub'", "exec bash -c 'cd sub'", "ls"])
+async def test_what_happens_in_other_shells_moves_nothing(tmp_path: Path, command: str) -> None:
+    (tmp_path / "sub").mkdir()
+    place = Place(cwd=tmp_path)
+
+    await run(place, command)
+
+    assert (await run(place, "pwd")).text == str(tmp_path)
+
+
+async def test_a_call_that_did_not_move_leaves_the_move_of_another(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    place, outs = Place(cwd=tmp_path), dict[str, ToolOutput]()
+
+    async def call(command: str) -> None:
+        outs[command] = await run(place, command)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(call, "read x < pipe; pwd")
+        await call("cd sub; echo go > ../pipe")
+
+    assert outs["read x < pipe; pwd"].text == str(tmp_path)
+    assert (await run(place, "pwd")).text == f"{tmp_path}/sub"
+
+
+async def test_outside_the_working_folder_nobody_stays(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "sub").mkdir(parents=True)
+    place = Place(cwd=project)
+
+    await run(place, "cd sub")
+    out = await run(place, "cd ../.. && pwd")
+
+    assert out.text == (
+        f"{tmp_path}\n[{tmp_path} is outside the working folder: "
+        f"the next command starts in {project} again]"
+    )
+    assert (await run(place, "pwd")).text == str(project)
+
+
+async def test_nothing_runs_elsewhere_when_its_folder_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    place = Place(cwd=tmp_path)
+    await run(place, "cd sub")
+    await run(place, "rmdir ../sub")
+
+    lost = await run(place, "touch trace")
+
+    assert lost.failed
+    assert "sub, where the last command ended, does not exist any more" in lost.text
+    assert f"starts in {tmp_path}." in lost.text
+    assert not (tmp_path / "trace").exists()
+    assert (await run(place, "pwd")).text == str(tmp_path)
+
+
+async def test_sessions_that_share_a_tool_have_folders_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    shared = bare()
+
+    async def opened() -> Session:
+        return await Session(
+            ScriptedProvider([]), model="m", cwd=tmp_path, store=MemoryStore(), tools=(shared,)
+        ).open()
+
+    one, two = await opened(), await opened()
+    await one.run_tool("Bash", '{"command": "cd sub"}', said="!cd sub")
+
+    pwd = '{"command": "pwd"}'
+    assert (await one.run_tool("Bash", pwd, said="!pwd")).text == f"{tmp_path}/sub"
+    assert (await two.run_tool("Bash", pwd, said="!pwd")).text == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"),
+        *("AWS_SESSION_TOKEN", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PWD", "STRIPE_KEY", "SMTP_PASS"),
+        *("CLIENT_SECRET_2", "NPM_AUTHTOKEN", "GOOGLE_APPLICATION_CREDENTIALS", "secret_key"),
+    ],
+)
+def test_a_secret_is_known_by_its_name(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("PATH", "HOME", "PWD", "OLDPWD", "AWS_REGION", "AWS_PROFILE", "SSH_AUTH_SOCK"),
+        *("TOKENIZERS_PARALLELISM", "MAX_TOKENS", "KEYBOARD", "GIT_ASKPASS", "DEPLOY_PUBLIC_KEY"),
+    ],
+)
+def test_what_programs_need_is_no_secret(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_a_child_gets_what_was_given_for_children_whatever_its_name() -> None:
+    own = {"A": "1", "X_TOKEN": "2", "Y_TOKEN": "3", "CLEW": "0"}
+
+    assert child_environment(own, extra={"Z_KEY": "4", "A": "5"}, passed=("X_*",)) == {
+        "A": "5",
+        "X_TOKEN": "2",
+        "Z_KEY": "4",
+        "CLEW": "1",
+        "GIT_EDITOR": "true",
+    }
+
+
+async def test_commands_do_not_see_secrets_unless_they_are_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ONE_TOKEN", "TWO_TOKEN", "PLAIN"):
+        monkeypatch.setenv(name, name.lower())
+    show = 'echo "$ONE_TOKEN,$TWO_TOKEN,$PLAIN,$GIVEN_KEY,$CLEW"'
+    place = Place(cwd=tmp_path, env={"GIVEN_KEY": "given"})
+
+    assert (await run(place, show)).text == ",,plain,given,1"
+    assert (await run(place, show, tool=bare("TWO_*"))).text == ",two_token,plain,given,1"

@@ -1,6 +1,9 @@
 """Read, Write and Edit."""
 
+import base64
+import os
 import resource
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 
 from clew.core.access import Risk
 from clew.tools.builtin import builtin_tools
+from clew.tools.builtin.files import MAX_BYTES
 from clew.tools.protocol import Place, Tool, ToolOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
@@ -113,6 +117,90 @@ async def test_read_fails_in_words(kit: Kit, tmp_path: Path) -> None:
     assert "not a regular file" in said["/dev/zero"].text
 
 
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "size"),
+    [
+        (PIXEL, "image/png", "1×1 pixels, "),
+        (b"GIF89a\x02\0\x03\0", "image/gif", "2×3 pixels, "),
+        (b"\xff\xd8\xff\xe0", "image/jpeg", ""),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp", ""),
+    ],
+)
+async def test_read_shows_a_picture_by_what_it_is(
+    kit: Kit, tmp_path: Path, *, data: bytes, kind: str, size: str
+) -> None:
+    (tmp_path / "named.txt").write_bytes(data)
+
+    out = await kit("Read", file_path="named.txt")
+
+    assert not out.failed
+    assert [(image.media_type, image.data) for image in out.images] == [(kind, data)]
+    assert out.text == f"[named.txt: {kind}, {size}{len(data)} bytes]"
+
+
+async def test_read_says_what_it_cannot_show(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(PIXEL + bytes(4_000_000))
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7\n%\xe2\xe3\0")
+
+    image = await kit("Read", file_path="a.png")
+    pdf = await kit("Read", file_path="a.pdf")
+
+    assert image.failed
+    assert "make a smaller copy" in image.text
+    assert pdf.failed
+    assert "pdftotext" in pdf.text
+
+
+async def test_read_shows_a_notebook_as_its_cells(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a.ipynb").write_text(
+        """{"cells": [
+        {"cell_type": "markdown", "source": ["# Title\\n", "words"]},
+        {"cell_type": "code", "id": "c1", "source": "print(1)", "outputs": [
+          {"output_type": "stream", "name": "stdout", "text": ["1\\n"]},
+          {"output_type": "execute_result", "data": {"text/plain": ["2"]}},
+          {"output_type": "display_data", "data": {"image/png": "xx", "text/plain": "<Figure>"}},
+          {"output_type": "error", "ename": "ValueError", "evalue": "no"}]}
+        ], "nbformat": 4}"""
+    )
+    (tmp_path / "broken.ipynb").write_text("{not json")
+
+    out = await kit("Read", file_path="a.ipynb")
+    part = await kit("Read", file_path="a.ipynb", offset=5, limit=2)
+
+    assert [line.partition("\t")[2] for line in out.text.splitlines()[:-1]] == [
+        *("# cell 1 (markdown)", "# Title", "words", ""),
+        *("# cell 2 c1 (code)", "print(1)", "# output of cell 2", "1", "2"),
+        *("[image/png, text/plain]", "ValueError: no"),
+    ]
+    assert out.text.endswith("[a notebook as text; in the file each cell is JSON]")
+    assert part.text.startswith("     5\t# cell 2 c1 (code)\n     6\tprint(1)\n[lines 5-6 of 11;")
+    assert (await kit("Read", file_path="broken.ipynb")).text == "     1\t{not json"
+
+
+async def test_read_takes_a_piece_out_of_a_huge_file(kit: Kit, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as stream:
+        stream.write(b"".join(b"line %d\n" % n for n in range(1, 1001)))
+        stream.truncate(MAX_BYTES + 1)
+
+    piece = await kit("Read", file_path="log", offset=999, limit=2)
+    binary = await kit("Read", file_path="log", offset=1001)
+    past = await kit("Read", file_path="log", offset=5000)
+
+    assert piece.text == (
+        "   999\tline 999\n  1000\tline 1000\n[lines 999-1000 of a file of 64,000,001 bytes; "
+        "go on with offset=1001, or search it with Grep]"
+    )
+    assert binary.failed
+    assert past.failed
+    assert "fewer than 5000 lines" in past.text
+    assert (await kit("Edit", file_path="log", old_string="a", new_string="b")).failed
+
+
 async def test_write_creates_folders_and_reports_a_diff(kit: Kit, tmp_path: Path) -> None:
     out = await kit("Write", file_path="deep/er/a.txt", content="one\ntwo\n")
 
@@ -158,6 +246,86 @@ async def test_write_keeps_the_mode_and_follows_a_link(kit: Kit, tmp_path: Path)
     assert link.is_symlink()
     assert target.read_text() == "new"
     assert target.stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize(
+    ("old", "content", "new"),
+    [
+        (b"a\r\nb\r\n", "x\ny\n", b"x\r\ny\r\n"),
+        (b"a\r\nb\n", "x\ny\n", b"x\ny\n"),
+        (b"a\n", "x\r\ny", b"x\r\ny"),
+        ("\ufeffa\r\n".encode("utf-16-le"), "ü\n", "\ufeffü\r\n".encode("utf-16-le")),
+        ("\ufeffa".encode(), "b", "\ufeffb".encode()),
+        (b"\xe9", "\xe8", b"\xe8"),
+        (b"\xe9", "→", "→".encode()),
+    ],
+)
+async def test_write_keeps_encoding_and_line_endings(
+    kit: Kit, tmp_path: Path, *, old: bytes, content: str, new: bytes
+) -> None:
+    (tmp_path / "a").write_bytes(old)
+    await kit("Read", file_path="a")
+
+    out = await kit("Write", file_path="a", content=content)
+
+    assert (tmp_path / "a").read_bytes() == new
+    assert ("now UTF-8" in out.text) is (content == "→")
+
+
+async def test_a_replaced_file_keeps_owner_mode_and_attributes(kit: Kit, tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("old")
+    file.chmod(0o604)
+    if os.getuid() == 0:
+        os.chown(file, 12, 34)
+    try:
+        os.setxattr(file, "user.clew", b"1")
+    except OSError:
+        pytest.skip("this file system has no attributes")
+    before = file.stat()
+
+    await kit("Edit", file_path="a", old_string="old", new_string="new")
+
+    after = file.stat()
+    assert file.read_text() == "new"
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+    assert os.getxattr(file, "user.clew") == b"1"
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everything")
+async def test_a_read_only_file_is_not_replaced(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "a").chmod(0o444)
+
+    out = await kit("Edit", file_path="a", old_string="old", new_string="new")
+
+    assert out.text == "a cannot be written: it is read-only."
+
+
+async def test_a_new_file_has_the_mode_that_the_user_gives_new_files(
+    kit: Kit, tmp_path: Path
+) -> None:
+    (tmp_path / "model").touch()
+
+    await kit("Write", file_path="a", content="x")
+
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == stat.S_IMODE(
+        (tmp_path / "model").stat().st_mode
+    )
+
+
+async def test_what_crashes_left_behind_is_removed_in_time(kit: Kit, tmp_path: Path) -> None:
+    for name, age in ((".clew-0123.tmp", 1_000), (".clew-4567.tmp", 2_000_000_000), ("x.tmp", 9)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (age, age))
+
+    await kit("Write", file_path="a", content="x")
+
+    assert names(tmp_path) == {"a", ".clew-4567.tmp", "x.tmp"}
 
 
 async def test_write_refuses_folders_devices_and_impossible_text(kit: Kit, tmp_path: Path) -> None:
@@ -231,12 +399,48 @@ async def test_edit_fails_clearly(kit: Kit, tmp_path: Path) -> None:
 
     assert "2 times, at lines 2, 4" in await said(old_string="pass")
     assert "nearest line is line 1: def first():" in await said(old_string="def fist():")
-    assert "indentation" in await said(old_string="   def first():\n  pass")
+    assert "what follows there differs" in await said(old_string="def first():\n    return")
     assert "Read the file again" in await said(old_string="zzzzzz")
     assert "the same" in await said(old_string="pass", new_string="pass")
     assert "empty" in await said(old_string="")
     assert "does not exist" in await said(file_path="b", old_string="x")
     assert "cannot hold" in await said(file_path="l", old_string="ü", new_string="→")
+
+
+@pytest.mark.parametrize(
+    ("old", "hint"),
+    [
+        (
+            "def f():\n    return 'a'",
+            "With other whitespace it is at lines 2-3. The file says there:\n"
+            "\tdef f():\n\t\treturn 'a'",
+        ),
+        (
+            "return   'a'\n\n",
+            "With other whitespace it is at line 3. The file says there:\n\t\treturn 'a'",
+        ),
+        (
+            "# it's - so",
+            "With characters that look alike it is at line 4. The file says there:\n\t# it’s — so",
+        ),
+        (
+            "x=1",
+            "With other whitespace it is at line 5 and in 1 other places. The file says there:",
+        ),
+        ("     2\t\tdef f():", "It has line numbers, which are not part of the file"),
+    ],
+)
+async def test_edit_quotes_what_the_file_says_instead(
+    kit: Kit, tmp_path: Path, old: str, hint: str
+) -> None:
+    (tmp_path / "a").write_text(
+        "class A:\n\tdef f():\n\t\treturn 'a'\n\t# it’s — so\nx = 1\nx  = 1\n"
+    )
+
+    out = await kit("Edit", file_path="a", old_string=old, new_string="y")
+
+    assert out.failed
+    assert out.text.startswith(f"old_string is not in a. {hint}")
 
 
 async def test_edit_can_replace_every_occurrence(kit: Kit, tmp_path: Path) -> None:

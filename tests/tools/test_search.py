@@ -2,18 +2,26 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clew.tools.builtin.glob import glob_tool
 from clew.tools.builtin.grep import grep_tool
+from clew.tools.builtin.ripgrep import find_ripgrep
+from clew.tools.builtin.scan import walk
 from clew.tools.protocol import Place, ToolOutput
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
 
-ENGINES = ["", *filter(None, [shutil.which("rg")])]
+ENGINES = ["", *filter(None, [find_ripgrep()])]
+GIT = shutil.which("git")
 
 
 @pytest.fixture
@@ -107,6 +115,18 @@ async def test_glob_says_that_a_folder_is_none(project: Path) -> None:
             {"pattern": "1", "head_limit": 1},
             ".hidden/d.py\n[the first 1 of 4 lines; raise head_limit for more]",
         ),
+        (
+            {"pattern": r"f\(\):.*?1", "multiline": True, "output_mode": "content"},
+            "src/b.py:1:def f():\nsrc/b.py:2:    return 1",
+        ),
+        ({"pattern": r"\d\n\s+def", "multiline": True}, "src/b.py"),
+        ({"pattern": r"\d\s+def", "multiline": True, "output_mode": "count"}, "src/b.py:1"),
+        ({"pattern": "return 1.*def g"}, "[nothing matches return 1.*def g]"),
+        ({"pattern": "1", "type": "ts"}, "src/deep/c.ts"),
+        ({"pattern": "1", "type": "py", "glob": "src/**"}, "src/b.py"),
+        ({"pattern": "1", "glob": "!*.py"}, "src/deep/c.ts"),
+        ({"pattern": "^print", "path": "a.py", "output_mode": "count"}, "a.py:1"),
+        ({"pattern": "1$", "path": "./src/"}, "src/b.py\nsrc/deep/c.ts"),
         ({"pattern": "--help"}, "[nothing matches --help]"),
         ({"pattern": "outside"}, "[nothing matches outside]"),
         ({"pattern": "never"}, "[nothing matches never]"),
@@ -129,6 +149,8 @@ async def test_grep_answers_alike_with_and_without_ripgrep(
         ({"pattern": "x", "path": "gone"}, "gone does not exist"),
         ({"pattern": "x", "glob": "../*"}, "leaves the folder"),
         ({"pattern": "x", "output_mode": "odd"}, "output_mode"),
+        ({"pattern": "x", "type": "klingon"}, "unrecognized file type: klingon"),
+        ({"pattern": "x", "path": "\0"}, "does not exist"),
     ],
 )
 async def test_grep_fails_in_words(
@@ -138,3 +160,113 @@ async def test_grep_fails_in_words(
 
     assert out.failed
     assert said in out.text
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_grep_knows_lines_and_names_that_are_no_utf_8(tmp_path: Path, engine: str) -> None:
+    (tmp_path / os.fsdecode(b"n\xff.txt")).write_bytes(b"caf\xe9 x\r\n")
+
+    out = await grep_tool(engine).run(
+        {"pattern": "x", "output_mode": "content"}, Place(cwd=tmp_path)
+    )
+    names = await grep_tool(engine).run({"pattern": "x"}, Place(cwd=tmp_path))
+
+    assert out.text == os.fsdecode(b"n\xff.txt") + ":1:caf\ufffd x"
+    assert names.text == os.fsdecode(b"n\xff.txt")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_grep_leaves_out_what_git_ignores_unless_it_is_named(
+    project: Path, engine: str
+) -> None:
+    (project / ".gitignore").write_text("*.log\nbuild/\n/only.py\n!keep.log\n")
+    for name in ("a.log", "keep.log", "build/x.txt", "only.py", "src/only.py"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text("needle\n")
+
+    async def found(**arguments: Any) -> list[str]:
+        out = await grep_tool(engine).run({"pattern": "needle", **arguments}, Place(cwd=project))
+        return out.text.splitlines()
+
+    assert await found() == ["keep.log", "src/only.py"]
+    assert await found(path="build") == ["build/x.txt"]
+    assert await found(path="a.log") == ["a.log"]
+    assert await found(glob="*.log") == ["a.log", "keep.log"]
+
+
+async def test_grep_ends_its_program_with_the_call(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a" * 40 + "b")
+
+    with anyio.move_on_after(0.5) as scope:
+        await grep_tool("").run({"pattern": "(a+)+$"}, Place(cwd=tmp_path))
+
+    assert scope.cancelled_caught
+
+
+async def test_glob_leaves_out_what_git_ignores_unless_the_pattern_begins_with_it(
+    project: Path,
+) -> None:
+    (project / ".gitignore").write_text("node_modules\n.env\n")
+    for name in ("node_modules/a/b.py", ".env", "src/node_modules/c.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+
+    async def found(pattern: str) -> set[str]:
+        return set((await glob(project, pattern=pattern)).text.splitlines())
+
+    assert await found("**/*.py") == {"a.py", "src/b.py", ".hidden/d.py"}
+    assert await found("node_modules/**") == {"node_modules/a/b.py"}
+    assert await found(".env") == {".env"}
+    assert await found("**/.en*") == {"[no files match **/.en* in .]"}
+
+
+async def test_glob_lists_files_of_one_age_by_name_and_links_to_files(tmp_path: Path) -> None:
+    for name in ("c", "a", "b"):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1, 1))
+    (tmp_path / "link").symlink_to("a")
+    os.utime(tmp_path / "link", (0, 0), follow_symlinks=False)
+
+    assert (await glob(tmp_path, pattern="*")).text == "a\nb\nc\nlink"
+
+
+NAMES = ("a", "b", "a.log", "b.log", "x/a", "x/b.log", "x/y/a", "x/y/b.log", "x/y/c d", "y/a/b")
+PIECES = st.sampled_from(
+    ["a", "b", "x", "y", "*", "**", "?", "*.log", "[ab]", "[!a]", "c\\ d", "/"]
+)
+LINES = st.builds(
+    lambda *pieces: "".join(pieces),
+    st.sampled_from(["", "", "!", "/"]),
+    st.lists(PIECES, min_size=1, max_size=4).map("".join),
+    st.sampled_from(["", "/", "/**", " "]),
+).filter(lambda line: "***" not in line)
+
+
+def as_git_sees_it(root: Path) -> set[str]:
+    env = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "GIT_CONFIG_NOSYSTEM": "1"}
+    command = [GIT or "", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=root, env=env, capture_output=True, check=True)
+    return {name for name in listed.stdout.decode().split("\0") if name}
+
+
+@pytest.mark.skipif(GIT is None, reason="git is not installed")
+@settings(max_examples=60)
+@given(st.lists(LINES, max_size=4), st.lists(LINES, max_size=2), st.sampled_from(["", "x", "x/y"]))
+def test_files_are_ignored_as_git_ignores_them(
+    top: list[str], inner: list[str], start: str
+) -> None:
+    with TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        subprocess.run([GIT or "", "init", "-q", str(root)], check=True)
+        for name in NAMES:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).touch()
+        (root / ".gitignore").write_text("\n".join(top))
+        (root / "x/.gitignore").write_text("\n".join(inner))
+        seen = {name for name, ignored in walk(str(root / start)) if not ignored}
+
+        if not start:
+            assert seen == as_git_sees_it(root)
+        else:
+            # git leaves an ignored start out; who names it wants to see it.
+            assert seen >= as_git_sees_it(root / start)

@@ -23,10 +23,21 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     """Facts for logs and clients, such as a structured diff."""
 
 
+class Shell(Struct, kw_only=True):
+    """What the command lines of one session leave behind for the next one."""
+
+    cwd: Path | None = None
+    """Where the last one ended; None for the folder of the place."""
+
+
 class Place(Struct, frozen=True, kw_only=True):
-    """Where a call runs."""
+    """Where a call runs. A session makes one and hands it to all its calls."""
 
     cwd: Path
+    env: dict[str, str] = {}
+    """Variables that processes started by tools get, whatever their names."""
+    shell: Shell = field(default_factory=Shell)
+    """Kept here and not in the tool, so that sessions may share tools."""
 
 
 class Tool(Protocol):

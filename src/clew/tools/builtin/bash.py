@@ -1,66 +1,66 @@
-"""Bash: a command line, run in a process group that never outlives its welcome.
+"""Bash: a command line, in a shell of its own that starts where the last one ended.
 
-Output is read from a pipe of our own rather than the event loop's: waiting for the shell
-must not depend on a background child that keeps the pipe open.
+The shell says where it ended through a file that it inherits; its number is high, because
+scripts use the low ones. A shell that is replaced or killed says nothing, and the next one
+starts where it did.
 """
 
+import fcntl
 import os
 import signal
-from contextlib import suppress
-from dataclasses import dataclass, field
-from subprocess import DEVNULL
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
-import anyio
-from anyio import CancelScope
-from anyio.abc import Process
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from clew.core.access import Risk
-from clew.tools.builtin.files import failure
+from clew.tools.builtin.environment import child_environment
+from clew.tools.builtin.files import Unusable, failure
+from clew.tools.builtin.running import Job, Ran, run
 from clew.tools.function import tool
 from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.sandbox import Sandbox, SandboxMode
 
 DEFAULT_SECONDS = 120
 MAX_SECONDS = 600
-MAX_BYTES = 1_000_000
-"""Kept in memory of one call: the first and the last half of this."""
-_CHUNK = 65_536
-_GRACE = 1.0
-"""Seconds between asking a group to end and ending it."""
-_DRAIN = 0.2
-"""Seconds given to late output once the shell is gone."""
+_HIGH_FD = 100
+_LONGEST_PATH = 65_536
+_READ_ONLY = "Read-only file system"
 
 
-@dataclass(slots=True)
-class HeadTail:
-    """Keeps the beginning and the end of a stream of bytes, and counts what it drops."""
+class Limits(Struct, frozen=True, kw_only=True):
+    """What commands are kept from."""
 
-    limit: int = MAX_BYTES
-    dropped: int = 0
-    head: bytearray = field(default_factory=bytearray)
-    tail: bytearray = field(default_factory=bytearray)
-
-    def add(self, chunk: bytes) -> None:
-        """Take in the next bytes."""
-        room = self.limit // 2 - len(self.head)
-        self.head += chunk[:room]
-        self.tail += chunk[room:]
-        excess = len(self.tail) - self.limit // 2
-        if excess > 0:
-            del self.tail[:excess]
-            self.dropped += excess
-
-    def text(self) -> str:
-        """What was kept, with a line where something is missing."""
-        if not self.dropped:
-            return (self.head + self.tail).decode(errors="replace")
-        head, tail = (part.decode(errors="replace") for part in (self.head, self.tail))
-        return f"{head}\n[{self.dropped} bytes left out]\n{tail}"
+    sandbox: Sandbox
+    pass_env: tuple[str, ...] = ()
 
 
-def bash_tool() -> Tool:
-    """Make the Bash tool."""
+class Call(Struct, frozen=True, kw_only=True):
+    """One command line on its way."""
+
+    command: str
+    seconds: float
+    start: Path
+    place: Place
+    boxed: bool
+    unsuited: str = ""
+    """Why it is not, although there is a sandbox."""
+
+
+def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -> Tool:
+    """Make the Bash tool.
+
+    Args:
+        sandbox: What commands run in; None uses bubblewrap where it works.
+        pass_env: Names of variables, with `*` for anything, that commands get although they
+            look like secrets.
+    """
+    limits = Limits(sandbox=sandbox or Sandbox(), pass_env=tuple(pass_env))
 
     @tool(name="Bash", risk=Risk.EXECUTE, target="command")
     async def bash(
@@ -68,130 +68,142 @@ def bash_tool() -> Tool:
         place: Place,
         timeout: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] = DEFAULT_SECONDS,  # noqa: ASYNC109
     ) -> ToolOutput:
-        """Run a command line with bash in the working folder. Each call starts a new shell
-        without input; stdout and stderr come back together. Prefer Read, Edit, Glob and Grep
-        for what they can do.
+        """Run a command line with bash; stdout and stderr come back together, and there is no
+        input. Each call is a new shell: only the folder reached with cd is kept for the next
+        call, as long as it is inside the working folder. Prefer Read, Edit, Glob and Grep for
+        what they can do.
 
         Args:
             command: The command line.
             place: Where the call runs.
             timeout: Seconds until the command and its children are ended.
         """  # noqa: D205
-        return await _run(command, place, timeout)
+        try:
+            call = _call(command, timeout, place, limits)
+            return await _run(call, limits)
+        except Unusable as error:
+            return failure(str(error))
 
+    if limits.sandbox.active:
+        words = f"{bash.spec.description} {limits.sandbox.describe()}"
+        bash.spec = replace(bash.spec, description=words)
     return bash
 
 
-async def _run(command: str, place: Place, seconds: float) -> ToolOutput:
-    output = HeadTail()
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    try:
-        try:
-            process = await _start(command, place, writer)
-        except (OSError, ValueError) as error:
-            return failure(f"The command could not be started: {error}")
-        finally:
-            os.close(writer)
-        over = False
-        try:
-            with anyio.move_on_after(seconds):
-                await _follow(process, reader, output)
-                over = True
-        finally:
-            if not over:
-                await _end(process)
-                _drain(reader, output)
-    finally:
-        os.close(reader)
-    return _worded(process, output, None if over else seconds)
-
-
-async def _start(command: str, place: Place, writer: int) -> Process:
-    # Shielded: a process that has been started must become known to us, so that it can be ended.
-    with CancelScope(shield=True):
-        process = await anyio.open_process(
-            ["bash", "-c", command],
-            stdin=DEVNULL,
-            stdout=writer,
-            stderr=writer,
-            cwd=place.cwd,
-            start_new_session=True,
+def _call(command: str, seconds: float, place: Place, limits: Limits) -> Call:
+    start = place.shell.cwd or place.cwd
+    if not start.is_dir():
+        place.shell.cwd = None
+        if start == place.cwd:
+            raise Unusable(f"The working folder {start} does not exist any more.")
+        raise Unusable(
+            f"Not run: {start}, where the last command ended, does not exist any more. "
+            f"The next command starts in {place.cwd}."
         )
-    return process  # noqa: RET504  (mypy: a cancel scope may swallow)
-
-
-async def _follow(process: Process, reader: int, output: HeadTail) -> None:
-    closed = anyio.Event()
-    async with anyio.create_task_group() as group:
-        group.start_soon(_collect, reader, output, closed)
-        await process.wait()
-        with anyio.move_on_after(_DRAIN):
-            await closed.wait()
-        group.cancel_scope.cancel()
-
-
-async def _collect(reader: int, output: HeadTail, closed: anyio.Event) -> None:
-    while True:
-        await anyio.wait_readable(reader)
-        chunk = os.read(reader, _CHUNK)
-        if not chunk:
-            closed.set()
-            return
-        output.add(chunk)
-
-
-def _drain(reader: int, output: HeadTail) -> None:
-    # Bounded: a process that left the group may write for ever.
-    with suppress(BlockingIOError):
-        for _ in range(MAX_BYTES // _CHUNK):
-            output.add(os.read(reader, _CHUNK))
-
-
-async def _end(process: Process) -> None:
-    """End the whole group: ask first, then insist."""
-    with CancelScope(shield=True):
-        _signal(process, signal.SIGTERM)
-        with anyio.move_on_after(_GRACE):
-            await process.wait()
-        _signal(process, signal.SIGKILL)
-        await process.wait()
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
-def _worded(process: Process, output: HeadTail, timeout: float | None) -> ToolOutput:
-    code = process.returncode or 0
-    notes = []
-    if timeout is not None:
-        notes.append(f"timed out after {timeout:g} s; the command and its children were ended")
-    elif code < 0:
-        notes.append(f"ended by {signal.Signals(-code).name}")
-    elif code:
-        notes.append(f"exit code {code}")
-    if timeout is None and _group_lives(process):
-        notes.append(
-            f"background processes go on in process group {process.pid}, their output is not "
-            f"followed; end them with: kill -- -{process.pid}"
-        )
-    text = output.text().rstrip("\n")
-    lines = [text] if text else []
-    lines += [f"[{note}]" for note in notes]
-    return ToolOutput(
-        text="\n".join(lines) or "[no output]",
-        failed=bool(code) or timeout is not None,
-        data={"exit_code": code, "timed_out": timeout is not None, "dropped": output.dropped},
+    active = limits.sandbox.active
+    reason = limits.sandbox.unsuited(place.cwd) if active else ""
+    if reason and limits.sandbox.policy.mode is SandboxMode.ON:
+        raise Unusable(f"Not run: commands must run in the sandbox, but {reason}.")
+    return Call(
+        command=command,
+        seconds=seconds,
+        start=start,
+        place=place,
+        boxed=active and not reason,
+        unsuited=reason,
     )
 
 
-def _group_lives(process: Process) -> bool:
+async def _run(call: Call, limits: Limits) -> ToolOutput:
+    with _report() as report:
+        shell = ["bash", "-c", _prelude(report), "bash", call.command]
+        if call.boxed:
+            shell = limits.sandbox.wrap(shell, folder=call.place.cwd, cwd=call.start)
+        env = child_environment(os.environ, extra=call.place.env, passed=limits.pass_env)
+        job = Job(command=shell, cwd=call.start, env=env, seconds=call.seconds, pass_fds=(report,))
+        try:
+            ran = await run(job)
+        except (OSError, ValueError) as error:
+            raise Unusable(f"The command could not be started: {error}") from error
+        ended = os.pread(report, _LONGEST_PATH, 0).removesuffix(b"\n")
+    return _worded(call, ran, _moved(call, Path(os.fsdecode(ended)) if ended else None))
+
+
+@contextmanager
+def _report() -> Iterator[int]:
+    """Open the file into which a shell writes where it ended."""
+    file = _unnamed_file()
     try:
-        os.killpg(process.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        high = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)
+    finally:
+        os.close(file)
+    try:
+        yield high
+    finally:
+        os.close(high)
+
+
+def _unnamed_file() -> int:
+    # In memory where that is possible: a full disk must not keep commands from clearing it.
+    if sys.platform == "linux":
+        return os.memfd_create("clew-cwd")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _prelude(report: int) -> str:
+    return f"trap 'builtin pwd -P 2>/dev/null >&{report}' EXIT; eval \"$1\""
+
+
+def _moved(call: Call, ended: Path | None) -> str:
+    """Keep where the shell ended for the next one; say so if that is somewhere else."""
+    root = call.place.cwd.resolve()
+    if ended is None or ended == call.start.resolve() or not ended.is_absolute():
+        return ""
+    if not ended.is_relative_to(root):
+        call.place.shell.cwd = None
+        return f"{ended} is outside the working folder: the next command starts in {root} again"
+    call.place.shell.cwd = None if ended == root else ended
+    return f"the next command starts in {ended}; paths for other tools still start in {root}"
+
+
+def _worded(call: Call, ran: Ran, moved: str) -> ToolOutput:
+    text = ran.output.text().rstrip("\n")
+    lines = [text] if text else []
+    lines += [f"[{note}]" for note in (*_notes(call, ran, text), moved) if note]
+    return ToolOutput(
+        text="\n".join(lines) or "[no output]",
+        failed=bool(ran.code) or ran.timed_out,
+        data={
+            "exit_code": ran.code,
+            "timed_out": ran.timed_out,
+            "dropped": ran.output.dropped,
+            "sandbox": call.boxed,
+            "cwd": str(call.place.shell.cwd or call.place.cwd),
+        },
+    )
+
+
+def _notes(call: Call, ran: Ran, text: str) -> Iterator[str]:
+    if ran.timed_out:
+        yield f"timed out after {call.seconds:g} s; the command and its children were ended"
+    elif ran.code < 0:
+        yield f"ended by {_signal_name(-ran.code)}"
+    elif ran.code:
+        yield f"exit code {ran.code}"
+    if ran.goes_on and not call.boxed:
+        yield (
+            f"background processes go on in process group {ran.group}, their output is not "
+            f"followed; end them with: kill -- -{ran.group}"
+        )
+    if call.unsuited:
+        yield f"run without the sandbox: {call.unsuited}"
+    if call.boxed and _READ_ONLY in text:
+        yield "the sandbox lets commands write only in the working and temporary folders"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -4,29 +4,20 @@ A line feed in the text that is looked for also finds CRLF, and what is put in t
 line endings of what it replaces; every byte outside the replaced text stays.
 """
 
-import difflib
 import re
 from dataclasses import dataclass
 
 import anyio.to_thread
 
 from clew.core.access import Risk
+from clew.tools.builtin.atomic import replace
 from clew.tools.builtin.diff import compare
-from clew.tools.builtin.files import (
-    Unusable,
-    cut,
-    decode,
-    failure,
-    lines_of,
-    load,
-    replace,
-    resolve,
-)
+from clew.tools.builtin.files import Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
+from clew.tools.builtin.near import hint
 from clew.tools.function import tool
 from clew.tools.protocol import Place, Tool, ToolOutput
 
-_HINT_LINES = 5_000
 _LISTED = 10
 
 
@@ -71,13 +62,13 @@ def edit_tool(ledger: FileLedger) -> Tool:
 def _edit(ledger: FileLedger, change: Change, place: Place) -> ToolOutput:
     path = resolve(change.path, place)
     try:
-        with ledger.lock:
+        with ledger.changing(path):
             data = load(path, change.path)
             ledger.check(path, data, change.path)
             file = decode(data, change.path)
             text, lines = apply(file.text, change)
             fresh = file.encode(text)
-            replace(path, fresh, change.path)
+            replace(path, fresh, change.path, expected=data)
             ledger.note(path, fresh)
     except Unusable as error:
         return failure(str(error))
@@ -103,9 +94,9 @@ def apply(text: str, change: Change) -> tuple[str, list[int]]:
         raise Unusable("old_string and new_string are the same.")
     pattern = re.compile(r"\r?\n".join(map(re.escape, old.split("\n"))))
     found = list(pattern.finditer(text))
-    lines = [text.count("\n", 0, match.start()) + 1 for match in found]
     if not found:
-        raise Unusable(f"old_string is not in {change.path}.{_nearest(text, old)}")
+        raise Unusable(f"old_string is not in {change.path}. {hint(text, old)}")
+    lines = _lines_at(text, [match.start() for match in found])
     if len(found) > 1 and not change.everywhere:
         raise Unusable(
             f"old_string is in {change.path} {len(found)} times, at {_listed(lines)}. "
@@ -121,18 +112,15 @@ def _fitting(new: str, replaced: str, ending: str) -> str:
     return new.replace("\r\n", "\n").replace("\n", ending)
 
 
+def _lines_at(text: str, places: list[int]) -> list[int]:
+    numbers, number, last = list[int](), 1, 0
+    for place in places:
+        number += text.count("\n", last, place)
+        numbers.append(number)
+        last = place
+    return numbers
+
+
 def _listed(lines: list[int]) -> str:
     shown = ", ".join(map(str, lines[:_LISTED])) + (", …" if len(lines) > _LISTED else "")
     return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
-
-
-def _nearest(text: str, old: str) -> str:
-    wanted = next((line.strip() for line in old.split("\n") if line.strip()), "")
-    lines = [line.strip() for line in lines_of(text)[:_HINT_LINES]]
-    close = difflib.get_close_matches(wanted, lines, n=1, cutoff=0.5) if wanted else []
-    if not close:
-        return " Read the file again to see what it says now."
-    number = lines.index(close[0]) + 1
-    if close[0] == wanted:
-        return f" Its first line is line {number}; the rest, or the indentation, differs."
-    return f" The nearest line is line {number}: {cut(close[0])}"

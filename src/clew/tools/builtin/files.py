@@ -1,14 +1,12 @@
-"""Text files as the tools treat them: found, decoded, and replaced in one step.
+"""Text files as the tools treat them: found, loaded and decoded.
 
 What was decoded can be encoded back to the same bytes: byte-order mark, encoding and
 line endings are kept.
 """
 
 import codecs
-import contextlib
 import difflib
 import os
-import secrets
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +14,10 @@ from pathlib import Path
 from clew.tools.protocol import Place, ToolOutput
 
 MAX_BYTES = 64_000_000
-"""Above this a file is not read whole; Bash can look into it."""
+"""Above this a file is never held whole."""
 MAX_LINE = 2_000
 _SAMPLE = 8_192
+_PIECE = 1_000_000
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -67,32 +66,67 @@ def failure(text: str) -> ToolOutput:
     return ToolOutput(text=text, failed=True)
 
 
-def load(path: Path, shown: str) -> bytes:
-    """Return the bytes of a regular file.
+def examine(path: Path, shown: str) -> os.stat_result:
+    """Return the facts of a regular file.
 
     Args:
         path: Where it is.
         shown: How the model called it.
 
     Raises:
-        Unusable: It is absent, no regular file, too large, or not ours to read.
+        Unusable: It is absent, no regular file, or not ours to look at.
     """
     try:
         facts = path.stat()
-        if stat.S_ISDIR(facts.st_mode):
-            raise Unusable(f"{shown} is a folder, not a file. Use Glob to list it.")
-        if not stat.S_ISREG(facts.st_mode):
-            raise Unusable(f"{shown} is not a regular file.")
-        if facts.st_size > MAX_BYTES:
-            raise Unusable(
-                f"{shown} has {facts.st_size} bytes, too many to read whole. "
-                "Search it with Grep, or cut a piece out with Bash."
-            )
-        return path.read_bytes()
     except FileNotFoundError:
         raise Unusable(_missing(path, shown)) from None
     except (OSError, ValueError) as error:
-        raise Unusable(f"{shown} cannot be read: {_why(error)}.") from error
+        raise Unusable(f"{shown} cannot be read: {why(error)}.") from error
+    if stat.S_ISDIR(facts.st_mode):
+        raise Unusable(f"{shown} is a folder, not a file. Use Glob to list it.")
+    if not stat.S_ISREG(facts.st_mode):
+        raise Unusable(f"{shown} is not a regular file.")
+    return facts
+
+
+def load(path: Path, shown: str) -> bytes:
+    """Return the bytes of a regular file.
+
+    Raises:
+        Unusable: It is absent, no regular file, too large, or not ours to read.
+    """
+    if (size := examine(path, shown).st_size) > MAX_BYTES:
+        raise Unusable(f"{shown} has {size:,} bytes, too many to change. Use Bash.")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Unusable(f"{shown} cannot be read: {why(error)}.") from error
+
+
+def load_lines(path: Path, shown: str, *, first: int, limit: int) -> tuple[bytes, bool]:
+    """Return some lines of a file that may be too large to hold, and whether more follow.
+
+    Args:
+        path: Where it is.
+        shown: How the model called it.
+        first: The first line, counted from 1.
+        limit: How many lines.
+
+    Raises:
+        Unusable: It cannot be read, or those lines alone are too much.
+    """
+    kept, at = bytearray(), 1
+    try:
+        with path.open("rb") as stream:
+            while at < first + limit and (piece := stream.readline(_PIECE)):
+                if at >= first:
+                    kept += piece
+                if len(kept) > MAX_BYTES:
+                    raise Unusable(f"These lines of {shown} are too long. Use Bash.")
+                at += piece.endswith(b"\n")
+            return bytes(kept), bool(stream.read(1))
+    except OSError as error:
+        raise Unusable(f"{shown} cannot be read: {why(error)}.") from error
 
 
 def decode(data: bytes, shown: str) -> TextFile:
@@ -117,33 +151,6 @@ def decode(data: bytes, shown: str) -> TextFile:
         return TextFile(text=data.decode("latin-1"), encoding="latin-1")
 
 
-def replace(path: Path, data: bytes, shown: str) -> None:
-    """Put `data` in place of the file at `path`, whole or not at all.
-
-    A link is followed to its target. Mode and, where possible, owner of an existing
-    file are kept; missing folders are made.
-
-    Raises:
-        Unusable: It could not be done; what was there before is untouched.
-    """
-    try:
-        target = path.resolve()
-        facts = target.stat() if target.exists() else None
-        if facts and not stat.S_ISREG(facts.st_mode):
-            raise Unusable(f"{shown} is not a regular file, so it cannot be written.")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f".clew-{secrets.token_hex(8)}.tmp"
-        try:
-            _write(temporary, data, facts)
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(target.parent)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise Unusable(f"{shown} cannot be written: {_why(error)}.") from error
-
-
 def cut(line: str) -> str:
     """Shorten a line that is too long to be read, and say so."""
     if len(line) <= MAX_LINE:
@@ -157,29 +164,6 @@ def lines_of(text: str) -> list[str]:
     if lines[-1] == "":
         lines.pop()
     return [line.removesuffix("\r") for line in lines]
-
-
-def _write(temporary: Path, data: bytes, facts: os.stat_result | None) -> None:
-    # 0o666 lets the kernel apply the umask; reading it in Python would race with threads.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    with os.fdopen(os.open(temporary, flags, 0o666), "wb") as stream:
-        if facts:
-            with contextlib.suppress(OSError):
-                os.fchown(stream.fileno(), facts.st_uid, facts.st_gid)
-            os.fchmod(stream.fileno(), stat.S_IMODE(facts.st_mode))
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    # Some file systems cannot sync a folder; the file itself is safe by then.
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _looks_binary(sample: bytes) -> bool:
@@ -202,5 +186,6 @@ def _missing(path: Path, shown: str) -> str:
     )
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
+    """Put what went wrong with a file into words."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,8 +1,6 @@
 """Glob: files by the pattern of their path."""
 
-import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +9,13 @@ from anyio import from_thread
 
 from clew.core.access import Risk
 from clew.tools.builtin.files import Unusable, failure, resolve
-from clew.tools.builtin.patterns import refuse_escape, translate
+from clew.tools.builtin.patterns import MAGIC, refuse_escape
+from clew.tools.builtin.scan import translate, walk
 from clew.tools.function import tool
 from clew.tools.protocol import Place, Tool, ToolOutput
 
 MAX_FILES = 200
-_MAGIC = frozenset("*?[{")
+_CHECK_EVERY = 1_000
 
 
 def glob_tool() -> Tool:
@@ -24,13 +23,14 @@ def glob_tool() -> Tool:
 
     @tool(name="Glob", risk=Risk.INSPECT, target="path", target_is_path=True)
     async def glob(pattern: str, place: Place, path: str = ".") -> ToolOutput:
-        """Find files by a pattern such as **/*.py or src/*.{ts,tsx}; newest first.
+        """Find files by a pattern such as **/*.py or src/*.{ts,tsx}; newest first. What
+        .gitignore names is left out, unless the pattern begins with it.
 
         Args:
             pattern: What the path below the folder must look like.
             place: Where the call runs.
             path: The folder to look in.
-        """
+        """  # noqa: D205
         return await anyio.to_thread.run_sync(_glob, pattern, path, place)
 
     return glob
@@ -43,12 +43,11 @@ def _glob(pattern: str, path: str, place: Place) -> ToolOutput:
         wanted = re.compile(translate(pattern), re.DOTALL)
         if not root.is_dir():
             raise Unusable(f"{path} is not a folder.")  # noqa: TRY301
-    except (Unusable, re.error) as error:
+    except (Unusable, re.error, ValueError) as error:
         return failure(str(error))
     prefix = "" if path == "." else path.rstrip("/") + "/"
-    found = [(_changed(file), file) for file in _files(root, pattern, wanted)]
-    real = sorted((-time, prefix + str(file.relative_to(root))) for time, file in found if time)
-    names = [name for _, name in real]
+    dated = [(_changed(root / name), name) for name in _matching(root, pattern, wanted)]
+    names = [prefix + name for time, name in sorted(dated, key=lambda each: (-each[0], each[1]))]
     if not names:
         return ToolOutput(text=f"[no files match {pattern} in {path}]", data={"total": 0})
     shown = names[:MAX_FILES]
@@ -61,25 +60,32 @@ def _glob(pattern: str, path: str, place: Place) -> ToolOutput:
     )
 
 
-def _files(root: Path, pattern: str, wanted: re.Pattern[str]) -> Iterator[Path]:
-    start = root
-    for part in pattern.removeprefix("./").split("/")[:-1]:
-        if _MAGIC & set(part):
-            break
-        start /= part
-        if start.is_symlink():
-            return
-    for folder, folders, names in os.walk(start):
-        from_thread.check_cancelled()
-        folders[:] = [name for name in folders if name != ".git"]
-        here = Path(folder)
-        relative = "" if here == root else f"{here.relative_to(root)}/"
-        yield from (here / name for name in names if wanted.fullmatch(relative + name))
+def _matching(root: Path, pattern: str, wanted: re.Pattern[str]) -> Iterator[str]:
+    """Yield what matches below `root`, starting where the pattern's fixed part leads."""
+    parts = pattern.removeprefix("./").split("/")
+    fixed = next((at for at, part in enumerate(parts) if MAGIC & set(part)), len(parts))
+    if fixed == len(parts):
+        name = "/".join(parts)
+        if (root / name).is_file() and not _leaves(root, parts[:-1]):
+            yield name
+        return
+    if _leaves(root, parts[:fixed]):
+        return
+    base = "".join(f"{part}/" for part in parts[:fixed])
+    for count, (name, ignored) in enumerate(walk(str(root / base))):
+        if count % _CHECK_EVERY == 0:
+            from_thread.check_cancelled()
+        if not ignored and wanted.fullmatch(base + name):
+            yield base + name
+
+
+def _leaves(root: Path, parts: list[str]) -> bool:
+    """Does a link lead out on this way? Rules about paths would not see where to."""
+    return any((root / "/".join(parts[: at + 1])).is_symlink() for at in range(len(parts)))
 
 
 def _changed(file: Path) -> int:
     try:
-        facts = file.stat()
+        return file.stat().st_mtime_ns
     except OSError:
         return 0
-    return facts.st_mtime_ns if stat.S_ISREG(facts.st_mode) else 0

@@ -2,8 +2,11 @@
 
 import hashlib
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from clew.tools.builtin.atomic import claimed
 from clew.tools.builtin.files import Unusable
 
 
@@ -15,9 +18,17 @@ class FileLedger:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        """Held from the check of a file to its replacement, by worker threads."""
+        self._lock = threading.Lock()
         self._seen: dict[Path, bytes] = {}
+
+    @contextmanager
+    def changing(self, path: Path) -> Iterator[None]:
+        """Let nobody else change the file at `path` from its check to its replacement.
+
+        Holds for the threads that share this ledger and for other Clew processes.
+        """
+        with self._lock, claimed(path):
+            yield
 
     def note(self, path: Path, data: bytes) -> None:
         """Record that the file at `path` is known to hold `data`."""

@@ -1,23 +1,53 @@
 """Glob patterns over relative paths, as Glob and Grep take them."""
 
-import re
-
 from clew.tools.builtin.files import Unusable
+from clew.tools.builtin.scan import translate
 
-_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|\{[^{}]*\}|.", re.DOTALL)
-
-
-def translate(pattern: str) -> str:
-    """Return the regular expression of a glob, to be matched against a whole path.
-
-    `*` and `?` stay within a folder, `**` crosses folders, `[…]` and `{a,b}` choose.
-    """
-    return "".join(_piece(token) for token in _TOKEN.findall(pattern.removeprefix("./")))
+MAGIC = frozenset("*?[{")
+TYPES = {
+    "c": "*.{c,h}",
+    "cpp": "*.{cc,cpp,cxx,h,hh,hpp,hxx,inl}",
+    "cs": "*.cs",
+    "css": "*.{css,scss,sass,less}",
+    "go": "*.go",
+    "html": "*.{html,htm}",
+    "java": "*.java",
+    "js": "*.{js,jsx,mjs,cjs,vue}",
+    "json": "*.json",
+    "kotlin": "*.{kt,kts}",
+    "lua": "*.lua",
+    "md": "*.{md,markdown,mdx}",
+    "php": "*.php",
+    "py": "*.{py,pyi}",
+    "ruby": "*.{rb,gemspec}",
+    "rust": "*.rs",
+    "sh": "*.{sh,bash,zsh}",
+    "sql": "*.sql",
+    "swift": "*.swift",
+    "toml": "*.toml",
+    "ts": "*.{ts,tsx,mts,cts}",
+    "xml": "*.xml",
+    "yaml": "*.{yaml,yml}",
+}
+"""The most used of ripgrep's file types, for machines without it."""
 
 
 def translate_filter(pattern: str) -> str:
-    """Like `translate`, but a pattern without a slash holds in every folder."""
-    return translate(pattern if "/" in pattern else f"**/{pattern}")
+    """Return the regular expression of a glob that, without a slash, holds in every folder."""
+    if not pattern:
+        return ""
+    return translate(pattern.lstrip("/") if "/" in pattern else f"**/{pattern}")
+
+
+def type_filter(kind: str) -> str:
+    """Return the regular expression of the files of one type.
+
+    Raises:
+        Unusable: The type is not known; the message lists those that are.
+    """
+    if kind not in TYPES:
+        raise Unusable(f"unrecognized file type: {kind}. Known here: {', '.join(TYPES)}.")
+    return translate_filter(TYPES[kind])
 
 
 def refuse_escape(pattern: str) -> None:
@@ -28,21 +58,3 @@ def refuse_escape(pattern: str) -> None:
     """
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
         raise Unusable(f"The pattern {pattern} leaves the folder. Give the folder as `path`.")
-
-
-def _piece(token: str) -> str:
-    match token:
-        case "**/":
-            return "(?:[^/]+/)*"
-        case "**":
-            return ".*"
-        case "*":
-            return "[^/]*"
-        case "?":
-            return "[^/]"
-    if len(token) > 1 and token[0] == "[":
-        inside = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-        return f"[^/{inside[1:]}]" if inside.startswith("!") else f"[{inside}]"
-    if len(token) > 1:
-        return "(?:" + "|".join(translate(part) for part in token[1:-1].split(",")) + ")"
-    return re.escape(token)

@@ -1,17 +1,52 @@
-"""Read: a stretch of a text file, with line numbers."""
+"""Read: a stretch of a text file with line numbers, or a picture."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import anyio.to_thread
-from msgspec import Meta
+from msgspec import Meta, Struct
 
+from clew.context.images import pixel_size
 from clew.core.access import Risk
-from clew.tools.builtin.files import Unusable, cut, decode, failure, lines_of, load, resolve
+from clew.core.messages import Image
+from clew.tools.builtin.files import (
+    MAX_BYTES,
+    TextFile,
+    Unusable,
+    cut,
+    decode,
+    examine,
+    failure,
+    lines_of,
+    load,
+    load_lines,
+    resolve,
+)
 from clew.tools.builtin.ledger import FileLedger
+from clew.tools.builtin.notebook import readable
 from clew.tools.function import tool
 from clew.tools.protocol import Place, Tool, ToolOutput
 
 DEFAULT_LINES = 2_000
+MAX_IMAGE_BYTES = 3_750_000
+"""Providers take 5 MB in base64."""
+_PICTURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """Which part of which file is wanted."""
+
+    path: Path
+    shown: str
+    """How the model called it."""
+    first: int
+    limit: int
 
 
 def read_tool(ledger: FileLedger) -> Tool:
@@ -24,8 +59,9 @@ def read_tool(ledger: FileLedger) -> Tool:
         offset: Annotated[int, Meta(ge=0)] = 1,
         limit: Annotated[int, Meta(ge=1)] = DEFAULT_LINES,
     ) -> ToolOutput:
-        """Read a text file. Each line comes with its number and a tab before it, which are
-        not part of the file. Give offset and limit to read a piece of a long file.
+        """Read a text file, a notebook or a picture (PNG, JPEG, GIF, WebP). Each line of text
+        comes with its number and a tab before it, which are not part of the file. Give offset
+        and limit to read a piece of a long file.
 
         Args:
             file_path: The file.
@@ -33,39 +69,103 @@ def read_tool(ledger: FileLedger) -> Tool:
             offset: The first line to read, counted from 1.
             limit: How many lines to read.
         """  # noqa: D205
-        return await anyio.to_thread.run_sync(
-            _read, ledger, file_path, place, (max(offset, 1), limit), abandon_on_cancel=True
-        )
+        path = resolve(file_path, place)
+        part = Part(path=path, shown=file_path, first=max(offset, 1), limit=limit)
+        return await anyio.to_thread.run_sync(_read, ledger, part, abandon_on_cancel=True)
 
     return read
 
 
-def _read(ledger: FileLedger, file_path: str, place: Place, part: tuple[int, int]) -> ToolOutput:
-    path = resolve(file_path, place)
+def _read(ledger: FileLedger, part: Part) -> ToolOutput:
     try:
-        data = load(path, file_path)
-        file = decode(data, file_path)
+        if examine(part.path, part.shown).st_size > MAX_BYTES:
+            return _huge(part)
+        data = load(part.path, part.shown)
+        if kind := _picture(data):
+            ledger.note(part.path, data)
+            return _image(part, data, kind)
+        if data.startswith(b"%PDF-"):
+            return failure(
+                f"{part.shown} is a PDF, which cannot be read here. Turn it into text with Bash, "
+                "for example: pdftotext -layout FILE -"
+            )
+        file = decode(data, part.shown)
     except Unusable as error:
         return failure(str(error))
-    ledger.note(path, data)
-    lines = lines_of(file.text)
-    first, limit = part
+    ledger.note(part.path, data)
+    cells = readable(data) if part.path.suffix == ".ipynb" else None
+    return _text(part, file, cells)
+
+
+def _picture(data: bytes) -> str:
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _PICTURES.items() if data.startswith(start)), "")
+
+
+def _image(part: Part, data: bytes, kind: str) -> ToolOutput:
+    size = pixel_size(data)
+    measure = f"{size[0]}×{size[1]} pixels, " if size else ""
+    facts = f"{part.shown}: {kind}, {measure}{len(data):,} bytes"
+    if len(data) > MAX_IMAGE_BYTES:
+        return failure(f"{facts}. Models take {MAX_IMAGE_BYTES:,} at most: make a smaller copy.")
+    return ToolOutput(
+        text=f"[{facts}]",
+        images=(Image(media_type=kind, data=data),),
+        data={"path": part.shown, "media_type": kind, "bytes": len(data)},
+    )
+
+
+def _text(part: Part, file: TextFile, cells: str | None) -> ToolOutput:
+    lines = lines_of(file.text if cells is None else cells)
     if not lines:
-        return ToolOutput(text=f"[{file_path} is empty]")
-    if first > len(lines):
-        return failure(f"{file_path} has only {len(lines)} lines; line {first} is past its end.")
-    shown = lines[first - 1 : first - 1 + limit]
-    text = "\n".join(f"{number:>6}\t{cut(line)}" for number, line in enumerate(shown, first))
-    last = first + len(shown) - 1
+        return ToolOutput(text=f"[{part.shown} is empty]")
+    if part.first > len(lines):
+        return failure(
+            f"{part.shown} has only {len(lines)} lines; line {part.first} is past its end."
+        )
+    shown = lines[part.first - 1 : part.first - 1 + part.limit]
+    last = part.first + len(shown) - 1
     notes = []
     if last < len(lines):
-        notes.append(f"lines {first}-{last} of {len(lines)}; go on with offset={last + 1}")
+        notes.append(f"lines {part.first}-{last} of {len(lines)}; go on with offset={last + 1}")
+    if cells is not None:
+        notes.append("a notebook as text; in the file each cell is JSON")
+    return _numbered(part, shown, (*notes, *_encoding(file)), total=len(lines))
+
+
+def _huge(part: Part) -> ToolOutput:
+    data, more = load_lines(part.path, part.shown, first=part.first, limit=part.limit)
+    file = decode(data, part.shown)
+    lines = lines_of(file.text)
+    if not lines:
+        return failure(f"{part.shown} has fewer than {part.first} lines.")
+    last = part.first + len(lines) - 1
+    size = part.path.stat().st_size
+    note = f"lines {part.first}-{last} of a file of {size:,} bytes"
+    if more:
+        note += f"; go on with offset={last + 1}, or search it with Grep"
+    return _numbered(part, lines, (note, *_encoding(file)), total=None)
+
+
+def _encoding(file: TextFile) -> Iterator[str]:
     if file.encoding == "latin-1":
-        notes.append("not valid UTF-8, shown as Latin-1")
+        yield "not valid UTF-8, shown as Latin-1"
     elif file.encoding != "utf-8":
-        notes.append(f"encoded as {file.encoding}")
+        yield f"encoded as {file.encoding}"
+
+
+def _numbered(
+    part: Part, lines: list[str], notes: tuple[str, ...], *, total: int | None
+) -> ToolOutput:
+    numbered = (f"{number:>6}\t{cut(line)}" for number, line in enumerate(lines, part.first))
     return ToolOutput(
-        text="\n".join([text, *(f"[{note}]" for note in notes)]),
-        display=f"{file_path}: {len(shown)} lines",
-        data={"path": file_path, "first": first, "last": last, "total": len(lines)},
+        text="\n".join([*numbered, *(f"[{note}]" for note in notes)]),
+        display=f"{part.shown}: {len(lines)} lines",
+        data={
+            "path": part.shown,
+            "first": part.first,
+            "last": part.first + len(lines) - 1,
+            "total": total,
+        },
     )

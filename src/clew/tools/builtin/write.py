@@ -1,10 +1,15 @@
-"""Write: a whole file, new or replaced."""
+"""Write: a whole file, new or replaced.
+
+A file that is replaced keeps its encoding, its byte-order mark and its line endings: the
+model was shown none of them, so it cannot mean to change them.
+"""
 
 import anyio.to_thread
 
 from clew.core.access import Risk
+from clew.tools.builtin.atomic import replace
 from clew.tools.builtin.diff import compare
-from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, replace, resolve
+from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
 from clew.tools.protocol import Place, Tool, ToolOutput
@@ -31,24 +36,26 @@ def write_tool(ledger: FileLedger) -> Tool:
 def _write(ledger: FileLedger, file_path: str, content: str, place: Place) -> ToolOutput:
     path = resolve(file_path, place)
     try:
-        data = TextFile(text="").encode(content)
-        with ledger.lock:
+        with ledger.changing(path):
             old = _current(ledger, file_path, place)
-            replace(path, data, file_path)
+            file = decode(old, file_path) if old is not None else TextFile(text="")
+            text = _with_endings(file.text, content)
+            data, note = _encoded(file, text)
+            replace(path, data, file_path, expected=old)
             ledger.note(path, data)
     except Unusable as error:
         return failure(str(error))
     count = content.count("\n") + (not content.endswith("\n") and content != "")
     verb = "Created" if old is None else "Replaced"
-    change = compare(old or "", content, file_path)
+    change = compare(file.text, text, file_path)
     return ToolOutput(
-        text=f"{verb} {file_path} ({count} lines).",
+        text=f"{verb} {file_path} ({count} lines{note}).",
         display=change.short(),
         data=change.data() | {"created": old is None},
     )
 
 
-def _current(ledger: FileLedger, file_path: str, place: Place) -> str | None:
+def _current(ledger: FileLedger, file_path: str, place: Place) -> bytes | None:
     path = resolve(file_path, place)
     try:
         if not path.exists():
@@ -61,4 +68,22 @@ def _current(ledger: FileLedger, file_path: str, place: Place) -> str | None:
     if not ledger.knows(path):
         raise Unusable(f"{file_path} exists and was not read yet. Read it first, then write it.")
     ledger.check(path, data, file_path)
-    return decode(data, file_path).text
+    return data
+
+
+def _with_endings(old: str, new: str) -> str:
+    """Give `new` the line endings of `old`, if that has one kind and `new` says nothing."""
+    crlf = old.count("\r\n")
+    if crlf and crlf == old.count("\n") and "\r" not in new:
+        return new.replace("\n", "\r\n")
+    return new
+
+
+def _encoded(file: TextFile, text: str) -> tuple[bytes, str]:
+    try:
+        return file.encode(text), ""
+    except Unusable:
+        if file.encoding != "latin-1":
+            raise
+        # Latin-1 was a guess: nothing else fitted the bytes that are now replaced.
+        return TextFile(text="").encode(text), ", now UTF-8"
