@@ -94,6 +94,15 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
         "--continue", dest="latest", action="store_true", help="go on with the newest session here"
     )
     top.add_argument(
+        "--sandbox",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="run commands inside bubblewrap: where it works, always, or never (default: auto)",
+    )
+    top.add_argument(
+        "--no-network", dest="network", action="store_false", help="no network inside the sandbox"
+    )
+    top.add_argument(
         "--permission-mode",
         choices=[str(mode) for mode in PermissionMode],
         help="how much runs without asking (default: default)",

@@ -15,6 +15,7 @@ def greet(opened: Opened, screen: Screen) -> None:
     choice = opened.choice
     screen.line(f"{choice.model}: {choice.why}", "dim")
     screen.line(f"permission mode: {opened.mode}", "dim")
+    screen.line(opened.sandbox, "dim")
     if opened.resumed:
         _recap(opened, screen)
     screen.line("/help lists the commands, !cmd runs one, Ctrl-D leaves", "dim")

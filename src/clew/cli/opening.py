@@ -26,6 +26,7 @@ from clew.session.session import Session
 from clew.session.stores.protocol import Store
 from clew.session.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
+from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
 SYSTEM_PROMPT = """\
 You are Clew, an assistant that works in the user's project folder. Be brief and exact.
@@ -44,6 +45,8 @@ class Opened:
     mode: PermissionMode
     resumed: bool
     board: Switchboard
+    sandbox: str
+    """What commands can do, in a sentence."""
 
 
 class _TellingGate(Gate, kw_only=True):
@@ -89,6 +92,7 @@ async def opened(
     try:
         session_id = await _session_id(arguments, store)
         guards = load_guards()
+        sandbox = _sandbox(arguments)
         gate = _TellingGate(
             cwd=cwd, ask=ask, on_denied=on_denied, allow=guards.allow, deny=guards.deny
         )
@@ -96,7 +100,7 @@ async def opened(
             choice.provider,
             model=choice.model,
             system_message=SYSTEM_PROMPT,
-            tools=builtin_tools(),
+            tools=builtin_tools(sandbox=sandbox),
             store=store,
             session_id=session_id,
             cwd=cwd,
@@ -116,10 +120,18 @@ async def opened(
                 mode=gate.mode,
                 resumed=session_id is not None,
                 board=board,
+                sandbox=sandbox.describe(),
             )
     finally:
         await board.aclose()
         await store.aclose()
+
+
+def _sandbox(arguments: Namespace) -> Sandbox:
+    if not arguments.network and arguments.sandbox == "off":
+        raise ConfigError("--no-network needs the sandbox; leave --sandbox off out")
+    mode = SandboxMode("on" if not arguments.network else arguments.sandbox)
+    return Sandbox(SandboxPolicy(mode=mode, network=arguments.network))
 
 
 def _hooks(table: HookTable, choice: Choice, cwd: Path) -> Hooks:
