@@ -59,7 +59,8 @@ async def clew(
 ) -> AsyncIterator[tuple[Terminal, anyio.abc.Process]]:
     """Start `clew` in a terminal of its own; ends it with the block."""
     ours, theirs = pty.openpty()
-    base = {"PATH": os.environ["PATH"], "HOME": str(cwd), "TERM": "xterm", "NO_COLOR": "1"}
+    kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH") if key in os.environ}
+    base = {**kept, "HOME": str(cwd), "TERM": "xterm", "NO_COLOR": "1"}
     async with await anyio.open_process(
         [sys.executable, "-c", IN_TERMINAL, *arguments],
         stdin=theirs,
