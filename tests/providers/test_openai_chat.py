@@ -1,6 +1,9 @@
+import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 
 import aiohttp
 import anyio
@@ -417,3 +420,103 @@ async def test_the_models_are_listed() -> None:
         ("gpt-4o", lookup("gpt-4o").window),
         ("local", 99),
     ]
+
+
+@pytest.mark.req("PRV-4")
+async def test_a_kept_connection_that_was_closed_meanwhile_is_no_failure() -> None:
+    async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}'
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        writer.write(head.encode() + b"\r\n\r\n" + body)
+        await writer.drain()
+        writer.transport.abort()
+
+    server = await asyncio.start_server(rude, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    provider = OpenAIChat(f"http://127.0.0.1:{port}/v1", retry=Retry(sleep=Naps()))
+    try:
+        with anyio.fail_after(10):
+            for _ in range(5):
+                found = [chunk async for chunk in provider.stream(HELLO)]
+                assert found[0] == TextChunk("ok")
+    finally:
+        await provider.aclose()
+        server.close()
+
+
+@pytest.mark.req("PRV-2")
+async def test_a_connection_is_used_again_by_those_who_stop_at_the_end() -> None:
+    async with fake_openai(says("a"), says("b"), says("c")) as server:
+        provider = OpenAIChat(server.url)
+        for _ in range(3):
+            async with aclosing(provider.stream(HELLO)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, Finished):
+                        break
+        await provider.aclose()
+
+    assert len(set(server.peers)) == 1
+
+
+async def test_closing_a_provider_ends_what_is_under_way() -> None:
+    stall = Stall()
+    async with fake_openai(Answer(steps=[delta(content="a"), stall])) as server:
+        provider = OpenAIChat(server.url)
+
+        async def read() -> None:
+            with pytest.raises(StreamBroken):
+                await ask(provider)
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read)
+                await stall.reached.wait()
+                await provider.aclose()
+
+
+# The first loop ends with a connection open, as it does when people forget to close.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_provider_may_be_used_in_a_second_event_loop() -> None:
+    async def once(provider: OpenAIChat) -> list[Chunk]:
+        async with fake_openai(says("ok")) as server:
+            provider.transport.endpoint = replace(provider.transport.endpoint, base_url=server.url)
+            return [chunk async for chunk in provider.stream(HELLO)]
+
+    provider = OpenAIChat("http://127.0.0.1:1/v1")
+    assert anyio.run(once, provider)[0] == anyio.run(once, provider)[0] == TextChunk("ok")
+    del provider
+    gc.collect()
+
+
+async def test_a_borrowed_client_that_raises_for_a_status_changes_nothing() -> None:
+    naps = Naps()
+    async with (
+        aiohttp.ClientSession(raise_for_status=True) as client,
+        fake_openai(BUSY, says("ok")) as server,
+    ):
+        found = await ask(OpenAIChat(server.url, client=client, retry=Retry(sleep=naps)))
+
+    assert (found[0], len(naps.taken)) == (TextChunk("ok"), 1)
+
+
+@pytest.mark.parametrize(
+    "base_url", ["http://user:hunter2hunter2@127.0.0.1:1/v1", "user:hunter2hunter2@nonsense"]
+)
+async def test_a_password_in_the_address_is_not_shown(base_url: str) -> None:
+    try:
+        provider = OpenAIChat(base_url, headers={"x-api-key": "topsecretkey"})
+        shown = f"{provider!r} {provider.transport!r} {provider.transport.endpoint!r}"
+        with pytest.raises(ProviderError) as caught:
+            await ask(provider)
+        shown += str(caught.value)
+    except ConfigError as error:
+        shown = str(error)
+
+    assert "hunter2" not in shown
+    assert "topsecretkey" not in shown
+
+
+def test_a_misspelt_option_is_not_passed_over() -> None:
+    with pytest.raises(TypeError, match="OpenAIChat has no option timeout"):
+        OpenAIChat("http://127.0.0.1:1/v1", timeout=1)  # type: ignore[call-arg]

@@ -6,11 +6,13 @@ from clew import Session, SlidingWindow, tool
 from clew.context.reasoning import Echoes, Reader, spoken
 from clew.core.access import Risk
 from clew.core.entries import ReasoningDropped
-from clew.core.errors import ContextOverflow, SignatureRejected
-from clew.core.events import Event, ServerToolEnded, ServerToolStarted, Warned
+from clew.core.errors import ContextOverflow, SignatureRejected, StreamBroken
+from clew.core.events import Event, RunEnded, ServerToolEnded, ServerToolStarted, Warned
+from clew.core.ids import CallId
 from clew.core.messages import Native, Reasoning, Text
 from clew.core.models import ModelFacts
 from clew.providers.protocol import (
+    CallChunk,
     Finished,
     PartChunk,
     ReasoningChunk,
@@ -224,3 +226,53 @@ async def test_private_fields_are_stored_and_sent_again_byte_for_byte() -> None:
     message = provider.requests[1].messages[1]
     assert message.parts == (Text("a", extra), Text("b"))
     assert message.provenance == "anthropic"
+
+
+@pytest.mark.req("PRV-4")
+async def test_a_smaller_window_is_enough_of_a_reason_to_ask_again() -> None:
+    overflow = ContextOverflow("too long", provider="anthropic", limit=4_096)
+    chat, provider, _ = session(overflow, text_reply("hi"))
+    async with chat:
+        assert await chat.run("hi") == "hi"
+
+    assert [request.max_output_tokens for request in provider.requests] == [4_096, 1_024]
+
+
+async def test_options_of_one_providers_api_do_not_reach_another() -> None:
+    one = ScriptedProvider(["a"], FACTS, name="anthropic")
+    two = ScriptedProvider(["b", "c"], FACTS, name="openai")
+    async with Session(one, model="m", request_options={"thinking": {}}) as chat:
+        await chat.run("one")
+        await chat.set_model("m", provider=two)
+        await chat.run("two")
+        await chat.set_model("m", request_options={"effort": "low"})
+        await chat.run("three")
+
+    assert one.requests[0].options == {"thinking": {}}
+    assert [request.options for request in two.requests] == [{}, {"effort": "low"}]
+
+
+@pytest.mark.req("PRV-3")
+async def test_of_interleaved_calls_the_finished_one_is_kept() -> None:
+    steps: list[Step] = [
+        CallChunk(index=0, call_id=CallId("a"), name="look", arguments='{"n"'),
+        CallChunk(index=1, call_id=CallId("b"), name="look", arguments="{}"),
+        StreamBroken("gone", provider="anthropic"),
+    ]
+    chat, _, _ = session(steps)
+    async with chat:
+        with pytest.raises(StreamBroken):
+            await chat.run("one")
+        calls = [call.call_id for message in chat.get_history() for call in message.calls]
+
+    assert calls == ["b"]
+
+
+@pytest.mark.req("PRV-2")
+async def test_why_an_answer_was_refused_is_told() -> None:
+    refused: list[Step] = [Finished(reason=StopReason.REFUSED, detail="blocked: SAFETY")]
+    chat, _, events = session(refused)
+    async with chat:
+        await chat.run("one")
+
+    assert [e.detail for e in events if isinstance(e, RunEnded)] == ["blocked: SAFETY"]

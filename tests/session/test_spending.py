@@ -5,7 +5,7 @@ import pytest
 from clew import Session, tool
 from clew.core.access import Risk
 from clew.core.entries import Charged
-from clew.core.errors import AbortError, BudgetReached, StreamBroken
+from clew.core.errors import AbortError, BudgetReached, ConfigError, StreamBroken
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.prices import Price
@@ -144,3 +144,35 @@ async def test_an_abort_before_the_first_word_costs_nothing_that_is_known() -> N
             await chat.run("one")
 
     assert chat.get_cost().calls == 0
+
+
+@pytest.mark.req("PRV-7")
+async def test_an_answer_that_nobody_counted_is_estimated_never_free() -> None:
+    async with session(text_reply("word " * 100), budget=1e-6) as chat:
+        await chat.run("one")
+        with pytest.raises(BudgetReached):
+            await chat.run("two")
+
+    assert 0 < chat.get_cost().usd < 0.01
+
+
+@pytest.mark.req("PRV-7")
+async def test_an_answer_without_count_and_price_is_a_call_at_an_unknown_price() -> None:
+    async with Session(ScriptedProvider(["a"], FACTS), model="m") as chat:
+        await chat.run("one")
+
+    assert (chat.get_cost().calls, chat.get_cost().unpriced) == (1, 1)
+
+
+@pytest.mark.parametrize("amount", [float("nan"), -1.0, float("inf")])
+async def test_a_budget_is_an_amount_of_money(amount: float) -> None:
+    with pytest.raises(ConfigError, match="not an amount of money"):
+        session(budget=amount)
+    async with session() as chat:
+        with pytest.raises(ConfigError):
+            chat.set_budget(amount)
+
+
+def test_a_misspelt_option_is_not_passed_over() -> None:
+    with pytest.raises(TypeError, match="Session has no option budget"):
+        Session(ScriptedProvider([]), model="m", budget=1.0)  # type: ignore[call-arg]

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from clew.cli.harmless import one_line
 from clew.core.report import LossReport
 from clew.core.spending import Spending
 from clew.core.state import Basis, ContextState, Status
@@ -12,6 +13,7 @@ from clew.core.state import Basis, ContextState, Status
 _CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}
 _STATUS_COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "red"}
 _GAUGE_CELLS = 30
+_SHOWN_DETAIL = 300
 _STOPS = {
     "length": "the answer was cut off at the model's output limit; ask it to go on",
     "refused": "the model refused to answer",
@@ -70,9 +72,10 @@ def cost_lines(spent: Spending) -> list[str]:
     ]
 
 
-def stop_note(reason: str) -> str:
+def stop_note(reason: str, detail: str = "") -> str:
     """Return the sentence about an answer that did not end by itself; else nothing."""
-    return _STOPS.get(reason, "")
+    note = _STOPS.get(reason, "")
+    return f"{note}: {one_line(detail, _SHOWN_DETAIL)}" if note and detail else note
 
 
 def loss_report(report: LossReport) -> list[str]:

@@ -131,7 +131,7 @@ class Printer:
         else:
             self._write_json(self._outcome(error))
         self.check()
-        note = stop_note(self._ended.stop_reason)
+        note = stop_note(self._ended.stop_reason, self._ended.detail)
         if note:
             tell(note)
         if self.style != "text" or self._ended.text.strip():

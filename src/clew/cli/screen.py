@@ -134,9 +134,9 @@ class Screen:
                 self.entries = entry.id
             case Warned(text=text):
                 self.line(f"note: {text}", "yellow")
-            case RunEnded(stop_reason=reason):
+            case RunEnded(stop_reason=reason, detail=detail):
                 self.end_line()
-                if note := stop_note(reason):
+                if note := stop_note(reason, detail):
                     self.line(f"note: {note}", "yellow")
             case _:
                 self._show_compaction(event)

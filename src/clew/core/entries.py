@@ -48,6 +48,8 @@ class MessageAdded(
     """What the provider counted for the call that produced this answer."""
     cost: float | None = None
     """US dollars that the call cost; None when its price is unknown, or there was no call."""
+    uncounted: bool = False
+    """True for a model's answer of which neither size nor price is known."""
     full_text: str | None = None
     """The uncut output of a tool whose result was shortened; never sent, always readable."""
 

@@ -127,6 +127,8 @@ class RunEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="comple
     text: str
     stop_reason: str = ""
     """Why the model stopped: `done`, `length` or `refused`; empty when it did not get there."""
+    detail: str = ""
+    """What the provider says about it, such as why it refused."""
     interrupted: bool = False
     error: str = ""
     usage: Usage | None = None

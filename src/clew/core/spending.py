@@ -30,7 +30,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     def with_body(self, body: Body) -> "Spending":
         """Return the spending after an entry with that body."""
         match body:
-            case MessageAdded(usage=None, cost=None):
+            case MessageAdded(usage=None, cost=None, uncounted=False):
                 return self
             case MessageAdded(usage=usage, cost=cost) | Charged(usage=usage, cost=cost):
                 return self + Spending(

@@ -49,6 +49,9 @@ class Adapter:
     def __init__(
         self, name: str, base_url: str, access: Access, **options: Unpack[AdapterOptions]
     ) -> None:
+        unknown = options.keys() - AdapterOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
         endpoint = Endpoint(
             base_url=base_url,
             api_key=access.get("api_key", "").strip(),
@@ -67,7 +70,7 @@ class Adapter:
         self._options = dict(options.get("options", {}))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.transport.endpoint.base_url!r})"
+        return f"{type(self).__name__}({self.transport.endpoint.shown!r})"
 
     def facts(self, model: str) -> ModelFacts:
         """Return what the configuration says of `model`, else what the catalogue says."""

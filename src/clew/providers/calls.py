@@ -13,7 +13,7 @@ from clew.providers.protocol import Chunk, UsageChunk
 from clew.providers.sse import EventParser
 from clew.providers.wire.decoder import Decoder, Framing
 
-DRAIN_LIMIT = 0.25
+DRAIN_LIMIT = 0.1
 """Seconds to wait, after the answer, for the end that lets its connection be used again."""
 
 T = TypeVar("T")
@@ -79,9 +79,11 @@ async def _attempt(
         for event in framing.close():
             for chunk in decoder.feed(event):
                 yield chunk
-        yield decoder.close()
+        finished = decoder.close()
+        # Before the end is told, because most callers stop reading there.
         with suppress(ProviderError), anyio.move_on_after(DRAIN_LIMIT):
             await _rest(arriving)
+        yield finished
     except ProviderError as error:
         # A server may repeat the key in what it says is wrong.
         error.args = (arriving.without_secrets(str(error)),)

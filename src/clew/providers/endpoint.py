@@ -1,6 +1,7 @@
 """Where a model server is, how to speak to it, and how patient to be."""
 
 import random
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import anyio
 from clew.core.errors import ConfigError, ProviderBusy
 
 IDLE_TIMEOUT = 120.0
+_SHORTEST_SECRET = 8
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 Sign: TypeAlias = Callable[[str, Mapping[str, str], bytes], Mapping[str, str]]
@@ -48,7 +50,7 @@ class Endpoint:
         ConfigError: The address or the key cannot be right.
     """
 
-    base_url: str
+    base_url: str = field(repr=False)
     api_key: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     idle_timeout: float = IDLE_TIMEOUT
@@ -67,7 +69,7 @@ class Endpoint:
         parts = urlsplit(self.base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ConfigError(
-                f"The base URL {self.base_url!r} is not an address."
+                f"The base URL {self.shown!r} is not an address."
                 " Write it with its scheme, such as http://127.0.0.1:8080/v1."
             )
         if not (self.api_key.isascii() and (not self.api_key or self.api_key.isprintable())):
@@ -94,7 +96,20 @@ class Endpoint:
 
     def without_secrets(self, text: str) -> str:
         """Return `text` with the key blotted out, should a server have repeated it."""
-        return text.replace(self.api_key, "***") if self.api_key else text
+        for secret in self._secrets():
+            text = text.replace(secret, "***")
+        return text
+
+    def _secrets(self) -> list[str]:
+        parts = [urlsplit(self.base_url), urlsplit(self.proxy)]
+        found = [self.api_key, *(part.password or "" for part in parts), *self.headers.values()]
+        # Shorter values are words, and blotting words out would hide what went wrong.
+        return [secret for secret in found if len(secret) >= _SHORTEST_SECRET]
+
+    @property
+    def shown(self) -> str:
+        """The base URL without a user and a password."""
+        return re.sub(r"[^/@]*@", "", self.base_url, count=1)
 
     @property
     def where(self) -> str:

@@ -4,7 +4,7 @@ Everything that aiohttp may raise is translated here, once. A key goes into the 
 and nowhere else: not into a log, a repr or an error.
 """
 
-from asyncio import IncompleteReadError
+from asyncio import AbstractEventLoop, IncompleteReadError, get_running_loop
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
@@ -42,8 +42,15 @@ class Arriving:
     """An answer that is being read. Its owner closes it, which ends the request at once."""
 
     def __init__(
-        self, response: aiohttp.ClientResponse, endpoint: Endpoint, *, provider: str
+        self,
+        response: aiohttp.ClientResponse,
+        endpoint: Endpoint,
+        *,
+        provider: str,
+        open_ones: "set[Arriving]",
     ) -> None:
+        self._open_ones = open_ones
+        open_ones.add(self)
         self._response = response
         self._endpoint = endpoint
         self._provider = provider
@@ -64,7 +71,8 @@ class Arriving:
             return await self._response.content.readany()
         except TimeoutError as error:
             raise silent(self._endpoint, self._provider) from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:
+            # aiohttp knows no better word for a connection that somebody here has closed.
             raise StreamBroken(
                 f"The connection to {self._endpoint.where} was lost in the middle of the answer."
                 " What had arrived is kept; send the message again to go on.",
@@ -79,6 +87,7 @@ class Arriving:
 
     def close(self) -> None:
         """Let go of the connection; one whose answer was read to its end is used again."""
+        self._open_ones.discard(self)
         self._response.close()
 
 
@@ -96,12 +105,14 @@ class Transport:
         self.provider = provider
         self._borrowed = client
         self._owned: aiohttp.ClientSession | None = None
+        self._loop: AbstractEventLoop | None = None
+        self._open: set[Arriving] = set()
         self._timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_TIMEOUT, sock_read=endpoint.idle_timeout
         )
 
     def __repr__(self) -> str:
-        return f"Transport({self.endpoint!r})"
+        return f"Transport({self.endpoint.shown!r})"
 
     async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> Arriving:
         """Make one request and return its answer, which has a good status.
@@ -123,20 +134,26 @@ class Transport:
                 proxy=endpoint.proxy or None,
                 ssl=endpoint.tls,
                 allow_redirects=False,
+                raise_for_status=False,
             )
+        except aiohttp.ClientResponseError as error:
+            # It knows the headers, and so the key: nobody needs it any more.
+            raise self._unanswered(error) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unanswered(error) from error
-        arriving = Arriving(response, endpoint, provider=self.provider)
+        arriving = Arriving(response, endpoint, provider=self.provider, open_ones=self._open)
         if response.status < 300:
             return arriving
         try:
             text = arriving.without_secrets(await _error_text(response))
         finally:
-            response.close()
+            arriving.close()
         raise error_for(response.status, text, response.headers, self.provider)
 
     async def aclose(self) -> None:
-        """Close the client if it is our own; harmless when called again."""
+        """End what is under way, and close the client if it is our own; harmless again."""
+        for arriving in list(self._open):
+            arriving.close()
         client, self._owned = self._owned, None
         if client is not None:
             await client.close()
@@ -144,7 +161,10 @@ class Transport:
     def _client(self) -> aiohttp.ClientSession:
         if self._borrowed is not None:
             return self._borrowed
-        if self._owned is None:
+        loop = get_running_loop()
+        if self._owned is None or self._loop is not loop:
+            # A client belongs to the loop it was made in, and that one may be over.
+            self._loop = loop
             self._owned = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0), trust_env=not self.endpoint.is_local
             )
@@ -167,7 +187,8 @@ class Transport:
                 f" ({error.os_error.strerror or error.os_error})",
                 provider=self.provider,
             )
-        if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
+        if isinstance(error, aiohttp.ClientConnectionError | ConnectionError):
+            # Most often a connection that was kept for the next request, and closed meanwhile.
             return ProviderBusy(
                 f"{where} closed the connection before it answered. Try again in a moment.",
                 provider=self.provider,

@@ -20,6 +20,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     api_key: str = ""
     base_url: str = ""
 
+    def __repr__(self) -> str:
+        return "Settings(…)"
+
 
 class Family(Struct, frozen=True, kw_only=True):
     """One way to reach models, and how to know that it is meant."""

@@ -1,5 +1,8 @@
 """Putting the chunks of an answer together into one message."""
 
+from typing import Any
+
+import msgspec
 from msgspec import Struct, field
 
 from clew.core.ids import CallId, new_call_id
@@ -59,12 +62,13 @@ class _Call(Struct):
     complete: bool = False
 
     def part(self) -> Part | None:
-        if not self.complete:
+        arguments = "".join(self.pieces)
+        if not self.complete and not _is_whole(arguments):
             return None
         return ToolCall(
             call_id=self.call_id or new_call_id(),
             name=self.name,
-            arguments="".join(self.pieces) or "{}",
+            arguments=arguments or "{}",
             extra=self.extra,
         )
 
@@ -96,7 +100,8 @@ class Assembly:
             case ServerToolChunk():
                 pass
             case Finished():
-                self._complete()
+                for call in self._calls.values():
+                    call.complete = True
                 self.finished = chunk
 
     def message(self) -> Message:
@@ -134,7 +139,6 @@ class Assembly:
 
     def _call(self, chunk: CallChunk) -> None:
         if chunk.index not in self._calls:
-            self._complete()
             self._calls[chunk.index] = _Call()
             self._slots.append(self._calls[chunk.index])
         call = self._calls[chunk.index]
@@ -144,9 +148,13 @@ class Assembly:
         call.extra = chunk.extra or call.extra
         call.complete = call.complete or chunk.complete
 
-    def _complete(self) -> None:
-        for call in self._calls.values():
-            call.complete = True
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        msgspec.json.decode(arguments, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _is_private(part: Part) -> bool:

@@ -7,6 +7,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.estimate import message_units
 from clew.context.render import render
 from clew.core.entries import Charged, MessageAdded
 from clew.core.errors import StreamBroken
@@ -36,6 +37,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     message: Message
     reason: StopReason
     usage: Usage | None = None
+    detail: str = ""
 
 
 async def call_model(kit: Kit, state: ContextState) -> Answer:
@@ -53,15 +55,28 @@ async def call_model(kit: Kit, state: ContextState) -> Answer:
         finished = await _listen(kit, state, assembly)
     except BaseException:
         with anyio.CancelScope(shield=True):
-            await _commit_interrupted(kit, assembly)
+            await _commit_interrupted(kit, state, assembly)
         raise
     message = _with_own_ids(assembly.message(), kit.journal.call_ids)
+    cost = finished.cost
+    if cost is None:
+        cost = kit.cost(finished.usage or _estimate(state, message))
     with anyio.CancelScope(shield=True):
-        await kit.journal.append(
-            MessageAdded(message=message, usage=finished.usage, cost=_cost(kit, finished))
-        )
+        await kit.journal.append(_answered(message, finished.usage, cost))
     kit.report_state()
-    return Answer(message=message, reason=finished.reason, usage=finished.usage)
+    return Answer(
+        message=message, reason=finished.reason, usage=finished.usage, detail=finished.detail
+    )
+
+
+def _answered(message: Message, usage: Usage | None, cost: float | None) -> MessageAdded:
+    uncounted = usage is None and cost is None
+    return MessageAdded(message=message, usage=usage, cost=cost, uncounted=uncounted)
+
+
+def _estimate(state: ContextState, message: Message) -> Usage:
+    """Guess what an answer consumed that nobody counted: money must not look like none."""
+    return Usage(input_tokens=state.used_tokens, output_tokens=message_units(message))
 
 
 async def _listen(kit: Kit, state: ContextState, assembly: Assembly) -> Finished:
@@ -107,10 +122,6 @@ def request_for(kit: Kit, state: ContextState) -> Request:
     )
 
 
-def _cost(kit: Kit, finished: Finished) -> float | None:
-    return kit.cost(finished.usage) if finished.cost is None else finished.cost
-
-
 def _show(chunk: Chunk, emit: Emit) -> None:
     match chunk:
         case TextChunk(text=text) if text:
@@ -129,16 +140,17 @@ def _show(chunk: Chunk, emit: Emit) -> None:
             pass
 
 
-async def _commit_interrupted(kit: Kit, assembly: Assembly) -> None:
+async def _commit_interrupted(kit: Kit, state: ContextState, assembly: Assembly) -> None:
     message = _with_own_ids(assembly.message(), kit.journal.call_ids)
-    cost = kit.cost(assembly.usage)
     if not message.parts:
-        if cost:
+        if assembly.usage is not None:
+            cost = kit.cost(assembly.usage)
             why = "an answer that was broken off"
             await kit.journal.append(Charged(why=why, usage=assembly.usage, cost=cost))
         return
     # Its count is not complete, so it is charged for, but says nothing of the context.
-    await kit.journal.append(MessageAdded(message=message, cost=cost))
+    cost = kit.cost(assembly.usage or _estimate(state, message))
+    await kit.journal.append(_answered(message, None, cost))
     for call in message.calls:
         text = "Error: the answer was interrupted before this call was run."
         await kit.journal.append(MessageAdded(message=tool_result(call, text, failed=True)))

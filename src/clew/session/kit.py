@@ -71,7 +71,7 @@ class Kit(Struct, kw_only=True):
         view = self.journal.view
         return read(view, self.policy.thresholds, window=view.setup.model.window)
 
-    def cost(self, usage: Usage | None, model: str | None = None) -> float | None:
+    def cost(self, usage: Usage, model: str | None = None) -> float | None:
         """Return what a call to the session's model, or to `model`, cost; None if unknown."""
         name = model or self.journal.view.setup.model.name
         return self.purse.cost(usage, provider=self.provider.name, model=name)

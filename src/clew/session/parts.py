@@ -22,7 +22,7 @@ from clew.session.calibrations import CalibrationFile
 from clew.session.gate import Gate
 from clew.session.kit import BeforeCompact
 from clew.session.recall_tool import RECALL_SPEC
-from clew.session.spending import Purse
+from clew.session.spending import Purse, purse_for
 from clew.session.stores.memory import MemoryStore
 from clew.session.stores.protocol import Store
 from clew.tools.protocol import Tool
@@ -115,6 +115,9 @@ class Parts(Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: They do not go together.
         """
+        unknown = options.keys() - SessionOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
         cwd = options.get("cwd") or Path.cwd()
         tools = options.get("tools", ())
         recall = options.get("recall", True)
@@ -143,7 +146,7 @@ class Parts(Struct, frozen=True, kw_only=True):
             recall=recall,
             calibrations=options.get("calibrations"),
             max_turns=options.get("max_turns"),
-            purse=Purse(budget=options.get("budget_usd"), prices=options.get("prices", {})),
+            purse=purse_for(options.get("budget_usd"), options.get("prices", {})),
             reasoning=_reasoning(options),
             request_options=options.get("request_options", {}),
             hooks=options.get("hooks") or NoHooks(),

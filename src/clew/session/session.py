@@ -1,6 +1,7 @@
 """`Session`: one conversation with a model, with tools, a journal and a window it minds."""
 
-from typing import Literal, Self, Unpack
+from collections.abc import Mapping
+from typing import Any, Literal, Self, Unpack
 
 import anyio
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ from clew.session.listeners import Listener, Listeners, report_failure
 from clew.session.opening import open_kit, remember, switch_model
 from clew.session.parts import Parts, SessionOptions, facts_for
 from clew.session.recall import search
+from clew.session.spending import purse_for
 from clew.session.turn import run_turn
 from clew.session.work import Work
 from clew.tools.protocol import ToolOutput
@@ -86,7 +88,12 @@ class Session:
                 raise
             await remember(self._opened(), self._parts.calibrations)
         self._emit(
-            RunEnded(text=answer.message.text, stop_reason=answer.reason, usage=answer.usage)
+            RunEnded(
+                text=answer.message.text,
+                stop_reason=answer.reason,
+                detail=answer.detail,
+                usage=answer.usage,
+            )
         )
         return answer.message.text
 
@@ -119,12 +126,22 @@ class Session:
         return preview(self._opened())
 
     async def set_model(
-        self, model: str, *, provider: Provider | None = None, max_context_tokens: int | None = None
+        self,
+        model: str,
+        *,
+        provider: Provider | None = None,
+        max_context_tokens: int | None = None,
+        request_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Go on with another model, and provider if need be; history, rules and pins stay."""
+        """Go on with another model, and provider if need be; history, rules and pins stay.
+
+        Options for requests are those of one provider's API: another one gets its own, or none.
+        """
         with self._work.begin():
             kit = self._opened()
             provider = provider or kit.provider
+            if request_options is not None or provider.name != kit.provider.name:
+                kit.request_options = request_options or {}
             facts = facts_for(provider.facts(model), max_context_tokens=max_context_tokens)
             await switch_model(kit, facts, provider, self._parts.calibrations)
 
@@ -176,7 +193,7 @@ class Session:
     def set_budget(self, usd: float | None) -> None:
         """Change what the session may cost in all; None for no limit."""
         kit = self._opened()
-        kit.purse = replace(kit.purse, budget=usd)
+        kit.purse = purse_for(usd, kit.purse.prices)
 
     def get_cost(self) -> Spending:
         """Return what the session has cost so far: calls, tokens, US dollars."""

@@ -1,10 +1,11 @@
 """Money: what a call cost, and when to stop."""
 
+import math
 from collections.abc import Mapping
 
 from msgspec import Struct
 
-from clew.core.errors import BudgetReached
+from clew.core.errors import BudgetReached, ConfigError
 from clew.core.spending import Spending
 from clew.core.usage import Usage
 from clew.providers.prices import Price, price
@@ -18,10 +19,8 @@ class Purse(Struct, frozen=True, kw_only=True):
     prices: Mapping[str, Price] = {}
     """Prices that count before those of the catalogue, by model."""
 
-    def cost(self, usage: Usage | None, *, provider: str, model: str) -> float | None:
+    def cost(self, usage: Usage, *, provider: str, model: str) -> float | None:
         """Return what a call cost in US dollars; None when nobody knows."""
-        if usage is None:
-            return None
         return price(usage, provider=provider, model=model, overrides=self.prices)
 
     def check(self, spent: Spending, *, provider: str, model: str) -> None:
@@ -42,3 +41,14 @@ class Purse(Struct, frozen=True, kw_only=True):
                 f"the price of {model} on {provider} is unknown, so the budget of"
                 f" ${self.budget:.2f} cannot be kept. Give its price, or run without a budget."
             )
+
+
+def purse_for(budget: float | None, prices: Mapping[str, Price]) -> Purse:
+    """Make a purse.
+
+    Raises:
+        ConfigError: The budget is not an amount of money.
+    """
+    if budget is not None and not (math.isfinite(budget) and budget >= 0):
+        raise ConfigError(f"a budget of {budget} dollars is not an amount of money")
+    return Purse(budget=budget, prices=prices)

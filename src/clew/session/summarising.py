@@ -103,7 +103,9 @@ async def _read_all(
 
 
 async def _charge(kit: Kit, model: str, finished: Finished) -> None:
-    cost = kit.cost(finished.usage, model) if finished.cost is None else finished.cost
+    cost = finished.cost
+    if cost is None and finished.usage is not None:
+        cost = kit.cost(finished.usage, model)
     with anyio.CancelScope(shield=True):
         await kit.journal.append(Charged(why="a summary", usage=finished.usage, cost=cost))
 

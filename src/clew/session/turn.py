@@ -92,24 +92,25 @@ async def _ask(kit: Kit) -> Answer:
 
 
 async def _make_room(kit: Kit, overflow: ProviderError) -> bool:
-    if isinstance(overflow, ContextOverflow):
-        await _believe(kit, overflow.limit)
+    learned = isinstance(overflow, ContextOverflow) and await _believe(kit, overflow.limit)
     try:
         await compact(kit, trigger="overflow")
     except NothingToDrop:
-        return False
+        # A shorter answer may be all that it takes.
+        return learned
     return True
 
 
-async def _believe(kit: Kit, limit: int | None) -> None:
+async def _believe(kit: Kit, limit: int | None) -> bool:
     """Take the provider's word for a window that is smaller than was thought."""
     setup = kit.journal.view.setup
     model = setup.model
     if limit is None or not LEAST_WINDOW <= limit < model.window:
-        return
+        return False
     facts = facts_for(model, max_context_tokens=limit)
     await kit.journal.append(replace(setup, model=facts, calibration=None))
     kit.emit(Warned(f"{kit.provider.name} says that {model.name} takes {limit:,} tokens"))
+    return True
 
 
 async def _take_back(kit: Kit, asked: EntryId) -> None:
