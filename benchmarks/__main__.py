@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from benchmarks import context, estimator, startup, strategies
+from benchmarks import context, estimator, overhead, startup, strategies
 
 BENCHMARKS: tuple[Callable[[], None], ...] = (
     startup.main,
+    overhead.main,
     estimator.main,
     context.main,
     strategies.main,

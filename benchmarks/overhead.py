@@ -6,6 +6,7 @@ turns, so that a busy moment of the machine falls on all of them.
 """
 
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,17 +33,17 @@ RATIO_LIMIT = 1.5
 LEAST_PER_SECOND = 880
 TIMES_BEST_PEER = 10
 
-CLEW, AIOHTTP = "clew", "aiohttp"
+CLEW, AIOHTTP, CLIENT = "clew", "aiohttp", "openai"
 NAMES = {
     AIOHTTP: "aiohttp and `json` alone",
     CLEW: "Clew",
-    "openai": "openai (the client alone)",
+    CLIENT: "openai (the client alone)",
     "pydantic_ai": "pydantic-ai",
     "agents": "openai-agents",
-    "langgraph": "langgraph",
+    "langchain": "langgraph",
 }
 """By the package that each participant needs."""
-FRAMEWORKS = ("pydantic_ai", "agents", "langgraph")
+FRAMEWORKS = ("pydantic_ai", "agents", "langchain")
 COMMAND = "python -m benchmarks.overhead"
 
 Place: TypeAlias = tuple[str, int, bool]
@@ -192,6 +193,7 @@ def _round_notes(sizes: Mapping[int, Sequence[float]]) -> list[str]:
         "with no connection and nothing encoded yet",
         "aiohttp alone keeps a list, encodes it with `json` and reads the answer; it checks, "
         "measures and records nothing",
+        _load(),
     ]
 
 
@@ -213,6 +215,7 @@ def crowd_section(model: FakeModel, present: Sequence[str]) -> Section:
             f"them, begun at once with a prompt and no history, sharing one provider or client",
             f"median ± interquartile range of {PEER_REPEATS} runs, each in a new process after "
             "a run of one session; making the sessions counts",
+            _load(),
         ],
     )
 
@@ -239,7 +242,7 @@ def _crowd(runs: Sequence[tuple[Done, int]]) -> Crowd:
 
 
 def crowd_verdicts(crowds: Mapping[str, Crowd]) -> list[str]:
-    """Hold the requests a second against the targets, one sentence each."""
+    """Hold the requests a second against the targets and the peers, one sentence each."""
     clew = crowds[CLEW].per_second.median
     found = [
         f"target: at least {LEAST_PER_SECOND} requests a second: {clew:,.0f}, "
@@ -253,6 +256,9 @@ def crowd_verdicts(crowds: Mapping[str, Crowd]) -> list[str]:
             f"target: {TIMES_BEST_PEER} times the best framework ({NAMES[best]}): {times:.1f} "
             f"times, {_verdict(met=times >= TIMES_BEST_PEER)}"
         )
+    if CLIENT in crowds:
+        times = clew / crowds[CLIENT].per_second.median
+        found.append(f"beside {NAMES[CLIENT]}, in a loop by hand: {times:.1f} times")
     return found
 
 
@@ -279,6 +285,12 @@ def _cell(times: Mapping[Place, Spread], place: Place) -> str:
 
 def _short(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.2f}"
+
+
+def _load() -> str:
+    return (
+        f"one-minute load average at the end, on {os.cpu_count()} cores: {os.getloadavg()[0]:.1f}"
+    )
 
 
 def _verdict(*, met: bool) -> str:

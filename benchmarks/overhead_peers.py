@@ -214,6 +214,6 @@ PEERS: dict[str, Participant] = {
     "openai": openai_client,
     "pydantic_ai": pydantic_ai,
     "agents": openai_agents,
-    "langgraph": langgraph,
+    "langchain": langgraph,
 }
 """By the name of the package that each needs."""

@@ -94,7 +94,14 @@ async def clew(url: str, *, streaming: bool) -> AsyncIterator[Prepare]:
     provider = OpenAIChat(url, streaming=streaming)
 
     async def prepare(history: Sequence[Said]) -> Run:
-        session = Session(provider, model=MODEL, tools=[_noop], max_context_tokens=_WINDOW)
+        session = Session(
+            provider,
+            model=MODEL,
+            tools=[_noop],
+            max_context_tokens=_WINDOW,
+            # The fake model makes the same call every time, which a session would stop.
+            detect_loops=False,
+        )
         await session.open()
         for message in _messages(history):
             await session.journal.append(MessageAdded(message=message))
