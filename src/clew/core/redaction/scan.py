@@ -1,0 +1,207 @@
+"""Finding the secrets of one text, and writing it without them.
+
+Three searches look for what a secret looks like, for the name beside it, and for a few shapes
+with signs of their own (keys in PEM, passwords in addresses). Each begins with a plain search
+for bytes that ordinary text rarely has, so that text without secrets costs next to nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from clew.core.redaction import assigned
+from clew.core.redaction.kinds import BOUNDARY, MIN_RUN, token_at
+from clew.core.redaction.text import Span, Text
+from clew.core.redaction.values import MARK, is_placeholder
+
+_SHORTEST = 8
+"""Below this many characters a text holds no name with a value."""
+_MAX_ROUNDS = 8
+_RUN = b"a" * MIN_RUN
+_INNER = 512
+"""How far into a long run its parts are looked at, beyond its beginning."""
+_SEPARATOR = re.compile(rb"[-_]")
+_HAS_PARTS = re.compile(rb"(?=[A-Za-z_-]*+[0-9])[A-Za-z0-9]*+[-_]")
+
+_PEM = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END = re.compile(rb"-----END [A-Z0-9 ]{0,50}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_BODY = re.compile(
+    rb"""(?:\s|\\[nr])*+ (?:[A-Za-z][A-Za-z-]{2,20}:\ [^\n]{0,200}\n\s*+)*+
+    (?:[A-Za-z0-9+/=]{16,}+(?:\s|\\[nr])*+)*+ (?:[A-Za-z0-9+/=]{1,15}\s*$)?""",
+    re.VERBOSE,
+)
+_PEM_PROOF = re.compile(rb"[A-Za-z0-9+/=]{32}")
+_MAX_PEM = 65_536
+_LOOSE = frozenset({"password", "secret", "key", "token", "authorization", "cookie", "credentials"})
+
+
+class _Sign(Struct, frozen=True):
+    """Bytes that ordinary text rarely has, and the secrets that may be around them."""
+
+    sign: bytes
+    """In lower case."""
+    patterns: tuple[tuple[str, re.Pattern[bytes]], ...]
+    """The kinds, and how they look; the group is what is hidden."""
+    back: int = 0
+    """How far before the sign the patterns begin."""
+
+
+def _sign(sign: bytes, *, back: int = 0, **patterns: bytes) -> _Sign:
+    compiled = [(kind, re.compile(how, re.IGNORECASE)) for kind, how in patterns.items()]
+    return _Sign(sign, tuple((kind.replace("_", "-"), how) for kind, how in compiled), back)
+
+
+_SIGNS = (
+    _sign(
+        b"://",
+        url_password=rb"""://[^\s:/@"'<>\\]{0,128}:(?!(?:pass|passwd|password|pwd|pw)@)"""
+        rb"""([^\s/"'<>\\]{1,256})@""",
+        slack_webhook=rb"://hooks\.slack\.com/\w+/([\w/-]{20,256})",
+        discord_webhook=rb"://[\w.]{0,20}\bdiscord(?:app)?\.com/api/webhooks/\d+/([\w-]{30,256})",
+        teams_webhook=rb"://[\w.-]{1,60}/webhookb2/([\w@/-]{40,512})",
+    ),
+    _sign(b"-signature=", signature=rb"-signature=([\w%+/=-]{20,1024})"),
+    _sign(b"sig=", back=1, signature=rb"[?&;]sig=([\w%+/=-]{16,512})"),
+    _sign(b"bearer ", bearer_token=rb"(?<![\w-])bearer[ \t]+(?=\D{0,64}\d)([\w.~+/=-]{16,4096})"),
+    _sign(b"iqojb3jpz2lux2vj", aws_session_token=rb"(IQoJb3JpZ2luX2Vj[A-Za-z0-9/+=]{60,4096})"),
+    _sign(b"ogzxivyxdz", back=2, aws_session_token=rb"(F[wQ]oGZXIvYXdz[A-Za-z0-9/+=]{60,4096})"),
+    _sign(b"q~", back=4, azure_secret=BOUNDARY + rb"([\w~.]{3}\dQ~[\w~.-]{31,34})(?![\w~])"),
+)
+
+
+def clean(
+    text: str, *, names: Mapping[str, bytes] | None = None, values: Iterable[str] = ()
+) -> str:
+    """Return `text` without its secrets; the same object when it has none.
+
+    Args:
+        text: What to clean.
+        names: Further names of secrets: see `assigned.find`.
+        values: Texts to hide wherever they stand.
+    """
+    if len(text) < _SHORTEST and not values:
+        return text
+    rounds, found = _MAX_ROUNDS, Text(text)
+    # Once a secret is gone, what stood next to it may be read in another way.
+    while rounds and (spans := sorted(find(found, names or {}, values))):
+        text = _without(found.data, spans).decode("utf-8", "surrogatepass")
+        rounds, found = rounds - 1, Text(text)
+    return text
+
+
+def find(text: Text, names: Mapping[str, bytes], values: Iterable[str]) -> Iterator[Span]:
+    """Yield the secrets of a text, in no order; they may overlap."""
+    yield from _literals(text.data, values)
+    yield from _tokens(text)
+    yield from _signed(text)
+    yield from _private_keys(text.data)
+    yield from assigned.find(text, names)
+
+
+def _without(data: bytes, spans: Iterable[Span]) -> bytes:
+    pieces: list[bytes] = []
+    done = 0
+    start, end, kind = 0, 0, ""
+    for span in (*spans, (len(data) + 1, 0, "")):
+        if span[0] < end:
+            # One secret seen twice: its looks say more than the name beside it.
+            kind = span[2] if kind in _LOOSE else kind
+            end = max(end, span[1])
+            continue
+        if kind:
+            pieces += (data[done:start], f"{MARK}{kind}]".encode())
+            done = end
+        start, end, kind = span
+    pieces.append(data[done:])
+    return b"".join(pieces)
+
+
+def _literals(data: bytes, values: Iterable[str]) -> Iterator[Span]:
+    for value in values:
+        wanted = value.encode("utf-8", "surrogatepass")
+        place = data.find(wanted)
+        while place >= 0:
+            end = place + len(wanted)
+            if not _in_mark(data, place, end):
+                yield place, end, "value"
+            place = data.find(wanted, end)
+
+
+def _in_mark(data: bytes, start: int, end: int) -> bool:
+    """Is this place a part of what stands for an earlier secret?"""
+    mark = data.rfind(MARK.encode(), max(0, start - 40), end + len(MARK) - 1)
+    return mark >= 0 and data.find(b"]", mark, start) < 0
+
+
+def _tokens(text: Text) -> Iterator[Span]:
+    data, shape = text.data, text.shape
+    place = shape.find(_RUN)
+    while place >= 0:
+        end = shape.find(b" ", place + MIN_RUN)
+        end = len(data) if end < 0 else end
+        begin = place + _escape_length(data, place)
+        found = token_at(data, begin)
+        if found is None and data[place - 1 : place] == b"%":
+            found = token_at(data, place + 2)
+        if found is None and _HAS_PARTS.match(data, begin):
+            found = _token_in_parts(data, begin, min(end, begin + _INNER))
+        if found:
+            yield found
+            end = found[1]
+        place = shape.find(_RUN, end)
+
+
+def _escape_length(data: bytes, place: int) -> int:
+    """Return how much of a run is the letter or the number of a JSON escape before it."""
+    first = data[place]
+    if data[place - 1 : place] != b"\\" or first not in b"nrtbfu":
+        return 0
+    slashes = place
+    while slashes and data[slashes - 1] == 0x5C:
+        slashes -= 1
+    if (place - slashes) % 2 == 0:
+        return 0
+    return 5 if first == 0x75 else 1
+
+
+def _token_in_parts(data: bytes, start: int, end: int) -> Span | None:
+    """Look for a secret behind each `-` and `_`."""
+    for separator in _SEPARATOR.finditer(data, start, end):
+        if found := token_at(data, separator.end()):
+            return found
+    return None
+
+
+def _signed(text: Text) -> Iterator[Span]:
+    for sign in _SIGNS:
+        place = text.lower.find(sign.sign)
+        while place >= 0:
+            for kind, pattern in sign.patterns:
+                found = pattern.match(text.data, max(0, place - sign.back))
+                if found and not is_placeholder(found[1].decode("latin-1")):
+                    yield *found.span(1), kind
+            place = text.lower.find(sign.sign, place + len(sign.sign))
+
+
+def _private_keys(data: bytes) -> Iterator[Span]:
+    place, close = data.find(b"-----BEGIN "), -1
+    while place >= 0:
+        after = place + 1
+        if head := _PEM.match(data, place):
+            if close < head.end():
+                close = data.find(b"-----END ", head.end())
+                close = len(data) if close < 0 else close
+            after = _key_end(data, head.end(), close)
+            if _PEM_PROOF.search(data, head.end(), min(after, head.end() + 512)):
+                yield place, after, "private-key"
+        place = data.find(b"-----BEGIN ", after)
+
+
+def _key_end(data: bytes, start: int, close: int) -> int:
+    end = _PEM_END.match(data, close) if close - start <= _MAX_PEM else None
+    if end and data.find(b"-----BEGIN ", start, close) < 0:
+        return end.end()
+    # The end is cut off: the key is what still looks like one.
+    body = _PEM_BODY.match(data, start)
+    return body.end() if body else start
