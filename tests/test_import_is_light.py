@@ -11,6 +11,7 @@ HEAVY = (
     "pydantic",
     "starlette",
     "textual",
+    "turbohtml",
     "xllamacpp",
 )
 

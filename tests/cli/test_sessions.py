@@ -1,7 +1,10 @@
-"""`clew sessions`: what can be resumed."""
+"""`clew sessions`: what is kept, and what can be done with it."""
 
+import gzip
+import json
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -9,19 +12,60 @@ import anyio
 import pytest
 
 from clew.cli.places import store_path
-from clew.core.ids import SessionId
+from clew.core.entries import Entry, MessageAdded, SessionRecord, UnknownBody
+from clew.core.ids import EntryId, SessionId
+from clew.core.messages import assistant, user
+from clew.session.stores.record import StoredSession
 from clew.session.stores.sqlite import SqliteStore
 from clew.testing.fake_openai import fake_openai, says
 
 pytestmark = pytest.mark.anyio
 
+LONG_AGO, NEWER = SessionId("aaaa11112222"), SessionId("bbbb11112222")
 
-async def clew(*arguments: str, cwd: Path) -> "CompletedProcess[bytes]":
+
+async def clew(
+    *arguments: str, cwd: Path, piped: bytes = b"", store: str = ""
+) -> "CompletedProcess[bytes]":
     env = {"PATH": os.environ["PATH"], "HOME": str(cwd), "CLEW_HOME": str(cwd / "clew")}
+    env["CLEW_STORE"] = store
     with anyio.fail_after(30):
         return await anyio.run_process(
-            [sys.executable, "-m", "clew.cli", *arguments], env=env, cwd=cwd, check=False
+            [sys.executable, "-m", "clew.cli", *arguments],
+            env=env,
+            cwd=cwd,
+            check=False,
+            input=piped,
         )
+
+
+async def out(*arguments: str, cwd: Path) -> list[str]:
+    """Run a command that must succeed, and return the lines it prints."""
+    done = await clew(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode().splitlines()
+
+
+def said(number: int, text: str, at: float) -> Entry:
+    message = user(text) if number % 2 else assistant(text)
+    return Entry(id=EntryId(number), at=at, body=MessageAdded(message=message))
+
+
+@pytest.fixture
+async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteStore]:
+    """A folder with two sessions."""
+    monkeypatch.setenv("CLEW_HOME", str(tmp_path / "clew"))
+    made = SqliteStore(store_path(tmp_path))
+    for session_id, at, text in (
+        (LONG_AGO, 1_000.0, "where is the \x1b[2Jexit of the labyrinth"),
+        (NEWER, 90_000.0, "another question"),
+    ):
+        await made.create(
+            SessionRecord(id=session_id, cwd=str(tmp_path), created_at=at, updated_at=at)
+        )
+        await made.append(session_id, [said(1, text, at), said(2, "follow the thread", at)])
+    yield made
+    await made.aclose()
 
 
 @pytest.mark.req("STO-3", "CLI-1")
@@ -33,15 +77,14 @@ async def test_sessions_are_listed_by_name_or_first_words_the_newest_first(
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         await clew("-p", "first \x1b[2Jquestion", *flags, cwd=tmp_path)
         await clew("-p", "second\nquestion", *flags, cwd=tmp_path)
-        before = (await clew("sessions", cwd=tmp_path)).stdout.decode().splitlines()
-        store = SqliteStore(store_path(tmp_path))
-        await store.rename(SessionId(before[1].split()[0]), "The labyrinth")
-        await store.aclose()
+    before = await out("sessions", cwd=tmp_path)
 
-    after = (await clew("sessions", cwd=tmp_path)).stdout.decode().splitlines()
+    await out("sessions", "rename", before[1].split()[0], "The", "labyrinth", cwd=tmp_path)
 
-    assert before[0].endswith("3 entries  second question")
-    assert before[1].endswith("3 entries  first ␛[2Jquestion")
+    after = await out("sessions", "list", cwd=tmp_path)
+    assert before[0].endswith("second question")
+    assert " 2 messages " in before[0]
+    assert before[1].endswith("first ␛[2Jquestion")
     assert after[1].endswith("The labyrinth")
 
 
@@ -50,4 +93,187 @@ async def test_a_folder_without_sessions_gets_a_sentence_and_no_store(tmp_path: 
 
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr == b"clew: there is no session in this folder yet\n"
+    assert (await clew("sessions", "show", "x", cwd=tmp_path)).returncode == 1
     assert not (tmp_path / "clew").exists()
+
+
+@pytest.mark.usefixtures("store")
+async def test_a_list_may_be_short_and_may_be_json(tmp_path: Path) -> None:
+    short = await clew("sessions", "list", "--limit", "1", cwd=tmp_path)
+    whole = await out("sessions", "list", "--json", cwd=tmp_path)
+
+    assert short.stdout.decode().startswith(NEWER)
+    assert b"older" in short.stderr
+    records = [json.loads(line) for line in whole]
+    assert [record["id"] for record in records] == [NEWER, LONG_AGO]
+    assert records[0]["messages"] == 2
+    assert "\x1b" not in "".join(whole)
+
+
+@pytest.mark.usefixtures("store")
+async def test_a_session_is_shown_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+    shown = await out("sessions", "show", "aaaa", cwd=tmp_path)
+
+    assert shown[0] == f"id           {LONG_AGO}"
+    assert any(line.startswith("holds        2 messages in 2 entries, ") for line in shown)
+    assert "last words   follow the thread" in shown
+    assert shown[-2:] == [
+        "#1 you: where is the ␛[2Jexit of the labyrinth",
+        "#2 model: follow the thread",
+    ]
+
+
+@pytest.mark.req("STO-3")
+@pytest.mark.usefixtures("store")
+async def test_sessions_are_found_by_words_and_names(tmp_path: Path) -> None:
+    await out("sessions", "rename", "bbbb", "Ariadne", cwd=tmp_path)
+
+    by_word = await out("sessions", "search", "LABY", cwd=tmp_path)
+    by_name = await out("sessions", "search", "ariadne", cwd=tmp_path)
+    by_both = await out("sessions", "search", "thread", cwd=tmp_path)
+    nothing = await clew("sessions", "search", "minotaur", cwd=tmp_path)
+
+    assert by_word[0].startswith(LONG_AGO)
+    assert by_word[1] == "    #1  where is the ␛[2Jexit of the labyrinth"
+    assert [line.split()[0] for line in by_name] == [NEWER]
+    assert [line.split()[0] for line in by_both] == [NEWER, "#2", LONG_AGO, "#2"]
+    assert (nothing.returncode, nothing.stderr) == (1, b"clew: no session contains 'minotaur'\n")
+
+
+@pytest.mark.req("STO-3")
+async def test_a_fork_begins_where_it_was_told_to(tmp_path: Path, store: SqliteStore) -> None:
+    before = await store.load(LONG_AGO)
+
+    (fork,) = await out("sessions", "fork", LONG_AGO, "--upto", "1", "--name", "b", cwd=tmp_path)
+
+    record, entries = await store.load(SessionId(fork))
+    assert (record.parent, record.forked_at, record.name) == (LONG_AGO, 1, "b")
+    assert entries == before[1][:1]
+    assert await store.load(LONG_AGO) == before
+
+
+async def test_only_a_whole_id_deletes(tmp_path: Path, store: SqliteStore) -> None:
+    short = await clew("sessions", "delete", "aaaa", cwd=tmp_path)
+    one_wrong = await clew("sessions", "delete", LONG_AGO, "x", cwd=tmp_path)
+    assert (short.returncode, one_wrong.returncode) == (1, 1)
+    assert len(await store.sessions()) == 2
+
+    await out("sessions", "delete", LONG_AGO, cwd=tmp_path)
+
+    assert [record.id for record in await store.sessions()] == [NEWER]
+
+
+@pytest.mark.req("STO-4")
+async def test_a_session_in_use_is_not_deleted_and_its_holder_is_named(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    await store.lease(LONG_AGO)
+
+    done = await clew("sessions", "delete", LONG_AGO, cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert f"in use by process {os.getpid()} on ".encode() in done.stderr
+    assert len(await store.sessions()) == 2
+
+
+async def test_a_name_that_fits_no_session_or_two_gets_a_sentence(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    await store.fork(LONG_AGO, name="twin")
+    await store.fork(LONG_AGO, name="twin")
+
+    none = await clew("sessions", "show", "zzzz", cwd=tmp_path)
+    two = await clew("sessions", "show", "twin", cwd=tmp_path)
+
+    assert none.stderr.startswith(b"clew: no session is called zzzz")
+    assert two.stderr.startswith(b"clew: 2 sessions are called twin")
+
+
+@pytest.mark.req("STO-3")
+async def test_an_export_brings_a_session_to_another_machine_whole(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    strange = Entry(id=EntryId(3), at=1.5, schema=9, body=UnknownBody(b'{"kind":"new",\n "x" :1}'))
+    await store.append(LONG_AGO, [strange])
+    await store.annotate(LONG_AGO, {"sandbox": {"id": 7}})
+    await store.rename(LONG_AGO, "The labyrinth")
+    exported = await clew("sessions", "export", LONG_AGO, cwd=tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "f.jsonl.gz").write_bytes(gzip.compress(exported.stdout))
+
+    (there,) = await out("sessions", "import", "f.jsonl.gz", cwd=elsewhere)
+
+    again = await clew("sessions", "export", there, cwd=elsewhere)
+    assert there == LONG_AGO
+    assert again.stdout == exported.stdout
+    assert exported.stdout.count(b"\n") == 4
+    head = json.loads(exported.stdout.split(b"\n")[0])
+    assert head["body"]["record"]["extra"] == {"sandbox": {"id": 7}}
+
+
+async def test_an_import_never_writes_over_a_session(tmp_path: Path, store: SqliteStore) -> None:
+    exported = (await clew("sessions", "export", LONG_AGO, cwd=tmp_path)).stdout
+
+    done = await clew("sessions", "import", "-", cwd=tmp_path, piped=exported)
+
+    copied = SessionId(done.stdout.decode().strip())
+    assert copied != LONG_AGO
+    assert (await store.load(copied))[1] == (await store.load(LONG_AGO))[1]
+
+
+@pytest.mark.req("STO-2")
+async def test_a_torn_file_is_imported_as_far_as_it_goes(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    exported = (await clew("sessions", "export", LONG_AGO, cwd=tmp_path)).stdout
+
+    done = await clew("sessions", "import", "-", cwd=tmp_path, piped=exported[:-20])
+
+    assert b"line 3 was left out" in done.stderr
+    entries = (await store.load(SessionId(done.stdout.decode().strip())))[1]
+    assert entries == (await store.load(LONG_AGO))[1][:1]
+
+
+@pytest.mark.req("STO-5")
+async def test_a_session_of_another_tool_is_imported(tmp_path: Path) -> None:
+    lines = (
+        {"type": "user", "uuid": "1", "sessionId": "s", "cwd": "/x", "message": {
+            "role": "user", "content": "what is a clew"}},
+        {"type": "assistant", "uuid": "2", "parentUuid": "1", "sessionId": "s", "message": {
+            "role": "assistant", "content": [{"type": "text", "text": "a ball of thread"}]}},
+    )  # fmt: skip
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+
+    (made,) = await out("sessions", "import", "s.jsonl", cwd=tmp_path)
+
+    assert "last words   a ball of thread" in await out("sessions", "show", made, cwd=tmp_path)
+
+
+async def test_what_is_no_session_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no session at all", encoding="utf-8")
+
+    for name in ("notes.txt", "-", "absent"):
+        done = await clew("sessions", "import", name, cwd=tmp_path, piped=b"[]")
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"clew: ")
+
+
+async def test_sessions_may_be_kept_in_another_place(tmp_path: Path) -> None:
+    shared = SqliteStore(tmp_path / "shared.db")
+    for folder in (tmp_path, tmp_path / "other"):
+        session_id = SessionId(f"in-{folder.name}")
+        await shared.create(
+            StoredSession(id=session_id, cwd=str(folder), created_at=1.0, updated_at=1.0)
+        )
+    await shared.aclose()
+    place = str(tmp_path / "shared.db")
+
+    here = await clew("sessions", cwd=tmp_path, store=place)
+    everywhere = await clew("sessions", "list", "--all", cwd=tmp_path, store=place)
+    wrong = await clew("sessions", cwd=tmp_path, store="redis://x")
+
+    assert here.stdout.decode().startswith(f"in-{tmp_path.name}  ")
+    assert len(here.stdout.splitlines()) == 1
+    assert len(everywhere.stdout.splitlines()) == 2
+    assert (wrong.returncode, b"kind redis" in wrong.stderr) == (1, True)

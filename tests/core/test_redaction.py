@@ -667,3 +667,9 @@ def test_ordinary_text_is_fast() -> None:
     took = time.process_time() - start
     print(f"{len(text) / took / 1e6:.0f} MB/s of source code")  # noqa: T201
     assert took < len(text) / 1e6
+
+
+def test_a_schema_whose_type_is_no_word_is_redacted_like_any_document() -> None:
+    schema = {"properties": {"type": {"type": "string"}, "token": {"type": ["string", "null"]}}}
+
+    assert redact(schema) == schema

@@ -3,69 +3,95 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from clew.core.access import Access, Decision, PermissionMode, Risk, Verdict
+from clew.core.access import Access, Decision, Kind, PermissionMode, Risk, Verdict
 from clew.permissions.decide import decide
-from clew.permissions.grants import Grant, grant_for
+from clew.permissions.grants import grant_for
+from clew.permissions.modes import TABLE
+from clew.permissions.policy import Grant, Policy
 from clew.permissions.rules import DEFAULT_ALLOW, parse
 
 PLAN, DEFAULT = PermissionMode.PLAN, PermissionMode.DEFAULT
 EDITS, BYPASS = PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
 HERE = Path("/srv/project")
+BOTH = ("Bash", "Write")
 
 
-def judge(
+def judge(  # noqa: PLR0913
     access: Access,
     *,
     mode: PermissionMode = DEFAULT,
     allow: tuple[str, ...] = (),
+    ask: tuple[str, ...] = (),
     deny: tuple[str, ...] = (),
     grants: tuple[Grant, ...] = (),
     cwd: Path = HERE,
 ) -> Decision:
-    return decide(
-        access,
-        mode=mode,
-        allow=[parse(rule) for rule in allow],
-        deny=[parse(rule) for rule in deny],
-        grants=grants,
+    policy = Policy(
         cwd=cwd,
+        mode=mode,
+        allow=tuple(map(parse, allow)),
+        ask=tuple(map(parse, ask)),
+        deny=tuple(map(parse, deny)),
+        grants=grants,
+    )
+    return decide(access, policy)
+
+
+def bash(command: str, *further: str) -> Access:
+    return Access(
+        tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND, further=further
     )
 
 
-def bash(command: str) -> Access:
-    return Access(tool="Bash", risk=Risk.EXECUTE, target=command)
+def read(path: str, *further: str) -> Access:
+    return Access(tool="Read", risk=Risk.INSPECT, target=path, kind=Kind.PATH, further=further)
 
 
-def read(path: str) -> Access:
-    return Access(tool="Read", risk=Risk.INSPECT, target=path, is_path=True)
+def write(path: str, *further: str, tool: str = "Write") -> Access:
+    return Access(tool=tool, risk=Risk.MODIFY, target=path, kind=Kind.PATH, further=further)
 
 
-def write(path: str) -> Access:
-    return Access(tool="Write", risk=Risk.MODIFY, target=path, is_path=True)
+def fetch(address: str) -> Access:
+    return Access(tool="WebFetch", risk=Risk.INSPECT, target=address, kind=Kind.ADDRESS)
 
 
 @pytest.mark.req("PRM-1")
 @pytest.mark.parametrize(
-    ("mode", "inspect", "modify", "execute"),
+    ("mode", "verdicts"),
     [
-        (PLAN, ALLOW, DENY, DENY),
-        (DEFAULT, ALLOW, ASK, ASK),
-        (EDITS, ALLOW, ALLOW, ASK),
-        (BYPASS, ALLOW, ALLOW, ALLOW),
+        # inspect, modify, execute, unknown
+        (PLAN, (ALLOW, DENY, DENY, DENY)),
+        (DEFAULT, (ALLOW, ASK, ASK, ASK)),
+        (EDITS, (ALLOW, ALLOW, ASK, ASK)),
+        (BYPASS, (ALLOW, ALLOW, ALLOW, ALLOW)),
     ],
 )
 def test_the_mode_decides_what_no_rule_speaks_of(
-    mode: PermissionMode, inspect: Verdict, modify: Verdict, execute: Verdict
+    mode: PermissionMode, verdicts: tuple[Verdict, ...]
 ) -> None:
-    assert judge(read("a.py"), mode=mode).verdict == inspect
-    assert judge(write("a.py"), mode=mode).verdict == modify
-    assert judge(bash("ls"), mode=mode).verdict == execute
-    for risk, verdict in zip(Risk, (inspect, modify, execute), strict=True):
+    for access, verdict in zip((read("a.py"), write("a.py"), bash("ls")), verdicts, strict=False):
+        assert judge(access, mode=mode).verdict == verdict
+    for risk, verdict in zip(Risk, verdicts, strict=True):
         assert judge(Access(tool="Other", risk=risk), mode=mode).verdict == verdict
+        assert TABLE[mode][risk] == verdict
+
+
+@pytest.mark.req("PRM-1")
+@pytest.mark.parametrize("mode", list(PermissionMode))
+@pytest.mark.parametrize("risk", list(Risk))
+def test_deny_beats_ask_beats_allow_beats_the_mode_for_every_mode_and_risk(
+    mode: PermissionMode, risk: Risk
+) -> None:
+    access = Access(tool="Tool", risk=risk, target="x")
+    plain = TABLE[mode][risk]
+
+    assert judge(access, mode=mode, allow=("Tool",), ask=("Tool",), deny=("Tool",)).verdict is DENY
+    asked = judge(access, mode=mode, allow=("Tool",), ask=("Tool",)).verdict
+    assert asked is (DENY if plain is DENY else ASK)
+    assert judge(access, mode=mode, allow=("Tool",)).verdict is (DENY if plain is DENY else ALLOW)
+    assert judge(access, mode=mode).verdict is plain
 
 
 @pytest.mark.req("PRM-1")
@@ -87,7 +113,7 @@ def test_neither_an_allow_rule_nor_a_grant_makes_a_call_write_or_run_in_plan_mod
     grants = (grant_for(bash("ls"), HERE), grant_for(write("a"), HERE))
 
     for access in (bash("ls"), write("a"), bash("echo $(date)")):
-        decision = judge(access, mode=PLAN, allow=("Bash", "Write"), grants=grants)
+        decision = judge(access, mode=PLAN, allow=BOTH, ask=BOTH, grants=grants)
         assert decision.verdict is DENY
         assert "Plan mode" in decision.reason
 
@@ -97,10 +123,23 @@ def test_every_decision_says_why() -> None:
     assert "Bash(ls *)" in judge(bash("ls -l"), allow=("Bash(ls *)",)).reason
     assert "default" in judge(bash("ls")).reason
     assert "acceptEdits" in judge(write("a"), mode=EDITS).reason
-    assert "not certain" in judge(bash("ls $(x)")).reason
+    assert "not certain" in judge(bash("ls $((x))")).reason
     assert "session" in judge(bash("ls"), grants=(grant_for(bash("ls"), HERE),)).reason
     assert "bypassPermissions" in judge(bash("ls"), mode=BYPASS).reason
     assert "outside" in judge(read("/etc/passwd")).reason
+    both = judge(bash("ls | wc"), allow=("Bash(ls:*)", "Bash(wc:*)"))
+    assert "Bash(ls:*), Bash(wc:*)" in both.reason
+    assert "asks about" in judge(bash("ls"), ask=("Bash(ls:*)",)).reason
+    assert "write" in judge(bash("ls > $X"), allow=("Bash(ls:*)",)).reason
+
+
+@pytest.mark.req("PRM-5")
+def test_a_reason_says_where_the_rule_was_written() -> None:
+    rule = parse("Bash(rm *)", source="project settings")
+
+    decision = decide(bash("rm x"), Policy(cwd=HERE, deny=(rule,)))
+
+    assert decision.reason == "The rule Bash(rm *) (project settings) forbids this."
 
 
 @pytest.mark.req("PRM-5")
@@ -120,10 +159,68 @@ def test_reading_outside_the_working_folder_is_asked_about(path: str, mode: Perm
 
 @pytest.mark.req("PRM-1")
 @pytest.mark.parametrize(
-    "path", ["/etc/passwd", "../x", ".git/hooks/pre-commit", ".clew/settings.json", ".claude/x"]
+    "path",
+    ["/etc/x", "../x", ".git/hooks/pre-commit", ".GIT/config", ".clew/settings.json", ".claude/x"],
 )
 def test_edits_outside_the_folder_or_to_its_guards_are_asked_about(path: str) -> None:
     assert judge(write(path), mode=EDITS).verdict is ASK
+    assert judge(bash(f"ls > {path}"), mode=EDITS, allow=("Bash(ls:*)",)).verdict is ASK
+    assert judge(bash(f"cp a {path}"), mode=EDITS, allow=("Bash(cp:*)",)).verdict is ASK
+
+
+@pytest.mark.req("PRM-2")
+def test_every_target_must_be_allowed_and_any_may_be_denied() -> None:
+    move = write("src/a", "docs/b", tool="Move")
+
+    assert judge(move, allow=("Move(src/**)", "Move(docs/**)")).verdict is ALLOW
+    assert judge(move, allow=("Move(src/**)",)).verdict is ASK
+    assert judge(move, mode=EDITS, allow=("Move(src/**)",)).verdict is ALLOW
+    assert judge(write("a", "/etc/b"), mode=EDITS).verdict is ASK
+    assert judge(move, mode=BYPASS, deny=("Move(docs/**)",)).verdict is DENY
+    assert judge(move, mode=BYPASS, deny=("Edit(docs/**)",)).verdict is DENY
+    assert judge(bash("ls", "rm x"), mode=BYPASS, deny=("Bash(rm *)",)).verdict is DENY
+    assert judge(bash("ls", "x"), allow=("Bash(ls)",)).verdict is ASK
+    assert judge(bash("ls", "x"), allow=("Bash(ls)", "Bash(x)")).verdict is ALLOW
+
+
+@pytest.mark.req("PRM-2")
+def test_a_rule_about_files_holds_for_whatever_reads_or_writes_them(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("k")
+    grep = Access(tool="Grep", risk=Risk.INSPECT, target=".env", kind=Kind.PATH)
+    own = Access(tool="mcp__fs__put", risk=Risk.UNKNOWN, target="conf/x", kind=Kind.PATH)
+
+    def denied(access: Access, rule: str) -> bool:
+        return judge(access, mode=BYPASS, deny=(rule,), cwd=tmp_path).verdict is DENY
+
+    assert denied(read(".env"), "Read(./.env)")
+    assert denied(grep, "Read(./.env)")
+    assert denied(write(".env"), "Read(./.env)")
+    assert denied(write("conf/x"), "Edit(conf/**)")
+    assert denied(write("conf/x", tool="Edit"), "Write(conf/**)")
+    assert denied(own, "Edit(conf/**)")
+    assert not denied(read("conf/x"), "Edit(conf/**)")
+    assert not denied(write("x", tool="Edit"), "Write")
+    assert judge(write("a"), allow=("Edit(./a)",)).verdict is ALLOW
+    assert judge(write("a", tool="Edit"), allow=("Write(./a)",)).verdict is ASK
+
+
+@pytest.mark.req("PRM-2")
+def test_a_redirection_is_judged_like_the_tool_that_would_write_or_read_the_file() -> None:
+    ls = ("Bash(ls:*)",)
+
+    assert judge(bash("ls > out"), allow=ls).verdict is ASK
+    assert judge(bash("ls > out"), mode=EDITS, allow=ls).verdict is ALLOW
+    assert judge(bash("ls > out"), allow=(*ls, "Edit(./out)")).verdict is ALLOW
+    assert judge(bash("ls > out"), allow=(*ls, "Write(out)")).verdict is ALLOW
+    assert judge(bash("ls > /tmp/x"), mode=EDITS, allow=ls).verdict is ASK
+    assert judge(bash("ls > /tmp/x"), allow=(*ls, "Edit(//tmp/**)")).verdict is ALLOW
+    assert judge(bash("ls < in"), allow=ls).verdict is ALLOW
+    assert judge(bash("ls < /etc/x"), allow=ls).verdict is ASK
+    assert judge(bash("ls < /etc/x"), allow=(*ls, "Read(//etc/**)")).verdict is ALLOW
+    assert judge(bash("ls > out"), mode=BYPASS, deny=("Write",)).verdict is DENY
+    assert judge(bash("ls < in"), mode=BYPASS, deny=("Read",)).verdict is DENY
+    assert judge(bash("cd sub && ls > ../out"), mode=EDITS, allow=ls).verdict is ASK
+    assert judge(bash("cd sub && ls > out"), mode=EDITS, allow=ls).verdict is ALLOW
 
 
 @pytest.mark.req("PRM-2")
@@ -136,39 +233,14 @@ def test_a_link_inside_the_folder_does_not_make_its_target_inside(tmp_path: Path
     (project / ".clew").symlink_to(secret)
 
     assert judge(read("link/key"), cwd=project).verdict is ASK
-    assert judge(write("link/key"), mode=EDITS, cwd=project).verdict is ASK
+    assert judge(write("link/new"), mode=EDITS, cwd=project).verdict is ASK
     assert judge(read(".clew/key"), allow=DEFAULT_ALLOW, cwd=project).verdict is ASK
-    assert judge(read("link/key"), deny=(f"Read({secret}/**)",), cwd=project).verdict is DENY
+    assert judge(read("link/key"), deny=(f"Read(/{secret}/**)",), cwd=project).verdict is DENY
+    assert judge(read("link/new"), deny=(f"Read(/{secret}/**)",), cwd=project).verdict is DENY
     assert judge(read("link/key"), deny=("Read(link/**)",), cwd=project).verdict is DENY
     assert judge(read(str(secret / "key")), deny=("Read(link/*)",), cwd=project).verdict is DENY
-
-
-@pytest.mark.req("PRM-2")
-@pytest.mark.parametrize(
-    ("rule", "path", "verdict"),
-    [
-        ("Read(/src/**)", "/src/a/b.py", ALLOW),
-        ("Read(/src/**)", "/src/../etc/passwd", ASK),
-        ("Read(/src/**)", "/srcs/a", ASK),
-        ("Read(/src/*)", "/src/a", ALLOW),
-        ("Read(/src/*)", "/src/a/b", ASK),
-        ("Read(/src/?.py)", "/src/a.py", ALLOW),
-        ("Read(/src/?.py)", "/src/ab.py", ASK),
-        ("Read(/src/**/x.py)", "/src/x.py", ALLOW),
-        ("Read(/src/**/x.py)", "/src/a/b/x.py", ALLOW),
-        ("Read(/src/**/x.py)", "/src/a/b/y.py", ASK),
-        ("Read(~/notes/**)", "~/notes/a", ALLOW),
-        ("Read(~/notes/**)", "~/notes/../.ssh/id", ASK),
-        ("Read(../shared/**)", "../shared/a.md", ALLOW),
-        ("read(/src/**)", "/src/a", ASK),
-        ("Read(/a.b)", "/axb", ASK),
-        ("Read(/src/**)", "/src/\0", ASK),
-    ],
-)
-def test_path_patterns_are_compared_with_where_the_path_leads(
-    rule: str, path: str, verdict: Verdict
-) -> None:
-    assert judge(read(path), allow=(rule,)).verdict is verdict
+    cat = judge(bash("cat link/key"), mode=BYPASS, deny=(f"Read(/{secret}/**)",), cwd=project)
+    assert cat.verdict is DENY
 
 
 @pytest.mark.req("PRM-4")
@@ -178,11 +250,22 @@ def test_the_configuration_folders_may_be_read_by_default(path: str) -> None:
 
 
 @pytest.mark.req("PRM-2")
-def test_a_search_of_a_folder_that_holds_something_denied_is_asked_about() -> None:
-    search = Access(tool="Grep", risk=Risk.INSPECT, target="/etc", is_path=True)
+def test_a_search_of_a_folder_that_holds_something_denied_is_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "ssh").mkdir()
+    (tmp_path / "b").mkdir()
+    search = Access(tool="Grep", risk=Risk.INSPECT, target=".", kind=Kind.PATH)
+    names = Access(tool="Glob", risk=Risk.INSPECT, target=".", kind=Kind.PATH)
 
-    assert judge(search, deny=("Grep(/etc/ssh/**)",), allow=("Grep",)).verdict is ASK
-    assert judge(search, deny=("Grep(/var/**)",), allow=("Grep",)).verdict is ALLOW
+    def verdict(access: Access, rule: str) -> Verdict:
+        return judge(access, deny=(rule,), allow=("Grep", "Glob"), cwd=tmp_path).verdict
+
+    assert verdict(search, "Grep(./ssh/**)") is ASK
+    assert verdict(search, "Read(./ssh/**)") is ASK
+    assert verdict(search, "Read(**/.env)") is ASK
+    assert verdict(search, "Read(./absent)") is ALLOW
+    assert verdict(search, "Read(//nowhere/**)") is ALLOW
+    assert verdict(names, "Read(./ssh/**)") is ALLOW
+    assert verdict(names, "Glob(./ssh/**)") is ASK
 
 
 @pytest.mark.req("PRM-2")
@@ -191,30 +274,59 @@ def test_a_rule_with_a_pattern_cannot_be_dodged_by_a_call_without_a_target() -> 
 
     assert judge(access, mode=BYPASS, deny=("Agent(x*)",)).verdict is ASK
     assert judge(access, mode=BYPASS, deny=("Agent",)).verdict is DENY
+    assert judge(bash(""), mode=BYPASS, deny=("Bash(x*)",)).verdict is ASK
+    assert judge(read(""), mode=BYPASS, deny=("Read(x*)",)).verdict is ASK
+    assert judge(read("\0"), mode=DEFAULT).verdict is ASK
 
 
 @pytest.mark.req("PRM-2")
-def test_without_deny_rules_bypass_and_a_bare_allow_rule_do_not_ask_about_doubtful_lines() -> None:
-    assert judge(bash("echo $(date) > x"), mode=BYPASS).verdict is ALLOW
-    assert judge(bash("echo $(date) > x"), allow=("Bash",)).verdict is ALLOW
-    assert judge(bash("echo $(date) > x"), allow=("Bash",), deny=("Bash(rm *)",)).verdict is ASK
+def test_without_partial_rules_bypass_and_a_bare_allow_rule_ask_about_nothing() -> None:
+    line = bash("eval $(date) > x")
+
+    assert judge(line, mode=BYPASS).verdict is ALLOW
+    assert judge(line, allow=("Bash",)).verdict is ALLOW
+    assert judge(line, allow=("Bash",), deny=("WebFetch",)).verdict is ALLOW
+    assert judge(line, allow=("Bash",), deny=("Bash(rm *)",)).verdict is ASK
+    assert judge(line, allow=("Bash",), deny=("Read(./.env)",)).verdict is ASK
+    assert judge(line, mode=BYPASS, ask=("Bash(rm *)",)).verdict is ASK
 
 
-@given(st.sampled_from(["; ", " && ", "\n", " | ", " || ", " & "]), st.text(max_size=40))
 @pytest.mark.req("PRM-2")
-def test_nothing_appended_to_a_denied_line_makes_it_run(mark: str, anything: str) -> None:
-    for denied in ("rm -rf x", "sudo rm x", "git push origin", "ls; rm y", "echo $(rm z)"):
-        rules = ("Bash(rm *)", "Bash(git push *)")
-        assert judge(bash(denied), mode=BYPASS, deny=rules).verdict is DENY
+def test_whatever_may_do_anything_is_read_as_a_command_line() -> None:
+    run = Access(tool="run", risk=Risk.EXECUTE, target="pnpm a && rm x")
 
-        longer = judge(bash(denied + mark + anything), mode=BYPASS, allow=("Bash",), deny=rules)
-
-        assert longer.verdict is not ALLOW
+    assert judge(run, allow=("run(pnpm *)",)).verdict is ASK
+    assert judge(run, mode=BYPASS, deny=("run(rm *)",)).verdict is DENY
 
 
-@given(st.text(max_size=60), st.sampled_from(list(PermissionMode)))
-def test_no_text_makes_the_decision_fail(text: str, mode: PermissionMode) -> None:
-    rules = ("Bash(rm *)", "Read(/etc/**)")
+@pytest.mark.req("PRM-2")
+def test_addresses_are_judged_by_their_host() -> None:
+    allow = ("WebFetch(domain:docs.python.org)",)
 
-    for access in (bash(text), read(text), write(text)):
-        assert judge(access, mode=mode, allow=rules, deny=rules).reason
+    assert judge(fetch("https://docs.python.org/3/"), allow=allow).verdict is ALLOW
+    assert judge(fetch("https://evil.org/"), deny=("WebFetch(domain:evil.org)",)).verdict is DENY
+    assert judge(fetch("ftp://x"), mode=DEFAULT).verdict is ASK
+
+
+@pytest.mark.req("PRM-2")
+def test_a_server_is_named_by_its_prefix() -> None:
+    push = Access(tool="mcp__git__push", risk=Risk.UNKNOWN)
+
+    assert judge(push, allow=("mcp__git__*",)).verdict is ALLOW
+    assert judge(push, allow=("mcp__git",)).verdict is ALLOW
+    assert judge(push, allow=("mcp__*",)).verdict is ASK
+    assert judge(push, mode=BYPASS, deny=("mcp__*",)).verdict is DENY
+    assert judge(push, mode=BYPASS, deny=("*",)).verdict is DENY
+    assert judge(push, allow=("mcp__g",)).verdict is ASK
+
+
+@pytest.mark.req("PRM-3")
+def test_a_rule_that_asks_is_quieted_only_by_a_grant_for_the_very_call() -> None:
+    first, second = bash("git push a"), bash("git push b")
+    shape = (grant_for(first, HERE),)
+    exact = (Grant("Bash", Risk.EXECUTE, (("exactly", "git push a"),)),)
+
+    assert judge(second, grants=shape).verdict is ALLOW
+    assert judge(second, ask=("Bash(git push:*)",), grants=shape).verdict is ASK
+    assert judge(first, ask=("Bash(git push:*)",), grants=exact).verdict is ALLOW
+    assert judge(second, ask=("Bash(git push:*)",), grants=exact).verdict is ASK

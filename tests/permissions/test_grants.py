@@ -1,22 +1,33 @@
-"""What "allow for this session" covers."""
+"""What "allow for this session" and "allow for this project" cover."""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from clew.core.access import Access, Risk
-from clew.permissions.grants import covers, grant_for
+from clew.core.access import Access, Kind, PermissionMode, Risk, Verdict
+from clew.permissions.decide import decide
+from clew.permissions.grants import covers, exact_grant, grant_for, rules_for
+from clew.permissions.policy import Grant, Policy
+from clew.permissions.rules import parse_allow
 
 pytestmark = pytest.mark.req("PRM-3")
 HERE = Path("/srv/project")
 
 
-def bash(command: str) -> Access:
-    return Access(tool="Bash", risk=Risk.EXECUTE, target=command)
+def bash(command: str, *further: str) -> Access:
+    return Access(
+        tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND, further=further
+    )
 
 
 def write(path: str) -> Access:
-    return Access(tool="Write", risk=Risk.MODIFY, target=path, is_path=True)
+    return Access(tool="Write", risk=Risk.MODIFY, target=path, kind=Kind.PATH)
+
+
+def fetch(address: str) -> Access:
+    return Access(tool="WebFetch", risk=Risk.INSPECT, target=address, kind=Kind.ADDRESS)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +41,7 @@ def write(path: str) -> Access:
         ("ls", "ls", True),
         ("ls", "ls -la", False),
         ("ls", "ls; rm x", False),
+        ("ls 2>&1", "ls 2>/dev/null", True),
         ("echo $(date)", "echo $(date)", True),
         ("echo $(date)", "echo $(date) x", False),
         ("echo $(date)", "echo $(rm x)", False),
@@ -38,10 +50,18 @@ def write(path: str) -> Access:
         ("sudo apt update", "sudo apt install x", False),
         ("python -c 'print(1)'", "python -c 'evil()'", False),
         ("git status", "git status > x", False),
+        ("git status", "git status < x", False),
         ("git status", "git status $(x)", False),
         ("git status", "git status $X", False),
+        ("git status", "git -c a=b status", False),
+        ("git log", "git log --output=x", False),
+        ("git status", "X=1 git status", False),
+        ("git status", "cd x && git status", False),
+        ("git status", "while true; do git status; done", False),
+        ("git status", "(git status)", False),
         ("git status", "'git' status", True),
         ("git status", "./git status", False),
+        ("cat a", "cat b", False),
     ],
 )
 def test_a_command_grants_its_shape(granted: str, asked: str, *, covered: bool) -> None:
@@ -50,7 +70,7 @@ def test_a_command_grants_its_shape(granted: str, asked: str, *, covered: bool) 
 
 def test_a_path_grants_its_folder_to_the_same_tool(tmp_path: Path) -> None:
     grant = grant_for(write("src/a.py"), tmp_path)
-    edit = Access(tool="Edit", risk=Risk.MODIFY, target="src/b.py", is_path=True)
+    edit = Access(tool="Edit", risk=Risk.MODIFY, target="src/b.py", kind=Kind.PATH)
 
     assert covers(grant, write("src/b.py"), tmp_path)
     assert covers(grant, write(str(tmp_path / "src/c.py")), tmp_path)
@@ -62,17 +82,102 @@ def test_a_path_grants_its_folder_to_the_same_tool(tmp_path: Path) -> None:
 def test_a_searched_folder_grants_itself_and_not_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    search = Access(tool="Grep", risk=Risk.INSPECT, target="a", is_path=True)
-    other = Access(tool="Grep", risk=Risk.INSPECT, target="b", is_path=True)
+    search = Access(tool="Grep", risk=Risk.INSPECT, target="a", kind=Kind.PATH)
+    other = Access(tool="Grep", risk=Risk.INSPECT, target="b", kind=Kind.PATH)
     grant = grant_for(search, tmp_path)
 
     assert covers(grant, search, tmp_path)
     assert not covers(grant, other, tmp_path)
 
 
-def test_anything_else_grants_only_itself() -> None:
-    page = Access(tool="WebFetch", risk=Risk.INSPECT, target="https://a/b")
-    other = Access(tool="WebFetch", risk=Risk.INSPECT, target="https://a/c")
+def test_an_address_grants_its_host() -> None:
+    grant = grant_for(fetch("https://a.org/b"), HERE)
 
-    assert covers(grant_for(page, HERE), page, HERE)
-    assert not covers(grant_for(page, HERE), other, HERE)
+    assert covers(grant, fetch("https://a.org/c"), HERE)
+    assert not covers(grant, fetch("https://b.org/b"), HERE)
+    assert not covers(grant_for(fetch("ftp://a.org"), HERE), fetch("ftp://a.org/b"), HERE)
+
+
+def test_anything_else_grants_only_itself() -> None:
+    one = Access(tool="Search", risk=Risk.INSPECT, target="a")
+    other = Access(tool="Search", risk=Risk.INSPECT, target="b")
+
+    assert covers(grant_for(one, HERE), one, HERE)
+    assert not covers(grant_for(one, HERE), other, HERE)
+    assert not covers(grant_for(write("\0"), HERE), write("\0x"), HERE)
+
+
+def test_a_grant_never_holds_for_another_risk_or_for_more_targets() -> None:
+    quiet = Access(tool="T", risk=Risk.INSPECT, target="x")
+    loud = Access(tool="T", risk=Risk.EXECUTE, target="x")
+
+    assert not covers(grant_for(quiet, HERE), loud, HERE)
+    assert not covers(exact_grant(quiet), loud, HERE)
+    assert not covers(grant_for(bash("git status"), HERE), bash("git status", "git push"), HERE)
+
+
+def test_a_grant_can_be_shown() -> None:
+    grant = grant_for(bash("git add a && git status"), HERE)
+
+    assert str(grant) == "Bash: begins git add; begins git status"
+
+
+@pytest.mark.parametrize(
+    ("access", "rules"),
+    [
+        (bash("git status -s"), ("Bash(git status:*)",)),
+        (bash("git add a && git status"), ("Bash(git add:*)", "Bash(git status:*)")),
+        (bash("ls"), ("Bash(ls)",)),
+        (bash("rm a"), ()),
+        (bash("make test"), ("Bash(make test)",)),
+        (bash("sudo apt update"), ("Bash(sudo apt update)",)),
+        (bash("npm test || true"), ("Bash(npm test:*)",)),
+        (bash("echo $(date +%s)"), ()),
+        (bash("eval ls"), ()),
+        (bash("ls > x"), ()),
+        (bash("python -c 'x'"), ("Bash(python -c x)",)),
+        (bash("python -c 'x y'"), ()),
+        (bash("git 'a b'"), ()),
+        (bash("true"), ()),
+        (write("src/a.py"), ("Write(/src/*)",)),
+        (write("a.py"), ("Write(./*)",)),
+        (write("/etc/x"), ("Write(//etc/*)",)),
+        (write("a[1]/x"), ("Write(/a\\[1\\]/*)",)),
+        (write("\0"), ()),
+        (fetch("https://a.org/b"), ("WebFetch(domain:a.org)",)),
+        (fetch("ftp://a.org/b"), ()),
+        (Access(tool="T", risk=Risk.MODIFY, target="x"), ("T(x)",)),
+        (Access(tool="T", risk=Risk.MODIFY, target="x*"), ()),
+        (Access(tool="T", risk=Risk.UNKNOWN), ("T",)),
+    ],
+)
+def test_a_project_gets_rules_that_allow_the_call_and_its_like(
+    access: Access, rules: tuple[str, ...]
+) -> None:
+    assert rules_for(access, HERE) == rules
+    if rules:
+        policy = Policy(cwd=HERE, allow=tuple(map(parse_allow, rules)))
+        assert decide(access, policy).verdict is Verdict.ALLOW
+
+
+WORDS = st.sampled_from(
+    ["git", "status", "npm", "test", "rm", "-x", "a b", "$X", "*", "'", ">", ";"]
+)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=5).map(" ".join))
+def test_rules_for_a_project_always_allow_what_they_were_made_for(line: str) -> None:
+    rules = rules_for(bash(line), HERE)
+
+    policy = Policy(cwd=HERE, allow=tuple(map(parse_allow, rules)))
+    assert not rules or decide(bash(line), policy).verdict is Verdict.ALLOW
+
+
+@given(st.lists(WORDS, min_size=1, max_size=5).map(" ".join))
+def test_a_grant_always_covers_what_it_was_made_for_unless_it_is_denied(line: str) -> None:
+    grants: tuple[Grant, ...] = (grant_for(bash(line), HERE),)
+    allowed = Policy(cwd=HERE, grants=grants)
+    planned = Policy(cwd=HERE, grants=grants, mode=PermissionMode.PLAN)
+
+    assert decide(bash(line), allowed).verdict is Verdict.ALLOW
+    assert decide(bash(line), planned).verdict is Verdict.DENY

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from clew import Session, tool
-from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, Verdict
+from clew.core.access import Access, Approval, Decision, Kind, PermissionMode, Risk, Verdict
 from clew.core.entries import MessageAdded, Noted, SetupChanged
 from clew.core.errors import (
     AbortError,
@@ -33,7 +33,8 @@ from clew.permissions.rules import parse
 from clew.providers.protocol import CallChunk, TextChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
 from clew.session.gate import Gate
-from clew.tools.protocol import Tool
+from clew.session.stores.sqlite import SqliteStore
+from clew.tools.protocol import Tool, ToolOutput
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio
@@ -414,6 +415,52 @@ async def test_a_long_output_is_cut_at_execution_and_kept_whole_in_the_journal()
 async def test_configuration_folders_may_be_read_without_asking(
     tmp_path: Path, target: str, verdict: Verdict
 ) -> None:
-    wanted = Access(tool="Read", risk=Risk.INSPECT, target=target, is_path=True)
+    wanted = Access(tool="Read", risk=Risk.INSPECT, target=target, kind=Kind.PATH)
 
     assert (await Gate(cwd=tmp_path).judge(wanted)).verdict is verdict
+
+
+@pytest.mark.req("TOL-4", "LOG-2")
+async def test_a_secret_that_a_tool_shows_reaches_neither_disk_nor_model(tmp_path: Path) -> None:
+    secret = "sk-ant-api03-" + "Ab3dEf6hIj" * 9 + "AA"
+
+    @tool(risk=Risk.INSPECT)
+    def show() -> ToolOutput:
+        """Show the settings."""
+        return ToolOutput(
+            text=f"ANTHROPIC_API_KEY={secret}\n" + "x " * 40_000,
+            display=f"key {secret}",
+            data={"api_key": secret, "lines": 2},
+        )
+
+    store = SqliteStore(tmp_path / "sessions.db")
+    provider, events = scripted(call_reply(("show", {})), "done"), list[Event]()
+    async with Session(
+        provider, model="m", tools=[show], store=store, on_event=events.append
+    ) as session:
+        await session.run("go")
+    await store.aclose()
+
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert secret.encode() not in stored
+    assert secret not in str(provider.requests)
+    assert secret not in str(events)
+    ended = next(event for event in events if isinstance(event, ToolEnded))
+    assert ended.data["lines"] == 2
+    assert "[redacted:" in ended.display
+
+
+@pytest.mark.req("PRM-3", "SES-1")
+async def test_what_was_allowed_for_the_session_is_listed_and_taken_back() -> None:
+    async def ask(access: Access, decision: Decision) -> Approval:
+        return Approval.SESSION
+
+    provider = scripted(call_reply(("launch", {"what": "kite"})), "done")
+    gate = Gate(cwd=Path.cwd(), ask=ask)
+    async with Session(provider, model="m", tools=[launch], gate=gate) as session:
+        await session.run("go")
+        granted = session.list_grants()
+        session.clear_grants()
+
+        assert [grant.tool for grant in granted] == ["launch"]
+        assert session.list_grants() == []

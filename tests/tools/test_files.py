@@ -43,16 +43,19 @@ def kit(tmp_path: Path) -> Kit:
 
 
 async def test_each_tool_says_what_it_would_touch(kit: Kit) -> None:
-    arguments = {"file_path": "a", "path": "b", "command": "c"}
+    url = "https://example.com/"
+    arguments = {"file_path": "a", "path": "b", "command": "c", "url": url, "query": "d"}
     found = {name: made.access(arguments, kit.place) for name, made in kit.tools.items()}
 
-    assert {name: (a.risk, a.target, a.is_path) for name, a in found.items()} == {
-        "Read": (Risk.INSPECT, "a", True),
-        "Write": (Risk.MODIFY, "a", True),
-        "Edit": (Risk.MODIFY, "a", True),
-        "Glob": (Risk.INSPECT, "b", True),
-        "Grep": (Risk.INSPECT, "b", True),
-        "Bash": (Risk.EXECUTE, "c", False),
+    assert {name: (a.risk, a.target, a.kind) for name, a in found.items()} == {
+        "Read": (Risk.INSPECT, "a", "path"),
+        "Write": (Risk.MODIFY, "a", "path"),
+        "Edit": (Risk.MODIFY, "a", "path"),
+        "Glob": (Risk.INSPECT, "b", "path"),
+        "Grep": (Risk.INSPECT, "b", "path"),
+        "Bash": (Risk.EXECUTE, "c", "command"),
+        "WebFetch": (Risk.INSPECT, url, "address"),
+        "WebSearch": (Risk.INSPECT, "d", "text"),
     }
     assert kit.tools["Grep"].access({}, kit.place).target == "."
 

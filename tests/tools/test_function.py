@@ -93,7 +93,7 @@ async def test_the_target_is_the_argument_that_rules_match() -> None:
 
     access = open_it.access({"path": "a/b"}, HERE)
 
-    assert (access.tool, access.target, access.is_path) == ("Open", "a/b", True)
+    assert (access.tool, access.target, access.kind) == ("Open", "a/b", "path")
     assert open_it.access({}, HERE).target == "here"
     assert open_it.access({"path": ["odd"]}, HERE).target == "['odd']"
     assert open_it.max_output_chars == 9

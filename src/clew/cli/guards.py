@@ -13,9 +13,7 @@ import msgspec
 from clew.cli.places import user_folder
 from clew.core.errors import ConfigError
 from clew.hooks.settings import HookTable, Source, merged, read
-from clew.permissions.rules import Rule, parse
-
-_LISTS = ("allow", "deny")
+from clew.permissions.rules import Rule, parse, parse_allow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +22,7 @@ class Guards:
 
     hooks: HookTable = field(default_factory=HookTable)
     allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
 
 
@@ -49,16 +48,21 @@ def _guards(path: Path) -> Guards:
     hooks = read(data, Source(name=str(path)))
     lists = msgspec.json.decode(data).get("permissions", {})
     if not isinstance(lists, dict):
-        raise ConfigError(f"{path}: `permissions` must be an object with allow and deny")
-    allow, deny = (_rules(path, name, lists.get(name, [])) for name in _LISTS)
-    return Guards(hooks=hooks, allow=allow, deny=deny)
+        raise ConfigError(f"{path}: `permissions` must be an object with allow, ask and deny")
+    return Guards(
+        hooks=hooks,
+        allow=_rules(path, "allow", lists.get("allow", [])),
+        ask=_rules(path, "ask", lists.get("ask", [])),
+        deny=_rules(path, "deny", lists.get("deny", [])),
+    )
 
 
 def _rules(path: Path, name: str, texts: Any) -> tuple[Rule, ...]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise ConfigError(f"{path}: `permissions.{name}` must be a list of rules")
+    read_one = parse_allow if name == "allow" else parse
     try:
-        return tuple(map(parse, texts))
+        return tuple(read_one(text, source=path.name) for text in texts)
     except ConfigError as error:
         raise ConfigError(f"{path}: permissions.{name}: {error}") from error
 
@@ -67,5 +71,6 @@ def _joined(one: Guards, other: Guards) -> Guards:
     return Guards(
         hooks=merged(one.hooks, other.hooks),
         allow=(*one.allow, *other.allow),
+        ask=(*one.ask, *other.ask),
         deny=(*one.deny, *other.deny),
     )

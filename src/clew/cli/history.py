@@ -15,6 +15,7 @@ from clew.core.entries import (
     PinChanged,
     ReasoningDropped,
     ResultsCleared,
+    Rewound,
     SetupChanged,
     Undone,
     UnknownBody,
@@ -106,6 +107,7 @@ def _change(
         | ReasoningDropped
         | Cleared
         | Undone
+        | Rewound
         | PinChanged
         | ModeChanged
     ),
@@ -121,6 +123,11 @@ def _change(
             return "the conversation began anew"
         case Undone(target=target):
             return f"#{target} was taken back"
+        case Rewound(before=None, files=files):
+            return f"{len(files)} files were restored"
+        case Rewound(before=before, files=files):
+            restored = f", and {len(files)} files were restored" if files else ""
+            return f"the conversation went back to before #{before}{restored}"
         case PinChanged(target=target, pinned=pinned):
             return f"#{target} was {'pinned' if pinned else 'unpinned'}"
         case ModeChanged(mode=mode):

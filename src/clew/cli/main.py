@@ -74,11 +74,15 @@ def _dispatch(arguments: Namespace) -> int:
         case "sessions":
             from clew.cli.sessions import run_sessions  # noqa: PLC0415
 
-            return run_sessions()
+            return run_sessions(arguments)
         case "demo":
             from clew.cli.demo import run_demo  # noqa: PLC0415
 
             return run_demo(arguments)
+        case "log":
+            from clew.cli.log import run_log  # noqa: PLC0415
+
+            return run_log(arguments)
         case "simulate":
             from clew.cli.simulate import run_simulate  # noqa: PLC0415
 

@@ -9,16 +9,17 @@ from pathlib import Path
 
 from clew.cli.choose import Choice, choose
 from clew.cli.guards import load_guards
+from clew.cli.log_option import session_log
 from clew.cli.places import store_path, user_folder
 from clew.cli.switching import Switchboard
 from clew.core.access import Access, Decision, PermissionMode, Verdict
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.events import Event
+from clew.core.redaction import redact
 from clew.hooks.means import Means
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import HookTable
-from clew.permissions.decide import decide
 from clew.session.asking import ask_model
 from clew.session.calibrations import CalibrationFile
 from clew.session.gate import Ask, Gate
@@ -27,6 +28,7 @@ from clew.session.stores.protocol import Store
 from clew.session.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
+from clew.tools.web.configured import search_backend
 
 SYSTEM_PROMPT = """\
 You are Clew, an assistant that works in the user's project folder. Be brief and exact.
@@ -63,14 +65,7 @@ class _TellingGate(Gate, kw_only=True):
 
     def _remedy(self, access: Access) -> str:
         for mode in (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS):
-            decision = decide(
-                access,
-                mode=mode,
-                allow=self.allow,
-                deny=self.deny,
-                grants=tuple(self.grants),
-                cwd=self.cwd,
-            )
+            decision = self.decide(access, mode=mode)
             if decision.verdict is Verdict.ALLOW:
                 return f"--permission-mode {mode} would allow it"
         return "no permission mode allows it"
@@ -94,13 +89,18 @@ async def opened(
         guards = load_guards()
         sandbox = _sandbox(arguments)
         gate = _TellingGate(
-            cwd=cwd, ask=ask, on_denied=on_denied, allow=guards.allow, deny=guards.deny
+            cwd=cwd,
+            ask=ask,
+            on_denied=on_denied,
+            allow=guards.allow,
+            ask_rules=guards.ask,
+            deny=guards.deny,
         )
         session = Session(
             choice.provider,
             model=choice.model,
             system_message=SYSTEM_PROMPT,
-            tools=builtin_tools(sandbox=sandbox),
+            tools=builtin_tools(sandbox=sandbox, search=search_backend(os.environ)),
             store=store,
             session_id=session_id,
             cwd=cwd,
@@ -109,6 +109,7 @@ async def opened(
             max_context_tokens=arguments.window,
             budget_usd=arguments.budget,
             calibrations=CalibrationFile(user_folder() / "calibration.json"),
+            log=session_log(arguments, cwd),
             on_event=on_event,
         )
         async with session:
@@ -141,7 +142,7 @@ def _hooks(table: HookTable, choice: Choice, cwd: Path) -> Hooks:
     async def ask(prompt: str, model: str) -> str:
         return await ask_model(choice.provider, model or choice.model, prompt)
 
-    return HookRunner(table, Means(project=cwd, ask=ask))
+    return HookRunner(table, Means(project=cwd, ask=ask, redact=redact))
 
 
 def working_folder() -> Path:

@@ -18,7 +18,7 @@ from clew.tools.builtin.diff import compare
 BAR = "  │ "
 MOST_LINES = 20
 _MOST_BYTES = 1_000_000
-_VERBS = {Risk.INSPECT: "read", Risk.MODIFY: "change", Risk.EXECUTE: "run"}
+_VERBS = {Risk.INSPECT: "read", Risk.MODIFY: "change", Risk.EXECUTE: "run", Risk.UNKNOWN: "do"}
 _ANSWERS = {
     **dict.fromkeys(("y", "yes", "o", "once"), Approval.ONCE),
     **dict.fromkeys(("s", "session"), Approval.SESSION),

@@ -1,50 +1,234 @@
-"""`clew sessions`: what can be resumed in this folder."""
+"""`clew sessions`: what is kept, and what can be done with it."""
 
 import time
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import anyio
+import msgspec
 
-from clew.cli.harmless import one_line
-from clew.cli.history import first_words
+from clew.cli.harmless import harmless_json, one_line
+from clew.cli.history import listed
 from clew.cli.opening import working_folder
-from clew.cli.places import store_path
+from clew.cli.session_files import read_file, write_lines
+from clew.cli.stores import ProjectStore, project_store
 from clew.cli.streams import tell, write_out
-from clew.core.entries import SessionRecord
-from clew.core.errors import StoreError
+from clew.core.entries import Entry
+from clew.core.errors import ConfigError, SessionNotFound
+from clew.core.ids import EntryId, SessionId
 from clew.session.stores.protocol import Store
+from clew.session.stores.reading import damaged
+from clew.session.stores.record import Hit, StoredSession
 from clew.session.stores.sqlite import SqliteStore
+from clew.session.stores.transfer import export_lines
 
-_MOST = 20
 _SHOWN = 60
+_EXCERPT = 100
+_LEAST_PREFIX = 4
 
 
-def run_sessions() -> int:
-    """List the newest sessions, the one used last first."""
-    path = store_path(working_folder())
-    lines = anyio.run(_lines, SqliteStore(path)) if path.exists() else []
-    if not lines:
-        tell("there is no session in this folder yet")
-    write_out("".join(f"{line}\n" for line in lines))
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """What was asked for, and where."""
+
+    place: ProjectStore
+    arguments: Namespace
+
+    @property
+    def store(self) -> Store:
+        return self.place.store
+
+
+def run_sessions(arguments: Namespace) -> int:
+    """Carry out one of the actions below."""
+    return anyio.run(_run, arguments)
+
+
+async def _run(arguments: Namespace) -> int:
+    place = project_store(working_folder())
+    action = _ACTIONS[arguments.action or "list"]
+    try:
+        if place.is_empty and action is not _import:
+            return _nothing(action)
+        return await action(_Ask(place, arguments))
+    finally:
+        await place.store.aclose()
+
+
+def _nothing(action: "_Action") -> int:
+    if action not in (_list, _search):
+        raise SessionNotFound("there is no session in this folder yet")
+    tell("there is no session in this folder yet")
     return 0
 
 
-async def _lines(store: Store) -> list[str]:
-    try:
-        known = await store.sessions()
-        lines = [await _line(store, record) for record in known[:_MOST]]
-    finally:
-        await store.aclose()
-    more = len(known) - len(lines)
-    return [*lines, f"… and {more:,} older ones"] if more else lines
+async def _list(ask: _Ask) -> int:
+    limit = ask.arguments.limit
+    folder = None if ask.arguments.all else ask.place.folder
+    known = await ask.store.sessions(cwd=folder, limit=limit + 1)
+    if not known:
+        tell("there is no session in this folder yet")
+    for record in known[:limit]:
+        _write(ask, record, _line(record))
+    if len(known) > limit:
+        tell(f"there are older ones; --limit {limit * 5} shows more")
+    return 0
 
 
-async def _line(store: Store, record: SessionRecord) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.updated_at))
+async def _search(ask: _Ask) -> int:
+    query = " ".join(ask.arguments.words)
+    hits = await ask.store.search(query, limit=ask.arguments.limit)
+    for hit in hits:
+        _write(ask, hit, *_hit_lines(hit))
+    if not hits:
+        tell(f"no session contains {one_line(query, _SHOWN)!r}")
+    return 0 if hits else 1
+
+
+async def _show(ask: _Ask) -> int:
+    session_id = (await _find(ask, ask.arguments.id)).id
+    record, entries = await ask.store.load(session_id)
+    _tell_damaged(entries)
+    _write(ask, record, *_facts(record))
+    if not ask.arguments.json:
+        write_out("".join(f"{line}\n" for line in ("", *listed(entries, ask.arguments.limit))))
+    return 0
+
+
+async def _rename(ask: _Ask) -> int:
+    record = await _find(ask, ask.arguments.id)
+    await ask.store.rename(record.id, " ".join(ask.arguments.name))
+    return 0
+
+
+async def _delete(ask: _Ask) -> int:
+    for session_id in ask.arguments.ids:
+        await ask.store.record(SessionId(session_id))
+    for session_id in ask.arguments.ids:
+        await ask.store.delete(SessionId(session_id))
+    return 0
+
+
+async def _fork(ask: _Ask) -> int:
+    record = await _find(ask, ask.arguments.id)
+    upto = None if ask.arguments.upto is None else EntryId(ask.arguments.upto)
+    made = await ask.store.fork(record.id, upto=upto, name=ask.arguments.name)
+    write_out(f"{made.id}\n")
+    tell(f"{made.entries:,} of {record.entries:,} entries; go on with: clew --resume {made.id}")
+    return 0
+
+
+async def _export(ask: _Ask) -> int:
+    if ask.arguments.salvage:
+        if not isinstance(ask.store, SqliteStore):
+            raise ConfigError("--salvage is for damaged SQLite files")
+        record, entries = await ask.store.salvage(SessionId(ask.arguments.id))
+        if len(entries) < record.entries:
+            lost = record.entries - len(entries)
+            tell(f"{lost:,} of {record.entries:,} entries could not be read")
+    else:
+        record, entries = await ask.store.load((await _find(ask, ask.arguments.id)).id)
+    _tell_damaged(entries)
+    write_lines(export_lines(record, entries))
+    return 0
+
+
+async def _import(ask: _Ask) -> int:
+    for name in ask.arguments.files:
+        made = await read_file(name, ask.store, cwd=str(working_folder()))
+        write_out(f"{made.id}\n")
+        tell(f"{one_line(name, _SHOWN)}: {made.entries:,} entries, {one_line(made.heading, 40)}")
+    return 0
+
+
+async def _find(ask: _Ask, wanted: str) -> StoredSession:
+    """Return the session of that id, or else of that name, or of the id that begins so."""
     try:
-        _, entries = await store.load(record.id)
-    except StoreError as error:
-        return f"{one_line(record.id, 40)}  {when}  cannot be read: {one_line(str(error), _SHOWN)}"
-    title = record.name or first_words(entries)
+        return await ask.store.record(SessionId(wanted))
+    except SessionNotFound:
+        known = await ask.store.sessions()
+    found = [record for record in known if record.name == wanted]
+    if not found and len(wanted) >= _LEAST_PREFIX:
+        found = [record for record in known if record.id.startswith(wanted)]
+    if len(found) != 1:
+        which = f"{len(found)} sessions are" if found else "no session is"
+        raise SessionNotFound(
+            f"{which} called {one_line(wanted, _SHOWN)}; `clew sessions` lists them with their ids"
+        )
+    return found[0]
+
+
+def _write(ask: _Ask, value: msgspec.Struct, *lines: str) -> None:
+    if ask.arguments.json:
+        write_out(harmless_json(msgspec.json.encode(value).decode()) + "\n")
+    else:
+        write_out("".join(f"{line}\n" for line in lines))
+
+
+def _line(record: StoredSession) -> str:
+    fork = "  (fork)" if record.parent else ""
     return (
-        f"{one_line(record.id, 40)}  {when}  {len(entries):>5,} entries  {one_line(title, _SHOWN)}"
+        f"{one_line(record.id, 40)}  {_when(record.updated_at)}  {record.messages:>6,} messages"
+        f"  {_size(record.size):>8}  {one_line(record.heading, _SHOWN)}{fork}"
     )
+
+
+def _hit_lines(hit: Hit) -> list[str]:
+    if hit.entry_id is None:
+        return [_line(hit.session)]
+    more = f" (and {hit.matches - 1:,} more)" if hit.matches > 1 else ""
+    return [_line(hit.session), f"    #{hit.entry_id}{more}  {one_line(hit.excerpt, _EXCERPT)}"]
+
+
+def _facts(record: StoredSession) -> list[str]:
+    parent = f"{record.parent}, after #{record.forked_at or 0}" if record.parent else ""
+    facts = {
+        "id": record.id,
+        "name": record.name,
+        "title": record.title,
+        "folder": record.cwd,
+        "model": record.model,
+        "begun": _when(record.created_at),
+        "last used": _when(record.updated_at),
+        "forked from": parent,
+        "holds": f"{record.messages:,} messages in {record.entries:,} entries, "
+        f"{_size(record.size)}",
+        "last words": record.last_words,
+    }
+    return [f"{name:<12} {one_line(value, _EXCERPT)}" for name, value in facts.items() if value]
+
+
+def _tell_damaged(entries: list[Entry]) -> None:
+    lost = damaged(entries)
+    if lost:
+        numbers = ", ".join(f"#{number}" for number in lost[:10])
+        tell(f"{len(lost):,} entries are damaged and cannot be read: {numbers}")
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1_000
+    return f"{count:.3g} GB"
+
+
+_Action = Callable[[_Ask], Awaitable[int]]
+_ACTIONS: Mapping[str, _Action] = MappingProxyType(
+    {
+        "list": _list,
+        "show": _show,
+        "search": _search,
+        "rename": _rename,
+        "delete": _delete,
+        "fork": _fork,
+        "export": _export,
+        "import": _import,
+    }
+)

@@ -14,6 +14,7 @@ from clew.context.calibration import default_for, family, learn
 from clew.context.estimate import Meter, text_units, tool_units
 from clew.context.items import Item, Items, Kind
 from clew.context.reasoning import without_reasoning
+from clew.context.withdrawn import withdrawn
 from clew.core.calibration import Calibration
 from clew.core.entries import (
     Charged,
@@ -27,6 +28,7 @@ from clew.core.entries import (
     ReasoningDropped,
     Replacement,
     ResultsCleared,
+    Rewound,
     SetupChanged,
     Undone,
     UnknownBody,
@@ -67,7 +69,7 @@ class View(Struct, frozen=True, kw_only=True):
     """How the model's tokens follow from units, as learned from every count so far."""
     meter: Meter = text_units
     undoable: tuple[EntryId, ...] = ()
-    """Compactions and clears that still count, oldest first."""
+    """Compactions, clears and rewinds that still count, oldest first."""
     tools_used: bool = False
     """True once a tool was called, also when the call has left the view by compaction."""
     settled: int = 0
@@ -102,7 +104,7 @@ class View(Struct, frozen=True, kw_only=True):
     def apply(self, entry: Entry) -> "View":
         """Return the view after `entry`.
 
-        An `Undone` entry needs the entries before it: use `fold` for those.
+        An `Undone` or `Rewound` entry needs the entries before it: use `fold` for those.
         """
         return _apply(self, entry)
 
@@ -110,33 +112,22 @@ class View(Struct, frozen=True, kw_only=True):
 def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
     """Compute the view that a whole journal leads to, texts measured by `meter`."""
     entries = list(entries)
-    undone = _undone(entries)
+    gone = withdrawn(entries)
     view = View(meter=meter)
     for entry in entries:
-        if entry.id in undone:
-            continue
-        stale = any(target < entry.id < undo for target, undo in undone.items())
-        view = view.apply(_without_usage(entry) if stale else entry)
+        if gone.counts(entry):
+            view = view.apply(_without_usage(entry) if gone.is_stale(entry) else entry)
     return view
 
 
 def advance(view: View, journal: Sequence[Entry]) -> View:
     """Bring `view` up to date with the newest entry of `journal`.
 
-    Costs no more than that entry, save for an undo, which is rare and folds anew.
+    Costs no more than that entry, save for an undo or a rewind: these are rare, and fold anew.
     """
-    if isinstance(journal[-1].body, Undone):
+    if isinstance(journal[-1].body, Undone | Rewound):
         return fold(journal, meter=view.meter)
     return view.apply(journal[-1])
-
-
-def _undone(entries: Sequence[Entry]) -> dict[EntryId, EntryId]:
-    """Return what no longer counts, and which entry says so."""
-    undone: dict[EntryId, EntryId] = {}
-    for entry in reversed(entries):
-        if isinstance(entry.body, Undone) and entry.id not in undone:
-            undone[entry.body.target] = entry.id
-    return undone
 
 
 def _without_usage(entry: Entry) -> Entry:
@@ -171,6 +162,8 @@ def _apply(view: View, entry: Entry) -> View:
             return replace(view, items=Items(_unsigned(view, frozenset(targets))), anchor=None)
         case Undone():
             return replace(view, anchor=None)
+        case Rewound():
+            return replace(view, undoable=(*view.undoable, entry_id))
         case other:
             return _set(view, other)
 

@@ -17,6 +17,21 @@ class Risk(StrEnum):
     """Changes files through a tool that can show the change."""
     EXECUTE = "execute"
     """May do anything the user may."""
+    UNKNOWN = "unknown"
+    """Nobody said, as with a tool of somebody else's server. Judged like the worst."""
+
+
+class Kind(StrEnum):
+    """What a target is, and so how rules are compared with it."""
+
+    TEXT = "text"
+    """Any text: compared as it is."""
+    PATH = "path"
+    """A file or a folder: resolved before it is compared."""
+    COMMAND = "command"
+    """A line for the shell: taken apart, and each command in it judged."""
+    ADDRESS = "address"
+    """A URL: compared by its host."""
 
 
 class PermissionMode(StrEnum):
@@ -35,8 +50,14 @@ class Access(Struct, frozen=True, kw_only=True):
     risk: Risk
     target: str = ""
     """The argument that rules match: a command line, a path, an address."""
-    is_path: bool = False
-    """True when `target` is a file path, resolved before it is compared."""
+    kind: Kind = Kind.TEXT
+    further: tuple[str, ...] = ()
+    """More targets of the same kind: each must be allowed, and any may be denied."""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """All that the call touches."""
+        return (self.target, *self.further)
 
 
 class Verdict(StrEnum):
@@ -52,6 +73,8 @@ class Decision(Struct, frozen=True):
 
     verdict: Verdict
     reason: str
+    remember: tuple[str, ...] = ()
+    """Rules to store in the project's settings: a person allowed the like for the project."""
 
 
 class Approval(StrEnum):
@@ -61,3 +84,5 @@ class Approval(StrEnum):
     ONCE = "once"
     SESSION = "session"
     """This call and others of the same shape, until the session ends."""
+    PROJECT = "project"
+    """This call and others of the same shape, in every session of this project."""

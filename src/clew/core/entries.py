@@ -117,9 +117,23 @@ class Cleared(Struct, frozen=True, kw_only=True, tag_field="kind", tag="clear"):
 
 
 class Undone(Struct, frozen=True, kw_only=True, tag_field="kind", tag="undo"):
-    """An earlier entry counts as if it had not happened: a compaction, a clear, another undo."""
+    """An earlier entry counts as if it had not happened: a compaction, a rewind, another undo."""
 
     target: EntryId
+
+
+class Rewound(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="rewind"
+):
+    """The conversation, the files, or both went back to an earlier point.
+
+    Model, system prompt, tools, permission mode and pins are not part of what goes back.
+    """
+
+    before: EntryId | None = None
+    """The conversation is what it was before this entry; None leaves it as it is."""
+    files: tuple[str, ...] = ()
+    """What was restored on disk."""
 
 
 class PinChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pin"):
@@ -157,6 +171,7 @@ KnownBody: TypeAlias = (
     | ReasoningDropped
     | Cleared
     | Undone
+    | Rewound
     | PinChanged
     | ModeChanged
     | Charged

@@ -1,50 +1,139 @@
-"""What a person allowed for the rest of a session: calls of the same shape, not a whole tool."""
+"""What a person allowed beyond one call: calls of the same shape, never a whole tool.
 
+A command line has the first two words of each of its commands as its shape, a path the
+folder it is in, an address its host. Whatever is in doubt, or whose later words decide
+what is lost, is only like itself. A grant never holds for another tool or another risk.
+"""
+
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from clew.core.access import Access, Kind, Risk
+from clew.permissions.addresses import host_of
+from clew.permissions.paths import escaped, resolve
+from clew.permissions.policy import Grant
+from clew.permissions.shell.line import Command, Line
+from clew.permissions.shell.programs import RUNNERS, UNFORGIVING
+from clew.permissions.shell.reading import read
 
-from clew.core.access import Access, Risk
-from clew.permissions.programs import RUNNERS, UNFORGIVING
-from clew.permissions.rules import resolved
-from clew.permissions.shell import Command, split
-
-
-class Grant(Struct, frozen=True):
-    """A shape of calls that need not be asked about again."""
-
-    tool: str
-    shape: tuple[tuple[str, ...], ...]
+_WILD = frozenset("*?")
 
 
 def grant_for(access: Access, cwd: Path) -> Grant:
-    """Return the shape of a call.
+    """Return the shape of a call."""
+    shape = tuple(part for target in access.targets for part in _shape(access, target, cwd))
+    return Grant(access.tool, access.risk, shape)
 
-    A command line has the first two words of each of its simple commands; a path has the
-    folder it is in; anything else, and every line that is in doubt, is only like itself.
-    """
-    return Grant(access.tool, _shape(access, cwd))
+
+def exact_grant(access: Access) -> Grant:
+    """Return a grant for this very call and no other."""
+    shape = tuple(("exactly", target) for target in access.targets)
+    return Grant(access.tool, access.risk, shape)
 
 
 def covers(grant: Grant, access: Access, cwd: Path) -> bool:
     """Does an earlier grant hold for this call?"""
-    return grant.tool == access.tool and grant.shape == _shape(access, cwd)
+    if (grant.tool, grant.risk) != (access.tool, access.risk):
+        return False
+    return grant == exact_grant(access) or grant == grant_for(access, cwd)
 
 
-def _shape(access: Access, cwd: Path) -> tuple[tuple[str, ...], ...]:
-    exact = (("exactly", access.target),)
-    if access.is_path:
-        target = resolved(access.target, cwd)
-        if target is None:
-            return exact
-        return (("folder", str(target if target.is_dir() else target.parent)),)
-    if access.risk is not Risk.EXECUTE:
-        return exact
-    line = split(access.target)
-    if line.doubt or not line.commands or any(map(_is_delicate, line.commands)):
-        return exact
-    return tuple(("begins", *command.words[:2]) for command in line.commands)
+def rules_for(access: Access, cwd: Path) -> tuple[str, ...]:
+    """Return the allow rules that would let calls of this shape run in the whole project.
+
+    Nothing when no rule can: a line that is in doubt is never allowed by a rule.
+    """
+    found = [tuple(_rules(access, target, cwd)) for target in access.targets]
+    return tuple(dict.fromkeys(rule for rules in found for rule in rules)) if all(found) else ()
+
+
+def is_command(access: Access) -> bool:
+    """Is the target read as a command line?
+
+    Whatever may do anything is: for a text that is none this only asks more.
+    """
+    if access.kind is Kind.TEXT:
+        return access.risk in (Risk.EXECUTE, Risk.UNKNOWN) and access.target != ""
+    return access.kind is Kind.COMMAND
+
+
+def _shape(access: Access, target: str, cwd: Path) -> tuple[tuple[str, ...], ...]:
+    exact = (("exactly", target),)
+    if is_command(access):
+        return _line_shape(read(target)) or exact
+    if access.kind is Kind.PATH:
+        folder = _folder(target, cwd)
+        return (("folder", str(folder)),) if folder else exact
+    if access.kind is Kind.ADDRESS and (host := host_of(target)):
+        return (("host", host),)
+    return exact
+
+
+def _folder(target: str, cwd: Path) -> Path | None:
+    path = resolve(target, cwd) if target else None
+    return path if path is None or path.is_dir() else path.parent
+
+
+def _line_shape(line: Line) -> tuple[tuple[str, ...], ...]:
+    plain = line.simple and not (line.doubts or line.touches or line.moves)
+    if not plain or not line.commands or any(map(_is_delicate, line.commands)):
+        return ()
+    return tuple(_beginning(command) for command in line.commands)
+
+
+def _beginning(command: Command) -> tuple[str, ...]:
+    return ("begins", *(word.text for word in command.words[:2]))
 
 
 def _is_delicate(command: Command) -> bool:
-    return command.expands or command.program in RUNNERS or command.program in UNFORGIVING
+    return (
+        command.expands
+        or bool(command.inner or command.caution or command.hides)
+        or command.program in RUNNERS
+        or command.program in UNFORGIVING
+    )
+
+
+def _rules(access: Access, target: str, cwd: Path) -> Iterator[str]:
+    if is_command(access):
+        yield from _line_rules(access.tool, read(target))
+    elif access.kind is Kind.PATH:
+        folder = _folder(target, cwd)
+        if folder is not None:
+            yield f"{access.tool}({_pattern(folder, cwd)}/*)"
+    elif access.kind is Kind.ADDRESS:
+        host = host_of(target)
+        if host is not None:
+            yield f"{access.tool}(domain:{host})"
+    elif not _WILD & set(target) and target.strip() == target:
+        yield f"{access.tool}({target})" if target else access.tool
+
+
+def _pattern(folder: Path, cwd: Path) -> str:
+    root = cwd.resolve()
+    if folder == root:
+        return "."
+    if folder.is_relative_to(root):
+        return f"/{escaped(str(folder.relative_to(root)))}"
+    return f"/{escaped(str(folder))}"
+
+
+def _line_rules(tool: str, line: Line) -> Iterable[str]:
+    needed = [command for command in line.commands if not command.inert]
+    if line.doubts or line.touches or line.moves or not needed:
+        return ()
+    texts = [_rule_text(command) for command in needed]
+    return [f"{tool}({text})" for text in texts] if all(texts) else ()
+
+
+def _rule_text(command: Command) -> str:
+    """Return the pattern that allows a command and its like, or nothing if there is none."""
+    special = set("\"'\\*?\n\t\r\0")
+    if _is_delicate(command):
+        words = [word.text for word in command.words]
+        spelled = all(word and not (special | {" "}) & set(word) for word in words)
+        return command.plain if spelled and not command.expands else ""
+    words = [word.text for word in command.words[:2]]
+    if not all(word and not (special | {" "}) & set(word) for word in words):
+        return ""
+    return f"{' '.join(words)}:*" if len(command.words) > 1 else words[0]

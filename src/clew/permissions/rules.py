@@ -1,23 +1,40 @@
-"""Rules such as `Read`, `Bash(pnpm *)` and `Read(/src/**)`, and what they match.
+"""Rules such as `Read`, `Bash(pnpm *)` and `Read(./src/**)`, and which tools they name.
 
-In a command or another text `*` stands for anything. In a path `*` stays within one
-folder and `**` crosses folders. Paths are resolved before they are compared: `~`, `..`,
-links, and the working folder for relative ones.
+The forms are those of Claude Code, so that its settings can be read as they are:
+
+| rule | holds for |
+|---|---|
+| `Tool`, `Tool(*)` | every call of the tool |
+| `Bash(npm test)` | exactly this command |
+| `Bash(npm test *)`, `Bash(npm test:*)` | the command, alone or with anything behind it |
+| `Read(//etc/**)` | an absolute path |
+| `Read(~/notes/**)` | a path in the home folder |
+| `Edit(/src/**)` | a path in the project, or beside the settings that hold the rule |
+| `Edit(src/**)`, `Edit(./src/**)` | a path in the working folder |
+| `Read(.env)` | a file of this name in any folder of the working folder |
+| `WebFetch(domain:example.com)` | an address, by its host |
+| `mcp__git__*`, `mcp__git` | every tool of a server |
+
+A pattern of `Edit` or `Write` holds for all that writes, one of `Read` for all that reads.
+Denying is generous and allowing is strict: where a rule can be read in two ways, both
+readings deny and only the narrower one allows.
 """
 
-import os
 import re
 from functools import lru_cache
-from pathlib import Path
 
 from msgspec import Struct
 
-from clew.core.access import Access
+from clew.core.access import Risk
 from clew.core.errors import ConfigError
 
-_RULE = re.compile(r"(?s)\s*([A-Za-z_][\w.-]*)\s*(?:\((.*)\))?\s*")
-_PATH_TOKEN = re.compile(r"/\*\*$|\*\*/|\*\*|\*|\?|.", re.DOTALL)
+_RULE = re.compile(r"(?s)\s*([A-Za-z_*?][\w.*?-]*)\s*(?:\((.*)\))?\s*")
+_SERVER_GLOB = re.compile(r"mcp__[^*?]+?__.*")
+_WILD = frozenset("*?")
 _PREFIX = ":*"
+
+EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+READING = frozenset({"Read", "Grep", "Glob"})
 
 DEFAULT_ALLOW: tuple[str, ...] = tuple(
     f"{tool}({folder}/**)"
@@ -33,6 +50,10 @@ class Rule(Struct, frozen=True):
     tool: str
     pattern: str | None = None
     """None for every call."""
+    source: str = ""
+    """Where it was written, for people: `project settings`, a path, a flag."""
+    base: str = ""
+    """The folder that a pattern with one leading slash starts at; empty for the project."""
 
     def __str__(self) -> str:
         return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
@@ -43,13 +64,22 @@ class Rule(Struct, frozen=True):
         return self.pattern in (None, "*", "**")
 
     @property
+    def prefix(self) -> str | None:
+        """The text before a `*` that may also stand for nothing, or None without one."""
+        pattern = self.pattern or ""
+        for ending in (_PREFIX, " *"):
+            if pattern.endswith(ending):
+                return pattern.removesuffix(ending).rstrip()
+        return None
+
+    @property
     def literal_words(self) -> tuple[str, ...]:
         """The words of the pattern that hold no wildcard."""
         pattern = (self.pattern or "").removesuffix(_PREFIX)
-        return tuple(word for word in pattern.split() if not set("*?") & set(word))
+        return tuple(word for word in pattern.split() if not _WILD & set(word))
 
 
-def parse(text: str) -> Rule:
+def parse(text: str, *, source: str = "", base: str = "") -> Rule:
     """Read `Tool` or `Tool(pattern)`.
 
     Raises:
@@ -58,103 +88,56 @@ def parse(text: str) -> Rule:
     match = _RULE.fullmatch(text)
     if not match or (match[2] is not None and not match[2].strip()):
         raise ConfigError(f"{text!r} is not a permission rule: write Tool or Tool(pattern)")
-    return Rule(match[1], None if match[2] is None else match[2].strip())
+    return Rule(match[1], None if match[2] is None else match[2].strip(), source, base)
 
 
-def matches_text(rule: Rule, text: str) -> bool:
-    """Does the rule's pattern match the whole of `text`?"""
-    return rule.covers_all or bool(_text_regex(rule.pattern or "").fullmatch(text))
+def parse_allow(text: str, *, source: str = "", base: str = "") -> Rule:
+    """Read a rule for the allow list, which may not leave open whose tool it names.
 
-
-def allows_path(rule: Rule, access: Access, cwd: Path) -> bool:
-    """Does an allow rule match where the path really leads?
-
-    A relative pattern is taken below the real working folder without following links: a
-    link inside a project must not widen a rule.
+    Raises:
+        ConfigError: The rule is malformed, or its tool has a wildcard that is not behind a
+            server, as in `mcp__git__*`.
     """
-    if rule.covers_all:
+    rule = parse(text, source=source, base=base)
+    if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):
+        raise ConfigError(f"{text!r} allows tools that it does not name: write mcp__server__*")
+    return rule
+
+
+def names(rule: Rule, tool: str) -> bool:
+    """Does a rule that denies or asks name this tool?"""
+    if rule.tool == tool:
         return True
-    target = resolved(access.target, cwd)
-    if target is None:
-        return False
-    pattern = _expanded(rule.pattern or "")
-    anchored = _real_prefix(pattern) if pattern.startswith("/") else _below(pattern, cwd)
-    return bool(_path_regex(anchored).fullmatch(str(target)))
-
-
-def denies_path(rule: Rule, access: Access, cwd: Path) -> bool:
-    """Does a deny rule match the path as it is written, or where it leads?"""
-    if rule.covers_all:
+    if rule.tool.startswith("mcp__") and tool.startswith(f"{rule.tool}__"):
         return True
-    pattern = _below(_expanded(rule.pattern or ""), cwd)
-    real = resolved(access.target, cwd)
-    written = os.path.normpath(_below(_expanded(access.target), cwd))
-    targets = {written} if real is None else {written, str(real)}
-    regexes = [_path_regex(each) for each in {pattern, _real_prefix(pattern)}]
-    return any(regex.fullmatch(target) for regex in regexes for target in targets)
+    return bool(_WILD & set(rule.tool)) and bool(_tool_regex(rule.tool).fullmatch(tool))
 
 
-def guards_below(rule: Rule, access: Access, cwd: Path) -> bool:
-    """Is something the rule denies inside the folder that `access` is about?"""
-    target = resolved(access.target, cwd)
-    if target is None or not target.is_dir():
+def permits(rule: Rule, tool: str) -> bool:
+    """May an allow rule speak for this tool?"""
+    if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):
         return False
-    pattern = _real_prefix(_below(_expanded(rule.pattern or ""), cwd))
-    fixed = Path(_fixed_part(pattern))
-    return fixed.is_relative_to(target) or (str(fixed) != pattern and target.is_relative_to(fixed))
+    if rule.pattern is not None:
+        if rule.tool == "Edit" and tool in EDITING:
+            return True
+        if rule.tool == "Read" and tool in READING:
+            return True
+    return names(rule, tool)
 
 
-def resolved(path: str, cwd: Path) -> Path | None:
-    """Return where `path` leads, or None if that cannot be told."""
-    try:
-        return Path(_below(_expanded(path), cwd)).resolve()
-    except (OSError, ValueError, RuntimeError):
-        return None
+def guards(rule: Rule, tool: str, risk: Risk) -> bool:
+    """Does a rule that denies or asks speak of what this tool does to files?
 
-
-def _expanded(path: str) -> str:
-    if not path.startswith("~"):
-        return path
-    head, slash, rest = path.partition("/")
-    try:
-        return f"{Path(head).expanduser()}{slash}{rest}"
-    except RuntimeError:
-        return path
-
-
-def _below(path: str, cwd: Path) -> str:
-    return path if path.startswith("/") else f"{cwd.resolve()}/{path.removeprefix('./')}"
-
-
-def _fixed_part(pattern: str) -> str:
-    parts = pattern.split("/")
-    fixed = next((at for at, part in enumerate(parts) if set("*?") & set(part)), len(parts))
-    return "/".join(parts[:fixed]) or "/"
-
-
-def _real_prefix(pattern: str) -> str:
-    fixed = _fixed_part(pattern)
-    try:
-        real = str(Path(fixed).resolve())
-    except (OSError, ValueError, RuntimeError):
-        return pattern
-    rest = pattern[len(fixed) :].lstrip("/")
-    return f"{real.rstrip('/')}/{rest}" if rest else real
+    Who may not read a file may not write it either: what is written can be looked at.
+    """
+    if names(rule, tool):
+        return True
+    if rule.pattern is None:
+        return False
+    return rule.tool == "Read" or (risk is not Risk.INSPECT and rule.tool in EDITING)
 
 
 @lru_cache(maxsize=1024)
-def _text_regex(pattern: str) -> re.Pattern[str]:
-    ending = ""
-    if pattern.endswith(_PREFIX):
-        pattern, ending = pattern.removesuffix(_PREFIX), r"(?:\s.*)?"
+def _tool_regex(pattern: str) -> re.Pattern[str]:
     pieces = {"*": ".*", "?": "."}
-    body = "".join(pieces.get(char, re.escape(char)) for char in re.sub(r"\*+", "*", pattern))
-    return re.compile(body + ending, re.DOTALL)
-
-
-@lru_cache(maxsize=1024)
-def _path_regex(pattern: str) -> re.Pattern[str]:
-    pieces = {"/**": "(?:/.*)?", "**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    normal = os.path.normpath(pattern)
-    body = "".join(pieces.get(each, re.escape(each)) for each in _PATH_TOKEN.findall(normal))
-    return re.compile(body, re.DOTALL)
+    return re.compile("".join(pieces.get(char, re.escape(char)) for char in pattern))

@@ -2,7 +2,8 @@
 
 import ssl
 from collections.abc import Mapping
-from typing import Any, TypedDict, Unpack
+from copy import copy
+from typing import Any, Self, TypedDict, Unpack
 
 import aiohttp
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from clew.providers.catalogue import lookup
 from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Retry, Sign
 from clew.providers.http import Transport
 from clew.providers.protocol import Request
+from clew.providers.watching import Watch, WatchedTransport
 
 
 class AdapterOptions(TypedDict, total=False):
@@ -81,6 +83,12 @@ class Adapter:
         if not self._options:
             return request
         return replace(request, options={**self._options, **request.options})
+
+    def watched(self, watch: Watch) -> Self:
+        """Return a twin on the same connections that shows `watch` what it sends and gets."""
+        twin = copy(self)
+        twin.transport = WatchedTransport(self.transport, watch)
+        return twin
 
     async def aclose(self) -> None:
         """Close the connections that are our own."""

@@ -69,7 +69,7 @@ class AzureOpenAI(Adapter):
             _access(api_key, token),
             **options,
         )
-        self._responses = ResponsesCalls(self.transport) if api == "responses" else None
+        self._responses = ResponsesCalls(self.name) if api == "responses" else None
         self._chat = chat_encode.fragments(Reader(self.name), _DIALECT)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -79,7 +79,7 @@ class AzureOpenAI(Adapter):
             request = replace(request, model=self._deployment)
         if self._responses is not None:
             path = f"responses{self._version}"
-            return self._responses.stream(path, request, streaming=self.streaming)
+            return self._responses.stream(self.transport, path, request, streaming=self.streaming)
         path = f"chat/completions{self._version}"
         if self._is_classic:
             path = f"deployments/{quote(request.model, safe='')}/{path}"

@@ -52,7 +52,7 @@ class OpenAIResponses(Adapter):
             options: See `AdapterOptions`.
         """
         super().__init__("openai", base_url, {"api_key": api_key}, **options)
-        self._calls = ResponsesCalls(self.transport)
+        self._calls = ResponsesCalls(self.name)
         self._search: dict[str, Any] | None = None
         if web_search is not False:
             how = web_search if isinstance(web_search, Mapping) else {}
@@ -65,7 +65,8 @@ class OpenAIResponses(Adapter):
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield what the server sends back."""
-        return self._calls.stream("responses", self._equipped(request), streaming=self.streaming)
+        request = self._equipped(request)
+        return self._calls.stream(self.transport, "responses", request, streaming=self.streaming)
 
     async def count_tokens(self, request: Request) -> int:
         """Ask the server how long `request` is."""

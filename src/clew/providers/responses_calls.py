@@ -38,18 +38,19 @@ class ResponsesCalls:
     after.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-        self._fragments = fragments(Reader(transport.provider, Echoes.OWN_ISSUED))
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._fragments = fragments(Reader(provider, Echoes.OWN_ISSUED))
         self._unsealed: set[str] = set()
 
     async def stream(
-        self, path: str, request: Request, *, streaming: bool
+        self, transport: Transport, path: str, request: Request, *, streaming: bool
     ) -> AsyncGenerator[Chunk, None]:
         """Post `request` and yield the answer; ends, raises and closes as `Provider.stream`."""
         if request.model not in self._unsealed:
             try:
-                sealed = self._call(path, request, STATELESS, streaming=streaming)
+                body = self._body(request, STATELESS, streaming=streaming)
+                sealed = self._call(transport, path, body)
                 async with aclosing(sealed) as chunks:
                     async for chunk in chunks:
                         yield chunk
@@ -59,7 +60,8 @@ class ResponsesCalls:
                 self._unsealed.add(request.model)
             else:
                 return
-        unsealed = self._call(path, request, _UNSEALED, streaming=streaming)
+        body = self._body(request, _UNSEALED, streaming=streaming)
+        unsealed = self._call(transport, path, body)
         async with aclosing(unsealed) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -75,9 +77,8 @@ class ResponsesCalls:
         )
         return encode(bare, self._fragments, streaming=False, defaults={})
 
-    def _call(
-        self, path: str, request: Request, defaults: Mapping[str, Any], *, streaming: bool
-    ) -> AsyncGenerator[Chunk, None]:
-        body = encode(request, self._fragments, streaming=streaming, defaults=defaults)
-        decoder = partial(Decoder, self._transport.provider)
-        return stream_call(self._transport, path, body, decoder=decoder)
+    def _body(self, request: Request, defaults: Mapping[str, Any], *, streaming: bool) -> bytes:
+        return encode(request, self._fragments, streaming=streaming, defaults=defaults)
+
+    def _call(self, transport: Transport, path: str, body: bytes) -> AsyncGenerator[Chunk, None]:
+        return stream_call(transport, path, body, decoder=partial(Decoder, self._provider))

@@ -80,7 +80,7 @@ def _estimate(state: ContextState, message: Message) -> Usage:
 
 
 async def _listen(kit: Kit, state: ContextState, assembly: Assembly) -> Finished:
-    async with aclosing(kit.provider.stream(request_for(kit, state))) as chunks:
+    async with aclosing(kit.stream(request_for(kit, state))) as chunks:
         async for chunk in chunks:
             assembly.add(chunk)
             _show(chunk, kit.emit)

@@ -1,31 +1,41 @@
 """Changes to a conversation other than talking: undo, pins, what a person runs by hand."""
 
-from clew.core.entries import Entry, MessageAdded, PinChanged, Undone
+from clew.core.entries import Cleared, Entry, MessageAdded, PinChanged, Undone
 from clew.core.errors import NothingToUndo, SessionError
 from clew.core.ids import EntryId, new_call_id
 from clew.core.messages import Image, Message, Role, ToolCall, assistant, user
 from clew.session.journal import Journal
 from clew.session.kit import Kit
 from clew.session.one_call import run_call
+from clew.session.rewind import checkpointed, unrestore
 from clew.session.tool_calls import commit_outcome
 from clew.tools.protocol import ToolOutput
 
 
-async def undo(journal: Journal) -> Entry:
-    """Take back the newest compaction or clear that still counts; returns what was undone.
+async def undo(kit: Kit) -> Entry:
+    """Take back the newest compaction, clear or rewind that still counts; returns it.
 
-    Messages that came after it stay.
+    Messages that came after it stay. Files that a rewind restored become what they were.
 
     Raises:
         NothingToUndo: There is none.
     """
+    journal = kit.journal
     if not journal.view.undoable:
-        raise NothingToUndo("there is no compaction or clear to take back")
+        raise NothingToUndo("there is no compaction, clear or rewind to take back")
     target = journal.view.undoable[-1]
-    await journal.append(Undone(target=target))
     entry = journal.entry(target)
     assert entry is not None  # noqa: S101 - the view names only entries of its journal
+    await unrestore(kit, entry)
+    await journal.append(Undone(target=target))
+    kit.report_state()
     return entry
+
+
+async def clear(kit: Kit) -> None:
+    """Begin the conversation anew."""
+    await kit.journal.append(Cleared())
+    kit.report_state()
 
 
 async def pin(journal: Journal, entry_id: EntryId, *, pinned: bool) -> None:
@@ -76,12 +86,13 @@ async def run_by_hand(kit: Kit, name: str, arguments: str, *, said: str) -> Tool
     the person is the one who would be asked.
     """
     call = ToolCall(call_id=new_call_id(), name=name, arguments=arguments)
-    await kit.journal.append(MessageAdded(message=user(said)))
-    await kit.journal.append(MessageAdded(message=assistant(call)))
-    outcome = None
-    try:
-        outcome = await run_call(kit, call, decided=True)
-    finally:
-        await commit_outcome(kit, call, outcome)
+    asked = await kit.journal.append(MessageAdded(message=user(said)))
+    async with checkpointed(kit, asked, said):
+        await kit.journal.append(MessageAdded(message=assistant(call)))
+        outcome = None
+        try:
+            outcome = await run_call(kit, call, decided=True)
+        finally:
+            await commit_outcome(kit, call, outcome)
     kit.report_state()
     return outcome.output

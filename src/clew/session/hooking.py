@@ -39,6 +39,13 @@ async def greet(kit: Kit, *, resumed: bool) -> None:
     kit.reminders.extend(verdict.context)
 
 
+async def farewell(kit: Kit, reason: str) -> None:
+    """Tell that the session is over."""
+    await fire(kit, HookEvent.SESSION_END, reason=reason)
+    if kit.log is not None:
+        kit.log.end(reason)
+
+
 async def admitted(kit: Kit, prompt: Message) -> Message:
     """Return the prompt as it enters the conversation.
 

@@ -57,6 +57,7 @@ class Journal:
         self.call_ids = {call_id for entry in entries for call_id in _call_ids(entry.body)}
         """Every id that a tool call of this session ever had."""
         self._saved = len(entries)
+        self._is_stored = bool(entries)
         self._in_doubt = False
         self._writing = anyio.Lock(fast_acquire=True)
         self.on_entry: Callable[[Entry], None] | None = None
@@ -96,12 +97,24 @@ class Journal:
 
         Raises:
             SessionNotFound: There is no such session.
+            SessionBusy: Another process writes to it.
         """
-        record, entries = await store.load(session_id)
-        journal = cls(store, record, entries, clock=clock, meter=meter)
-        for message in missing_results(journal.view.items):
-            await journal.append(MessageAdded(message=message))
+        await store.lease(session_id)
+        try:
+            record, entries = await store.load(session_id)
+            journal = cls(store, record, entries, clock=clock, meter=meter)
+            for message in missing_results(journal.view.items):
+                await journal.append(MessageAdded(message=message))
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await store.release(session_id)
+            raise
         return journal
+
+    async def aclose(self) -> None:
+        """Let others write to the session; harmless when called again, or before a write."""
+        if self._is_stored:
+            await self._store.release(self.record.id)
 
     def measure_by(self, meter: Meter) -> None:
         """Measure all texts anew, as another model counts them."""
@@ -142,8 +155,10 @@ class Journal:
 
     async def _save(self, added: list[Entry]) -> None:
         self._in_doubt = True
-        if not self._saved:
+        if not self._is_stored:
             await self._store.create(self.record)
+            self._is_stored = True
+            await self._store.lease(self.record.id)
         waiting = [] if self._saved else self.entries
         await self._store.append(self.record.id, [*waiting, *added])
         self._saved = len(self.entries) + len(added)
@@ -153,6 +168,7 @@ class Journal:
         """Find out what the store has, after a write that was cut off or failed."""
         try:
             _, stored = await self._store.load(self.record.id)
+            self._is_stored = True
         except SessionNotFound:
             stored = []
         if len(stored) > len(self.entries):

@@ -1,7 +1,7 @@
 """What the steps of a turn work with: one record, passed along instead of globals."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -17,9 +17,11 @@ from clew.core.models import ModelFacts
 from clew.core.state import ContextState
 from clew.core.usage import Usage
 from clew.hooks.protocol import Hooks, NoHooks
-from clew.providers.protocol import Provider
+from clew.providers.protocol import Chunk, Provider, Request
+from clew.session.checkpoints.keeper import Checkpoints
 from clew.session.gate import Gate
 from clew.session.journal import Journal
+from clew.session.log.writer import SessionLog
 from clew.session.loops import LoopGuard
 from clew.session.spending import Purse
 from clew.tools.protocol import Place, Tool
@@ -64,7 +66,16 @@ class Kit(Struct, kw_only=True):
     """Seconds that one tool call may take; None leaves it to the tool."""
     redact: Redact | None = None
     """Takes secrets out of what tools say, before anything is written."""
+    checkpoints: Checkpoints | None = None
+    """Keeps files before tools change them; None when nothing is kept."""
+    log: SessionLog | None = None
     clock: Callable[[], float] = time.time
+
+    def stream(self, request: Request, *, purpose: str = "turn") -> AsyncGenerator[Chunk, None]:
+        """Have the provider answer, as `Provider.stream` does; the log is shown both sides."""
+        if self.log is None:
+            return self.provider.stream(request)
+        return self.log.call(self.provider, request, purpose=purpose)
 
     def state(self) -> ContextState:
         """Read the context now."""

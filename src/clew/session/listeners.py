@@ -17,8 +17,8 @@ Listener = Callable[[Event], None]
 class Listeners:
     """Hands each event to every listener, in order. One that raises breaks nothing."""
 
-    def __init__(self, *listeners: Listener) -> None:
-        self._listeners = listeners
+    def __init__(self, *listeners: Listener | None) -> None:
+        self._listeners = tuple(filter(None, listeners))
 
     def __call__(self, event: Event) -> None:
         """Tell everyone."""

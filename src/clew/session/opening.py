@@ -1,5 +1,6 @@
 """Putting the parts of a session together."""
 
+import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
@@ -7,19 +8,25 @@ from clew.context.estimate import text_units
 from clew.core.access import PermissionMode
 from clew.core.entries import SetupChanged
 from clew.core.events import EntryAdded, Warned
+from clew.core.ids import EntryId
 from clew.core.models import ModelFacts
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
+from clew.session.checkpoints.keeper import Checkpoints
 from clew.session.compaction import compact
 from clew.session.hooking import greet
 from clew.session.journal import Journal
-from clew.session.kit import Emit, Kit
+from clew.session.kit import Emit, Kit, Redact
+from clew.session.log.writer import Opening
 from clew.session.loops import LoopGuard
 from clew.session.parts import Parts
 from clew.session.recall import RECALL
 from clew.session.recall_tool import Recall
+from clew.session.stores.reading import damaged
 from clew.tools.protocol import Place
+
+_MOST_NAMED = 10
 
 
 async def open_kit(parts: Parts, emit: Emit) -> Kit:
@@ -34,20 +41,24 @@ async def open_kit(parts: Parts, emit: Emit) -> Kit:
         session_id=parts.session_id,
         meter=meter_for(parts.setup.model.name) or text_units,
     )
+    try:
+        return await _kit(parts, journal, emit)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await journal.aclose()
+        raise
+
+
+async def _kit(parts: Parts, journal: Journal, emit: Emit) -> Kit:
     resumed = bool(journal.entries)
+    _warn_if_damaged(journal, emit)
+    checkpoints = _checkpoints(parts, journal)
     journal.on_entry = lambda entry: emit(EntryAdded(entry))
     # What asks nothing must be asked for anew each time a session is opened.
     if journal.view.mode and journal.view.mode != PermissionMode.BYPASS:
         parts.gate.mode = PermissionMode(journal.view.mode)
     await set_up(journal, parts.setup, parts.calibrations)
-    model = parts.setup.model
-    if not model.known:
-        emit(
-            Warned(
-                f"nothing is known of the model {model.name}: a window of {model.window:,} "
-                f"tokens is assumed. Set max_context_tokens if it is larger."
-            )
-        )
+    _warn_if_unknown(parts.setup.model, emit)
     kit = Kit(
         journal=journal,
         provider=parts.provider,
@@ -65,11 +76,64 @@ async def open_kit(parts: Parts, emit: Emit) -> Kit:
         hooks=parts.hooks,
         tool_timeout=parts.tool_timeout,
         loops=LoopGuard(watching=parts.detect_loops),
-        place=Place(cwd=parts.cwd),
+        redact=_redaction() if parts.redact else None,
+        place=Place(cwd=parts.cwd, before_change=checkpoints.keep if checkpoints else None),
+        checkpoints=checkpoints,
+        log=parts.log,
         emit=emit,
     )
+    _begin_log(kit, resumed=resumed)
     await greet(kit, resumed=resumed)
     return kit
+
+
+def _redaction() -> Redact:
+    # Imported here because its patterns take a while to compile.
+    from clew.core.redaction import redact  # noqa: PLC0415
+
+    return redact
+
+
+def _begin_log(kit: Kit, *, resumed: bool) -> None:
+    if kit.log is not None:
+        kit.log.begin(
+            Opening(
+                journal=kit.journal,
+                provider=kit.provider.name,
+                max_concurrency=kit.parallel_tools,
+                resumed=resumed,
+                warn=lambda text: kit.emit(Warned(text)),
+            )
+        )
+
+
+def _checkpoints(parts: Parts, journal: Journal) -> Checkpoints | None:
+    if parts.checkpoints is None:
+        return None
+    return Checkpoints(
+        parts.checkpoints,
+        journal.record.id,
+        root=parts.cwd,
+        floor=journal.entries[-1].id if journal.entries else EntryId(0),
+        limits=parts.checkpoint_limits,
+    )
+
+
+def _warn_if_damaged(journal: Journal, emit: Emit) -> None:
+    lost = damaged(journal.entries)
+    if lost:
+        numbers = ", ".join(f"#{number}" for number in lost[:_MOST_NAMED])
+        emit(Warned(f"{len(lost)} entries of this session are damaged and left out: {numbers}"))
+
+
+def _warn_if_unknown(model: ModelFacts, emit: Emit) -> None:
+    if not model.known:
+        emit(
+            Warned(
+                f"nothing is known of the model {model.name}: a window of {model.window:,} "
+                f"tokens is assumed. Set max_context_tokens if it is larger."
+            )
+        )
 
 
 async def set_up(

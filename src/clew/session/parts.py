@@ -19,8 +19,10 @@ from clew.hooks.protocol import Hooks, NoHooks
 from clew.providers.prices import Price
 from clew.providers.protocol import Provider
 from clew.session.calibrations import CalibrationFile
+from clew.session.checkpoints.retention import DEFAULT_LIMITS, Limits
 from clew.session.gate import Gate
 from clew.session.kit import BeforeCompact
+from clew.session.log.writer import SessionLog
 from clew.session.recall_tool import RECALL_SPEC
 from clew.session.spending import Purse, purse_for
 from clew.session.stores.memory import MemoryStore
@@ -77,6 +79,13 @@ class SessionOptions(TypedDict, total=False):
     """Warn, then stop a model that makes the same call again and again; on unless switched off."""
     redact: bool
     """Take secrets out of what tools say before it is stored or sent; on unless switched off."""
+    checkpoints: Path | None
+    """A folder in which files are kept before tools change them, so that `rewind` can restore
+    them; nothing is kept unless one is given."""
+    checkpoint_limits: Limits
+    """How much is kept there for one session."""
+    log: SessionLog | None
+    """Writes down what happens; nobody does unless given. One for each session."""
     request_options: Mapping[str, Any]
     """Fields of the provider's own API for every request of this session."""
 
@@ -107,6 +116,9 @@ class Parts(Struct, frozen=True, kw_only=True):
     tool_timeout: float | None
     detect_loops: bool
     redact: bool
+    checkpoints: Path | None
+    checkpoint_limits: Limits
+    log: SessionLog | None
 
     @classmethod
     def of(cls, provider: Provider, model: str, options: SessionOptions) -> "Parts":
@@ -153,6 +165,9 @@ class Parts(Struct, frozen=True, kw_only=True):
             tool_timeout=options.get("tool_timeout"),
             detect_loops=options.get("detect_loops", True),
             redact=options.get("redact", True),
+            log=options.get("log"),
+            checkpoints=options.get("checkpoints"),
+            checkpoint_limits=options.get("checkpoint_limits") or DEFAULT_LIMITS,
         )
 
 

@@ -7,37 +7,29 @@ import anyio
 from msgspec.structs import replace
 
 from clew.core.access import PermissionMode
-from clew.core.entries import (
-    Cleared,
-    Compacted,
-    Entry,
-    ModeChanged,
-    Noted,
-)
-from clew.core.errors import SessionError
+from clew.core.entries import Compacted, Entry, ModeChanged, Noted
 from clew.core.events import RunEnded
-from clew.core.ids import EntryId, SessionId
+from clew.core.ids import EntryId
 from clew.core.messages import Message
-from clew.core.spending import Spending
-from clew.core.state import ContextState
-from clew.hooks.protocol import HookEvent
+from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
 from clew.session import edits
+from clew.session.checkpoints.listing import Summary
 from clew.session.compaction import compact, preview
-from clew.session.hooking import fire
-from clew.session.journal import Journal
+from clew.session.hooking import farewell
 from clew.session.kit import Kit
 from clew.session.listeners import Listener, Listeners, report_failure
 from clew.session.opening import open_kit, remember, switch_model
 from clew.session.parts import Parts, SessionOptions, facts_for
-from clew.session.recall import search
+from clew.session.readings import Readings
+from clew.session.rewind import Rewind, Wish, checkpoints, rewind
 from clew.session.spending import purse_for
 from clew.session.turn import run_turn
 from clew.session.work import Work
 from clew.tools.protocol import ToolOutput
 
 
-class Session:
+class Session(Readings):
     """Holds the parts of a conversation and hands them to the functions that do the work.
 
     Use as `async with`, or call `open` first. Provider and store stay the caller's to
@@ -53,7 +45,7 @@ class Session:
         **options: Unpack[SessionOptions],
     ) -> None:
         self._parts = Parts.of(provider, model, options)
-        self._emit = Listeners(*([on_event] if on_event else []))
+        self._emit = Listeners(self._parts.log, on_event)
         self._work = Work()
         self._opening = anyio.Lock()
         self._kit: Kit | None = None
@@ -146,11 +138,23 @@ class Session:
             await switch_model(kit, facts, provider, self._parts.calibrations)
 
     async def undo(self) -> Entry:
-        """Take back the newest compaction or clear; returns the entry that was undone."""
+        """Take back the newest compaction, clear or rewind; returns the entry that was undone."""
         with self._work.begin():
-            undone = await edits.undo(self._opened().journal)
-        self._opened().report_state()
-        return undone
+            return await edits.undo(self._opened())
+
+    async def rewind(self, entry_id: int, **wish: Unpack[Wish]) -> Rewind:
+        """Go back to before an entry, files and conversation; `undo` takes it back.
+
+        Raises:
+            AlreadyRunning: A run, a compaction or a command is under way.
+            SessionError: There is no such entry, or its files are no longer kept.
+        """
+        with self._work.begin():
+            return await rewind(self._opened(), EntryId(entry_id), wish)
+
+    async def checkpoints(self) -> list[Summary]:
+        """Return what `rewind` can restore files to: one checkpoint per prompt, oldest first."""
+        return await checkpoints(self._opened())
 
     async def run_tool(self, name: str, arguments: str, *, said: str) -> ToolOutput:
         """Run a tool on a person's behalf and put its result into the conversation."""
@@ -164,8 +168,7 @@ class Session:
     async def clear_history(self) -> None:
         """Begin the conversation anew; `undo` brings the old one back."""
         with self._work.begin():
-            await self._opened().journal.append(Cleared())
-        self._opened().report_state()
+            await edits.clear(self._opened())
 
     async def inject_message(self, message: Message) -> None:
         """Add a message without asking the model for an answer.
@@ -185,6 +188,14 @@ class Session:
         await self._opened().journal.append(ModeChanged(mode=mode))
         self._opened().gate.mode = mode
 
+    def list_grants(self) -> list[Grant]:
+        """Return what was allowed for the rest of the session, by argument shape."""
+        return list(self._opened().gate.grants)
+
+    def clear_grants(self) -> None:
+        """Take back all that was allowed for the rest of the session."""
+        self._opened().gate.clear_grants()
+
     def set_auto_compact_threshold(self, share: float | Literal[False]) -> None:
         """Change when a compaction starts by itself; False for never."""
         kit = self._opened()
@@ -194,32 +205,6 @@ class Session:
         """Change what the session may cost in all; None for no limit."""
         kit = self._opened()
         kit.purse = purse_for(usd, kit.purse.prices)
-
-    def get_cost(self) -> Spending:
-        """Return what the session has cost so far: calls, tokens, US dollars."""
-        return self.journal.spending
-
-    def get_context_state(self) -> ContextState:
-        """Read how full the window is."""
-        return self._opened().state()
-
-    def get_history(self) -> list[Message]:
-        """Return the conversation as it stands in the view, summary included."""
-        return [item.message for item in self.journal.view.items]
-
-    def search(self, query: str) -> list[Entry]:
-        """Find entries by their words, whether or not they are still in the view."""
-        return search(self.journal.entries, query)
-
-    @property
-    def journal(self) -> Journal:
-        """All that ever happened in this session, and the view it leads to."""
-        return self._opened().journal
-
-    @property
-    def session_id(self) -> SessionId:
-        """The id under which the store keeps this session."""
-        return self.journal.record.id
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -231,12 +216,7 @@ class Session:
             return
         self._ended = True
         with anyio.CancelScope(shield=True):
-            await fire(self._kit, HookEvent.SESSION_END, reason=reason)
+            await farewell(self._kit, reason)
 
     async def __aexit__(self, *_: object) -> None:
         await self.shutdown()
-
-    def _opened(self) -> Kit:
-        if self._kit is None:
-            raise SessionError("the session is not open: use `async with`, or await `open` first")
-        return self._kit

@@ -114,7 +114,7 @@ async def _ask(kit: Kit, request: Request, *, spent: Usage) -> _Notes:
     pieces: list[str] = []
     written = shown = 0
     usage = Usage()
-    async with aclosing(kit.provider.stream(request)) as stream:
+    async with aclosing(kit.stream(request, purpose="summary")) as stream:
         async for chunk in stream:
             if isinstance(chunk, TextChunk):
                 pieces.append(chunk.text)

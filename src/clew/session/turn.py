@@ -23,6 +23,7 @@ from clew.session.healing import drop_reasoning
 from clew.session.hooking import admitted, kept_going
 from clew.session.kit import Kit
 from clew.session.parts import LEAST_WINDOW, facts_for
+from clew.session.rewind import checkpointed
 from clew.session.tool_calls import run_calls
 
 _MOST_PAUSES = 20
@@ -50,7 +51,15 @@ async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -
     """
     kit.check_budget()
     kit.loops.begin()
-    asked = await kit.journal.append(MessageAdded(message=await admitted(kit, prompt)))
+    message = await admitted(kit, prompt)
+    if kit.log is not None:
+        kit.log.pre_run(kit.provider, message)
+    asked = await kit.journal.append(MessageAdded(message=message))
+    async with checkpointed(kit, asked, prompt.text):
+        return await _carry_on(kit, asked.id, max_turns=max_turns)
+
+
+async def _carry_on(kit: Kit, asked: EntryId, *, max_turns: int | None) -> Answer:
     calls = pauses = stops = 0
     while True:
         if max_turns is not None and calls >= max_turns:
@@ -59,7 +68,7 @@ async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -
             answer = await _ask(kit)
         except (ContextFull, ContextOverflow):
             if calls == 0:
-                await _take_back(kit, asked.id)
+                await _take_back(kit, asked)
             raise
         calls += 1
         if answer.message.calls:

@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 import anyio.to_thread
 import msgspec
 
-from clew.core.access import Access, Risk
+from clew.core.access import Access, Kind, Risk
 from clew.core.models import ToolSpec
 from clew.tools.docstring import parse
 from clew.tools.protocol import Place, ToolOutput
@@ -37,7 +37,7 @@ class FunctionTool(Generic[P, R]):
         name: str,
         risk: Risk,
         target: str,
-        target_is_path: bool,
+        kind: Kind | None,
         max_output_chars: int | None,
     ) -> None:
         docs = parse(function.__doc__)
@@ -45,7 +45,7 @@ class FunctionTool(Generic[P, R]):
         self._shape = shape(function, docs)
         self._risk = risk
         self._target = target
-        self._target_is_path = target_is_path or get_type_hints(function).get(target) is Path
+        self._kind = kind or _kind(function, risk, target)
         self.spec = ToolSpec(name=name, description=docs.summary, schema=self._shape.schema)
         self.max_output_chars = max_output_chars
         update_wrapper(self, function)
@@ -60,7 +60,7 @@ class FunctionTool(Generic[P, R]):
             tool=self.spec.name,
             risk=self._risk,
             target=self._target_text(arguments),
-            is_path=self._target_is_path,
+            kind=self._kind,
         )
 
     def _target_text(self, arguments: dict[str, Any]) -> str:
@@ -100,7 +100,7 @@ def tool(
     name: str = "",
     risk: Risk = Risk.EXECUTE,
     target: str = "",
-    target_is_path: bool = False,
+    kind: Kind | None = None,
     max_output_chars: int | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
@@ -112,7 +112,7 @@ def tool(
     name: str = "",
     risk: Risk = Risk.EXECUTE,
     target: str = "",
-    target_is_path: bool = False,
+    kind: Kind | None = None,
     max_output_chars: int | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function, sync or async.
@@ -125,7 +125,8 @@ def tool(
         risk: The worst a call can do. A function nobody classified counts as able to do
             anything, so calls are asked about.
         target: The argument that permission rules match.
-        target_is_path: The target is a file path. Implied when it is annotated `Path`.
+        kind: What the target is. Unless given, a `Path` is a path, the target of a tool that
+            may execute anything is a command line, and all else is text.
         max_output_chars: Longest text the model gets of one call.
 
     Raises:
@@ -140,11 +141,17 @@ def tool(
             name=label,
             risk=risk,
             target=target,
-            target_is_path=target_is_path,
+            kind=kind,
             max_output_chars=max_output_chars,
         )
 
     return decorate if function is None else decorate(function)
+
+
+def _kind(function: Callable[..., object], risk: Risk, target: str) -> Kind:
+    if target and get_type_hints(function).get(target) is Path:
+        return Kind.PATH
+    return Kind.COMMAND if target and risk is Risk.EXECUTE else Kind.TEXT
 
 
 def _refuse_bad_options(function: Callable[..., object], name: str, target: str) -> None:

@@ -1,5 +1,6 @@
 """The contract between a session and a tool."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,6 +39,9 @@ class Place(Struct, frozen=True, kw_only=True):
     """Variables that processes started by tools get, whatever their names."""
     shell: Shell = field(default_factory=Shell)
     """Kept here and not in the tool, so that sessions may share tools."""
+    before_change: Callable[[Path], None] | None = None
+    """To be called before a file is changed, made or removed, and from any thread. Keeps what
+    is there for a rewind; raises `OSError` when it cannot, and then the file must stay."""
 
 
 class Tool(Protocol):

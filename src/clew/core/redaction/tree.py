@@ -82,7 +82,7 @@ class Redactor:
                 return self._named_text(value, name) if name else self.text(value)
             case dict():
                 made = self._with_clean_keys(value)
-                todo.append((made, None if value.get("type") in _SCHEMA_TYPES else name))
+                todo.append((made, None if _is_schema_type(value.get("type")) else name))
                 return made
             case list():
                 items = list(value)
@@ -108,3 +108,7 @@ class Redactor:
                 clean = f"{clean}'"
             made[clean] = inner
         return made
+
+
+def _is_schema_type(kind: object) -> bool:
+    return isinstance(kind, str) and kind in _SCHEMA_TYPES

@@ -4,15 +4,15 @@ A Clew compaction may keep messages from the middle. As in every recording, they
 behind the summary here, and what was dropped before it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
+from clew.context.withdrawn import withdrawn
 from clew.core.entries import (
     Cleared,
     Compacted,
     Entry,
     MessageAdded,
     SetupChanged,
-    Undone,
     UnknownBody,
     decode,
     encode,
@@ -38,12 +38,11 @@ def parse(lines: Iterable[bytes]) -> RecordedSession:
     """Read a journal; a line that is no entry is noted and passed over."""
     findings = Findings()
     entries = _entries(lines, findings)
-    undone = _undone(entries)
+    gone = withdrawn(entries)
     reader = _Reader(findings)
     for entry in entries:
-        if entry.id not in undone:
-            stale = any(target < entry.id < undo for target, undo in undone.items())
-            reader.take(entry, stale=stale)
+        if gone.counts(entry):
+            reader.take(entry, stale=gone.is_stale(entry))
     steps = tidy([*reader.left, *(draft for _, draft in reader.held)], findings)
     return RecordedSession(
         source="clew",
@@ -65,15 +64,6 @@ def _entries(lines: Iterable[bytes], findings: Findings) -> list[Entry]:
         except (StoreDamaged, UnicodeDecodeError) as error:
             findings.damaged(number, error)
     return entries
-
-
-def _undone(entries: Sequence[Entry]) -> dict[EntryId, EntryId]:
-    """Return what no longer counts, and which entry says so."""
-    undone: dict[EntryId, EntryId] = {}
-    for entry in reversed(entries):
-        if isinstance(entry.body, Undone) and entry.id not in undone:
-            undone[entry.body.target] = entry.id
-    return undone
 
 
 class _Reader:

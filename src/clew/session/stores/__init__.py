@@ -1,1 +1,1 @@
-"""Where journals are kept: a protocol, a store in memory, one in an SQLite file."""
+"""Where journals are kept: a protocol, and stores in memory, in SQLite and in PostgreSQL."""

@@ -1,4 +1,4 @@
-"""The tools every session can have: files, search and a shell."""
+"""The tools every session can have: files, search, a shell and the web."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,21 @@ from clew.tools.builtin.glob import glob_tool
 from clew.tools.builtin.grep import grep_tool
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.read import read_tool
+from clew.tools.builtin.webfetch import webfetch_tool
+from clew.tools.builtin.websearch import websearch_tool
 from clew.tools.builtin.write import write_tool
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
+from clew.tools.web.limits import PUBLIC, Limits
+from clew.tools.web.search import SearchBackend
 
 
 def builtin_tools(
-    *, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()
+    *,
+    sandbox: Sandbox | None = None,
+    pass_env: Sequence[str] = (),
+    web: Limits = PUBLIC,
+    search: SearchBackend | None = None,
 ) -> tuple[Tool, ...]:
     """Make a set of tools for one session.
 
@@ -25,6 +33,8 @@ def builtin_tools(
         sandbox: What commands run in; None uses bubblewrap where it works.
         pass_env: Names of variables, with `*` for anything, that commands get although they
             look like secrets.
+        web: How far WebFetch may go; by default to the public internet only.
+        search: Who answers WebSearch; without one, each search says what to set.
     """
     ledger = FileLedger()
     return (
@@ -34,4 +44,6 @@ def builtin_tools(
         glob_tool(),
         grep_tool(),
         bash_tool(sandbox=sandbox, pass_env=pass_env),
+        webfetch_tool(web),
+        websearch_tool(search),
     )

@@ -10,7 +10,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -42,7 +42,14 @@ def claimed(path: Path) -> Iterator[None]:
             os.close(handle)
 
 
-def replace(path: Path, data: bytes, shown: str, *, expected: bytes | None) -> None:
+def replace(
+    path: Path,
+    data: bytes,
+    shown: str,
+    *,
+    expected: bytes | None,
+    before: Callable[[Path], None] | None = None,
+) -> None:
     """Put `data` in place of the file at `path`, whole or not at all.
 
     A link is followed to its target. Mode, extended attributes and, where possible, owner
@@ -53,6 +60,7 @@ def replace(path: Path, data: bytes, shown: str, *, expected: bytes | None) -> N
         data: The new content.
         shown: How the model called it.
         expected: What the file holds now; None if it does not exist.
+        before: Called before anything is changed; see `Place.before_change`.
 
     Raises:
         Unusable: It could not be done, or the file holds something else; what was there
@@ -62,6 +70,8 @@ def replace(path: Path, data: bytes, shown: str, *, expected: bytes | None) -> N
         target = path.resolve()
         facts = target.stat() if target.exists() else None
         _refuse_unwritable(target, facts, shown)
+        if before is not None:
+            before(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target.parent)
         temporary = target.parent / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import anyio.to_thread
 
-from clew.core.access import Risk
+from clew.core.access import Kind, Risk
 from clew.tools.builtin.atomic import replace
 from clew.tools.builtin.diff import compare
 from clew.tools.builtin.files import Unusable, decode, failure, load, resolve
@@ -34,7 +34,7 @@ class Change:
 def edit_tool(ledger: FileLedger) -> Tool:
     """Make the Edit tool; it refuses files that changed since `ledger` saw them."""
 
-    @tool(name="Edit", risk=Risk.MODIFY, target="file_path", target_is_path=True)
+    @tool(name="Edit", risk=Risk.MODIFY, target="file_path", kind=Kind.PATH)
     async def edit(
         file_path: str,
         old_string: str,
@@ -68,7 +68,7 @@ def _edit(ledger: FileLedger, change: Change, place: Place) -> ToolOutput:
             file = decode(data, change.path)
             text, lines = apply(file.text, change)
             fresh = file.encode(text)
-            replace(path, fresh, change.path, expected=data)
+            replace(path, fresh, change.path, expected=data, before=place.before_change)
             ledger.note(path, fresh)
     except Unusable as error:
         return failure(str(error))

@@ -6,7 +6,7 @@ model was shown none of them, so it cannot mean to change them.
 
 import anyio.to_thread
 
-from clew.core.access import Risk
+from clew.core.access import Kind, Risk
 from clew.tools.builtin.atomic import replace
 from clew.tools.builtin.diff import compare
 from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, resolve
@@ -18,7 +18,7 @@ from clew.tools.protocol import Place, Tool, ToolOutput
 def write_tool(ledger: FileLedger) -> Tool:
     """Make the Write tool; it replaces only files that `ledger` knows as they are."""
 
-    @tool(name="Write", risk=Risk.MODIFY, target="file_path", target_is_path=True)
+    @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=Kind.PATH)
     async def write(file_path: str, content: str, place: Place) -> ToolOutput:
         """Write a whole file, creating it and its folders if need be. An existing file must
         have been Read before. To change a part of a file, use Edit.
@@ -41,7 +41,7 @@ def _write(ledger: FileLedger, file_path: str, content: str, place: Place) -> To
             file = decode(old, file_path) if old is not None else TextFile(text="")
             text = _with_endings(file.text, content)
             data, note = _encoded(file, text)
-            replace(path, data, file_path, expected=old)
+            replace(path, data, file_path, expected=old, before=place.before_change)
             ledger.note(path, data)
     except Unusable as error:
         return failure(str(error))

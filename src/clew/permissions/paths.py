@@ -1,0 +1,242 @@
+"""Comparing rules with paths: where a path leads is what counts.
+
+`~`, `..`, links and the case of letters are resolved first, also for a file that does not
+exist yet, by the folders that do. In a pattern `*` stays within one folder and `**`
+crosses folders.
+"""
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from clew.permissions.rules import Rule
+
+_TOKEN = re.compile(r"(?s)/\*\*$|\*\*/|\*\*|\*|\?|\\.|\[[^]/]+\]|.")
+_PIECES = {"/**": "(?:/.*)?", "**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_WILD = frozenset("*?[")
+_ONE_FOLDER = re.compile(r"[^/]+/\*\*")
+
+
+def resolve(path: str, folder: Path) -> Path | None:
+    """Return where `path` leads, or None if that cannot be told."""
+    real = _real_path(_below(_expanded(path), str(folder)))
+    return None if real is None else Path(real)
+
+
+def allows_path(rule: Rule, path: str, cwd: Path) -> bool:
+    """Does an allow rule match where the path really leads?
+
+    A pattern in the working folder is taken below the real one without following links: a
+    link inside a project must not widen a rule.
+    """
+    if rule.covers_all:
+        return True
+    target = resolve(path, cwd)
+    if target is None:
+        return False
+    return any(_regex(each).fullmatch(str(target)) for each in _allowing(rule, cwd))
+
+
+def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -> bool:
+    """Does a rule that denies match the path as it is written, or where it leads?
+
+    Args:
+        rule: The rule; one for a folder holds for all that is in it.
+        path: The path.
+        cwd: Where relative paths start.
+        fold: Whether the case of letters makes no difference; None looks at the disk.
+    """
+    if rule.covers_all:
+        return True
+    written = _written(path, cwd)
+    real = _real_path(written)
+    targets = {written} if real is None else {written, real}
+    if fold is None:
+        fold = folds_case((real or written).rpartition("/")[0])
+    patterns = _denying(rule, cwd)
+    return _matches(patterns, targets, fold=fold) or _matches(
+        {_real_prefix(each) for each in patterns} - patterns, targets, fold=fold
+    )
+
+
+def mentions_path(rule: Rule, path: str, cwd: Path) -> bool:
+    """Does a rule that denies match the path as it is written, links not followed?"""
+    return _matches(_denying(rule, cwd), {_written(path, cwd)}, fold=folds_case(str(cwd)))
+
+
+def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
+    """May something that the rule denies be inside the folder that `path` leads to?"""
+    target = resolve(path, cwd)
+    if target is None or not target.is_dir():
+        return False
+    patterns = _denying(rule, cwd)
+    for pattern in patterns | {_real_prefix(each) for each in patterns}:
+        fixed = Path(_fixed_part(pattern))
+        if fixed.is_relative_to(target) and fixed.exists():
+            return True
+        if str(fixed) != pattern and target.is_relative_to(fixed):
+            return True
+    return False
+
+
+def denies_some(rule: Rule, glob: str, cwd: Path) -> bool:
+    """May a pattern of file names in a command stand for something that the rule denies?"""
+    pattern = _written(glob, cwd)
+    for denied in _denying(rule, cwd):
+        if not _WILD & set(denied):
+            if _regex(pattern).fullmatch(denied) or _regex(f"{pattern}/**").fullmatch(denied):
+                return True
+        elif _may_meet(pattern, denied):
+            return True
+    return False
+
+
+def fixed_folder(glob: str) -> str:
+    """Return the folder in which a pattern of file names stays."""
+    return _fixed_part(glob, otherwise="/" if glob.startswith("/") else ".")
+
+
+@lru_cache(maxsize=512)
+def folds_case(path: str) -> bool:
+    """Does the disk take upper and lower case for the same, where `path` is?"""
+    folder = Path(path)
+    for each in (folder, *folder.parents):
+        swapped = each.with_name(each.name.swapcase()) if each.name else each
+        try:
+            if swapped != each and each.exists():
+                return swapped.exists() and each.samefile(swapped)
+        except (OSError, ValueError):
+            return False
+    return False
+
+
+def escaped(path: str) -> str:
+    """Return `path` as a pattern that matches nothing else."""
+    return re.sub(r"([*?\[\]\\])", r"\\\1", path)
+
+
+def _allowing(rule: Rule, cwd: Path) -> Iterable[str]:
+    pattern = _as_folder(rule.pattern or "")
+    root = str(_real(cwd))
+    if pattern.startswith("//"):
+        yield _real_prefix(pattern[1:])
+    elif pattern.startswith("~"):
+        yield _real_prefix(_expanded(pattern))
+    elif pattern.startswith("/"):
+        yield f"{_real(Path(rule.base)) if rule.base else root}{pattern}"
+    elif "/" not in pattern:
+        yield f"{root}/**/{pattern}"
+    else:
+        yield _below(pattern, root)
+
+
+def _denying(rule: Rule, cwd: Path) -> set[str]:
+    pattern = _as_folder(rule.pattern or "")
+    found = set(_allowing(rule, cwd))
+    root = str(_real(cwd))
+    if pattern.startswith("//"):
+        found.add(pattern[1:])
+    elif pattern.startswith("~"):
+        found.add(_expanded(pattern))
+    elif pattern.startswith("/"):
+        # One slash is the project's folder, but many who write it mean the whole disk.
+        found.add(pattern)
+    elif _ONE_FOLDER.fullmatch(pattern) and not pattern.startswith("."):
+        found.add(f"{root}/**/{pattern}")
+    return {os.path.normpath(each) for each in found}
+
+
+def _matches(patterns: Iterable[str], targets: Iterable[str], *, fold: bool) -> bool:
+    return any(
+        _regex(_folded(pattern, fold=fold), below=True).fullmatch(_folded(each, fold=fold))
+        for pattern in patterns
+        for each in targets
+    )
+
+
+def _written(path: str, cwd: Path) -> str:
+    return os.path.normpath(_below(_expanded(path), str(_real(cwd))))
+
+
+def _real_path(path: str) -> str | None:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return None
+
+
+def _as_folder(pattern: str) -> str:
+    return f"{pattern}**" if pattern.endswith("/") else pattern
+
+
+def _folded(text: str, *, fold: bool) -> str:
+    return unicodedata.normalize("NFC", text).casefold() if fold else text
+
+
+def _real(folder: Path) -> Path:
+    return _resolved(str(folder))
+
+
+@lru_cache(maxsize=64)
+def _resolved(folder: str) -> Path:
+    return Path(folder).resolve()
+
+
+def _expanded(path: str) -> str:
+    if not path.startswith("~"):
+        return path
+    head, slash, rest = path.partition("/")
+    try:
+        return f"{Path(head).expanduser()}{slash}{rest}"
+    except RuntimeError:
+        return path
+
+
+def _below(path: str, folder: str) -> str:
+    return path if path.startswith("/") else f"{folder}/{path.removeprefix('./')}"
+
+
+def _fixed_part(pattern: str, *, otherwise: str = "/") -> str:
+    parts = pattern.split("/")
+    fixed = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts))
+    return "/".join(parts[:fixed]) or otherwise
+
+
+def _real_prefix(pattern: str) -> str:
+    fixed = _fixed_part(pattern)
+    real = _real_path(fixed)
+    if real is None:
+        return pattern
+    rest = pattern[len(fixed) :].lstrip("/")
+    return f"{real.rstrip('/')}/{rest}" if rest else real
+
+
+def _may_meet(one: str, other: str) -> bool:
+    """May two patterns match the same path? Told apart by their fixed beginnings and ends."""
+    first, second = Path(_fixed_part(one)), Path(_fixed_part(other))
+    if not (first.is_relative_to(second) or second.is_relative_to(first)):
+        return False
+    ends = [re.split(r"[*?\]]", each)[-1] for each in (one, other)]
+    return ends[0].endswith(ends[1]) or ends[1].endswith(ends[0])
+
+
+@lru_cache(maxsize=2048)
+def _regex(pattern: str, *, below: bool = False) -> re.Pattern[str]:
+    body = "".join(_piece(token) for token in _TOKEN.findall(os.path.normpath(pattern)))
+    return re.compile(body + ("(?:/.*)?" if below else ""), re.DOTALL)
+
+
+def _piece(token: str) -> str:
+    if token in _PIECES:
+        return _PIECES[token]
+    if len(token) == 2 and token[0] == "\\":
+        return re.escape(token[1])
+    if len(token) > 2 and token[0] == "[":
+        # Folders are named `[id]` as often as rules have sets of letters: both readings count.
+        letters = re.escape(token[1:-1]).replace(r"\-", "-").removeprefix("!")
+        negated = "^/" if token[1] == "!" else ""
+        return f"(?:{re.escape(token)}|[{negated}{letters}])"
+    return re.escape(token)

@@ -1,0 +1,74 @@
+"""Looking on while an adapter talks to its server: for logs, never for decisions."""
+
+from typing import Protocol
+
+from clew.core.errors import ProviderError
+from clew.providers.http import Arriving, Transport
+
+
+class Watch(Protocol):
+    """Is shown what goes over the wire, but for headers: those hold keys."""
+
+    def sent(self, path: str, body: bytes | None) -> None:
+        """Take note of a request, or of another attempt at it."""
+        ...
+
+    def answered(self, *, is_whole: bool) -> None:
+        """Take note that an answer begins: one document, or a stream."""
+        ...
+
+    def heard(self, data: bytes) -> None:
+        """Take note of bytes of the answer."""
+        ...
+
+    def refused(self, error: ProviderError) -> None:
+        """Take note that there was no answer, or that it broke off."""
+        ...
+
+
+class WatchedTransport(Transport):
+    """Does all through another transport, and shows it to a `Watch`."""
+
+    def __init__(self, transport: Transport, watch: Watch) -> None:
+        super().__init__(transport.endpoint, provider=transport.provider)
+        self._transport = transport
+        self._watch = watch
+
+    async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> Arriving:
+        """Make one request; see `Transport.send`."""
+        self._watch.sent(path, body)
+        try:
+            arriving = await self._transport.send(path, body, method=method)
+        except ProviderError as error:
+            self._watch.refused(error)
+            raise
+        self._watch.answered(is_whole=arriving.is_json)
+        return _WatchedArriving(arriving, self._watch)
+
+    async def aclose(self) -> None:
+        """Leave the other transport to its owner."""
+
+
+class _WatchedArriving(Arriving):
+    def __init__(self, arriving: Arriving, watch: Watch) -> None:
+        self._arriving = arriving
+        self._watch = watch
+
+    @property
+    def is_json(self) -> bool:
+        return self._arriving.is_json
+
+    async def read(self) -> bytes:
+        try:
+            data = await self._arriving.read()
+        except ProviderError as error:
+            self._watch.refused(error)
+            raise
+        self._watch.heard(data)
+        return data
+
+    def without_secrets(self, text: str) -> str:
+        return self._arriving.without_secrets(text)
+
+    def close(self) -> None:
+        self._arriving.close()

@@ -1,0 +1,43 @@
+"""How much is kept, and what goes first."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from clew.session.checkpoints.records import Checkpoint
+from clew.session.checkpoints.states import File
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What the checkpoints of one session may take."""
+
+    checkpoints: int = 100
+    total_bytes: int = 500_000_000
+    """All kept contents together, each counted once."""
+    file_bytes: int = 64_000_000
+    """A larger file is not kept; whoever changes it is not stopped, but told."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def surplus(checkpoints: Sequence[Checkpoint], limits: Limits) -> int:
+    """Return how many of the oldest checkpoints must go; never the newest."""
+    seen: set[str] = set()
+    total = 0
+    for count, checkpoint in enumerate(reversed(checkpoints)):
+        for file in _files(checkpoint):
+            total += 0 if file.digest in seen else file.size
+            seen.add(file.digest)
+        if count and (count >= limits.checkpoints or total > limits.total_bytes):
+            return len(checkpoints) - count
+    return 0
+
+
+def digests(checkpoints: Iterable[Checkpoint]) -> set[str]:
+    """Return the names of all contents that the checkpoints need."""
+    return {file.digest for checkpoint in checkpoints for file in _files(checkpoint)}
+
+
+def _files(checkpoint: Checkpoint) -> list[File]:
+    return [state for state in checkpoint.kept.values() if isinstance(state, File)]

@@ -1,0 +1,185 @@
+"""What a store knows of a session without reading its journal.
+
+All of it is kept up to date by what each batch of entries adds: no store ever counts, so a
+turn costs the same however long the session is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from clew.core.cleaning import clean_text
+from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged
+from clew.core.errors import SessionError
+from clew.core.ids import EntryId, SessionId, new_session_id
+from clew.core.messages import Role
+
+_MOST_WORDS = 200
+_LOOKED_AT = 2_000
+"""Characters of a message that its first words are taken from."""
+COLUMNS = (
+    *("id", "cwd", "name", "created_at", "updated_at", "parent", "forked_at", "model"),
+    *("title", "last_words", "entries", "messages", "size", "extra"),
+)
+"""The fields of a record in the order in which databases give them."""
+
+
+class StoredSession(SessionRecord, frozen=True, kw_only=True):
+    """A session as lists show it.
+
+    What is counted here is counted by the store, from the entries it was given.
+    """
+
+    parent: SessionId | None = None
+    """The session that this one was forked from."""
+    forked_at: EntryId | None = None
+    """The last entry that it shares with its parent."""
+    model: str = ""
+    """The model that was set last."""
+    title: str = ""
+    """The user's first words."""
+    last_words: str = ""
+    """The newest words of the user or the model."""
+    entries: int = 0
+    messages: int = 0
+    size: int = 0
+    """Bytes of all entries."""
+    extra: dict[str, object] = msgspec.field(default_factory=dict)
+    """Fields of other parts of the program, kept as they are: see `Store.annotate`."""
+
+    @property
+    def heading(self) -> str:
+        """What to call the session: its name, or else its first words."""
+        return self.name or self.title
+
+
+def stored(record: SessionRecord) -> StoredSession:
+    """Return the record of a session that has no entries yet, fit for every store."""
+    full = record if isinstance(record, StoredSession) else StoredSession(**asdict(record))
+    return StoredSession(
+        id=full.id,
+        cwd=storable(full.cwd),
+        name=storable(full.name),
+        created_at=full.created_at,
+        updated_at=full.updated_at,
+        parent=full.parent,
+        forked_at=full.forked_at,
+        extra=merged({}, full.extra),
+    )
+
+
+def forked(record: StoredSession, *, last: EntryId | None, name: str, now: float) -> StoredSession:
+    """Return the record of a session that begins with the entries of another, up to `last`."""
+    return StoredSession(
+        id=new_session_id(),
+        cwd=record.cwd,
+        name=storable(name),
+        created_at=now,
+        updated_at=now,
+        parent=record.id,
+        forked_at=last,
+        extra=record.extra,
+    )
+
+
+def from_row(row: Sequence[Any]) -> StoredSession:
+    """Return the record that a database keeps in `COLUMNS`, and its `extra` as JSON."""
+    *plain, extra = row
+    return StoredSession(
+        **dict(zip(COLUMNS[:-1], plain, strict=True)), extra=msgspec.json.decode(extra)
+    )
+
+
+def storable(text: str) -> str:
+    """Return `text` without what a database's text column may refuse."""
+    return clean_text(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+def merged(extra: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
+    """Return `extra` with `fields` set, as they will be read back; None takes a field away.
+
+    Raises:
+        SessionError: JSON cannot hold a field.
+    """
+    try:
+        made = msgspec.json.decode(msgspec.json.encode(fields), type=dict[str, object])
+    except (TypeError, ValueError) as error:
+        raise SessionError(f"this cannot be stored: {error}") from error
+    return {key: value for key, value in {**extra, **made}.items() if value is not None}
+
+
+class Growth(Struct, frozen=True, kw_only=True):
+    """What a batch of entries adds to the record of its session."""
+
+    first: EntryId
+    last: EntryId
+    at: float
+    entries: int
+    messages: int
+    size: int
+    title: str
+    """The user's first words in this batch; a title that is there already stays."""
+    last_words: str
+    model: str
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], lines: Sequence[bytes]) -> "Growth":
+        """Look at `entries`, of which there is at least one, and at how they are stored."""
+        bodies = [entry.body for entry in entries if isinstance(entry.body, MessageAdded)]
+        said = [body.message for body in bodies if body.message.role is not Role.TOOL]
+        asked = (message.text for message in said if message.role is Role.USER)
+        return cls(
+            first=entries[0].id,
+            last=entries[-1].id,
+            at=max(entry.at for entry in entries),
+            entries=len(entries),
+            messages=len(bodies),
+            size=sum(map(len, lines)),
+            title=next(_words(asked), ""),
+            last_words=next(_words(message.text for message in reversed(said)), ""),
+            model=next(_models(reversed(entries)), ""),
+        )
+
+    def applied(self, record: StoredSession) -> StoredSession:
+        """Return the record after the batch.
+
+        Its time never runs backwards, whatever the clock does.
+        """
+        return replace(
+            record,
+            updated_at=max(record.updated_at, self.at),
+            entries=record.entries + self.entries,
+            messages=record.messages + self.messages,
+            size=record.size + self.size,
+            title=record.title or self.title,
+            last_words=self.last_words or record.last_words,
+            model=self.model or record.model,
+        )
+
+
+class Hit(Struct, frozen=True, kw_only=True):
+    """A session that a search found."""
+
+    session: StoredSession
+    entry_id: EntryId | None = None
+    """The newest entry that matches; None when only the name does."""
+    matches: int = 0
+    """How many entries match."""
+    excerpt: str = ""
+    """That entry's words around what was looked for."""
+
+
+def _words(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        words = " ".join(storable(text[:_LOOKED_AT]).split())
+        if words:
+            yield words[:_MOST_WORDS]
+
+
+def _models(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        if isinstance(entry.body, SetupChanged) and entry.body.model.name:
+            yield storable(entry.body.model.name)

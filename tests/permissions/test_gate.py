@@ -1,0 +1,136 @@
+"""The gate of a session: who is asked, what is remembered, and what is not."""
+
+from pathlib import Path
+
+import pytest
+
+from clew.core.access import Access, Approval, Decision, Kind, PermissionMode, Risk, Verdict
+from clew.permissions.rules import parse
+from clew.session.gate import Gate
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-3")]
+HERE = Path("/srv/project")
+
+
+class Person:
+    """Gives the same answer to every question, and remembers them."""
+
+    def __init__(self, answer: Approval) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    async def __call__(self, access: Access, decision: Decision) -> Approval:
+        assert decision.verdict is Verdict.ASK
+        self.asked.append(access.target)
+        return self.answer
+
+
+def bash(command: str) -> Access:
+    return Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND)
+
+
+async def test_without_somebody_to_ask_a_question_is_a_no() -> None:
+    decision = await Gate(cwd=HERE).judge(bash("ls"))
+
+    assert decision.verdict is Verdict.DENY
+    assert "nobody is here to ask" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        (Approval.NO, Verdict.DENY),
+        (Approval.ONCE, Verdict.ALLOW),
+        (Approval.SESSION, Verdict.ALLOW),
+        (Approval.PROJECT, Verdict.ALLOW),
+    ],
+)
+async def test_the_answer_of_a_person_decides(answer: Approval, verdict: Verdict) -> None:
+    gate = Gate(cwd=HERE, ask=Person(answer))
+
+    decision = await gate.judge(bash("ls"))
+
+    assert decision.verdict is verdict
+    assert "the user" in decision.reason
+    assert bool(gate.grants) is (answer in (Approval.SESSION, Approval.PROJECT))
+
+
+async def test_a_session_grant_ends_the_asking_until_it_is_taken_back() -> None:
+    person = Person(Approval.SESSION)
+    gate = Gate(cwd=HERE, ask=person)
+
+    await gate.judge(bash("git status"))
+    await gate.judge(bash("git status -s"))
+    assert person.asked == ["git status"]
+    assert [str(grant) for grant in gate.grants] == ["Bash: begins git status"]
+
+    gate.revoke(gate.grants[0])
+    gate.revoke(gate.grant(bash("ls")))
+    await gate.judge(bash("git status -s"))
+    assert person.asked == ["git status", "git status -s"]
+
+    gate.clear_grants()
+    assert gate.grants == []
+    gate.revoke(gate.grant(bash("x")))
+    assert gate.grants == []
+
+
+async def test_the_same_grant_is_kept_once() -> None:
+    gate = Gate(cwd=HERE)
+
+    gate.grant(bash("git status"))
+    gate.grant(bash("git status -s"))
+
+    assert len(gate.grants) == 1
+
+
+async def test_an_approval_for_the_project_comes_with_the_rules_to_store() -> None:
+    gate = Gate(cwd=HERE, ask=Person(Approval.PROJECT))
+
+    decision = await gate.judge(bash("npm test && git status"))
+
+    assert decision.remember == ("Bash(npm test:*)", "Bash(git status:*)")
+    assert (await gate.judge(bash("eval ls"))).remember == ()
+
+
+async def test_a_rule_that_asks_is_asked_again_for_every_other_call() -> None:
+    person = Person(Approval.SESSION)
+    gate = Gate(cwd=HERE, ask=person, ask_rules=(parse("Bash(git push:*)"),))
+
+    for line in ("git push a", "git push a", "git push b"):
+        assert (await gate.judge(bash(line))).verdict is Verdict.ALLOW
+
+    assert person.asked == ["git push a", "git push b"]
+
+
+@pytest.mark.req("HOK-3")
+async def test_the_wish_of_a_hook_lifts_no_denial_and_quiets_no_rule_that_asks() -> None:
+    person = Person(Approval.NO)
+    deny, asks = (parse("Bash(rm *)"),), (parse("Bash(git push:*)"),)
+    gate = Gate(cwd=HERE, ask=person, allow=(parse("Bash(ls)"),), deny=deny, ask_rules=asks)
+    yes, ask = Decision(Verdict.ALLOW, "hook"), Decision(Verdict.ASK, "hook")
+
+    assert (await gate.judge(bash("make"), wish=yes)).verdict is Verdict.ALLOW
+    assert (await gate.judge(bash("rm x"), wish=yes)).verdict is Verdict.DENY
+    assert person.asked == []
+    assert (await gate.judge(bash("git push"), wish=yes)).verdict is Verdict.DENY
+    assert (await gate.judge(bash("ls"), wish=ask)).verdict is Verdict.DENY
+    assert person.asked == ["git push", "ls"]
+
+
+async def test_nobody_is_asked_about_what_is_denied() -> None:
+    person = Person(Approval.SESSION)
+    gate = Gate(cwd=HERE, ask=person, deny=(parse("Bash(rm *)"),))
+
+    assert (await gate.judge(bash("rm x"))).verdict is Verdict.DENY
+    gate.mode = PermissionMode.PLAN
+    assert (await gate.judge(bash("ls"))).verdict is Verdict.DENY
+    assert person.asked == []
+
+
+async def test_the_gate_can_say_what_another_mode_would_decide() -> None:
+    gate = Gate(cwd=HERE)
+
+    assert gate.decide(bash("ls")).verdict is Verdict.ASK
+    assert gate.decide(bash("ls"), mode=PermissionMode.BYPASS).verdict is Verdict.ALLOW
+    assert gate.mode is PermissionMode.DEFAULT

@@ -1,0 +1,87 @@
+"""At the level `raw`, every adapter shows what it sends and gets, and the key stays out of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew import Session, tool
+from clew.core.access import Risk
+from clew.core.ids import CallId
+from clew.core.messages import ToolCall
+from clew.providers.replay import ReplayProvider
+from clew.session.log.events import LogLevel, NativePayload
+from clew.session.log.reading import LogReader
+from clew.session.log.recording import tape_of_log
+from clew.session.log.validation import validate
+from clew.session.log.walking import Walk
+from clew.session.log.writer import SessionLog
+from clew.session.rerun import rerun
+from clew.testing.replies import Reply
+from clew.testing.stage import API_KEY, HttpStage
+from tests.providers.stages import STAGES
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(risk=Risk.INSPECT)
+def look(where: str) -> str:
+    """Look somewhere."""
+    return f"nothing {where}"
+
+
+def replies(stage: HttpStage) -> list[Reply]:
+    """A round with a tool, thinking where the API has it, and two answers."""
+    call = ToolCall(call_id=CallId("call_1"), name="look", arguments='{"where":"here"}')
+    first = Reply(
+        calls=(call,),
+        thoughts=("let me ", "see") if stage.can.thinking else (),
+        signature="c2VhbGVk" if stage.can.signatures else "",
+    )
+    return [first, Reply(words=("nothing", " there")), Reply(words=("good bye",))]
+
+
+def sent(path: Path) -> list[dict[str, Any]]:
+    """Put the bodies together again that went over the wire."""
+    walk, bodies = Walk(), []
+    for line in LogReader(path):
+        assert line.event is not None
+        walk.take(line.event)
+        event = line.event
+        if isinstance(event, NativePayload) and event.payload_kind == "request":
+            lists = {name: walk.native_list(name) for name in event.lists}
+            named = {name: walk.library.get(sha256) for name, sha256 in event.named.items()}
+            bodies.append({**event.payload, **lists, **named})
+    return bodies
+
+
+@pytest.mark.req("LOG-1", "LOG-2", "LOG-5")
+@pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES.keys())
+async def test_every_body_is_in_the_log(
+    tmp_path: Path, stage: HttpStage, *, streaming: bool
+) -> None:
+    if not streaming and not stage.can.whole:
+        pytest.skip("this API always streams")
+    log = SessionLog(tmp_path, level=LogLevel.RAW)
+    busy = stage.failure(503, "later", retry_after="0")
+    script = replies(stage)
+    async with stage.playing(script[0], busy, *script[1:], streaming=streaming) as (
+        provider,
+        server,
+    ):
+        options: dict[str, Any] = {"model": stage.model, "tools": [look], "session_id": "s"}
+        async with Session(provider, log=log, **options) as session:
+            await session.run("go")
+            await session.run("thanks")
+        bodies = server.requests
+
+    path = tmp_path / "s.jsonl"
+    assert sent(path) == bodies
+    assert len(bodies) == 4
+    assert API_KEY not in "".join(file.read_text() for file in tmp_path.rglob("*.*"))
+    assert [str(fault) for fault in validate(path).faults] == []
+    tape = tape_of_log(path)
+    again = ReplayProvider(tape.recording)
+    done = await rerun(tape, again)
+    assert (again.differences, done.difference, done.calls) == ([], None, 3)

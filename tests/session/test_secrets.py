@@ -1,0 +1,84 @@
+"""A corpus of secrets through every way into a session: none is on disk, none reaches a model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clew import Session
+from clew.core.access import PermissionMode
+from clew.core.events import Event
+from clew.core.models import ModelFacts
+from clew.core.redaction import redact
+from clew.hooks.means import Means
+from clew.hooks.runner import HookRunner
+from clew.hooks.settings import Source, read
+from clew.providers.scripted import ScriptedProvider, call_reply
+from clew.session.gate import Gate
+from clew.session.stores.sqlite import SqliteStore
+from clew.tools.builtin import builtin_tools
+from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
+from tests.core.test_redaction import ALONE, TOKENS
+
+pytestmark = pytest.mark.anyio
+
+KINDS = sorted(set(TOKENS) - ALONE)
+
+
+@pytest.mark.req("LOG-2", "TOL-2", "HOK-2")
+async def test_no_secret_of_the_corpus_is_on_disk_or_sent(tmp_path: Path) -> None:
+    secrets = {kind: TOKENS[kind]() for kind in KINDS}
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    lines = "\n".join(f"{kind}: {secret}" for kind, secret in secrets.items())
+    (project / "notes.txt").write_text(lines)
+    shout = {"type": "command", "command": f"cat {project}/notes.txt"}
+    scold = {"type": "command", "command": f"cat {project}/notes.txt >&2; exit 2"}
+    settings = {
+        "hooks": {
+            "SessionStart": [{"hooks": [shout]}],
+            "UserPromptSubmit": [{"hooks": [shout]}],
+            "PostToolUse": [{"matcher": "Read", "hooks": [scold]}],
+            "PreToolUse": [{"matcher": "Glob", "hooks": [scold]}],
+        }
+    }
+    table = read(json.dumps(settings).encode(), Source(name="settings"))
+    provider = ScriptedProvider(
+        [
+            call_reply(
+                ("Read", {"file_path": "notes.txt"}),
+                ("Bash", {"command": "cat notes.txt; cat notes.txt >&2"}),
+                ("Grep", {"pattern": ".", "output_mode": "content"}),
+                ("Glob", {"pattern": "*"}),
+                ("Edit", {"file_path": "notes.txt", "old_string": "nowhere", "new_string": "x"}),
+            ),
+            "done",
+        ],
+        ModelFacts(name="m", window=1_000_000),
+    )
+    store, events = SqliteStore(home / "sessions.db"), list[Event]()
+    async with Session(
+        provider,
+        model="m",
+        tools=builtin_tools(sandbox=Sandbox(SandboxPolicy(mode=SandboxMode.OFF))),
+        hooks=HookRunner(table, Means(project=project, redact=redact)),
+        gate=Gate(cwd=project, mode=PermissionMode.BYPASS),
+        cwd=project,
+        store=store,
+        on_event=events.append,
+    ) as session:
+        await session.run("go")
+    await store.aclose()
+
+    stored = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file()).decode(
+        errors="replace"
+    )
+    sent, shown = str(provider.requests), str(events)
+    for kind, secret in secrets.items():
+        body = secret.splitlines()[len(secret.splitlines()) // 2]
+        assert body not in stored, f"{kind} is on disk"
+        assert body not in sent, f"{kind} was sent"
+        assert body not in shown, f"{kind} was shown"
+    assert stored.count("[redacted:") > len(secrets) * 4
+    assert len(secrets) >= 60
