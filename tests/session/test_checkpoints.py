@@ -1,5 +1,6 @@
 """Files as they were before a turn: what is kept, what comes back, and what is refused."""
 
+import json
 import os
 import stat
 import threading
@@ -353,6 +354,19 @@ def test_own_files_are_never_kept(desk: Desk) -> None:
     assert b"manifest.jsonl" not in desk.manifest().read_bytes()
 
 
+def test_a_folder_that_a_restore_had_to_make_goes_with_its_undo(desk: Desk) -> None:
+    desk.path("d").mkdir()
+    desk.path("d/f").write_text("old")
+    desk.turn(d__f=None)
+    desk.path("d").rmdir()
+
+    assert desk.back(1).skipped == ()
+    assert desk.path("d/f").read_text() == "old"
+
+    desk.undo()
+    assert names(desk.root) == []
+
+
 def test_a_folder_with_other_files_in_it_stays(desk: Desk) -> None:
     desk.turn(new__made="x")
     desk.path("new/mine").write_text("the user's")
@@ -516,7 +530,7 @@ def test_a_line_torn_at_any_byte_costs_no_more_than_itself(desk: Desk, *, ended:
         assert done.skipped == ()
         desk.reopen()
         assert desk.keeper.summaries()[0].number == 1
-        assert b"\n\n" not in desk.manifest().read_bytes()
+        assert all(json.loads(line) for line in desk.manifest().read_bytes().splitlines())
 
 
 def test_a_damaged_line_is_passed_over(desk: Desk) -> None:
@@ -766,7 +780,7 @@ def test_what_cannot_be_read_is_not_kept(desk: Desk) -> None:
 def test_what_cannot_even_be_looked_at_must_not_be_changed(desk: Desk) -> None:
     desk.begin()
 
-    with pytest.raises(OSError, match="cannot be kept for a rewind .File name too long."):
+    with pytest.raises(OSError, match=r"cannot be kept for a rewind .File name too long."):
         desk.keeper.keep(desk.path("x" * 300))
 
 

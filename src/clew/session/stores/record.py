@@ -95,7 +95,7 @@ def from_row(row: Sequence[Any]) -> StoredSession:
 
 def storable(text: str) -> str:
     """Return `text` without what a database's text column may refuse."""
-    return clean_text(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return clean_text(text).replace("\x00", "\ufffd")
 
 
 def merged(extra: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
