@@ -36,7 +36,7 @@ _BAD_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class _Named(Struct):
-    name: str = ""
+    name: Any = ""
 
 
 _named = msgspec.json.Decoder(_Named)
@@ -197,7 +197,8 @@ def _server_call(part: Part) -> str:
     if not isinstance(part, Native):
         return ""
     call = _keys(part.data).get("toolUse")
-    return _named.decode(call).name if call else ""
+    name = _named.decode(call).name if call else ""
+    return name if isinstance(name, str) else ""
 
 
 def _keys(data: str) -> dict[str, Raw]:

@@ -44,7 +44,7 @@ class Written(NamedTuple):
 
 
 class _Native(Struct):
-    type: str = ""
+    type: Any = ""
 
 
 _native = msgspec.json.Decoder(_Native)
@@ -100,7 +100,7 @@ class _Writer:
             case Image() | File():
                 self._attach(part)
             case Native(data=data):
-                kind = _native.decode(data).type
+                kind = words(_native.decode(data).type)
                 if kind.startswith("input_"):
                     self._content.append(Raw(data.encode()))
                 else:
