@@ -149,7 +149,7 @@ def shown(text: str) -> str:
         '<|tool_call>call:read{path:<|"|>}"\\<|"|>,at:{"a":"}"}} and ',
     ],
 )
-@pytest.mark.req("PRV-2")
+@pytest.mark.req("PRV-3")
 def test_words_that_cannot_be_a_call_are_not_held_back(text: str) -> None:
     assert shown(text) == text
     assert split(text) == ("", text, [])

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,7 +72,6 @@ def test_short_messages_count_for_what_they_take_in_memory() -> None:
     assert make.made["old 0"] == 2
 
 
-@pytest.mark.req("PRV-1")
 def test_several_long_sessions_that_fit_do_not_push_each_other_out() -> None:
     make = Counting()
     sessions = [conversation(name, 100) for name in "abc"]

@@ -48,7 +48,7 @@ def test_usage_that_comes_behind_a_complete_answer_is_read(wire: Format) -> None
 
 
 @every_format
-@pytest.mark.req("PRV-5")
+@pytest.mark.req("PRV-4")
 def test_an_error_behind_a_complete_answer_says_nothing_of_it(wire: Format) -> None:
     stream = STREAMS[wire.name](SAID)
     garbage = ServerEvent('{"choices": [', stream.error.name)
@@ -59,7 +59,7 @@ def test_an_error_behind_a_complete_answer_says_nothing_of_it(wire: Format) -> N
 
 
 @every_format
-@pytest.mark.req("PRV-5")
+@pytest.mark.req("PRV-4")
 def test_an_error_before_the_end_is_one(wire: Format) -> None:
     stream = STREAMS[wire.name](SAID)
     decoder = wire.decoder("host")

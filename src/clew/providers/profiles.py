@@ -34,7 +34,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     """What errors call it, and what the thinking that it sends is marked with."""
     base_url: str
     key_env: str = ""
-    """The variable that people keep its key in."""
+    """The variable that people keep its key in; read where no key is given."""
     needs_key: bool = True
     echoes: Echoes = Echoes.NEVER
     """Which of its own thinking it wants back; where, says the dialect."""
