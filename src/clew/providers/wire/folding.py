@@ -21,8 +21,9 @@ class Folding(ABC):
     """
 
     format: ClassVar[str]
-    """What errors call an answer, such as `a chat answer`, and where to look for the cause."""
+    """What errors call an answer, such as `a chat answer`."""
     advice: ClassVar[str]
+    """Where to look when something else came."""
 
     def __init__(self, provider: str) -> None:
         self.done = False
