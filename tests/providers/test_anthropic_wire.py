@@ -193,9 +193,9 @@ def test_thinking_of_others_is_said_in_words_where_the_session_wants_it() -> Non
     [
         ("", {}),
         (' {"a": 1.0}\n', {"a": 1.0}),
-        ("[1]", {"raw": "[1]"}),
-        ('{"a": ', {"raw": '{"a": '}),
-        ("[" * 100_000, {"raw": "[" * 100_000}),
+        ("[1]", {"arguments": "[1]"}),
+        ('{"a": ', {"arguments": '{"a": '}),
+        ("[" * 100_000, {"arguments": "[" * 100_000}),
     ],
 )
 def test_arguments_that_are_no_object_are_wrapped(arguments: str, wanted: object) -> None:

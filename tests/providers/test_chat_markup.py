@@ -12,6 +12,7 @@ from clew.providers.protocol import CallChunk, Chunk, ReasoningChunk, StopReason
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.chat.decode import Decoder
 from clew.providers.wire.chat.markup import GEMMA, THINK, Said, Splitter, Wrote
+from clew.providers.wire.chat.writing import LONGEST
 from clew.providers.wire.chat.written import Form, read
 from clew.session.assembly import Assembly
 
@@ -99,7 +100,15 @@ scraps = st.sampled_from(
         "<tool_call|>",
         "[TOOL_REQUEST]",
         '{"name":"read","arguments":{}}',
+        '{"arguments":{"path":"}[{\\\\"},"name":"read"}',
+        '{"name":"re',
+        '{"name":"other","arguments":{}}',
         "[END_TOOL_REQUEST]",
+        '<|"|>',
+        '"',
+        "{",
+        "}",
+        "\\",
         " ",
         "\n",
         "<",
@@ -115,6 +124,60 @@ def test_where_the_words_are_cut_changes_nothing(text: str, data: st.DataObject)
     cuts = sorted({0, len(text), *places})
 
     assert split(*(text[a:b] for a, b in pairwise(cuts))) == split(text) == split(*text)
+
+
+def shown(text: str) -> str:
+    """Return the words that a person has seen when the answer is broken off after `text`."""
+    splitter = Splitter(GEMMA, TOOLS)
+    found = [part for letter in text for part in splitter.feed(letter)]
+    return "".join(part.text for part in found if isinstance(part, Said))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Models write [TOOL_REQUEST] before a call, and then ",
+        '[TOOL_REQUEST]["read"] is no call, and ',
+        '[TOOL_REQUEST]{"path": "a"} is none, and ',
+        '[TOOL_REQUEST]{"name": "other", "arguments": {',
+        '[TOOL_REQUEST]{"name" = "read"',
+        '[TOOL_REQUEST]{"name": ["read"',
+        '[TOOL_REQUEST]{"name": "read", "arguments": {"path": "}"}} and no end of it ',
+        '[TOOL_REQUEST]{"arguments": {"path": "\\"}"}, "name": "read"} and ',
+        "<|tool_call>call: is how Gemma ",
+        "<|tool_call>call:reader{",
+        '<|tool_call>call:read{path:<|"|>}"\\<|"|>,at:{"a":"}"}} and ',
+    ],
+)
+@pytest.mark.req("PRV-3")
+def test_words_that_cannot_be_a_call_are_not_held_back(text: str) -> None:
+    assert shown(text) == text
+    assert split(text) == ("", text, [])
+
+
+def test_a_call_is_held_back_until_it_is_complete() -> None:
+    for begun in ('[TOOL_REQUEST]{"name":"read","arguments":{"path":"a', "<|tool_call>call:rea"):
+        assert shown(f"On it. {begun}") == "On it. "
+        assert split(f"On it. {begun}") == ("", f"On it. {begun}", [])
+
+
+def test_a_call_that_never_ends_becomes_words() -> None:
+    begun = '[TOOL_REQUEST]{"name":"read","arguments":{"path":"' + "x" * LONGEST
+    splitter = Splitter(GEMMA, TOOLS)
+
+    assert splitter.feed(begun[:LONGEST]) == []
+    found = splitter.feed(begun[LONGEST:])
+
+    assert "".join(part.text for part in found if isinstance(part, Said)) == begun
+
+
+def test_a_long_call_is_still_a_call() -> None:
+    text = json.dumps({"name": "read", "arguments": {"path": '{"' * 10_000}})
+
+    _, words, calls = split(*"On it.", f"[TOOL_REQUEST] {text} [END_TOOL_", "REQUEST]")
+
+    assert words == "On it."
+    assert [json.loads(each.arguments) for each in calls] == [{"path": '{"' * 10_000}]
 
 
 @given(st.text(alphabet="<>/thinkTOOL_[]|:{} \n", max_size=60))

@@ -4,6 +4,7 @@ import json
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from clew.context.reasoning import Echoes, ReasoningPolicy
 from clew.core.errors import ConfigError, ProviderError
@@ -91,11 +92,28 @@ async def test_a_profile_that_is_not_there_names_those_that_are() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, each in PROFILES.items() if each.needs_key])
-async def test_a_missing_key_is_told_before_anything_is_sent(name: str) -> None:
+async def test_a_missing_key_is_told_before_anything_is_sent(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PROFILES[name].key_env, raising=False)
+
     with pytest.raises(ConfigError, match=PROFILES[name].key_env):
         Compatible(name)
 
     assert Compatible(name, headers={"Authorization": "Bearer x"}).name == name
+
+
+@pytest.mark.req("PRV-1")
+async def test_a_key_is_found_in_the_profiles_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DASHSCOPE_API_KEY", "kept")
+    async with serve(OK, OK, OK) as server:
+        here = replace(PROFILES["qwen"], base_url=f"{server.url}/v1")
+        await ask(Compatible(here, web_search=True))
+        await ask(Compatible(here, api_key="given"))
+        await ask(Compatible("qwen", base_url=f"{server.url}/v1"))
+
+    keys = [headers.get("Authorization") for headers in server.headers]
+    assert keys == ["Bearer kept", "Bearer given", None]
 
 
 async def test_servers_on_this_machine_need_no_key() -> None:

@@ -49,7 +49,7 @@ class TinyDecoder:
     """Folds the events of one answer into chunks."""
 
     def __init__(self, provider: str) -> None:
-        self.done = False
+        self.done = self.complete = False
         self._provider = provider
         self._calls = 0
         self._end: Finished | None = None
@@ -95,7 +95,7 @@ class TinyDecoder:
                     )
                 ]
             case {"end": [reason, usage]}:
-                self.done = True
+                self.done = self.complete = True
                 self._end = Finished(reason=StopReason(reason), usage=msgspec.convert(usage, Usage))
             case {"error": _}:
                 raise error_for(503, msgspec.json.encode(found).decode(), {}, self._provider)

@@ -15,11 +15,11 @@ from clew.providers.protocol import Chunk, Request
 from clew.providers.responses_calls import ResponsesCalls
 from clew.providers.wire.chat import decode as chat_decode
 from clew.providers.wire.chat import encode as chat_encode
-from clew.providers.wire.chat.dialect import Dialect
+from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect
 
 _UNDATED = frozenset({"preview", "latest", "v1"})
 """Versions of the new surface; all others are dates, and belong to the classic one."""
-_DIALECT = Dialect(limit_field="max_completion_tokens")
+_DIALECT = Dialect(limit_field="max_completion_tokens", names=NAMES, ids=IDS)
 
 
 class AzureOpenAI(Adapter):

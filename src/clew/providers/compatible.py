@@ -1,6 +1,7 @@
 """Servers that speak Chat Completions, each in its own dialect."""
 
 import dataclasses
+import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -48,12 +49,16 @@ class Compatible(Adapter):
         Args:
             profile: A profile, or the name of one.
             base_url: Where the server is.
-            api_key: The key, where one is needed.
+            api_key: The key, where one is needed; at the usual address, the profile's variable
+                of the environment is looked up without one.
             web_search: Let the server look things up on the web; not every one can.
             web_fetch: Let the server read pages of the web; not every one can.
             options: What may be said of any adapter.
         """
         self.profile = named(profile) if isinstance(profile, str) else profile
+        # A key goes to the server that it was made for: elsewhere it must be given by hand.
+        if not api_key and base_url is None and self.profile.key_env:
+            api_key = os.environ.get(self.profile.key_env, "")
         _expect_key(self.profile, given=bool(api_key or base_url or options.get("headers")))
         wanted = {"web_search": web_search, "web_fetch": web_fetch}
         self.web_tools = frozenset(name for name, on in wanted.items() if on)
@@ -148,8 +153,8 @@ class Compatible(Adapter):
 def _expect_key(profile: Profile, *, given: bool) -> None:
     if profile.needs_key and not given:
         raise ConfigError(
-            f"{profile.name} needs an API key: pass it as `api_key`."
-            f" People keep it in {profile.key_env or 'the environment'}."
+            f"{profile.name} needs an API key: pass it as `api_key`"
+            f"{f', or set {profile.key_env}' if profile.key_env else ''}."
         )
 
 

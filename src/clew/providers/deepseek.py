@@ -17,12 +17,12 @@ from clew.providers.calls import get, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.chat import listing
 from clew.providers.wire.chat.decode import Decoder
-from clew.providers.wire.chat.dialect import Dialect, Thinking
+from clew.providers.wire.chat.dialect import NAMES, Dialect, Thinking
 from clew.providers.wire.chat.encode import encode, fragments
 
 BASE_URL = "https://api.deepseek.com"
 PATH = "chat/completions"
-_DIALECT = Dialect(thinking=Thinking.CONTENT, always_thinking=True, text_lists=False)
+_DIALECT = Dialect(thinking=Thinking.CONTENT, always_thinking=True, text_lists=False, names=NAMES)
 
 
 class DeepSeek(Adapter):

@@ -14,12 +14,14 @@ from clew.providers.calls import get, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.chat import listing
 from clew.providers.wire.chat.decode import Decoder
-from clew.providers.wire.chat.dialect import Dialect
+from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect
 from clew.providers.wire.chat.encode import PLAIN, encode, fragments
 
 PATH = "chat/completions"
 # OpenAI's own models take nothing but the new name, and other servers may know only the old.
-_OPENAI = Dialect(limit_field="max_completion_tokens", key_field="prompt_cache_key")
+_OPENAI = Dialect(
+    limit_field="max_completion_tokens", key_field="prompt_cache_key", names=NAMES, ids=IDS
+)
 _OPENAI_HOSTS = ("openai.com", "openai.azure.com")
 
 

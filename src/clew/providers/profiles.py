@@ -11,9 +11,13 @@ from msgspec import Struct
 
 from clew.context.reasoning import Echoes
 from clew.core.errors import ConfigError
-from clew.providers.wire.chat.dialect import Dialect, Documents, Thinking
+from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect, Documents, Thinking
 from clew.providers.wire.chat.listing import Listing
 from clew.providers.wire.chat.markup import GEMMA, THINK, Marks
+from clew.providers.wire.names import Rule
+
+ALL = ("",)
+"""The beginning of every name."""
 
 
 class Switch(Struct, frozen=True, kw_only=True):
@@ -30,7 +34,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     """What errors call it, and what the thinking that it sends is marked with."""
     base_url: str
     key_env: str = ""
-    """The variable that people keep its key in."""
+    """The variable that people keep its key in; read where no key is given."""
     needs_key: bool = True
     echoes: Echoes = Echoes.NEVER
     """Which of its own thinking it wants back; where, says the dialect."""
@@ -44,10 +48,16 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Fields for the body of every request."""
 
 
+# The templates of Gemma and of older Mistral models refuse any other order than user and
+# assistant in turn; they run on all of these servers.
+_LOCAL = Dialect(bridged=ALL, merges=True)
+_HOSTED = Dialect(names=NAMES)
+
 _LM_STUDIO = Profile(
     name="lm_studio",
     base_url="http://127.0.0.1:1234/v1",
     needs_key=False,
+    dialect=_LOCAL,
     marks=(THINK,),
     listing=Listing.LM_STUDIO,
 )
@@ -59,6 +69,7 @@ _ALL = (
         name="gemma",
         base_url=_LM_STUDIO.base_url,
         needs_key=False,
+        dialect=_LOCAL,
         marks=GEMMA,
         listing=Listing.LM_STUDIO,
     ),
@@ -76,6 +87,7 @@ _ALL = (
         name="llama_cpp",
         base_url="http://127.0.0.1:8080/v1",
         needs_key=False,
+        dialect=_LOCAL,
         marks=(THINK,),
     ),
     Profile(
@@ -85,7 +97,7 @@ _ALL = (
         needs_key=False,
         # https://docs.vllm.ai/en/latest/features/interleaved_thinking/
         echoes=Echoes.TOOL_USE_ONLY,
-        dialect=Dialect(thinking=Thinking.REASONING),
+        dialect=Dialect(thinking=Thinking.REASONING, bridged=ALL, merges=True),
         marks=(THINK,),
     ),
     Profile(
@@ -93,7 +105,13 @@ _ALL = (
         base_url="https://openrouter.ai/api/v1",
         key_env="OPENROUTER_API_KEY",
         echoes=Echoes.OWN_ISSUED,
-        dialect=Dialect(result_images=True, cache_marks=("anthropic/", "~anthropic/", "qwen/")),
+        dialect=Dialect(
+            result_images=True,
+            cache_marks=("anthropic/", "~anthropic/", "qwen/"),
+            names=NAMES,
+            ids=IDS,
+            bridged=("mistralai/",),
+        ),
         web={
             "web_search": Switch(tools=({"type": "openrouter:web_search"},)),
             "web_fetch": Switch(tools=({"type": "openrouter:web_fetch"},)),
@@ -103,6 +121,7 @@ _ALL = (
         name="qwen",
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         key_env="DASHSCOPE_API_KEY",
+        dialect=_HOSTED,
         marks=(THINK,),
         web={"web_search": Switch(options={"enable_search": True})},
     ),
@@ -110,7 +129,7 @@ _ALL = (
         name="groq",
         base_url="https://api.groq.com/openai/v1",
         key_env="GROQ_API_KEY",
-        dialect=Dialect(limit_field="max_completion_tokens"),
+        dialect=Dialect(limit_field="max_completion_tokens", names=NAMES),
         marks=(THINK,),
         web={"web_search": Switch(tools=({"type": "browser_search"},))},
     ),
@@ -119,19 +138,28 @@ _ALL = (
         base_url="https://api.mistral.ai/v1",
         key_env="MISTRAL_API_KEY",
         echoes=Echoes.TOOL_USE_ONLY,
-        dialect=Dialect(thinking=Thinking.PIECES, documents=Documents.ADDRESS, stream_usage=False),
+        dialect=Dialect(
+            thinking=Thinking.PIECES,
+            documents=Documents.ADDRESS,
+            stream_usage=False,
+            names=NAMES,
+            ids=Rule(characters="a-zA-Z0-9", shortest=9, longest=9),
+            bridged=ALL,
+        ),
     ),
-    Profile(name="xai", base_url="https://api.x.ai/v1", key_env="XAI_API_KEY"),
+    Profile(name="xai", base_url="https://api.x.ai/v1", key_env="XAI_API_KEY", dialect=_HOSTED),
     Profile(
         name="together",
         base_url="https://api.together.xyz/v1",
         key_env="TOGETHER_API_KEY",
+        dialect=_HOSTED,
         marks=(THINK,),
     ),
     Profile(
         name="fireworks",
         base_url="https://api.fireworks.ai/inference/v1",
         key_env="FIREWORKS_API_KEY",
+        dialect=_HOSTED,
         marks=(THINK,),
     ),
 )

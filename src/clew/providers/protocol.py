@@ -44,6 +44,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """How many leading messages the next requests are sure to repeat: a place to cache up to."""
     cache_key: str = ""
     """Equal for requests that share a beginning; helps a provider to find its cache."""
+    sees: bool = True
+    """False: the model can see no pictures and read no files, so notes stand in for them."""
     options: dict[str, Any] = {}
     """Fields of the provider's own API, laid over the body that Clew makes."""
 

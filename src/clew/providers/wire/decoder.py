@@ -14,6 +14,15 @@ class Decoder(Protocol):
         """True when the server has ended the answer, so nothing more needs to be read."""
         ...
 
+    @property
+    def complete(self) -> bool:
+        """True when the whole answer has come, though more may follow, such as its usage.
+
+        From here on neither an error of the server nor a lost connection spoils the answer:
+        `feed` ignores the one, and whoever reads may take the other for the end.
+        """
+        return False
+
     def feed(self, event: ServerEvent) -> list[Chunk]:
         """Return the chunks of one event of a stream; never a `Finished`.
 

@@ -1,17 +1,23 @@
 """Encoded messages, kept so that a request costs only what is new in it."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from clew.context.reasoning import Reader, ReasoningPolicy, spoken
 from clew.core.messages import Message
+from clew.providers.protocol import Request
+from clew.providers.wire.sight import unseen
 
-LIMIT = 64 << 20
-"""Bytes of fragments that are kept before all are let go."""
+LIMIT = 256 << 20
+"""Bytes that are kept before the older half is let go."""
+OVERHEAD = 600
+"""Bytes that an entry takes beside its fragment: the message, and the places in memory."""
 
 F = TypeVar("F")
+_Key: TypeAlias = tuple[ReasoningPolicy, bool]
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -30,23 +36,38 @@ class Fragments(Generic[F]):
         self._make = make
         self._limit = limit
         self._size = 0
-        self._kept: dict[ReasoningPolicy, dict[int, tuple[Message, F]]] = {}
+        self._kept: dict[_Key, dict[int, tuple[Message, F, int]]] = {}
 
-    def encode(self, messages: Iterable[Message], policy: ReasoningPolicy) -> list[F]:
-        """Return the fragment of each message, in order."""
-        kept = self._kept.setdefault(policy, {})
+    def encode(self, request: Request) -> list[F]:
+        """Return the fragment of each message of `request`, in order."""
+        kept = self._kept.setdefault((request.reasoning, request.sees), {})
         found: list[F] = []
-        for message in messages:
+        for message in request.messages:
             known = kept.get(id(message))
             if known is None:
-                fragment, size = self._make(spoken(message, self.reader, policy))
-                self._size += size
-                # Keeping the message itself keeps its id from being given to another.
-                known = kept[id(message)] = (message, fragment)
+                known = kept[id(message)] = self._made(message, request)
+                self._size += known[2]
             found.append(known[1])
-        if self._size > self._limit:
-            self._kept, self._size = {}, 0
+        while self._size > self._limit:
+            self._let_go()
         return found
+
+    def prepared(self, message: Message, request: Request) -> Message:
+        """Return `message` with nothing in it that the reader of `request` could not take."""
+        found = spoken(message, self.reader, request.reasoning)
+        return found if request.sees else unseen(found)
+
+    def _made(self, message: Message, request: Request) -> tuple[Message, F, int]:
+        fragment, size = self._make(self.prepared(message, request))
+        # Keeping the message itself keeps its id from being given to another.
+        return message, fragment, size + OVERHEAD
+
+    def _let_go(self) -> None:
+        """Forget the older half. Not all: other sessions are still at work with the rest."""
+        for kept in self._kept.values():
+            for place in list(islice(kept, (len(kept) + 1) // 2)):
+                self._size -= kept.pop(place)[2]
+        self._kept = {key: kept for key, kept in self._kept.items() if kept}
 
 
 def merged(block: dict[str, Any], extra: str) -> dict[str, Any]:

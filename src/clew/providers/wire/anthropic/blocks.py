@@ -4,9 +4,7 @@ Every block that is made here begins with its type, so `is_thinking` and `is_tex
 read the rest.
 """
 
-import re
 from base64 import b64encode
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -23,18 +21,20 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
+from clew.providers.wire.arguments import as_object
 from clew.providers.wire.fragments import merged
+from clew.providers.wire.names import Rule, spelt
 
 SILENT_FAILURE = "The tool failed and gave no reason."
 
+NAMES = Rule(characters="a-zA-Z0-9_-", longest=128)
+"""What the API takes as a name, and as an id."""
 PDF = "application/pdf"
 WEB = ("https://", "http://")
 """How an address begins that the provider can reach."""
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _TEXTUAL = frozenset({"application/json", "application/xml", "application/yaml"})
 _THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
-_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_NAME = 128
 
 _json = msgspec.json.Encoder()
 
@@ -106,37 +106,15 @@ def _text(part: Text) -> dict[str, Any] | None:
 def _call(call: ToolCall) -> dict[str, Any]:
     block = {
         "type": "tool_use",
-        "id": _name(call.call_id),
-        "name": _name(call.name),
-        "input": _input(call.arguments),
+        "id": spelt(call.call_id, NAMES),
+        "name": spelt(call.name, NAMES),
+        "input": msgspec.Raw(as_object(call.arguments).encode()),
     }
     return merged(block, call.extra)
 
 
-def _input(arguments: str) -> msgspec.Raw | dict[str, str]:
-    """Return the arguments byte for byte, or wrapped when they are no JSON object."""
-    text = arguments.strip() or "{}"
-    try:
-        msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
-        return {"raw": arguments}
-    return msgspec.Raw(text.encode())
-
-
-def _name(given: str) -> str:
-    """Return a name or an id as the API takes it; one of its own is not changed.
-
-    What other providers let pass (`functions.Read:0`, `call_1|fc_2`) is rejected here, and
-    with it the whole conversation. Different names stay different, equal ones equal.
-    """
-    if 0 < len(given) <= _LONGEST_NAME and not _NOT_IN_A_NAME.search(given):
-        return given
-    digest = sha256(given.encode(errors="replace")).hexdigest()[:12]
-    return f"{_NOT_IN_A_NAME.sub('_', given)[: _LONGEST_NAME - 13]}_{digest}"
-
-
 def _result(result: ToolResult) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": _name(result.call_id)}
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": spelt(result.call_id, NAMES)}
     content = [{"type": "text", "text": result.text}] if result.text.strip() else []
     if result.failed:
         # An error may hold nothing but words, and must hold some.

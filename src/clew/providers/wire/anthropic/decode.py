@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.core.errors import ProviderError, StreamBroken
+from clew.core.errors import ProviderError
 from clew.core.usage import Usage
 from clew.providers.failures import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.anthropic.arriving import Block, opened, read_delta
+from clew.providers.wire.folding import Folding
 
 
 class _Usage(Struct):
@@ -81,49 +82,23 @@ _STATUS = {
 }
 
 
-class Decoder:
+class Decoder(Folding):
     """Folds one answer into chunks; see `clew.providers.wire.decoder.Decoder`."""
 
+    format = "an answer of the Messages API"
+    advice = "Check that the base URL leads to a server that speaks it."
+
     def __init__(self, provider: str) -> None:
-        self.done = False
-        self._provider = provider
+        super().__init__(provider)
         self._ended: _Ending | None = None
         self._usage: Usage | None = None
         self._blocks: dict[int, Block] = {}
         self._tools: dict[str, str] = {}
 
-    def feed(self, event: ServerEvent) -> list[Chunk]:
-        """Return the chunks of one event.
-
-        Raises:
-            ProviderError: The event reports an error.
-            StreamBroken: The event cannot be read.
-        """
-        if self.done or event.data == "[DONE]":
-            return []
-        try:
-            return self._fold(_event.decode(event.data), event.data)
-        except msgspec.DecodeError as error:
-            raise self._unreadable(error) from error
-
-    def whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of an answer that came in one piece; raises as `feed` does."""
-        self.done = True
-        try:
-            message = _message.decode(body)
-            if message.error is not None:
-                raise self._failure(message.error, body.decode(errors="replace"))
-            if message.type != "message":
-                raise self._unreadable(f"its type is {message.type!r}")
-            self._ended = message
-            self._count(message.usage)
-            return [
-                chunk
-                for index, raw in enumerate(message.content)
-                for chunk in self._begin(index, raw) + self._end(index)
-            ]
-        except msgspec.DecodeError as error:
-            raise self._unreadable(error) from error
+    @property
+    def complete(self) -> bool:
+        """True when the reason has come for which the model stopped."""
+        return self._ended is not None
 
     def close(self) -> Finished:
         """Return the end of the answer.
@@ -132,11 +107,7 @@ class Decoder:
             StreamBroken: The server stopped without ending the answer.
         """
         if self._ended is None:
-            raise StreamBroken(
-                f"{self._provider} stopped in the middle of the answer."
-                " What had arrived is kept; send the message again to go on.",
-                provider=self._provider,
-            )
+            raise self._stopped()
         said = self._ended.stop_reason or ""
         details = self._ended.stop_details or _StopDetails()
         reason = _REASONS.get(said, StopReason.DONE)
@@ -145,7 +116,26 @@ class Decoder:
             detail = "the context window is full"
         return Finished(reason=reason, usage=self._usage, detail=detail)
 
-    def _fold(self, event: _Event, text: str) -> list[Chunk]:
+    def _take_whole(self, body: bytes) -> list[Chunk]:
+        message = _message.decode(body)
+        if message.error is not None:
+            raise self._failure(message.error, body.decode(errors="replace"))
+        if message.type != "message":
+            raise self._unreadable(f"its type is {message.type!r}")
+        self._count(message.usage)
+        chunks = [
+            chunk
+            for index, raw in enumerate(message.content)
+            for chunk in self._begin(index, raw) + self._end(index)
+        ]
+        self.done, self._ended = True, message
+        return chunks
+
+    def _take(self, event: ServerEvent) -> list[Chunk]:
+        return [] if event.data == "[DONE]" else self._fold(event.data)
+
+    def _fold(self, text: str) -> list[Chunk]:
+        event = _event.decode(text)
         if event.error is not None:
             raise self._failure(event.error, text)
         index = event.index or 0
@@ -191,13 +181,6 @@ class Decoder:
     def _failure(self, error: object, text: str) -> ProviderError:
         kind = error.get("type") if isinstance(error, dict) else None
         return error_for(_STATUS.get(str(kind)), text, {}, self._provider)
-
-    def _unreadable(self, error: object) -> StreamBroken:
-        return StreamBroken(
-            f"{self._provider} sent something that is not an answer of the Messages API ({error})."
-            " Check that the base URL leads to a server that speaks it.",
-            provider=self._provider,
-        )
 
 
 def _usage(found: _Usage) -> Usage:

@@ -72,7 +72,7 @@ def encode(
     head = _head(request)
     if streaming:
         head["stream"] = True
-    found = kept.encode(request.messages, request.reasoning)
+    found = kept.encode(request)
     # Who sets the field for the whole request leaves the marks to the API.
     if cache and marks.FIELD not in request.options:
         found = _with_marks(head, found, request, ttl)
@@ -92,7 +92,7 @@ def encode_count(request: Request, kept: Fragments[tuple[Piece, ...]]) -> bytes:
         if not head["tools"]:
             del head["tools"]
             head.pop("tool_choice", None)
-    turns = lay_out(kept.encode(request.messages, request.reasoning))
+    turns = lay_out(kept.encode(request))
     _settle_thinking(head, turns, None)
     return _body(head, turns)
 

@@ -58,7 +58,7 @@ class _Link(Struct):
     role: str | None = ""
 
 
-_link = msgspec.json.Decoder(_Link)
+_links = msgspec.json.Decoder(_Link)
 
 
 def make(role: str, blocks: Sequence[bytes], results: int = 0) -> Piece:
@@ -106,11 +106,19 @@ def pieces(message: Message) -> tuple[Piece, ...]:
     if results := result_blocks(message):
         found.append(_marked(make(USER, results, len(results))))
     if blocks := other_blocks(message):
-        links = [_link.decode(part.data) for part in message.parts if isinstance(part, Native)]
+        links = [_link(part.data) for part in message.parts if isinstance(part, Native)]
         role = ASSISTANT if message.role is Role.ASSISTANT else USER
         piece = _marked(make(WHOLE if any(link.role for link in links) else role, blocks))
         found.append(_linked(piece, links) if links else piece)
     return tuple(found)
+
+
+def _link(block: bytes | str) -> _Link:
+    try:
+        return _links.decode(block)
+    except msgspec.ValidationError:
+        # A block whose fields are something else is linked to nothing.
+        return _Link()
 
 
 def _has_no_results(piece: Piece) -> bool:
@@ -158,6 +166,6 @@ def paired(pieces: list[Piece]) -> list[Piece]:
 def _without(piece: Piece, lost: set[str]) -> Piece | None:
     if lost.isdisjoint(piece.asked | piece.answered):
         return piece
-    links = ((block, _link.decode(block)) for block in piece.blocks())
+    links = ((block, _link(block)) for block in piece.blocks())
     kept = [b for b, link in links if link.id not in lost and link.tool_use_id not in lost]
     return make(piece.role, kept) if kept else None

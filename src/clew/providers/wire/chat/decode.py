@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from clew.core.errors import ProviderBusy, ProviderError, StreamBroken
+from clew.core.errors import ProviderBusy, ProviderError
 from clew.core.messages import Image
 from clew.core.usage import Usage
 from clew.providers.failures import error_for
@@ -34,6 +34,8 @@ from clew.providers.wire.chat.markup import Found, Marks, Said, Splitter
 from clew.providers.wire.chat.seals import Seals
 from clew.providers.wire.chat.server_tools import ServerTools
 from clew.providers.wire.chat.usage import cost, counts, usage
+from clew.providers.wire.folding import Folding
+from clew.providers.wire.halves import mended
 
 DONE = "[DONE]"
 
@@ -56,8 +58,11 @@ _BREAKDOWNS = frozenset({"error", "insufficient_system_resource", "network_error
 """Reasons with which hosts say that they could not go on."""
 
 
-class Decoder:
+class Decoder(Folding):
     """Folds one answer into chunks; see `clew.providers.wire.decoder.Decoder`."""
+
+    format = "a chat answer"
+    advice = "Check that the base URL leads to an OpenAI-compatible server."
 
     def __init__(
         self, provider: str, *, marks: Iterable[Marks] = (), tools: Iterable[str] = ()
@@ -69,8 +74,7 @@ class Decoder:
             marks: Markup of the model that the server may have left among the words.
             tools: Names that a call in such markup may have.
         """
-        self.done = False
-        self._provider = provider
+        super().__init__(provider)
         self._reason: StopReason | None = None
         self._usage: Usage | None = None
         self._cost: float | None = None
@@ -82,50 +86,41 @@ class Decoder:
         marks = tuple(marks)
         self._splitter = Splitter(marks, tools) if marks else None
 
-    def feed(self, event: ServerEvent) -> list[Chunk]:
-        """Return the chunks of one event of a stream."""
-        if self.done:
-            return []
-        if event.data == DONE:
-            self.done = True
-            return self._end()
-        try:
-            payload = _payload.decode(event.data)
-        except msgspec.DecodeError as error:
-            raise self._unreadable(error) from error
-        return self._chunks(payload, event.data, whole=False)
-
-    def whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of an answer that came in one piece."""
-        self.done = True
-        try:
-            payload = _payload.decode(body)
-        except msgspec.DecodeError as error:
-            raise self._unreadable(error) from error
-        found = self._chunks(payload, body.decode(errors="replace"), whole=True)
-        if payload.choices is None:
-            raise self._unreadable(ValueError("it has no choices"))
-        return [*found, *self._end()]
+    @property
+    def complete(self) -> bool:
+        """True when the reason has come for which the model stopped; usage may follow."""
+        return self.done or self._reason is not None
 
     def close(self) -> Finished:
         """Return the end of the answer."""
-        if self._reason is None and not self.done:
-            raise StreamBroken(
-                f"{self._provider} stopped in the middle of the answer."
-                " What had arrived is kept; send the message again to go on.",
-                provider=self._provider,
-            )
+        if not self.complete:
+            raise self._stopped()
         return Finished(
             reason=self._stop_reason(),
             usage=self._usage,
             cost=self._cost,
-            detail="".join(self._refusal),
+            detail=mended("".join(self._refusal)),
         )
+
+    def _take(self, event: ServerEvent) -> list[Chunk]:
+        if event.data == DONE:
+            self.done = True
+            return self._end()
+        return self._chunks(_payload.decode(event.data), event.data, whole=False)
+
+    def _take_whole(self, body: bytes) -> list[Chunk]:
+        payload = _payload.decode(body)
+        found = self._chunks(payload, body.decode(errors="replace"), whole=True)
+        if payload.choices is None:
+            raise self._unreadable("it has no choices")
+        self.done = True
+        return [*found, *self._end()]
 
     def _chunks(self, payload: Payload, text: str, *, whole: bool) -> list[Chunk]:
         choice = _first(payload.choices)
         problem = _problem(payload, choice)
-        if problem is not None:
+        # Behind a complete answer an error says nothing of it, but its event may tell the usage.
+        if problem is not None and not self.complete:
             raise self._failure(text, problem)
         first, second = choice.delta, choice.message
         # Perplexity sends both: what is new, and all there is so far.
@@ -228,13 +223,6 @@ class Decoder:
         if self._reason in {None, StopReason.DONE, StopReason.TOOL_CALLS}:
             return StopReason.TOOL_CALLS if self._calls.count else StopReason.DONE
         return self._reason or StopReason.DONE
-
-    def _unreadable(self, error: Exception) -> StreamBroken:
-        return StreamBroken(
-            f"{self._provider} sent something that is not a chat answer ({error})."
-            " Check that the base URL leads to an OpenAI-compatible server.",
-            provider=self._provider,
-        )
 
     def _failure(self, text: str, problem: Any) -> ProviderError:
         fields = problem if isinstance(problem, dict) else {}

@@ -4,6 +4,13 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from clew.providers.wire.names import Rule
+
+NAMES = Rule(characters="a-zA-Z0-9_-", longest=64)
+"""What OpenAI and most hosts take as the name of a function."""
+IDS = Rule(longest=40)
+"""What OpenAI takes as the id of a call."""
+
 
 class Thinking(StrEnum):
     """Where an assistant message holds the thinking that is sent back."""
@@ -42,6 +49,20 @@ class Dialect(Struct, frozen=True, kw_only=True):
     documents: Documents = Documents.FILE
     cache_marks: tuple[str, ...] = ()
     """Beginnings of the names of models that cache only up to marks in the messages."""
+
+    names: Rule = Rule()
+    """How a call must be named; what another model wrote may break it."""
+    ids: Rule = Rule()
+    """How the id of a call must be spelt."""
+    bridged: tuple[str, ...] = ()
+    """Beginnings of the names of models that want an answer between results and the user's
+    next words; `("",)` for all."""
+    merges: bool = False
+    """Messages of one side in a row are sent as one: templates may want the two to alternate."""
+
+    def bridges(self, model: str) -> bool:
+        """Say whether `model` wants an answer after the results of tools."""
+        return model.startswith(self.bridged)
 
     def marks(self, model: str) -> bool:
         """Say whether messages for `model` need cache marks."""

@@ -4,17 +4,20 @@ The messages stand last in the body, so a request that appends to another begins
 same bytes; the provider's prompt cache lives off that.
 """
 
+from collections.abc import Iterable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from clew.context.reasoning import Reader, spoken
+from clew.context.reasoning import Reader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.chat.dialect import Dialect
 from clew.providers.wire.chat.messages import marked, system_message, wire_messages
+from clew.providers.wire.chat.turns import Sent, lay_out
 from clew.providers.wire.fragments import LIMIT, Fragments, joined
 
 PLAIN = Dialect()
@@ -24,14 +27,16 @@ _FUNCTION_FIELDS = frozenset({"strict"})
 _json = msgspec.json.Encoder()
 
 
-def fragments(reader: Reader, dialect: Dialect = PLAIN, *, limit: int = LIMIT) -> Fragments[bytes]:
+def fragments(
+    reader: Reader, dialect: Dialect = PLAIN, *, limit: int = LIMIT
+) -> Fragments[tuple[Sent, ...]]:
     """Return a place to keep the messages for `reader`, encoded in `dialect`."""
     return Fragments(reader, partial(_fragment, dialect), limit=limit)
 
 
 def encode(
     request: Request,
-    kept: Fragments[bytes],
+    kept: Fragments[tuple[Sent, ...]],
     *,
     dialect: Dialect = PLAIN,
     streaming: bool = True,
@@ -44,11 +49,11 @@ def encode(
         dialect: How the server wants it.
         streaming: Ask for a stream of events.
     """
-    messages = kept.encode(request.messages, request.reasoning)
+    found = kept.encode(request)
     marking = dialect.marks(request.model)
     if marking:
-        _mark(messages, request, kept.reader, dialect)
-    messages = [found for found in messages if found]
+        _mark(found, request, kept, dialect)
+    messages = lay_out(chain.from_iterable(found), dialect, request.model)
     if request.system:
         system = system_message(request.system, dialect, mark=marking)
         messages.insert(0, _json.encode(system))
@@ -56,14 +61,18 @@ def encode(
     return joined(head[:-1] + b',"messages":[', messages)
 
 
-def encode_message(message: Message, dialect: Dialect = PLAIN) -> bytes:
-    """Return `message` as it stands between the brackets; empty if nothing of it is sent."""
-    return b",".join(_json.encode(piece) for piece in wire_messages(message, dialect))
+def _fragment(dialect: Dialect, message: Message) -> tuple[tuple[Sent, ...], int]:
+    found = _sent(wire_messages(message, dialect))
+    return found, sum(len(sent.data) for sent in found)
 
 
-def _fragment(dialect: Dialect, message: Message) -> tuple[bytes, int]:
-    found = encode_message(message, dialect)
-    return found, len(found)
+def _sent(messages: Iterable[dict[str, Any] | msgspec.Raw]) -> tuple[Sent, ...]:
+    return tuple(Sent(_role(each), _json.encode(each)) for each in messages)
+
+
+def _role(message: dict[str, Any] | msgspec.Raw) -> str:
+    fields = message if isinstance(message, dict) else msgspec.json.decode(message)
+    return str(fields["role"])
 
 
 def _head(request: Request, dialect: Dialect, *, streaming: bool) -> dict[str, Any]:
@@ -90,11 +99,16 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": {**function, **inside}, **beside}
 
 
-def _mark(messages: list[bytes], request: Request, reader: Reader, dialect: Dialect) -> None:
+def _mark(
+    found: list[tuple[Sent, ...]],
+    request: Request,
+    kept: Fragments[tuple[Sent, ...]],
+    dialect: Dialect,
+) -> None:
     """Mark how far the server is to cache: the part that stays, and all there is now."""
-    for end in {request.settled, len(messages)}:
+    for end in {min(request.settled, len(found)), len(found)}:
         for place in range(end - 1, -1, -1):
-            found = marked(spoken(request.messages[place], reader, request.reasoning), dialect)
-            if found:
-                messages[place] = b",".join(map(_json.encode, found))
+            made = marked(kept.prepared(request.messages[place], request), dialect)
+            if made:
+                found[place] = _sent(made)
                 break

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from clew.providers.wire.chat.writing import Writing, overlap
 from clew.providers.wire.chat.written import Form, read
 
 
@@ -69,6 +70,7 @@ class Splitter:
         self._tools = frozenset(tools)
         self._held = ""
         self._inside: Marks | None = None
+        self._writing: Writing | None = None
         self._at_start = bool(self._thoughts)
         self._trims = False
 
@@ -130,14 +132,16 @@ class Splitter:
         place, marks = min(begun, key=lambda each: each[0])
         found += self._said(self._held[:place])
         self._held, self._inside = self._held[place + len(marks.opening) :], marks
+        self._writing = Writing(marks.form, marks.closing, self._tools)
         return True
 
     def _call(self, marks: CallMarks, found: list[Found]) -> bool:
         text, closing, rest = self._held.partition(marks.closing)
-        if not closing:
+        goes_on = self._writing is not None and self._writing.goes_on(text)
+        if goes_on and not closing:
             return False
-        self._inside = None
-        call = read(text, marks.form)
+        self._inside = self._writing = None
+        call = read(text, marks.form) if goes_on else None
         if call is not None and call[0] in self._tools:
             found.append(Wrote(*call))
             self._held, self._trims = rest, True
@@ -148,7 +152,7 @@ class Splitter:
 
     def _all_but(self, marks: list[str]) -> str:
         """Return what is held, but for an end that may be the beginning of a mark."""
-        keep = max((_overlap(self._held, mark) for mark in marks), default=0)
+        keep = max((overlap(self._held, mark) for mark in marks), default=0)
         text, self._held = self._held[: len(self._held) - keep], self._held[-keep:] if keep else ""
         return text
 
@@ -157,8 +161,3 @@ class Splitter:
             text = text.lstrip()
             self._trims = not text
         return [Said(text, thought)] if text else []
-
-
-def _overlap(text: str, mark: str) -> int:
-    sizes = range(min(len(mark) - 1, len(text)), 0, -1)
-    return next((size for size in sizes if text.endswith(mark[:size])), 0)

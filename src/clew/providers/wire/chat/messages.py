@@ -22,7 +22,9 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
+from clew.providers.wire.arguments import as_object
 from clew.providers.wire.chat.dialect import Dialect, Documents, Thinking
+from clew.providers.wire.names import spelt
 
 _object = msgspec.json.Decoder(dict[str, Any])
 _AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "x-m4a": "m4a", "mp4": "m4a"}
@@ -90,7 +92,7 @@ def _asked(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
 
 
 def _answer(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
-    calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
+    calls = [_call(part, dialect) for part in parts if isinstance(part, ToolCall)]
     thoughts = [part for part in parts if isinstance(part, Reasoning)]
     content = _words(parts, dialect)
     above = {**_thinking(thoughts, dialect), **_above(parts)}
@@ -137,9 +139,10 @@ def _thought(part: Reasoning) -> dict[str, Any]:
     return _laid_over(piece, part.extra)
 
 
-def _call(part: ToolCall) -> dict[str, Any]:
-    function = {"name": part.name, "arguments": part.arguments or "{}"}
-    call = {"id": part.call_id, "type": "function", "function": function}
+def _call(part: ToolCall, dialect: Dialect) -> dict[str, Any]:
+    name, arguments = spelt(part.name, dialect.names), as_object(part.arguments)
+    function = {"name": name, "arguments": arguments}
+    call = {"id": spelt(part.call_id, dialect.ids), "type": "function", "function": function}
     return _laid_over(call, part.extra)
 
 
@@ -158,6 +161,9 @@ def _piece(part: Part, dialect: Dialect) -> dict[str, Any] | msgspec.Raw | None:
         case Text(text=text, extra=extra):
             fields = _laid_over({"type": "text", "text": text}, extra)
             return fields if text or len(fields) > 2 else None
+        case Image(data=b"", url="", extra="") | File(data=b"", url="", extra=""):
+            # An empty one is refused, and says nothing.
+            return None
         case Image(extra=extra):
             picture = {"type": "image_url", "image_url": {"url": address(part)}}
             return _laid_over(picture, extra)
@@ -176,10 +182,12 @@ def _result(result: ToolResult, dialect: Dialect) -> dict[str, Any]:
     content: str | list[Any] = text
     if result.images and dialect.result_images:
         words = [{"type": "text", "text": text}] if text else []
-        content = [*words, *(_piece(image, dialect) for image in result.images)]
+        pictures = (_piece(image, dialect) for image in result.images)
+        content = [*words, *filter(None, pictures)]
     else:
         content = text + "".join(f"\n{_note(image)}" for image in result.images)
-    found = {"role": "tool", "tool_call_id": result.call_id, "content": content}
+    call_id = spelt(result.call_id, dialect.ids)
+    found = {"role": "tool", "tool_call_id": call_id, "content": content}
     return _laid_over(found, result.extra)
 
 

@@ -41,7 +41,7 @@ def words(blocks: list[dict[str, Any]]) -> str:
 
 
 def _continues(last: dict[str, Any], block: dict[str, Any]) -> bool:
-    kind = block.get("type")
+    kind = str(block.get("type"))
     if kind not in _WORDS or (last.get("signature") and block.get(_WORDS[kind])):
         return False
     return all(last.get(key) == block.get(key) for key in ("type", "index", "id"))
@@ -51,11 +51,14 @@ def _join(last: dict[str, Any], piece: dict[str, Any]) -> None:
     grows = _WORDS[piece["type"]]
     for key, value in piece.items():
         if key == grows:
-            last[key] = (last.get(key) or "") + (value or "")
+            last[key] = _text(last.get(key)) + _text(value)
         elif value is not None or key not in last:
             last[key] = value
 
 
 def _words(block: dict[str, Any]) -> str:
-    found = block.get(_WORDS.get(str(block.get("type")), ""))
-    return found if isinstance(found, str) else ""
+    return _text(block.get(_WORDS.get(str(block.get("type")), "")))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -6,6 +6,9 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
+QUOTE = '<|"|>'
+"""What Gemma puts around a text."""
+
 _json = msgspec.json.Encoder()
 _object = msgspec.json.Decoder(dict[str, object])
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,21 +19,24 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
+from clew.providers.wire.arguments import as_object
 from clew.providers.wire.converse import media
 from clew.providers.wire.fragments import merged
+from clew.providers.wire.names import Rule, spelt
 
+IDS = Rule(characters="A-Za-z0-9_.:-", longest=64)
+"""What Converse takes as the id of a call."""
 SERVER_CALL = "server_tool_use"
 NO_OUTPUT = "(no output)"
 SEE_DOCUMENT = "See the attached document."
 
 _json = msgspec.json.Encoder()
 _object = msgspec.json.Decoder(dict[str, Raw])
-_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _BAD_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class _Named(Struct):
-    name: str = ""
+    name: Any = ""
 
 
 _named = msgspec.json.Decoder(_Named)
@@ -154,20 +156,11 @@ def _fields(part: Text | Reasoning | ToolCall | ToolResult) -> dict[str, Any]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     fields = {
-        "toolUseId": _call_id(call.call_id),
+        "toolUseId": spelt(call.call_id, IDS),
         "name": tool_name(call.name),
-        "input": _input(call.arguments),
+        "input": Raw(as_object(call.arguments).encode()),
     }
     return merged(fields, call.extra)
-
-
-def _input(arguments: str) -> Raw | dict[str, str]:
-    """Return the arguments as they were written; what is no object is put into one."""
-    try:
-        _object.decode(arguments)
-    except msgspec.DecodeError:
-        return {"arguments": arguments} if arguments.strip() else {}
-    return Raw(arguments.encode())
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
@@ -178,7 +171,7 @@ def _result(result: ToolResult) -> dict[str, Any]:
         found = media.block(image)
         content.append({found[0]: found[1]} if found else {"text": media.note(image)})
     fields: dict[str, Any] = {
-        "toolUseId": _call_id(result.call_id),
+        "toolUseId": spelt(result.call_id, IDS),
         "content": content or [{"text": NO_OUTPUT}],
     }
     if result.failed:
@@ -204,7 +197,8 @@ def _server_call(part: Part) -> str:
     if not isinstance(part, Native):
         return ""
     call = _keys(part.data).get("toolUse")
-    return _named.decode(call).name if call else ""
+    name = _named.decode(call).name if call else ""
+    return name if isinstance(name, str) else ""
 
 
 def _keys(data: str) -> dict[str, Raw]:
@@ -212,13 +206,6 @@ def _keys(data: str) -> dict[str, Raw]:
         return _object.decode(data)
     except msgspec.DecodeError:
         return {}
-
-
-def _call_id(call_id: str) -> str:
-    """Return `call_id` if Converse takes it, else one made of it; the same for its result."""
-    if _ID.fullmatch(call_id):
-        return call_id
-    return f"call_{sha256(call_id.encode(errors='replace')).hexdigest()[:32]}"
 
 
 def _joined(blocks: Sequence[Block]) -> tuple[tuple[bytes, ...], tuple[str, ...]]:

@@ -3,13 +3,14 @@
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.core.errors import ProviderError, StreamBroken
+from clew.core.errors import ProviderError
 from clew.core.usage import Usage
 from clew.providers.eventstream import EXCEPTION
 from clew.providers.failures import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.converse.answer import Answer, Delta, Start
+from clew.providers.wire.folding import Folding
 
 
 class _Usage(Struct, rename="camel"):
@@ -76,11 +77,14 @@ _STATUS = {
 """The status that an exception has outside of a stream; any other is the server's own fault."""
 
 
-class Decoder:
-    """Folds one answer into chunks: feed every event, or the whole answer, then close once."""
+class Decoder(Folding):
+    """Folds one answer into chunks; see `clew.providers.wire.decoder.Decoder`."""
+
+    format = "an answer of Converse"
+    advice = "Check that the endpoint leads to Bedrock."
 
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._answer = Answer(provider)
         self._reason = ""
         self._detail = ""
@@ -88,51 +92,9 @@ class Decoder:
         self._ended = False
 
     @property
-    def done(self) -> bool:
-        """True when the answer has ended and its usage is known: that comes last."""
-        return self._ended and self._usage is not None
-
-    def feed(self, event: ServerEvent) -> list[Chunk]:
-        """Return the chunks of one event.
-
-        Raises:
-            ProviderError: The event reports an error.
-            StreamBroken: The event cannot be read.
-        """
-        if event.name.startswith(EXCEPTION):
-            raise self._failure(event)
-        payload = self._read(event.data.encode())
-        index = payload.content_block_index or 0
-        match event.name:
-            case "contentBlockStart" if payload.start is not None:
-                return self._answer.start(index, payload.start)
-            case "contentBlockDelta" if payload.delta is not None:
-                return self._answer.add(index, payload.delta)
-            case "contentBlockStop":
-                return self._answer.stop(index)
-            case "messageStop":
-                self._end(payload)
-                return self._answer.stop_all()
-            case "metadata":
-                return self._account(payload)
-        return []
-
-    def whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of an answer that came in one piece; raises as `feed` does."""
-        payload = self._read(body)
-        if payload.output is None or payload.output.message is None:
-            raise error_for(None, body.decode(errors="replace"), {}, self._provider)
-        try:
-            found = [
-                chunk
-                for index, block in enumerate(payload.output.message.content or ())
-                for chunk in self._answer.whole(index, block)
-            ]
-        except msgspec.DecodeError as error:
-            raise self._unreadable(error) from error
-        self._end(payload)
-        self._account(payload)
-        return found
+    def complete(self) -> bool:
+        """True when the message has ended; its usage comes last."""
+        return self._ended
 
     def close(self) -> Finished:
         """Return the end of the answer.
@@ -141,11 +103,7 @@ class Decoder:
             StreamBroken: The server stopped without ending the answer.
         """
         if not self._ended:
-            raise StreamBroken(
-                f"{self._provider} stopped in the middle of the answer."
-                " What had arrived is kept; send the message again to go on.",
-                provider=self._provider,
-            )
+            raise self._stopped()
         # Some models say that they are done though they called tools.
         usual = StopReason.TOOL_CALLS if self._answer.calls else StopReason.DONE
         told = [] if self._reason in _PLAIN else [self._reason, self._detail]
@@ -155,15 +113,43 @@ class Decoder:
             detail=": ".join(filter(None, told)),
         )
 
-    def _read(self, data: bytes) -> _Payload:
-        try:
-            return _payload.decode(data)
-        except msgspec.DecodeError as error:
-            raise self._unreadable(error) from error
+    def _take(self, event: ServerEvent) -> list[Chunk]:
+        if event.name.startswith(EXCEPTION):
+            raise self._failure(event)
+        payload = _payload.decode(event.data)
+        index = payload.content_block_index or 0
+        match event.name:
+            case "contentBlockStart" if payload.start is not None:
+                return self._answer.start(index, payload.start)
+            case "contentBlockDelta" if payload.delta is not None:
+                return self._answer.add(index, payload.delta)
+            case "contentBlockStop":
+                return self._answer.stop(index)
+            case "messageStop":
+                chunks = self._answer.stop_all()
+                self._end(payload)
+                return chunks
+            case "metadata":
+                return self._account(payload)
+        return []
+
+    def _take_whole(self, body: bytes) -> list[Chunk]:
+        payload = _payload.decode(body)
+        if payload.output is None or payload.output.message is None:
+            raise error_for(None, body.decode(errors="replace"), {}, self._provider)
+        found = [
+            chunk
+            for index, block in enumerate(payload.output.message.content or ())
+            for chunk in self._answer.whole(index, block)
+        ]
+        self._end(payload)
+        self._account(payload)
+        return found
 
     def _end(self, payload: _Payload) -> None:
         self._ended = True
         self._reason = payload.stop_reason or ""
+        self.done = self._usage is not None
 
     def _account(self, payload: _Payload) -> list[Chunk]:
         if payload.trace is not None and payload.trace.guardrail is not None:
@@ -171,6 +157,7 @@ class Decoder:
         if payload.usage is None:
             return []
         self._usage = _usage(payload.usage)
+        self.done = self._ended
         return [] if self._ended else [UsageChunk(self._usage)]
 
     def _failure(self, event: ServerEvent) -> ProviderError:
@@ -181,13 +168,6 @@ class Decoder:
             status = None
         usual = _STATUS.get(kind.lower(), 500)
         return error_for(status or usual, event.data or kind, {}, self._provider)
-
-    def _unreadable(self, error: Exception) -> StreamBroken:
-        return StreamBroken(
-            f"{self._provider} sent something that is not an answer of Converse ({error})."
-            " Check that the endpoint leads to Bedrock.",
-            provider=self._provider,
-        )
 
 
 def _usage(found: _Usage) -> Usage:

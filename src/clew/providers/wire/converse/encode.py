@@ -48,7 +48,7 @@ def encode(request: Request, kept: Fragments[Fragment], *, cache: bool | None = 
         cache: Set cache marks; by default where the model is known to take them.
     """
     known = habits(request.model)
-    found = kept.encode(request.messages, request.reasoning)
+    found = kept.encode(request)
     wanted = known.caches if cache is None else cache
     # Bedrock takes four marks, so ours do not join those that the messages bring.
     marking = wanted and not any(each.marked for each in found)

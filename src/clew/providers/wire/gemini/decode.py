@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.core.errors import ProviderBusy, ProviderError, SignatureRejected, StreamBroken
+from clew.core.errors import ProviderBusy, ProviderError, SignatureRejected
 from clew.core.usage import Usage
 from clew.providers.failures import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
+from clew.providers.wire.folding import Folding
 from clew.providers.wire.gemini.answer import Parts
 from clew.providers.wire.gemini.server_tools import Grounding, Pages
 
@@ -77,34 +78,27 @@ _NUMBERED = (
 )
 
 
-class Decoder:
+class Decoder(Folding):
     """Folds the events of one answer, or a whole one, into chunks.
 
     A stream of this API has no mark at its end: it is over when the connection is.
     """
 
+    format = "an answer of Gemini"
+    advice = "Check that the base URL leads to the Gemini API."
+
     def __init__(self, provider: str) -> None:
-        self.done = False
-        self._provider = provider
+        super().__init__(provider)
         self._parts = Parts(provider)
         self._usage: Usage | None = None
         self._reason = ""
         self._message = ""
         self._blocked = False
 
-    def feed(self, event: ServerEvent) -> list[Chunk]:
-        """Return the chunks of one event.
-
-        Raises:
-            ProviderError: The event reports an error.
-            StreamBroken: The event cannot be read.
-        """
-        return [] if event.data == _FOREIGN_END else self._read(event.data.encode())
-
-    def whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of an answer that came in one piece, be it a list of events."""
-        self.done = True
-        return self._read(body)
+    @property
+    def complete(self) -> bool:
+        """True when the reason has come for which the model stopped."""
+        return bool(self._reason)
 
     def close(self) -> Finished:
         """Return the end of the answer.
@@ -115,11 +109,7 @@ class Decoder:
             StreamBroken: The server stopped without ending the answer.
         """
         if not self._reason:
-            raise StreamBroken(
-                f"{self._provider} stopped in the middle of the answer."
-                " What had arrived is kept; send the message again to go on.",
-                provider=self._provider,
-            )
+            raise self._stopped()
         detail = f"{self._reason}: {self._message}" if self._message else self._reason
         if self._reason in _BOTCHED:
             raise ProviderBusy(
@@ -140,17 +130,17 @@ class Decoder:
             return Finished(reason=StopReason.REFUSED, usage=self._usage, detail=detail)
         return Finished(reason=reason, usage=self._usage)
 
+    def _take(self, event: ServerEvent) -> list[Chunk]:
+        return [] if event.data == _FOREIGN_END else self._read(event.data.encode())
+
+    def _take_whole(self, body: bytes) -> list[Chunk]:
+        self.done = True
+        return self._read(body)
+
     def _read(self, body: bytes) -> list[Chunk]:
         chunks: list[Chunk] = []
-        try:
-            for raw in _documents(body):
-                chunks += self._chunks(_payload.decode(raw), raw)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise StreamBroken(
-                f"{self._provider} sent something that is not an answer of Gemini ({error})."
-                " Check that the base URL leads to the Gemini API.",
-                provider=self._provider,
-            ) from error
+        for raw in _documents(body):
+            chunks += self._chunks(_payload.decode(raw), raw)
         return chunks
 
     def _chunks(self, payload: _Payload, raw: Raw) -> list[Chunk]:

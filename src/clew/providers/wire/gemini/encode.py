@@ -28,15 +28,20 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
+from clew.providers.wire.arguments import as_object
 from clew.providers.wire.fragments import LIMIT, Fragments, merged
+from clew.providers.wire.names import Rule, spelt
 
 UNSIGNED = "skip_thought_signature_validator"
 """What Google asks for in place of a signature on a call that its model did not make."""
 
+NAMES = Rule(characters="a-zA-Z0-9_.:-", first="a-zA-Z_", longest=64)
+"""What the API takes as the name of a function."""
+
 _json = msgspec.json.Encoder()
-_object = msgspec.json.Decoder(dict[str, Raw])
 _GENERATION = re.compile(r"gemini-(?:(\d+)|[a-z-]+-latest$)")
 _OWN_ID = re.compile(r"call_[0-9a-f]{16}")
+_SILENCE = Text("")
 _OPEN = {True: b'{"role":"model","parts":[', False: b'{"role":"user","parts":['}
 
 
@@ -65,7 +70,7 @@ def encode(request: Request, kept: Fragments[Turn]) -> bytes:
         (
             _json.encode(head)[:-1],
             b',"contents":[' if head else b'"contents":[',
-            *_contents(kept.encode(request.messages, request.reasoning), request.model),
+            *_contents(kept.encode(request), request.model),
             b"]}",
         )
     )
@@ -99,12 +104,15 @@ def is_own(call_id: CallId) -> bool:
 
 
 def encode_part(part: Part, *, new: bool = False) -> list[dict[str, Any] | Raw]:
-    """Return `part` as the parts of a content that stand for it; a bare thought has none."""
+    """Return `part` as the parts of a content that stand for it.
+
+    There are none for a bare thought, for words that are none, and for an empty file.
+    """
     match part:
-        case Text(text=text):
-            return [merged({"text": text}, part.extra)]
+        case Text(text=text, extra=extra):
+            return [merged({"text": text}, extra)] if text or extra else []
         case Image() | File():
-            return [merged(_media(part), part.extra)]
+            return [merged(_media(part), part.extra)] if part.data or part.url else []
         case Reasoning():
             return [merged(_thought(part), part.extra)] if part.signature else []
         case ToolCall():
@@ -175,7 +183,10 @@ def _fragment(message: Message) -> tuple[Turn, int]:
 
 
 def _joined(message: Message, *, new: bool) -> bytes:
-    found = (piece for part in message.parts for piece in encode_part(part, new=new))
+    found = [piece for part in message.parts for piece in encode_part(part, new=new)]
+    if not found and message.role is Role.USER:
+        # Whoever asks with the system prompt alone says nothing, but the API wants to be asked.
+        found = [{"text": ""} for part in message.parts if part == _SILENCE]
     return b",".join(map(_json.encode, found))
 
 
@@ -211,16 +222,7 @@ def _thought(part: Reasoning) -> dict[str, Any]:
 
 
 def _call(part: ToolCall) -> dict[str, Any]:
-    return {**_named(part), "args": _arguments(part.arguments)}
-
-
-def _arguments(text: str) -> Raw | dict[str, str]:
-    """Return the arguments as the model wrote them; what is no object is wrapped in one."""
-    try:
-        _object.decode(text or "{}")
-    except msgspec.DecodeError:
-        return {"arguments": text}
-    return Raw(text or "{}")
+    return {**_named(part), "args": Raw(as_object(part.arguments))}
 
 
 def _result(part: ToolResult, *, new: bool) -> list[dict[str, Any] | Raw]:
@@ -229,10 +231,10 @@ def _result(part: ToolResult, *, new: bool) -> list[dict[str, Any] | Raw]:
     inside = [image for image in part.images if new and image.data]
     if inside:
         found["parts"] = [*map(_media, inside)]
-    beside = [_media(image) for image in part.images if image not in inside]
+    beside = [piece for image in part.images if image not in inside for piece in encode_part(image)]
     return [merged({"functionResponse": found}, part.extra), *beside]
 
 
 def _named(part: ToolCall | ToolResult) -> dict[str, Any]:
     known = {} if is_own(part.call_id) or not part.call_id else {"id": part.call_id}
-    return {**known, "name": part.name or "tool"}
+    return {**known, "name": spelt(part.name or "tool", NAMES)}

@@ -176,8 +176,9 @@ def _kept(part: ToolCall | ToolResult, found: dict[str, Any], name: str) -> Part
 
 
 def _written(part: Part) -> dict[str, Any]:
-    (found,) = encode_part(part)
-    return _body.decode(_json.encode(found))
+    """Return what `part` is sent as; nothing where it is left out."""
+    found = encode_part(part)
+    return _body.decode(_json.encode(found[0])) if found else {}
 
 
 def _sent(found: dict[str, Any]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class ServerTools:
 
     def printed(self, result: CodeResult) -> ServerToolChunk:
         """Return the end of a run of code."""
-        failed = result.outcome not in {"OUTCOME_OK", 1}
+        failed = str(result.outcome) not in {"OUTCOME_OK", "1"}
         return self._end(_CODE, result.output or "", result.id, failed=failed)
 
     def called(self, invocation: Invocation) -> ServerToolChunk:
@@ -117,7 +117,7 @@ class ServerTools:
         found: list[ServerToolChunk] = []
         for page in pages.url_metadata or []:
             if self._fresh([page.retrieved_url]):
-                failed = page.url_retrieval_status not in {_FETCHED, 1}
+                failed = str(page.url_retrieval_status) not in {_FETCHED, "1"}
                 found.append(self._begin("web_fetch", page.retrieved_url))
                 found.append(self._end("web_fetch", "", failed=failed))
         return found

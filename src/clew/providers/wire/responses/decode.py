@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.core.errors import ProviderError, ProviderRejected, StreamBroken
+from clew.core.errors import ProviderError, ProviderRejected
 from clew.core.usage import Usage
 from clew.providers.failures import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason
 from clew.providers.sse import ServerEvent
+from clew.providers.wire.folding import Folding
+from clew.providers.wire.halves import mended
 from clew.providers.wire.responses.fields import inner, packed, unpacked, words
 from clew.providers.wire.responses.unfold import Item, Unfolding
 
@@ -67,12 +69,14 @@ _event = msgspec.json.Decoder(_Event)
 _response = msgspec.json.Decoder(_Response)
 
 
-class Decoder:
+class Decoder(Folding):
     """Folds the events of one answer into chunks; see `clew.providers.wire.decoder`."""
 
+    format = "an answer of the Responses API"
+    advice = "Check that the base URL leads to a server that speaks it."
+
     def __init__(self, provider: str) -> None:
-        self.done = False
-        self._provider = provider
+        super().__init__(provider)
         self._unfolding = Unfolding(provider)
         self._items: dict[int | str, Item] = {}
         self._ended = 0
@@ -96,37 +100,10 @@ class Decoder:
             "response.failed": self._completed,
         }
 
-    def feed(self, event: ServerEvent) -> list[Chunk]:
-        """Return the chunks of one event of a stream; never a `Finished`."""
-        if self.done or event.data == DONE:
-            self.done = True
-            return []
-        try:
-            found = _event.decode(event.data)
-            found.type = found.type or event.name
-            if found.error is not None or found.type == "error":
-                raise self._failure(event.data)
-            take = self._takers.get(found.type)
-            return take(found) if take else []
-        except msgspec.DecodeError as error:
-            raise self._unreadable(error) from error
-
-    def whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of an answer that came in one piece; raises as `feed` does."""
-        try:
-            chunks = self._finish(body)
-        except msgspec.DecodeError as error:
-            raise self._unreadable(error) from error
-        found = self._response
-        if found is None or found.output is None:
-            raise self._unreadable(ValueError("it has no `output`"))
-        if found.status in _WAITING:
-            raise ProviderRejected(
-                f"{self._provider} works on the answer in the background, and nobody waits"
-                " for it here. Leave `background` out of the options, or stream.",
-                provider=self._provider,
-            )
-        return chunks
+    @property
+    def complete(self) -> bool:
+        """True when the response has come as it is in the end, and with it all there is."""
+        return self.done
 
     def close(self) -> Finished:
         """Return the end of the answer.
@@ -135,11 +112,7 @@ class Decoder:
             StreamBroken: The server stopped without ending the answer.
         """
         if not self.done:
-            raise StreamBroken(
-                f"{self._provider} stopped in the middle of the answer."
-                " What had arrived is kept; send the message again to go on.",
-                provider=self._provider,
-            )
+            raise self._stopped()
         response = self._response or _Response()
         reason, detail = self._end(response)
         usage = response.usage
@@ -149,6 +122,30 @@ class Decoder:
             cost=_cost(usage) if usage else None,
             detail=detail,
         )
+
+    def _take(self, event: ServerEvent) -> list[Chunk]:
+        if event.data == DONE:
+            self.done = True
+            return []
+        found = _event.decode(event.data)
+        found.type = found.type or event.name
+        if found.error is not None or found.type == "error":
+            raise self._failure(event.data)
+        take = self._takers.get(found.type)
+        return take(found) if take else []
+
+    def _take_whole(self, body: bytes) -> list[Chunk]:
+        chunks = self._finish(body)
+        found = self._response
+        if found is None or found.output is None:
+            raise self._unreadable("it has no `output`")
+        if found.status in _WAITING:
+            raise ProviderRejected(
+                f"{self._provider} works on the answer in the background, and nobody waits"
+                " for it here. Leave `background` out of the options, or stream.",
+                provider=self._provider,
+            )
+        return chunks
 
     def _item(self, event: _Event) -> Item:
         # Its id is the second choice: there are hosts that change it from event to event.
@@ -165,6 +162,8 @@ class Decoder:
         return self._unfolding.announce(item, unpacked(bytes(event.item).decode()))
 
     def _item_done(self, event: _Event) -> list[Chunk]:
+        if not bytes(event.item):
+            return []
         self._ended += 1
         return self._unfolding.end(self._item(event), bytes(event.item))
 
@@ -218,7 +217,7 @@ class Decoder:
     def _end(self, response: _Response) -> tuple[StopReason, str]:
         why = response.incomplete_details and response.incomplete_details.reason
         if self._unfolding.refusal:
-            return StopReason.REFUSED, self._unfolding.refusal
+            return StopReason.REFUSED, mended(self._unfolding.refusal)
         if why == "content_filter":
             return StopReason.REFUSED, why
         if why or response.status == "incomplete":
@@ -229,15 +228,8 @@ class Decoder:
         found = unpacked(text)
         error = {**found, **inner(found.get("error"))}
         code = error.get("code")
-        status = 503 if code in _OVERLOADED else code if isinstance(code, int) else None
+        status = 503 if words(code) in _OVERLOADED else code if isinstance(code, int) else None
         return error_for(status, text, {}, self._provider)
-
-    def _unreadable(self, error: Exception) -> StreamBroken:
-        return StreamBroken(
-            f"{self._provider} sent something that is not an answer of the Responses API"
-            f" ({error}). Check that the base URL leads to a server that speaks it.",
-            provider=self._provider,
-        )
 
 
 def _id(item: Raw) -> str:

@@ -88,7 +88,7 @@ def encode(
     included = (*defaults.get("include", ()), *(request.options.get("include") or ()))
     if included:
         head["include"] = list(dict.fromkeys(included))
-    found = kept.encode(request.messages, request.reasoning)
+    found = kept.encode(request)
     custom = frozenset(chain.from_iterable(each.custom for each in found))
     items = [each.answering(custom) if custom else each.items for each in found]
     return joined(_json.encode(head)[:-1] + b',"input":[', list(filter(None, items)))

@@ -18,7 +18,7 @@ def is_server_tool(item: Fields) -> bool:
     if kind == "shell_call":
         return words(inner(item.get("environment")).get("type")).startswith("container")
     if kind == "custom_tool_call":
-        return item.get("name") in _XAI_RUNS
+        return words(item.get("name")) in _XAI_RUNS
     called = kind.endswith("_call") and kind not in _CLIENT_RUNS
     return (called and item.get("execution") != "client") or kind == "mcp_list_tools"
 

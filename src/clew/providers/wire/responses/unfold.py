@@ -20,6 +20,7 @@ from clew.providers.protocol import (
     ServerToolChunk,
     TextChunk,
 )
+from clew.providers.wire.halves import joined
 from clew.providers.wire.responses.fields import Fields, packed, rest, unpacked, words
 from clew.providers.wire.responses.items import BETWEEN, CUSTOM_CALL, read, thought
 from clew.providers.wire.responses.notes import (
@@ -44,7 +45,7 @@ class Piece(Struct):
     @property
     def text(self) -> str:
         """All that has come."""
-        return "".join(self.runs)
+        return joined("".join(self.runs))
 
     def take(self, text: str, *, whole: bool = False) -> str:
         """Take the next text, or (`whole`) all of it, and return what is new."""
@@ -85,7 +86,7 @@ class Unfolding:
 
     def announce(self, item: Item, fields: Fields) -> list[Chunk]:
         """Take an item that begins."""
-        kind = fields.get("type")
+        kind = words(fields.get("type"))
         if is_server_tool(fields):
             return self._start(item, fields)
         if kind in {"function_call", CUSTOM_CALL}:

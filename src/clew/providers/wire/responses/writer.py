@@ -1,7 +1,6 @@
 """A message as items of the Responses API."""
 
 from base64 import b64encode
-from hashlib import sha256
 from mimetypes import guess_extension
 from typing import Any, NamedTuple
 
@@ -20,12 +19,17 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
+from clew.providers.wire.arguments import as_object
+from clew.providers.wire.names import Rule, spelt
 from clew.providers.wire.responses.fields import Fields, unpacked, words
 from clew.providers.wire.responses.items import BETWEEN, CONTENT, CUSTOM_CALL, SUMMARY
 
 RESULT = "function_call_output"
 LONGEST_ID = 64
 """Characters that the API takes as a name for a call, or as a key of its cache."""
+
+NAMES = Rule(characters="a-zA-Z0-9_-", longest=64)
+IDS = Rule(longest=LONGEST_ID)
 
 _json = msgspec.json.Encoder()
 
@@ -40,7 +44,7 @@ class Written(NamedTuple):
 
 
 class _Native(Struct):
-    type: str = ""
+    type: Any = ""
 
 
 _native = msgspec.json.Decoder(_Native)
@@ -66,7 +70,11 @@ def output(result: ToolResult) -> str | list[dict[str, Any]]:
         text = f"Error: {text}"
     if not result.images:
         return text
-    pictures = [{"type": "input_image", "image_url": address(each)} for each in result.images]
+    pictures = [
+        {"type": "input_image", "image_url": address(each)}
+        for each in result.images
+        if not _is_empty(each)
+    ]
     return [{"type": "input_text", "text": text}, *pictures] if text else pictures
 
 
@@ -92,7 +100,7 @@ class _Writer:
             case Image() | File():
                 self._attach(part)
             case Native(data=data):
-                kind = _native.decode(data).type
+                kind = words(_native.decode(data).type)
                 if kind.startswith("input_"):
                     self._content.append(Raw(data.encode()))
                 else:
@@ -102,7 +110,11 @@ class _Writer:
             case ToolCall():
                 self._put(_called(_call(part)))
             case ToolResult():
-                result = {"type": RESULT, "call_id": _short(part.call_id), "output": output(part)}
+                result = {
+                    "type": RESULT,
+                    "call_id": spelt(part.call_id, IDS),
+                    "output": output(part),
+                }
                 self._put(_called({**result, **unpacked(part.extra)}))
 
     def flush(self) -> None:
@@ -145,6 +157,9 @@ class _Writer:
     def _attach(self, part: Image | File) -> None:
         fields = unpacked(part.extra)
         head = fields.pop("item", {})
+        if _is_empty(part):
+            # The API refuses one, and it says nothing.
+            return
         if not self._answers:
             self._say({**_attached(part), **fields}, head)
         elif isinstance(part, Image) and head:
@@ -156,15 +171,12 @@ class _Writer:
             self._text(Text(f"[A {what} ({part.media_type}) that cannot be shown here.]"))
 
 
+def _is_empty(part: Image | File) -> bool:
+    return not (part.data or part.url or part.extra)
+
+
 def _called(item: dict[str, Any]) -> Written:
     return Written(item["type"], _json.encode(item), item["call_id"])
-
-
-def _short(call_id: str) -> str:
-    """Return a name that the API takes, for other providers give longer ones."""
-    if len(call_id) <= LONGEST_ID:
-        return call_id
-    return f"call_{sha256(call_id.encode()).hexdigest()[:40]}"
 
 
 def _input(text: str) -> dict[str, Any]:
@@ -182,10 +194,10 @@ def _attached(part: Image | File) -> dict[str, Any]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     fields = unpacked(call.extra)
-    named = {"call_id": _short(call.call_id), "name": call.name}
+    named = {"call_id": spelt(call.call_id, IDS), "name": spelt(call.name, NAMES)}
     if fields.get("type") == CUSTOM_CALL:
         return {"type": CUSTOM_CALL, **named, "input": _free_text(call), **fields}
-    return {"type": "function_call", **named, "arguments": call.arguments or "{}", **fields}
+    return {"type": "function_call", **named, "arguments": as_object(call.arguments), **fields}
 
 
 def _free_text(call: ToolCall) -> str:

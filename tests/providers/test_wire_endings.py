@@ -1,0 +1,102 @@
+"""When an answer is complete, and what cannot spoil it any more."""
+
+import pytest
+
+from clew.core.errors import ProviderError, StreamBroken
+from clew.core.usage import Usage
+from clew.providers.protocol import StopReason
+from clew.providers.sse import ServerEvent
+from tests.providers.formats import FORMATS, Format, name_of
+from tests.providers.streams import STREAMS, Said, read
+
+SAID = Said(thoughts=("hm",), words=("Hel", "lo"), arguments=("pa", "th"))
+
+every_format = pytest.mark.parametrize("wire", FORMATS, ids=name_of)
+
+
+@every_format
+@pytest.mark.req("PRV-2")
+def test_an_answer_is_complete_when_the_server_says_why_it_ended(wire: Format) -> None:
+    decoder, stream = wire.decoder("host"), STREAMS[wire.name](SAID)
+
+    for event in stream.pieces:
+        decoder.feed(event)
+        assert not decoder.complete
+    decoder.feed(stream.ending)
+
+    assert decoder.complete
+
+
+@every_format
+@pytest.mark.req("PRV-2")
+def test_a_complete_answer_needs_nothing_more(wire: Format) -> None:
+    stream = STREAMS[wire.name](SAID)
+
+    cut = read(wire.decoder("host"), [*stream.pieces, stream.ending])
+    whole = read(wire.decoder("host"), stream.events)
+
+    assert cut[0] == whole[0]
+    assert not cut[0].interrupted
+    assert cut[1].reason is whole[1].reason
+
+
+@every_format
+def test_usage_that_comes_behind_a_complete_answer_is_read(wire: Format) -> None:
+    _, finished = read(wire.decoder("host"), STREAMS[wire.name](SAID).events)
+
+    assert finished.usage == Usage(input_tokens=3, output_tokens=2)
+
+
+@every_format
+@pytest.mark.req("PRV-4")
+def test_an_error_behind_a_complete_answer_says_nothing_of_it(wire: Format) -> None:
+    stream = STREAMS[wire.name](SAID)
+    garbage = ServerEvent('{"choices": [', stream.error.name)
+
+    spoilt = [*stream.pieces, stream.ending, stream.error, garbage, *stream.rest]
+
+    assert read(wire.decoder("host"), spoilt) == read(wire.decoder("host"), stream.events)
+
+
+@every_format
+@pytest.mark.req("PRV-4")
+def test_an_error_before_the_end_is_one(wire: Format) -> None:
+    stream = STREAMS[wire.name](SAID)
+    decoder = wire.decoder("host")
+    for event in stream.pieces:
+        decoder.feed(event)
+
+    with pytest.raises(ProviderError):
+        decoder.feed(stream.error)
+    with pytest.raises(StreamBroken, match="stopped in the middle"):
+        decoder.close()
+
+
+@every_format
+def test_what_cannot_be_read_breaks_an_answer_that_is_not_complete(wire: Format) -> None:
+    with pytest.raises(StreamBroken, match="sent something that is not"):
+        wire.decoder("host").feed(ServerEvent('{"choices": [', "contentBlockDelta"))
+
+
+@every_format
+def test_json_that_is_deeper_than_anyone_can_read_is_a_broken_stream(wire: Format) -> None:
+    deep = ServerEvent('{"delta":' + "[" * 200_000 + "]" * 200_000 + "}", "contentBlockDelta")
+
+    with pytest.raises(StreamBroken, match="sent something that is not"):
+        wire.decoder("host").feed(deep)
+
+
+def test_a_gateways_error_behind_the_limit_is_the_limit_and_tells_the_usage() -> None:
+    wire = next(each for each in FORMATS if each.name == "chat")
+    stream = STREAMS["chat"](Said(words=("Hel",)))
+    limit = ServerEvent('{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}')
+    error = ServerEvent(
+        '{"error":{"code":400,"message":"Token limit reached"},'
+        '"choices":[{"index":0,"delta":{}}],"usage":{"prompt_tokens":43,"completion_tokens":10}}'
+    )
+
+    message, finished = read(wire.decoder("host"), [*stream.pieces, limit, error])
+
+    assert message.text == "Hel"
+    assert finished.reason is StopReason.LENGTH
+    assert finished.usage == Usage(input_tokens=43, output_tokens=10)
