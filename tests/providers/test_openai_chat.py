@@ -41,6 +41,7 @@ from clew.testing.fake_openai import (
     Answer,
     Hangup,
     Stall,
+    Step,
     calls,
     delta,
     event,
@@ -520,3 +521,16 @@ async def test_a_password_in_the_address_is_not_shown(base_url: str) -> None:
 def test_a_misspelt_option_is_not_passed_over() -> None:
     with pytest.raises(TypeError, match="OpenAIChat has no option timeout"):
         OpenAIChat("http://127.0.0.1:1/v1", timeout=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.req("PRV-2")
+@pytest.mark.parametrize(
+    "rest", [Hangup(), event({"error": {"message": "late", "code": 500}})], ids=["cut", "error"]
+)
+async def test_what_happens_to_the_line_after_a_complete_answer_changes_nothing(
+    rest: Step,
+) -> None:
+    async with fake_openai(Answer(steps=[delta(content="ok"), delta("stop"), rest])) as server:
+        found = await ask(OpenAIChat(server.url))
+
+    assert found == [TextChunk("ok"), Finished(reason=StopReason.DONE)]

@@ -595,9 +595,9 @@ async def test_an_entry_tells_of_a_rewind(stage: Stage) -> None:
         await session.rewind(prompts(session)[0], conversation=False)
 
         told = [line.partition(": ")[2] for line in listed(session.journal.entries, 5)]
-        assert told[0] == "the conversation went back to before #2, and 1 files were restored"
+        assert told[0] == "the conversation went back to before #2, and 1 file was restored"
         assert told[2] == "the conversation went back to before #2"
-        assert told[4] == "1 files were restored"
+        assert told[4] == "1 file was restored"
         shown = [event.entry for event in stage.events if isinstance(event, EntryAdded)]
         assert isinstance(shown[-1].body, Rewound)
 

@@ -16,6 +16,9 @@ from clew.providers.wire.decoder import Decoder, Framing
 DRAIN_LIMIT = 0.1
 """Seconds to wait, after the answer, for the end that lets its connection be used again."""
 
+USAGE_LIMIT = 2.0
+"""Seconds to wait, after a complete answer, for its token counts."""
+
 T = TypeVar("T")
 
 
@@ -75,7 +78,7 @@ async def _attempt(
             for event in framing.feed(data):
                 for chunk in decoder.feed(event):
                     yield chunk
-            data = b"" if decoder.done else await arriving.read()
+            data = b"" if decoder.done else await _more(arriving, decoder)
         for event in framing.close():
             for chunk in decoder.feed(event):
                 yield chunk
@@ -90,6 +93,15 @@ async def _attempt(
         raise
     finally:
         arriving.close()
+
+
+async def _more(arriving: Arriving, decoder: Decoder) -> bytes:
+    """Read on; an answer that is complete is not lost to what happens to the line after it."""
+    if not decoder.complete:
+        return await arriving.read()
+    with suppress(ProviderError), anyio.move_on_after(USAGE_LIMIT):
+        return await arriving.read()
+    return b""
 
 
 async def _whole(transport: Transport, path: str, body: bytes | None, method: str) -> bytes:

@@ -117,6 +117,7 @@ def request_for(kit: Kit, state: ContextState) -> Request:
         max_output_tokens=min(model.max_output, room),
         reasoning=replace(kit.reasoning, tools_used=view.tools_used),
         settled=view.settled,
+        sees=model.sees,
         cache_key=kit.journal.record.id,
         options=dict(kit.request_options),
     )

@@ -27,8 +27,9 @@ class Blobs:
         """
         state, data = load(path, limit=limit)
         if isinstance(state, File) and not (self._folder / state.digest).exists():
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync(self._folder.parent)
+            if not self._folder.is_dir():
+                self._folder.mkdir(mode=0o700)
+                sync(self._folder.parent)
             write_whole(self._folder / state.digest, data, mode=0o600)
         return state
 

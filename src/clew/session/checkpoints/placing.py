@@ -91,6 +91,6 @@ def _finish(step: Step, path: Path) -> None:
 def _why(error: OSError | StoreDamaged) -> str:
     if isinstance(error, StoreDamaged):
         return str(error)
-    if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+    if error.errno == errno.ENOTEMPTY:
         return "other files are in that folder"
     return error.strerror or str(error)

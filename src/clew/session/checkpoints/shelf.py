@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Shelf:
-    """Writes first to disk, then to memory. Has one user at a time; all methods may raise OSError.
+    """What was kept is on disk before it counts. One user at a time; methods may raise OSError.
 
     Args:
         folder: Made when something is to be kept.
