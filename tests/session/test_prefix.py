@@ -14,6 +14,7 @@ from clew.core.entries import (
     Compacted,
     ReasoningDropped,
     ResultsCleared,
+    Rewound,
     SetupChanged,
     Undone,
 )
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 NAME = "family"
 READER = Reader(NAME, Echoes.OWN_ISSUED)
-REASONS = (Cleared, Compacted, ReasoningDropped, ResultsCleared, SetupChanged, Undone)
+REASONS = (Cleared, Compacted, ReasoningDropped, ResultsCleared, Rewound, SetupChanged, Undone)
 MARKS = re.compile(
     rb',"cache_control":\{[^}]*\}|"cache_control":\{[^}]*\},|,?\{"cachePoint":\{[^}]*\}\}'
 )

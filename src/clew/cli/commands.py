@@ -10,7 +10,7 @@ from clew.cli.harmless import one_line
 from clew.cli.history import listed
 from clew.cli.paint import breakdown, cost_lines, loss_report
 from clew.cli.switching import Switchboard
-from clew.core.entries import Compacted
+from clew.core.entries import Cleared, Compacted, Rewound
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId
 from clew.session.recall import entry_text
@@ -48,6 +48,7 @@ class Command:
 
 
 _SHOWN_CHARS = 160
+_UNDONE = {Compacted: "the compaction", Cleared: "the clear", Rewound: "the rewind"}
 _SHOWN_LINES = 40
 _SHOWN_LINE = 2_000
 _HISTORY = 20
@@ -124,8 +125,22 @@ async def _compact(ask: _Ask) -> list[str]:
 
 async def _undo(ask: _Ask) -> list[str]:
     undone = await ask.session.undo()
-    what = "the compaction" if isinstance(undone.body, Compacted) else "the clear"
+    what = _UNDONE.get(type(undone.body), "the change")
     return [f"{what} #{undone.id} is taken back"]
+
+
+async def _rewind(ask: _Ask) -> list[str]:
+    if not ask.rest:
+        found = await ask.session.checkpoints()
+        return [
+            f"  #{one.entry}  {one_line(one.words, 60)}  ({len(one.files)} files)" for one in found
+        ] or ["there is nothing to go back to yet"]
+    done = await ask.session.rewind(_entry_id(ask.rest))
+    if done.entry is None:
+        return ["everything is as it was then already"]
+    skipped = [f"  left alone: {one_line(s.path, 80)} ({s.why})" for s in done.files.skipped]
+    restored = [f"  restored: {one_line(path, 80)}" for path in done.files.restored]
+    return [f"back to before #{done.before}; /undo takes that back", *restored, *skipped]
 
 
 async def _pin(ask: _Ask) -> list[str]:
@@ -188,6 +203,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "model": Command("show the model, or go on with another: /model NAME", _model, gauge=True),
         "cost": Command("show what the session has cost", _cost),
         "undo": Command("take back the last compaction or clear", _undo, gauge=True),
+        "rewind": Command(
+            "go back to before a message, words and files: /rewind #12", _rewind, gauge=True
+        ),
         "history": Command("list the last entries with their numbers: /history 50", _history),
         "pin": Command("keep a message word for word: /pin #12", _pin),
         "unpin": Command("no longer keep it", _unpin),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clew.cli.choose import Choice, choose
-from clew.cli.guards import load_guards
+from clew.cli.guards import Guards, load_guards
 from clew.cli.log_option import session_log
 from clew.cli.places import store_path, user_folder
 from clew.cli.switching import Switchboard
@@ -88,14 +88,7 @@ async def opened(
         session_id = await _session_id(arguments, store)
         guards = load_guards()
         sandbox = _sandbox(arguments)
-        gate = _TellingGate(
-            cwd=cwd,
-            ask=ask,
-            on_denied=on_denied,
-            allow=guards.allow,
-            ask_rules=guards.ask,
-            deny=guards.deny,
-        )
+        gate = _gate(guards, cwd, ask=ask, on_denied=on_denied)
         session = Session(
             choice.provider,
             model=choice.model,
@@ -110,6 +103,7 @@ async def opened(
             budget_usd=arguments.budget,
             calibrations=CalibrationFile(user_folder() / "calibration.json"),
             log=session_log(arguments, cwd),
+            checkpoints=store_path(cwd).parent / "checkpoints",
             on_event=on_event,
         )
         async with session:
@@ -126,6 +120,19 @@ async def opened(
     finally:
         await board.aclose()
         await store.aclose()
+
+
+def _gate(
+    guards: Guards, cwd: Path, *, ask: Ask | None, on_denied: OnDenied | None
+) -> _TellingGate:
+    return _TellingGate(
+        cwd=cwd,
+        ask=ask,
+        on_denied=on_denied,
+        allow=guards.allow,
+        ask_rules=guards.ask,
+        deny=guards.deny,
+    )
 
 
 def _sandbox(arguments: Namespace) -> Sandbox:

@@ -10,7 +10,7 @@ import anyio
 from clew.core.errors import ProviderBusy, ProviderError, StreamBroken
 from clew.providers.http import Arriving, Transport
 from clew.providers.protocol import Chunk, UsageChunk
-from clew.providers.sse import EventParser
+from clew.providers.sse import EventParser, ServerEvent
 from clew.providers.wire.decoder import Decoder, Framing
 
 DRAIN_LIMIT = 0.1
@@ -79,7 +79,7 @@ async def _attempt(
                 for chunk in decoder.feed(event):
                     yield chunk
             data = b"" if decoder.done else await _more(arriving, decoder)
-        for event in framing.close():
+        for event in _leftover(framing, decoder):
             for chunk in decoder.feed(event):
                 yield chunk
         finished = decoder.close()
@@ -93,6 +93,16 @@ async def _attempt(
         raise
     finally:
         arriving.close()
+
+
+def _leftover(framing: Framing, decoder: Decoder) -> list[ServerEvent]:
+    """Return what the end of the response completes."""
+    try:
+        return framing.close()
+    except StreamBroken:
+        if decoder.complete:
+            return []
+        raise
 
 
 async def _more(arriving: Arriving, decoder: Decoder) -> bytes:
