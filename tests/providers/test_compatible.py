@@ -444,3 +444,10 @@ async def test_a_server_that_refuses_is_not_asked_elsewhere() -> None:
             await listed(at(server, "lm_studio"))
 
     assert server.paths == ["/api/v0/models"]
+
+
+def test_ollama_is_not_trusted_with_a_window_that_it_may_not_have() -> None:
+    provider = Compatible("ollama", models={"mine": ModelFacts(name="mine", window=32_000)})
+
+    assert (provider.facts("qwen3").window, provider.facts("qwen3").known) == (4_096, False)
+    assert provider.facts("mine").window == 32_000

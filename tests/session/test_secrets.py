@@ -15,6 +15,8 @@ from clew.hooks.runner import HookRunner
 from clew.hooks.settings import Source, read
 from clew.providers.scripted import ScriptedProvider, call_reply
 from clew.session.gate import Gate
+from clew.session.log.events import LogLevel
+from clew.session.log.writer import SessionLog
 from clew.session.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
@@ -66,6 +68,7 @@ async def test_no_secret_of_the_corpus_is_on_disk_or_sent(tmp_path: Path) -> Non
         gate=Gate(cwd=project, mode=PermissionMode.BYPASS),
         cwd=project,
         store=store,
+        log=SessionLog(home / "log", level=LogLevel.RAW),
         on_event=events.append,
     ) as session:
         await session.run("go")

@@ -24,6 +24,7 @@ from clew.providers.wire.chat.encode import encode, fragments
 from clew.providers.wire.chat.listing import Listing, readable
 
 PATH = "chat/completions"
+_OLLAMA_WINDOW = 4_096
 
 
 class Compatible(Adapter):
@@ -73,7 +74,12 @@ class Compatible(Adapter):
 
     def facts(self, model: str) -> ModelFacts:
         """Return what the configuration says of `model`, then the server, then the catalogue."""
-        return self._models.get(model) or self._told.get(model) or super().facts(model)
+        known = self._models.get(model) or self._told.get(model)
+        if known is not None or self.profile.listing is not Listing.OLLAMA:
+            return known or super().facts(model)
+        # Whatever a model could take, Ollama gives it its own window and cuts what is longer
+        # without a word. So nothing is assumed but its smallest one, and the user is told.
+        return replace(super().facts(model), window=_OLLAMA_WINDOW, max_output=1_024, known=False)
 
     def completed(self, request: Request) -> Request:
         """Return `request` with the options and tools that hold for every one."""
