@@ -450,3 +450,22 @@ async def test_the_users_own_rules_and_hooks_are_kept(
     assert broken.returncode == 1
     assert "settings.json: permissions.deny: 'Read(('" in broken.stderr
     assert server.bodies == []
+
+
+@pytest.mark.req("STO-3")
+async def test_a_copy_of_a_session_goes_its_own_way(home: dict[str, str], folder: Path) -> None:
+    async with fake_openai(says("first"), says("second"), says("third")) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o", "--output-format", "json")
+        begun = json.loads((await clew("-p", "one", *flags, env=home, cwd=folder)).stdout)
+        original = begun["session_id"]
+        forked = json.loads(
+            (await clew("-p", "two", "--fork", original, *flags, env=home, cwd=folder)).stdout
+        )
+        await clew("-p", "three", "--resume", original, *flags, env=home, cwd=folder)
+        absent = await clew("-p", "x", "--fork", "nope", *flags, env=home, cwd=folder)
+
+    assert forked["session_id"] != original
+    said = [[m["content"] for m in body["messages"][1:]] for body in server.requests]
+    assert said == [["one"], ["one", "first", "two"], ["one", "first", "three"]]
+    assert absent.returncode == 1
+    assert "nope" in absent.stderr

@@ -464,3 +464,14 @@ async def test_what_was_allowed_for_the_session_is_listed_and_taken_back() -> No
 
         assert [grant.tool for grant in granted] == ["launch"]
         assert session.list_grants() == []
+
+
+@pytest.mark.req("SES-1")
+async def test_the_full_history_holds_what_has_left_the_view() -> None:
+    async with Session(scripted("hi", "again"), model="m") as session:
+        await session.run("one")
+        await session.clear_history()
+        await session.run("two")
+
+        assert [m.text for m in session.get_history()] == ["two", "again"]
+        assert [m.text for m in session.get_full_history()] == ["one", "hi", "two", "again"]

@@ -151,6 +151,7 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
     )
     which = top.add_mutually_exclusive_group()
     which.add_argument("--resume", metavar="ID", help="go on with this session")
+    which.add_argument("--fork", metavar="ID", help="go on with a copy of this session")
     which.add_argument(
         "--continue", dest="latest", action="store_true", help="go on with the newest session here"
     )

@@ -15,6 +15,7 @@ from clew.cli.switching import Switchboard
 from clew.core.access import Access, Decision, PermissionMode, Verdict
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.events import Event
+from clew.core.ids import SessionId
 from clew.core.redaction import redact
 from clew.hooks.means import Means
 from clew.hooks.protocol import Hooks, NoHooks
@@ -170,6 +171,8 @@ async def _session_id(arguments: Namespace, store: Store) -> str | None:
     if arguments.resume:
         await store.load(arguments.resume)
         return str(arguments.resume)
+    if arguments.fork:
+        return (await store.fork(SessionId(arguments.fork))).id
     if arguments.latest:
         known = await store.sessions()
         if not known:

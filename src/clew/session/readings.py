@@ -1,6 +1,6 @@
 """What can be asked of a session at any time; nothing here changes it."""
 
-from clew.core.entries import Entry
+from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError
 from clew.core.ids import SessionId
 from clew.core.messages import Message
@@ -27,6 +27,14 @@ class Readings:
     def get_history(self) -> list[Message]:
         """Return the conversation as it stands in the view, summary included."""
         return [item.message for item in self.journal.view.items]
+
+    def get_full_history(self) -> list[Message]:
+        """Return every message that was ever added, also those that have left the view."""
+        return [
+            entry.body.message
+            for entry in self.journal.entries
+            if isinstance(entry.body, MessageAdded)
+        ]
 
     def search(self, query: str) -> list[Entry]:
         """Find entries by their words, whether or not they are still in the view."""
