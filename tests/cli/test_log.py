@@ -30,7 +30,7 @@ async def recorded(folder: Path, level: str = "raw") -> Path:
         flags = ("--base-url", server.url, "--model", "gpt-4o", "--log", level)
         await clew("-p", "what does it do?", *flags, cwd=folder)
         await clew("-p", "thanks", "--continue", *flags, cwd=folder)
-    (log,) = (folder / "clew").rglob("*.jsonl")
+    (log,) = (folder / "clew").rglob("logs/*.jsonl")
     return log
 
 
@@ -142,4 +142,4 @@ async def test_without_the_flag_nothing_is_logged(tmp_path: Path) -> None:
     async with fake_openai(says("ok")) as server:
         await clew("-p", "hi", "--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path)
 
-    assert list((tmp_path / "clew").rglob("*.jsonl")) == []
+    assert list((tmp_path / "clew").rglob("logs/*.jsonl")) == []

@@ -65,7 +65,7 @@ async def test_a_full_device_ends_the_answer_with_a_sentence(tmp_path: Path) -> 
 async def test_a_reader_of_the_prompt_that_leaves_ends_it(tmp_path: Path) -> None:
     async with endless() as server:
         done = await shell(
-            "(echo hi; echo again; cat /dev/zero) | clew | head -c300 > out; exit ${PIPESTATUS[1]}",
+            "(echo hi; echo again; cat /dev/zero) | clew | head -c999 > out; exit ${PIPESTATUS[1]}",
             server,
             tmp_path,
         )

@@ -9,6 +9,7 @@ import anyio
 
 from clew import Session
 from clew.core.access import PermissionMode
+from clew.core.entries import SetupChanged
 from clew.core.events import EntryAdded, Event
 from clew.core.models import ModelFacts
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply
@@ -33,8 +34,8 @@ def script() -> Iterator[Reply]:
 
 
 def tell(event: Event) -> None:
-    """Say that an entry is safe."""
-    if isinstance(event, EntryAdded):
+    """Say that an entry is safe; a setup is written with the first word that follows it."""
+    if isinstance(event, EntryAdded) and not isinstance(event.entry.body, SetupChanged):
         sys.stdout.write(f"{event.entry.id}\n")
         sys.stdout.flush()
 

@@ -169,6 +169,22 @@ async def test_a_closed_store_leaves_no_thread_behind(tmp_path: Path) -> None:
     assert _hearts() - before == set()
 
 
+async def test_a_store_is_closed_although_its_user_was_cancelled(tmp_path: Path) -> None:
+    before = _hearts()
+    store = SqliteStore(tmp_path / "s.db")
+    await store.create(RECORD)
+    await store.lease(A)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await store.aclose()
+    other = SqliteStore(tmp_path / "s.db")
+
+    await other.lease(A)
+
+    assert len(_hearts() - before) == 1
+    await other.aclose()
+
+
 # Words
 
 

@@ -59,8 +59,7 @@ class Pool:
 
     async def close(self) -> None:
         """Close what is open; a later call opens anew."""
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(self._close_idle, limiter=self._turn)
+        await to_thread.run_sync(self._close_idle, limiter=self._turn)
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection]:

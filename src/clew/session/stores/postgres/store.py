@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import anyio
 from anyio import to_thread
 
 from clew.core.entries import Entry, SessionRecord
@@ -111,14 +112,15 @@ class PostgresStore:
 
     async def aclose(self) -> None:
         """Give back all leases and close the connections."""
-        await to_thread.run_sync(self._heart.stop)
-        if self._leased:
-            self._leased.clear()
-            try:
-                await self._pool.run(leases.give_back, me=self._me)
-            except StoreError as error:
-                logger.warning("the leases could not be given back: %s", error)
-        await self._pool.close()
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(self._heart.stop)
+            if self._leased:
+                self._leased.clear()
+                try:
+                    await self._pool.run(leases.give_back, me=self._me)
+                except StoreError as error:
+                    logger.warning("the leases could not be given back: %s", error)
+            await self._pool.close()
 
     def _beat(self) -> None:
         if not self._leased:

@@ -70,8 +70,7 @@ class Access:
                     logger.warning("%s could not be left tidy: %s", self._path, error)
                 database.close()
 
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(work, limiter=self._turn)
+        await to_thread.run_sync(work, limiter=self._turn)
 
     def _opened(self) -> sqlite3.Connection:
         if self._database is None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import anyio
 from anyio import to_thread
 
 from clew.core.entries import Entry, SessionRecord
@@ -107,9 +108,10 @@ class SqliteStore:
 
     async def aclose(self) -> None:
         """Give back all leases and close the file."""
-        await to_thread.run_sync(self._heart.stop)
-        self._leased.clear()
-        await self._file.close(self._give_back)
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(self._heart.stop)
+            self._leased.clear()
+            await self._file.close(self._give_back)
 
     def _give_back(self, database: sqlite3.Connection) -> None:
         leases.give_back(database, me=self._me)
