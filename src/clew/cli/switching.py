@@ -37,7 +37,7 @@ class Switchboard:
         known = [facts.name for facts in families()][:_SHOWN_MODELS]
         return [
             f"{setup.name}: a window of {setup.window:,} tokens, answers to {setup.max_output:,}",
-            f"providers that can be reached: {', '.join(ready)}",
+            f"providers that lack no key: {', '.join(ready)}",
             f"models: {', '.join(known)}, …",
             "switch with /model NAME or /model PROVIDER/NAME",
         ]
