@@ -5,6 +5,8 @@ from functools import partial
 
 import msgspec
 
+from clew.core.models import ModelFacts
+from clew.providers.adapter import AdapterOptions
 from clew.providers.anthropic import Anthropic
 from clew.providers.azure import AzureOpenAI
 from clew.providers.bedrock import Bedrock
@@ -20,6 +22,7 @@ from clew.providers.wire.converse import recorded as converse
 from clew.providers.wire.gemini import recorded as generate
 from clew.providers.wire.responses import recorded as responses
 from clew.testing.providers import HttpStage, Powers, Setting
+from clew.testing.stage import MODEL
 from clew.testing.voices.anthropic import AnthropicVoice
 from clew.testing.voices.chat import ChatVoice
 from clew.testing.voices.converse import ConverseVoice, exception
@@ -90,6 +93,12 @@ def compatible(profile: str) -> Callable[[Setting], Provider]:
     return lambda at: Compatible(profile, base_url=f"{at.url}/v1", api_key=at.api_key, **at.options)
 
 
+def ollama(at: Setting) -> Provider:
+    # Without facts of one's own, very little is assumed of its window.
+    options: AdapterOptions = {**at.options, "models": {MODEL: ModelFacts(name=MODEL)}}
+    return Compatible("ollama", base_url=f"{at.url}/v1", api_key=at.api_key, **options)
+
+
 STAGES = {
     "anthropic": HttpStage(
         voice=AnthropicVoice(),
@@ -122,7 +131,11 @@ STAGES = {
     ),
     "lm-studio": chat_stage(compatible("lm_studio"), thinking="reasoning"),
     "mistral": chat_stage(compatible("mistral"), thinking="thinking", can=ECHOED),
-    "ollama": chat_stage(compatible("ollama"), thinking="reasoning", can=ECHOED),
+    "ollama": chat_stage(
+        ollama,
+        thinking="reasoning",
+        can=ECHOED,
+    ),
     "openai": responses_stage(
         lambda at: OpenAIResponses(at.api_key, base_url=f"{at.url}/v1", **at.options)
     ),

@@ -7,6 +7,7 @@ killed process as well; but a power cut would then take the last turns with it.
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +42,7 @@ def connect(path: Path) -> sqlite3.Connection:
     )
     try:
         _check(database, path)
-        database.execute("PRAGMA journal_mode = WAL")
+        _use_wal(database)
         database.execute("PRAGMA synchronous = FULL")
         database.execute("PRAGMA secure_delete = ON")
         _prepare(database, path)
@@ -49,6 +50,20 @@ def connect(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def _use_wal(database: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log; SQLite does not wait by itself for others who do so now."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 @contextmanager
