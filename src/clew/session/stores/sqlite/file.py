@@ -41,7 +41,8 @@ def connect(path: Path) -> sqlite3.Connection:
         path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None
     )
     try:
-        _check(database, path)
+        with reading(database):
+            _check(database, path)
         _use_wal(database)
         database.execute("PRAGMA synchronous = FULL")
         database.execute("PRAGMA secure_delete = ON")
@@ -115,7 +116,10 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _check(database: sqlite3.Connection, path: Path) -> int:
-    """Return the version of the file; changes nothing."""
+    """Return the version of the file; changes nothing.
+
+    Asked inside a transaction: another process may be making the tables at this moment.
+    """
     version = int(database.execute("PRAGMA user_version").fetchone()[0])
     if version > FILE_VERSION:
         raise StoreUnavailable(
@@ -128,8 +132,9 @@ def _check(database: sqlite3.Connection, path: Path) -> int:
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    if _check(database, path) == FILE_VERSION:
-        return
+    with reading(database):
+        if _check(database, path) == FILE_VERSION:
+            return
     with writing(database):
         # Whoever came first has done the work while this process waited for its turn.
         version = _check(database, path)
