@@ -469,3 +469,19 @@ async def test_a_copy_of_a_session_goes_its_own_way(home: dict[str, str], folder
     assert said == [["one"], ["one", "first", "two"], ["one", "first", "three"]]
     assert absent.returncode == 1
     assert "nope" in absent.stderr
+
+
+@pytest.mark.req("STO-1")
+async def test_a_session_is_kept_where_the_setting_says(
+    home: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    elsewhere = {**home, "CLEW_STORE": str(tmp_path / "shared.db")}
+    async with fake_openai(says("first"), says("second")) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o")
+        await clew("-p", "one", *flags, env=elsewhere, cwd=folder)
+        done = await clew("-p", "two", "--continue", *flags, env=elsewhere, cwd=folder)
+
+    assert done.stdout == "second\n"
+    assert [m["content"] for m in server.requests[1]["messages"][1:]] == ["one", "first", "two"]
+    assert (tmp_path / "shared.db").is_file()
+    assert list(Path(home["CLEW_HOME"]).rglob("sessions.db")) == []

@@ -11,6 +11,7 @@ from clew.cli.choose import Choice, choose
 from clew.cli.guards import Guards, load_guards
 from clew.cli.log_option import session_log
 from clew.cli.places import store_path, user_folder
+from clew.cli.stores import ProjectStore, project_store
 from clew.cli.switching import Switchboard
 from clew.core.access import Access, Decision, PermissionMode, Verdict
 from clew.core.errors import ConfigError, SessionNotFound
@@ -25,8 +26,6 @@ from clew.session.asking import ask_model
 from clew.session.calibrations import CalibrationFile
 from clew.session.gate import Ask, Gate
 from clew.session.session import Session
-from clew.session.stores.protocol import Store
-from clew.session.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 from clew.tools.web.configured import search_backend
@@ -82,11 +81,12 @@ async def opened(
 ) -> AsyncIterator[Opened]:
     """Open the session that the flags describe; closes all it opened."""
     cwd = working_folder()
-    store = SqliteStore(store_path(cwd))
+    place = project_store(cwd)
+    store = place.store
     choice = choose(arguments, os.environ)
     board = Switchboard(choice, os.environ)
     try:
-        session_id = await _session_id(arguments, store)
+        session_id = await _session_id(arguments, place)
         guards = load_guards()
         sandbox = _sandbox(arguments)
         gate = _gate(guards, cwd, ask=ask, on_denied=on_denied)
@@ -167,14 +167,14 @@ def working_folder() -> Path:
         ) from error
 
 
-async def _session_id(arguments: Namespace, store: Store) -> str | None:
+async def _session_id(arguments: Namespace, place: ProjectStore) -> str | None:
+    store = place.store
     if arguments.resume:
-        await store.load(arguments.resume)
-        return str(arguments.resume)
+        return (await store.record(SessionId(arguments.resume))).id
     if arguments.fork:
         return (await store.fork(SessionId(arguments.fork))).id
     if arguments.latest:
-        known = await store.sessions()
+        known = await store.sessions(cwd=place.folder)
         if not known:
             raise SessionNotFound("there is no session in this folder to go on with")
         return known[0].id
