@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -295,8 +296,8 @@ def test_a_line_that_is_no_entry_is_damaged(line: bytes) -> None:
 
 
 async def travelled(
-    record: StoredSession, entries: list[Entry]
-) -> tuple[StoredSession, list[Entry]]:
+    record: StoredSession, entries: Sequence[Entry]
+) -> tuple[StoredSession, Sequence[Entry]]:
     """Send a session through a file into an empty store."""
     lines = b"".join(export_lines(record, entries)).split(b"\n")
     exported = read_export(lines)

@@ -116,6 +116,24 @@ def test_a_url_that_is_none_is_a_mistake_in_the_settings() -> None:
 
 
 @pytest.mark.req("STO-4")
+async def test_tables_of_an_older_release_are_brought_up_to_date(
+    store: PostgresStore, url: str
+) -> None:
+    await store.create(RECORD)
+    await store.append(A, [entry(1)])
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP TABLE clew_snapshots")
+        connection.execute("UPDATE clew_schema SET version = 1")
+    newer = PostgresStore(url)
+
+    await newer.save_snapshot(A, b"data")
+
+    assert await newer.snapshot(A) == b"data"
+    assert list((await newer.load(A))[1]) == [entry(1)]
+    await newer.aclose()
+
+
+@pytest.mark.req("STO-4")
 async def test_tables_of_a_newer_release_are_left_alone(store: PostgresStore, url: str) -> None:
     await store.create(RECORD)
     with psycopg.connect(url) as connection:

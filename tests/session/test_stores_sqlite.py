@@ -153,6 +153,20 @@ async def test_a_file_of_the_first_release_is_brought_up_to_date(
 
 
 @pytest.mark.req("STO-4")
+async def test_a_file_without_snapshots_gets_room_for_them(path: Path) -> None:
+    await filled(path, entries=5)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("DROP TABLE snapshots; PRAGMA user_version = 2")
+    store = SqliteStore(path)
+
+    await store.save_snapshot(A, b"data")
+
+    assert await store.snapshot(A) == b"data"
+    assert (await store.record(A)).entries == 5
+    await store.aclose()
+
+
+@pytest.mark.req("STO-4")
 async def test_a_migration_that_fails_leaves_the_old_file(store: SqliteStore, path: Path) -> None:
     written = old_file(path, entries=1_500)
 

@@ -2,7 +2,7 @@
 
 import time
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -200,7 +200,7 @@ def _facts(record: StoredSession) -> list[str]:
     return [f"{name:<12} {one_line(value, _EXCERPT)}" for name, value in facts.items() if value]
 
 
-def _tell_damaged(entries: list[Entry]) -> None:
+def _tell_damaged(entries: Sequence[Entry]) -> None:
     lost = damaged(entries)
     if lost:
         numbers = ", ".join(f"#{number}" for number in lost[:10])

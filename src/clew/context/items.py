@@ -9,6 +9,7 @@ from typing import overload
 from msgspec import Struct
 
 from clew.context.estimate import Meter, message_units, part_units, text_units
+from clew.context.lazy import Lazy
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, ToolResult
 
@@ -133,6 +134,14 @@ class Tally(Struct):
         return longer
 
 
+class Known(Struct, frozen=True):
+    """What is known of a sequence of items without looking at one."""
+
+    ids: list[EntryId]
+    sums: list[int]
+    """The units up to each item, beginning with 0."""
+
+
 class Items(Sequence[Item]):
     """Items with running sums.
 
@@ -140,27 +149,53 @@ class Items(Sequence[Item]):
     far they look. Whoever appends to one that is no longer the longest gets a copy.
     """
 
-    __slots__ = ("_length", "_outgoing", "_store", "_sums", "_tally")
+    __slots__ = ("_ids", "_length", "_outgoing", "_store", "_sums", "_tally")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
-        self._store = list(items)
+        self._store: list[Item] | Lazy[Item] = list(items)
         self._length = len(self._store)
+        self._ids = [item.entry_id for item in self._store]
         self._sums = list(accumulate((item.units for item in self._store), initial=0))
-        self._outgoing = [_outgoing(item) for item in self._store if item.message.parts]
+        self._outgoing: list[Message] | Lazy[Message] = [
+            outgoing(item) for item in self._store if item.message.parts
+        ]
         self._tally = Tally([0] * len(Kind))
         for length, item in enumerate(self._store, start=1):
             self._tally.add(item, length)
+
+    @classmethod
+    def restored(
+        cls, items: Lazy[Item], outgoing: Lazy[Message], *, known: "Known", tally: Tally
+    ) -> "Items":
+        """Return items whose sums are known, none of which has to be made for that."""
+        made = cls.__new__(cls)
+        made._store, made._outgoing = items, outgoing
+        made._ids, made._sums, made._length = known.ids, known.sums, len(items)
+        made._tally = tally
+        return made
+
+    def known(self) -> tuple["Known", Tally]:
+        """Return what `restored` needs beside the messages."""
+        known = Known(ids=self._ids[: self._length], sums=self._sums[: self._length + 1])
+        return known, self._tally
+
+    def made(self) -> Iterable[tuple[int, Item]]:
+        """Go through the items that are there, with their indices."""
+        if isinstance(self._store, Lazy):
+            return ((index, item) for index, item in self._store.made() if index < self._length)
+        return enumerate(self._store[: self._length])
 
     def append(self, item: Item) -> "Items":
         """Return the sequence that ends with `item`; this one is unchanged."""
         if len(self._store) != self._length:
             return Items((*self, item))
         self._store.append(item)
+        self._ids.append(item.entry_id)
         self._sums.append(self._sums[-1] + item.units)
         if item.message.parts:
-            self._outgoing.append(_outgoing(item))
+            self._outgoing.append(outgoing(item))
         longer = Items.__new__(Items)
-        longer._store, longer._sums = self._store, self._sums
+        longer._store, longer._ids, longer._sums = self._store, self._ids, self._sums
         longer._outgoing = self._outgoing
         longer._length, longer._tally = self._length + 1, self._tally.copy()
         longer._tally.add(item, longer._length)
@@ -234,7 +269,8 @@ class Items(Sequence[Item]):
         return f"Items({self._length} items, {self.units()} units)"
 
 
-def _outgoing(item: Item) -> Message:
+def outgoing(item: Item) -> Message:
+    """Return the message of an item as it is sent."""
     if item.kind is Kind.SUMMARY:
         return Message(role=Role.USER, parts=item.message.parts)
     return item.message

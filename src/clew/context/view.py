@@ -59,7 +59,7 @@ class View(Struct, frozen=True, kw_only=True):
     system_units: int = 0
     tool_units: int = 0
     items: Items = field(default_factory=Items)
-    archived: tuple[Item, ...] = ()
+    archived: Sequence[Item] = ()
     """Messages that left the view by compaction, oldest first."""
     pinned: frozenset[EntryId] = frozenset()
     mode: str = ""

@@ -3,13 +3,15 @@
 All that changes a session goes through `append`: first it is on disk, then it counts.
 """
 
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
 
 from clew.context.estimate import Meter, text_units
+from clew.context.lazy import Lazy
 from clew.context.repair import missing_results
 from clew.context.view import View, advance, fold
 from clew.core.cleaning import clean
@@ -21,13 +23,18 @@ from clew.core.entries import (
     SessionRecord,
     SetupChanged,
 )
-from clew.core.errors import SessionError, SessionNotFound
-from clew.core.ids import CallId, EntryId, SessionId, new_session_id
+from clew.core.errors import SessionError, SessionNotFound, StoreError
+from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
-from clew.core.spending import Spending, spending
+from clew.core.spending import Spending
+from clew.session.resuming import Standing, asked, is_due, pack, stand
 from clew.session.stores.protocol import Store
 
+logger = logging.getLogger(__name__)
+
 Clock = Callable[[], float]
+_WORTH_KEEPING = 64
+"""New entries that are worth a snapshot when a journal is closed."""
 
 
 class Journal:
@@ -41,21 +48,21 @@ class Journal:
         self,
         store: Store,
         record: SessionRecord,
-        entries: list[Entry],
+        entries: Lazy[Entry],
+        standing: Standing,
         *,
         clock: Clock,
-        meter: Meter,
     ) -> None:
         self._store = store
         self._clock = clock
         self.record = record
         self.entries = entries
-        self._meter = meter
-        self.view: View = fold(entries, meter=meter)
-        self.spending: Spending = spending(entries)
+        self.view: View = standing.view
+        self.spending: Spending = standing.spending
         """What the session has cost so far."""
-        self.call_ids = {call_id for entry in entries for call_id in _call_ids(entry.body)}
+        self.call_ids = standing.call_ids
         """Every id that a tool call of this session ever had."""
+        self._kept = standing.kept
         self._saved = len(entries)
         self._is_stored = bool(entries)
         self._in_doubt = False
@@ -82,7 +89,7 @@ class Journal:
         record = SessionRecord(
             id=session_id or new_session_id(), cwd=str(cwd), created_at=now, updated_at=now
         )
-        return cls(store, record, [], clock=clock, meter=meter)
+        return cls(store, record, Lazy.of(()), stand((), meter), clock=clock)
 
     @classmethod
     async def reopen(
@@ -101,8 +108,10 @@ class Journal:
         """
         await store.lease(session_id)
         try:
-            record, entries = await store.load(session_id)
-            journal = cls(store, record, entries, clock=clock, meter=meter)
+            record, loaded = await store.load(session_id)
+            entries = loaded if isinstance(loaded, Lazy) else Lazy.of(loaded)
+            standing = stand(entries, meter, await store.snapshot(session_id))
+            journal = cls(store, record, entries, standing, clock=clock)
             for message in missing_results(journal.view.items):
                 await journal.append(MessageAdded(message=message))
         except BaseException:
@@ -114,12 +123,13 @@ class Journal:
     async def aclose(self) -> None:
         """Let others write to the session; harmless when called again, or before a write."""
         if self._is_stored:
+            if self._saved - self._kept >= _WORTH_KEEPING:
+                await self._keep()
             await self._store.release(self.record.id)
 
     def measure_by(self, meter: Meter) -> None:
         """Measure all texts anew, as another model counts them."""
-        if meter is not self._meter:
-            self._meter = meter
+        if meter is not self.view.meter:
             self.view = fold(self.entries, meter=meter)
 
     async def append(self, body: Body) -> Entry:
@@ -146,11 +156,13 @@ class Journal:
             for one in fresh:
                 self.view = self.view.apply(one)
             self.view = advance(self.view, self.entries)
-            self.call_ids.update(_call_ids(body))
+            self.call_ids.update(asked(body))
             self.spending = self.spending.with_body(body)
         if self.on_entry is not None:
             for one in added:
                 self.on_entry(one)
+        if is_due(self._saved, self._kept):
+            await self._keep()
         return entry
 
     async def _save(self, added: list[Entry]) -> None:
@@ -164,17 +176,30 @@ class Journal:
         self._saved = len(self.entries) + len(added)
         self._in_doubt = False
 
+    async def _keep(self) -> None:
+        """Write down where the journal stands; a session goes on without it."""
+        self._kept = len(self.entries)
+        data = pack(self.view, self.spending, self.call_ids, self.entries)
+        if not data:
+            return
+        try:
+            await self._store.save_snapshot(self.record.id, data)
+        except StoreError as error:
+            logger.warning("no snapshot of session %s was kept: %s", self.record.id, error)
+
     async def _look_again(self) -> None:
         """Find out what the store has, after a write that was cut off or failed."""
+        stored: Sequence[Entry] = ()
         try:
             _, stored = await self._store.load(self.record.id)
             self._is_stored = True
         except SessionNotFound:
-            stored = []
+            pass
         if len(stored) > len(self.entries):
-            self.entries[:] = stored
-            self.view = fold(stored, meter=self._meter)
-            self.spending = spending(stored)
+            self.entries.become(stored)
+            standing = stand(self.entries, self.view.meter)
+            self.view, self.spending = standing.view, standing.spending
+            self.call_ids = standing.call_ids
         self._saved = len(stored)
         self._in_doubt = False
 
@@ -200,9 +225,3 @@ def _storable(body: Body) -> Body:
         return clean(body)
     except TypeError as error:
         raise SessionError(f"this cannot be stored: {error}") from error
-
-
-def _call_ids(body: Body) -> Iterator[CallId]:
-    if isinstance(body, MessageAdded):
-        for call in body.message.calls:
-            yield call.call_id

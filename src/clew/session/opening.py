@@ -120,7 +120,7 @@ def _checkpoints(parts: Parts, journal: Journal) -> Checkpoints | None:
 
 
 def _warn_if_damaged(journal: Journal, emit: Emit) -> None:
-    lost = damaged(journal.entries)
+    lost = damaged(entry for _, entry in journal.entries.made())
     if lost:
         numbers = ", ".join(f"#{number}" for number in lost[:_MOST_NAMED])
         emit(Warned(f"{len(lost)} entries of this session are damaged and left out: {numbers}"))

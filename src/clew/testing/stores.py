@@ -13,101 +13,66 @@ async def test_two_of_my_stores_in_one_place_keep_the_contract(check):
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
 
-from clew.core.entries import (
-    Cleared,
-    Entry,
-    MessageAdded,
-    SessionRecord,
-    SetupChanged,
-    UnknownBody,
-    encode,
-)
+from clew.core.entries import Cleared, Entry, SessionRecord, SetupChanged, UnknownBody, encode
 from clew.core.errors import SessionBusy, SessionNotFound
 from clew.core.ids import CallId, EntryId, SessionId
-from clew.core.messages import Message, ToolCall, assistant, tool_result, user
+from clew.core.messages import ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
 from clew.session.stores.protocol import Store
 from clew.session.stores.record import StoredSession
+from clew.testing.shared_stores import SHARED_STORE_CHECKS, SharedCheck, leases_to_itself
+from clew.testing.store_samples import A, B, C, a_record, an_entry, entries_in, fails_with, said
+
+__all__ = ["SHARED_STORE_CHECKS", "STORE_CHECKS", "Check", "SharedCheck"]
 
 Check = Callable[[Store], Awaitable[None]]
-SharedCheck = Callable[[Store, Store], Awaitable[None]]
-"""Takes two stores that keep their sessions in the same place."""
-
-_E = TypeVar("_E", bound=Exception)
-
-A, B, C = SessionId("a"), SessionId("b"), SessionId("c")
-
-
-def _record(name: str, at: float = 1.0) -> SessionRecord:
-    return SessionRecord(id=SessionId(name), cwd="/work", created_at=at, updated_at=at)
-
-
-def _entry(number: int, text: str = "hello", at: float = 2.0) -> Entry:
-    return _said(number, user(text), at)
-
-
-def _said(number: int, message: Message, at: float = 2.0) -> Entry:
-    return Entry(id=EntryId(number), at=at, body=MessageAdded(message=message))
-
-
-async def _entries(store: Store, session_id: SessionId = A) -> list[Entry]:
-    return (await store.load(session_id))[1]
-
-
-async def _fails_with(error: type[_E], work: Awaitable[object]) -> _E:
-    try:
-        await work
-    except error as raised:
-        return raised
-    raise AssertionError(f"{error.__name__} was not raised")
 
 
 async def keeps_entries_in_order(store: Store) -> None:
     """Entries come back equal, in the order of their ids; an empty batch changes nothing."""
-    await store.create(_record("a"))
+    await store.create(a_record("a"))
     await store.append(A, [])
-    entries = [_entry(number, f"words {number} 計算") for number in range(1, 25)]
+    entries = [an_entry(number, f"words {number} 計算") for number in range(1, 25)]
     await store.append(A, entries[:10])
     for entry in entries[10:]:
         await store.append(A, [entry])
 
-    assert await _entries(store) == entries
+    assert await entries_in(store) == entries
 
 
 async def keeps_large_batches(store: Store) -> None:
     """A batch may be long, and an entry large."""
-    await store.create(_record("a"))
-    entries = [_entry(number, f"{number} " * 50) for number in range(1, 1_500)]
-    entries.append(_entry(1_500, "".join(f"word{number} " for number in range(200_000))))
+    await store.create(a_record("a"))
+    entries = [an_entry(number, f"{number} " * 50) for number in range(1, 1_500)]
+    entries.append(an_entry(1_500, "".join(f"word{number} " for number in range(200_000))))
     await store.append(A, entries)
 
-    assert await _entries(store) == entries
+    assert await entries_in(store) == entries
     assert (await store.search("word77"))[0].entry_id == 1_500
 
 
 async def keeps_unknown_bodies(store: Store) -> None:
     """What this release cannot read is returned as it was written, byte for byte."""
-    await store.create(_record("a"))
+    await store.create(a_record("a"))
     newer = Entry(id=EntryId(1), at=1.0, schema=99, body=UnknownBody(b'{"kind":"new", "x":1}'))
     strange = Entry(id=EntryId(2), at=1.0, body=UnknownBody(b'{"kind" :"strange"}'))
     await store.append(A, [newer, strange])
 
-    assert await _entries(store) == [newer, strange]
+    assert await entries_in(store) == [newer, strange]
 
 
 async def keeps_any_text(store: Store) -> None:
     """No character breaks a session, in its words or in its record."""
     odd = "nul \x00 bell \x07 quote ' \" % \\ emoji 🧵 line\r\nend\u2028"
-    await store.create(_record("a"))
-    await store.append(A, [_entry(1, odd)])
+    await store.create(a_record("a"))
+    await store.append(A, [an_entry(1, odd)])
     await store.rename(A, f"{odd} \ud800")
     await store.annotate(A, {"note": odd})
 
     record, entries = await store.load(A)
 
-    assert entries == [_entry(1, odd)]
+    assert entries == [an_entry(1, odd)]
     assert "bell \x07 quote ' \" % \\ emoji 🧵" in record.name
     assert record.extra == {"note": odd}
     assert record.title.startswith("nul ")
@@ -115,49 +80,49 @@ async def keeps_any_text(store: Store) -> None:
 
 async def tells_sessions_apart(store: Store) -> None:
     """Sessions do not see each other's entries."""
-    await store.create(_record("a"))
-    await store.create(_record("b"))
-    await store.append(A, [_entry(1, "for a")])
-    await store.append(B, [_entry(1, "for b"), _entry(2)])
+    await store.create(a_record("a"))
+    await store.create(a_record("b"))
+    await store.append(A, [an_entry(1, "for a")])
+    await store.append(B, [an_entry(1, "for b"), an_entry(2)])
 
-    assert await _entries(store) == [_entry(1, "for a")]
-    assert len(await _entries(store, B)) == 2
+    assert await entries_in(store) == [an_entry(1, "for a")]
+    assert len(await entries_in(store, B)) == 2
 
 
 async def loads_what_follows(store: Store) -> None:
     """A reader that has the beginning can ask for the rest."""
-    await store.create(_record("a"))
-    await store.append(A, [_entry(1), _entry(2), _entry(3)])
+    await store.create(a_record("a"))
+    await store.append(A, [an_entry(1), an_entry(2), an_entry(3)])
 
-    assert (await store.load(A, after=EntryId(1)))[1] == [_entry(2), _entry(3)]
+    assert (await store.load(A, after=EntryId(1)))[1] == [an_entry(2), an_entry(3)]
     assert (await store.load(A, after=EntryId(3)))[1] == []
 
 
 async def refuses_a_second_writer(store: Store) -> None:
     """An entry id is used once, and a refused batch leaves nothing behind."""
-    await store.create(_record("a"))
-    await store.append(A, [_entry(1), _entry(2)])
+    await store.create(a_record("a"))
+    await store.append(A, [an_entry(1), an_entry(2)])
     before = await store.load(A)
 
-    await _fails_with(SessionBusy, store.append(A, [_entry(2, "mine"), _entry(3)]))
-    await _fails_with(SessionBusy, store.append(A, [_entry(3), _entry(3, "again")]))
-    await _fails_with(SessionBusy, store.create(_record("a")))
+    await fails_with(SessionBusy, store.append(A, [an_entry(2, "mine"), an_entry(3)]))
+    await fails_with(SessionBusy, store.append(A, [an_entry(3), an_entry(3, "again")]))
+    await fails_with(SessionBusy, store.create(a_record("a")))
 
     assert await store.load(A) == before
 
 
 async def knows_what_is_not_there(store: Store) -> None:
     """Unknown sessions are named as such; deleting or releasing one is harmless."""
-    await store.create(_record("a"))
+    await store.create(a_record("a"))
     gone = SessionId("x")
-    await _fails_with(SessionNotFound, store.load(gone))
-    await _fails_with(SessionNotFound, store.record(gone))
-    await _fails_with(SessionNotFound, store.append(gone, [_entry(1)]))
-    await _fails_with(SessionNotFound, store.append(gone, []))
-    await _fails_with(SessionNotFound, store.rename(gone, "n"))
-    await _fails_with(SessionNotFound, store.annotate(gone, {"n": 1}))
-    await _fails_with(SessionNotFound, store.fork(gone))
-    await _fails_with(SessionNotFound, store.lease(gone))
+    await fails_with(SessionNotFound, store.load(gone))
+    await fails_with(SessionNotFound, store.record(gone))
+    await fails_with(SessionNotFound, store.append(gone, [an_entry(1)]))
+    await fails_with(SessionNotFound, store.append(gone, []))
+    await fails_with(SessionNotFound, store.rename(gone, "n"))
+    await fails_with(SessionNotFound, store.annotate(gone, {"n": 1}))
+    await fails_with(SessionNotFound, store.fork(gone))
+    await fails_with(SessionNotFound, store.lease(gone))
     await store.release(gone)
     await store.delete(gone)
 
@@ -169,12 +134,12 @@ async def notes_what_entries_add(store: Store) -> None:
     call = ToolCall(call_id=CallId("1"), name="Read")
     batches: Sequence[Sequence[Entry]] = (
         [Entry(id=EntryId(1), at=5.0, body=SetupChanged(model=ModelFacts(name="old")))],
-        [_said(2, user("  first\n words "), at=9.0), _said(3, assistant("let me see", call))],
-        [_said(4, tool_result(call, "a result"))],
-        [_said(5, assistant("last words"), at=7.0), _said(6, tool_result(call, "b"), at=3.0)],
+        [said(2, user("  first\n words "), at=9.0), said(3, assistant("let me see", call))],
+        [said(4, tool_result(call, "a result"))],
+        [said(5, assistant("last words"), at=7.0), said(6, tool_result(call, "b"), at=3.0)],
         [Entry(id=EntryId(7), at=4.0, body=SetupChanged(model=ModelFacts(name="new")))],
     )
-    await store.create(_record("a"))
+    await store.create(a_record("a"))
     for batch in batches:
         await store.append(A, batch)
 
@@ -200,16 +165,33 @@ async def keeps_fields_of_others(store: Store) -> None:
     )
     await store.create(begun)
     await store.annotate(A, {"tasks": [{"id": 7, "done": True}], "sandbox": None})
-    await store.append(A, [_entry(1)])
+    await store.append(A, [an_entry(1)])
 
     assert (await store.record(A)).extra == {"n": [1, {}], "tasks": [{"id": 7, "done": True}]}
+
+
+async def keeps_a_snapshot(store: Store) -> None:
+    """The last snapshot of a session is there as long as the session is."""
+    await store.create(a_record("a"))
+    await store.save_snapshot(SessionId("x"), b"of nothing")
+    assert await store.snapshot(A) is None
+
+    await store.save_snapshot(A, b"first")
+    await store.save_snapshot(A, bytes(range(256)))
+
+    assert await store.snapshot(A) == bytes(range(256))
+    assert await store.snapshot((await store.fork(A)).id) is None
+    await store.delete(A)
+    await store.create(a_record("a"))
+    assert await store.snapshot(A) is None
+    assert await store.snapshot(SessionId("x")) is None
 
 
 async def lists_the_newest_first(store: Store) -> None:
     """Sessions are listed by when they were last used."""
     for name, at in (("a", 1.0), ("b", 5.0), ("c", 3.0)):
-        await store.create(_record(name, at))
-    await store.append(A, [_entry(1, at=9.0)])
+        await store.create(a_record(name, at))
+    await store.append(A, [an_entry(1, at=9.0)])
 
     assert [record.id for record in await store.sessions()] == [A, B, C]
     assert [record.id for record in await store.sessions(limit=2)] == [A, B]
@@ -218,7 +200,7 @@ async def lists_the_newest_first(store: Store) -> None:
 
 async def lists_by_folder_and_by_parent(store: Store) -> None:
     """A list can be of one folder, or of the forks of one session."""
-    await store.create(_record("a"))
+    await store.create(a_record("a"))
     await store.create(SessionRecord(id=B, cwd="/else", created_at=2.0, updated_at=2.0))
     fork = await store.fork(B)
 
@@ -229,48 +211,48 @@ async def lists_by_folder_and_by_parent(store: Store) -> None:
 
 async def renames_and_deletes(store: Store) -> None:
     """A name stays; a deleted session is gone with its entries, and its id is free."""
-    await store.create(_record("a"))
-    await store.append(A, [_entry(1)])
+    await store.create(a_record("a"))
+    await store.append(A, [an_entry(1)])
     await store.rename(A, "login bug")
     assert (await store.sessions())[0].name == "login bug"
 
     await store.delete(A)
-    await store.create(_record("a"))
+    await store.create(a_record("a"))
 
-    assert await _entries(store) == []
+    assert await entries_in(store) == []
     assert (await store.record(A)).name == ""
 
 
 async def forks(store: Store) -> None:
     """A fork goes its own way; what it was forked from stays as it is."""
-    await store.create(_record("a"))
+    await store.create(a_record("a"))
     empty = await store.fork(A)
     unknown = Entry(id=EntryId(2), at=1.0, body=UnknownBody(b'{"kind" :"strange"}'))
-    await store.append(A, [_entry(1, "first words"), unknown, _entry(3, "third")])
+    await store.append(A, [an_entry(1, "first words"), unknown, an_entry(3, "third")])
     await store.annotate(A, {"sandbox": "s-1"})
     before = await store.load(A)
 
     whole = await store.fork(A, name="another way")
     early = await store.fork(A, upto=EntryId(2))
-    await store.append(whole.id, [_entry(4, "only here")])
-    await store.append(early.id, [_entry(3, "third, anew")])
+    await store.append(whole.id, [an_entry(4, "only here")])
+    await store.append(early.id, [an_entry(3, "third, anew")])
 
     assert await store.load(A) == before
     assert (empty.parent, empty.forked_at, empty.entries) == (A, None, 0)
     assert (whole.parent, whole.forked_at, whole.name) == (A, 3, "another way")
     assert (early.parent, early.forked_at, early.entries) == (A, 2, 2)
     assert (early.title, early.messages, early.extra) == ("first words", 1, {"sandbox": "s-1"})
-    assert await _entries(store, whole.id) == [*before[1], _entry(4, "only here")]
-    assert await _entries(store, early.id) == [*before[1][:2], _entry(3, "third, anew")]
+    assert await entries_in(store, whole.id) == [*before[1], an_entry(4, "only here")]
+    assert await entries_in(store, early.id) == [*before[1][:2], an_entry(3, "third, anew")]
 
 
 async def finds_words(store: Store) -> None:
     """Sessions are found by each word's beginning, and by words that left the view."""
-    await store.create(_record("a", at=1.0))
-    await store.create(_record("b", at=5.0))
-    await store.append(A, [_entry(1, "The Café in the labyrinth 計算機科学")])
-    await store.append(A, [Entry(id=EntryId(2), at=2.0, body=Cleared()), _entry(3, "the exit")])
-    await store.append(B, [_entry(1, "nothing"), _entry(2, "a labyrinth, and more")])
+    await store.create(a_record("a", at=1.0))
+    await store.create(a_record("b", at=5.0))
+    await store.append(A, [an_entry(1, "The Café in the labyrinth 計算機科学")])
+    await store.append(A, [Entry(id=EntryId(2), at=2.0, body=Cleared()), an_entry(3, "the exit")])
+    await store.append(B, [an_entry(1, "nothing"), an_entry(2, "a labyrinth, and more")])
 
     async def found(query: str) -> list[tuple[str, int | None]]:
         return [(hit.session.id, hit.entry_id) for hit in await store.search(query)]
@@ -290,7 +272,7 @@ async def finds_names(store: Store) -> None:
     """A session is found by the name it has now, and not at all once it is deleted."""
     named = StoredSession(id=A, cwd="/work", created_at=1.0, updated_at=1.0, name="Ariadne")
     await store.create(named)
-    await store.append(A, [_entry(1, "a thread")])
+    await store.append(A, [an_entry(1, "a thread")])
     assert [hit.entry_id for hit in await store.search("ariadne")] == [None]
 
     await store.rename(A, "Theseus")
@@ -301,76 +283,12 @@ async def finds_names(store: Store) -> None:
     assert await store.search("thread") == await store.search("theseus") == []
 
 
-async def leases_to_itself(store: Store) -> None:
-    """A store that holds a lease may take it again, write, and give it back more than once."""
-    await store.create(_record("a"))
-    await store.lease(A)
-    await store.lease(A)
-    await store.append(A, [_entry(1)])
-    await store.release(A)
-    await store.release(A)
-
-    await store.append(A, [_entry(2)])
-    await store.lease(A)
-    await store.delete(A)
-
-    await _fails_with(SessionNotFound, store.lease(A))
-
-
 async def closes_more_than_once(store: Store) -> None:
     """Closing again is harmless."""
-    await store.create(_record("a"))
+    await store.create(a_record("a"))
     await store.lease(A)
     await store.aclose()
     await store.aclose()
-
-
-async def shares_what_is_written(one: Store, other: Store) -> None:
-    """What one store has written is there for the other at once."""
-    await one.create(_record("a"))
-    await one.append(A, [_entry(1, "a thread")])
-
-    assert await other.load(A) == await one.load(A)
-    assert [hit.session.id for hit in await other.search("thread")] == [A]
-
-    await other.append(A, [_entry(2)])
-
-    await _fails_with(SessionBusy, one.append(A, [_entry(2, "mine")]))
-    assert await _entries(one) == [_entry(1, "a thread"), _entry(2)]
-
-
-async def tells_who_holds_a_lease(one: Store, other: Store) -> None:
-    """While one store holds the lease, the other may read and fork, but not write or delete."""
-    await one.create(_record("a"))
-    await one.append(A, [_entry(1)])
-    await one.lease(A)
-
-    busy = await _fails_with(SessionBusy, other.lease(A))
-    await _fails_with(SessionBusy, other.append(A, [_entry(2)]))
-    await _fails_with(SessionBusy, other.delete(A))
-
-    assert "process" in str(busy)
-    assert await _entries(other) == [_entry(1)]
-    fork = await other.fork(A)
-    await other.append(fork.id, [_entry(2)])
-    await other.rename(A, "named by the other")
-    await one.append(A, [_entry(2)])
-
-
-async def passes_a_lease_on(one: Store, other: Store) -> None:
-    """A lease that was given back, or whose store was closed, is free for the other."""
-    await one.create(_record("a"))
-    await one.lease(A)
-    await one.release(A)
-    await other.lease(A)
-    await _fails_with(SessionBusy, one.append(A, [_entry(1)]))
-    await other.append(A, [_entry(1)])
-    await other.aclose()
-
-    await one.lease(A)
-    await one.append(A, [_entry(2)])
-
-    assert await _entries(one) == [_entry(1), _entry(2)]
 
 
 STORE_CHECKS: tuple[Check, ...] = (
@@ -384,6 +302,7 @@ STORE_CHECKS: tuple[Check, ...] = (
     knows_what_is_not_there,
     notes_what_entries_add,
     keeps_fields_of_others,
+    keeps_a_snapshot,
     lists_the_newest_first,
     lists_by_folder_and_by_parent,
     renames_and_deletes,
@@ -392,9 +311,4 @@ STORE_CHECKS: tuple[Check, ...] = (
     finds_names,
     leases_to_itself,
     closes_more_than_once,
-)
-SHARED_STORE_CHECKS: tuple[SharedCheck, ...] = (
-    shares_what_is_written,
-    tells_who_holds_a_lease,
-    passes_a_lease_on,
 )

@@ -28,6 +28,7 @@ class MemoryStore:
         self._clock = clock
         self._records: dict[SessionId, StoredSession] = {}
         self._entries: dict[SessionId, list[Entry]] = {}
+        self._snapshots: dict[SessionId, bytes] = {}
 
     async def create(self, record: SessionRecord) -> None:
         """Begin a session."""
@@ -52,10 +53,19 @@ class MemoryStore:
 
     async def load(
         self, session_id: SessionId, *, after: int = 0
-    ) -> tuple[StoredSession, list[Entry]]:
+    ) -> tuple[StoredSession, Sequence[Entry]]:
         """Return a session with its entries in order."""
         record = self._record(session_id)
         return record, [entry for entry in self._entries[session_id] if entry.id > after]
+
+    async def snapshot(self, session_id: SessionId) -> bytes | None:
+        """Return what was kept to open a session fast."""
+        return self._snapshots.get(session_id)
+
+    async def save_snapshot(self, session_id: SessionId, data: bytes) -> None:
+        """Keep something that helps to open a session fast."""
+        if session_id in self._records:
+            self._snapshots[session_id] = data
 
     async def record(self, session_id: SessionId) -> StoredSession:
         """Return what is known of a session."""
@@ -112,6 +122,7 @@ class MemoryStore:
         """Remove a session and its entries."""
         self._records.pop(session_id, None)
         self._entries.pop(session_id, None)
+        self._snapshots.pop(session_id, None)
 
     async def lease(self, session_id: SessionId) -> None:
         """Only see that there is such a session: nobody else can reach this store."""

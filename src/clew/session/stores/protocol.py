@@ -39,13 +39,26 @@ class Store(Protocol):
 
     async def load(
         self, session_id: SessionId, *, after: int = 0
-    ) -> tuple[StoredSession, list[Entry]]:
+    ) -> tuple[StoredSession, Sequence[Entry]]:
         """Return a session with its entries in order, or with those that follow `after`.
 
-        An entry that cannot be read is reported and returned as an unknown body.
+        An entry may be read only when it is looked at. One that cannot be read is reported and
+        returned as an unknown body.
 
         Raises:
             SessionNotFound: There is no such session.
+        """
+        ...
+
+    async def snapshot(self, session_id: SessionId) -> bytes | None:
+        """Return what `save_snapshot` kept last; None when there is nothing, or no such session."""
+        ...
+
+    async def save_snapshot(self, session_id: SessionId, data: bytes) -> None:
+        """Keep something that helps to open a session fast, in place of what was kept before.
+
+        It may be lost at any time: all of it can be had from the entries. Does nothing when
+        there is no such session.
         """
         ...
 

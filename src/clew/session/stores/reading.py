@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
+from clew.context.lazy import Lazy
 from clew.core.entries import SCHEMA, Entry, KnownBody, UnknownBody, decode
 from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId, SessionId
@@ -28,16 +29,13 @@ class _Line(Struct, frozen=True, kw_only=True):
 _line = msgspec.json.Decoder(_Line)
 
 
-def read_entries(session_id: SessionId, rows: Sequence[tuple[int, bytes]]) -> list[Entry]:
-    """Return the entries of stored lines, each given with its number.
+def read_entries(session_id: SessionId, rows: Sequence[tuple[int, bytes]]) -> Lazy[Entry]:
+    """Return the entries of stored lines, each given with its number; read when looked at.
 
     A line that cannot be read is reported and stands in its place as an unknown body: the
     rest of the session is not lost for it, and neither is the line.
     """
-    try:
-        return [read_entry(line) for _, line in rows]
-    except StoreDamaged:
-        return [_read_or_keep(session_id, number, line) for number, line in rows]
+    return Lazy(len(rows), lambda index: _read_or_keep(session_id, *rows[index]))
 
 
 def damaged(entries: Iterable[Entry]) -> list[EntryId]:

@@ -107,7 +107,7 @@ def append(
 
 def load(
     connection: psycopg.Connection, session_id: SessionId, *, after: int
-) -> tuple[StoredSession, list[Entry]]:
+) -> tuple[StoredSession, Sequence[Entry]]:
     """Read a session and its entries, as they are at one moment."""
     connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     found = record(connection, session_id)
@@ -118,6 +118,25 @@ def load(
         binary=True,
     ).fetchall()
     return found, read_entries(session_id, rows)
+
+
+def snapshot(connection: psycopg.Connection, session_id: SessionId) -> bytes | None:
+    """Read what was kept to open a session fast."""
+    row = connection.execute(
+        "SELECT data FROM clew_snapshots JOIN clew_sessions ON number = session WHERE id = %s",
+        (session_id,),
+        binary=True,
+    ).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def save_snapshot(connection: psycopg.Connection, session_id: SessionId, data: bytes) -> None:
+    """Keep something that helps to open a session fast."""
+    connection.execute(
+        "INSERT INTO clew_snapshots SELECT number, %b FROM clew_sessions WHERE id = %s"
+        " ON CONFLICT (session) DO UPDATE SET data = excluded.data",
+        (data, session_id),
+    )
 
 
 def record(connection: psycopg.Connection, session_id: SessionId) -> StoredSession:

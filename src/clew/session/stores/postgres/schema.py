@@ -59,7 +59,15 @@ _VERSION_1 = (
     "CREATE INDEX clew_sessions_words ON clew_sessions USING GIN (words)",
     "CREATE INDEX clew_entries_words ON clew_entries USING GIN (words)",
 )
-STEPS = (_VERSION_1,)
+_VERSION_2 = (
+    """
+    CREATE TABLE clew_snapshots (
+        session BIGINT PRIMARY KEY REFERENCES clew_sessions ON DELETE CASCADE,
+        data BYTEA NOT NULL
+    )
+    """,
+)
+STEPS = (_VERSION_1, _VERSION_2)
 """What leads from each version to the next; from nothing to the first, to begin with."""
 
 

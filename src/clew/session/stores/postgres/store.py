@@ -56,9 +56,17 @@ class PostgresStore:
 
     async def load(
         self, session_id: SessionId, *, after: int = 0
-    ) -> tuple[StoredSession, list[Entry]]:
+    ) -> tuple[StoredSession, Sequence[Entry]]:
         """Return a session with its entries in order."""
         return await self._pool.run(rows.load, session_id, after=after)
+
+    async def snapshot(self, session_id: SessionId) -> bytes | None:
+        """Return what was kept to open a session fast."""
+        return await self._pool.run(rows.snapshot, session_id)
+
+    async def save_snapshot(self, session_id: SessionId, data: bytes) -> None:
+        """Keep something that helps to open a session fast."""
+        await self._pool.run(rows.save_snapshot, session_id, data)
 
     async def record(self, session_id: SessionId) -> StoredSession:
         """Return what is known of a session."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from clew.core.errors import StoreDamaged, StoreUnavailable
 from clew.session.stores.sqlite.migrations import MIGRATIONS, TABLES
 
-FILE_VERSION = 2
+FILE_VERSION = 3
 _APPLICATION = 0x434C4557
 """`CLEW`, where SQLite's header has room for the name of a program."""
 _BUSY_SECONDS = 10.0

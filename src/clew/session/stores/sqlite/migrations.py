@@ -9,7 +9,7 @@ from clew.session.stores.reading import read_entries
 from clew.session.stores.record import Growth
 from clew.session.stores.sqlite.places import place
 
-TABLES = (
+_VERSION_2 = (
     """
     CREATE TABLE sessions (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -48,12 +48,15 @@ TABLES = (
     "CREATE VIRTUAL TABLE words USING fts5(text, detail=none, columnsize=0, tokenize=ascii)",
 )
 
+_SNAPSHOTS = "CREATE TABLE snapshots (number INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT"
+TABLES = (*_VERSION_2, _SNAPSHOTS)
+
 
 def _from_1(database: sqlite3.Connection) -> None:
     """Give sessions numbers, and entries one key made of the session's number and their own."""
     database.execute("ALTER TABLE sessions RENAME TO old_sessions")
     database.execute("ALTER TABLE entries RENAME TO old_entries")
-    for statement in TABLES:
+    for statement in _VERSION_2:
         database.execute(statement)
     database.execute(
         "INSERT INTO sessions (id, cwd, name, created_at, updated_at)"
@@ -91,5 +94,12 @@ def _move_entries(database: sqlite3.Connection, number: int, session_id: Session
     )
 
 
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType({1: _from_1})
+def _from_2(database: sqlite3.Connection) -> None:
+    """Make room for snapshots."""
+    database.execute(_SNAPSHOTS)
+
+
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType(
+    {1: _from_1, 2: _from_2}
+)
 """By the version that each begins from; each leads to the next."""

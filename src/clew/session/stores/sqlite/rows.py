@@ -78,7 +78,7 @@ def append(
 
 def load(
     database: sqlite3.Connection, session_id: SessionId, *, after: int
-) -> tuple[StoredSession, list[Entry]]:
+) -> tuple[StoredSession, Sequence[Entry]]:
     """Read a session and its entries, as they are at one moment."""
     with reading(database):
         found = record(database, session_id)
@@ -89,7 +89,7 @@ def load(
 
 def salvage(
     database: sqlite3.Connection, session_id: SessionId
-) -> tuple[StoredSession, list[Entry]]:
+) -> tuple[StoredSession, Sequence[Entry]]:
     """Read a session entry by entry, and pass over those that are on a damaged page."""
     found = record(database, session_id)
     number, last = database.execute(
@@ -106,6 +106,22 @@ def salvage(
         if row is not None:
             rows.append((entry_id, row[0]))
     return found, read_entries(session_id, rows)
+
+
+def snapshot(database: sqlite3.Connection, session_id: SessionId) -> bytes | None:
+    """Read what was kept to open a session fast."""
+    row = database.execute(
+        "SELECT data FROM snapshots JOIN sessions USING (number) WHERE id = ?", (session_id,)
+    ).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def save_snapshot(database: sqlite3.Connection, session_id: SessionId, data: bytes) -> None:
+    """Keep something that helps to open a session fast."""
+    with writing(database):
+        database.execute(
+            "REPLACE INTO snapshots SELECT number, ? FROM sessions WHERE id = ?", (data, session_id)
+        )
 
 
 def record(database: sqlite3.Connection, session_id: SessionId) -> StoredSession:
@@ -181,6 +197,7 @@ def delete(database: sqlite3.Connection, session_id: SessionId, *, me: Holder, n
             return
         leases.check(database, session_id, number, me=me, now=now)
         database.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span(number))
+        database.execute("DELETE FROM snapshots WHERE number = ?", (number,))
         database.execute("DELETE FROM leases WHERE number = ?", (number,))
         database.execute("DELETE FROM sessions WHERE number = ?", (number,))
         words.forget(database, number)

@@ -47,13 +47,21 @@ class SqliteStore:
 
     async def load(
         self, session_id: SessionId, *, after: int = 0
-    ) -> tuple[StoredSession, list[Entry]]:
+    ) -> tuple[StoredSession, Sequence[Entry]]:
         """Return a session with its entries in order."""
         return await self._file.run(rows.load, session_id, after=after)
 
-    async def salvage(self, session_id: SessionId) -> tuple[StoredSession, list[Entry]]:
+    async def salvage(self, session_id: SessionId) -> tuple[StoredSession, Sequence[Entry]]:
         """Return what can be read of a session in a damaged file."""
         return await self._file.run(rows.salvage, session_id)
+
+    async def snapshot(self, session_id: SessionId) -> bytes | None:
+        """Return what was kept to open a session fast."""
+        return await self._file.run(rows.snapshot, session_id)
+
+    async def save_snapshot(self, session_id: SessionId, data: bytes) -> None:
+        """Keep something that helps to open a session fast."""
+        await self._file.run(rows.save_snapshot, session_id, data)
 
     async def record(self, session_id: SessionId) -> StoredSession:
         """Return what is known of a session."""

@@ -1,0 +1,147 @@
+"""A view in few bytes: what a fold found out, without the messages that it read.
+
+With a snapshot, a journal is opened without looking at its entries: each message is read,
+and measured, when somebody asks for it. A snapshot is never needed. Whoever has none, or one
+that does not fit, folds the journal and gets the same view.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from clew.context.estimate import Meter
+from clew.context.items import Item, Items, Kind, Known, Tally, outgoing
+from clew.context.lazy import Lazy
+from clew.context.view import Anchor, View
+from clew.core.calibration import Calibration
+from clew.core.entries import Entry, MessageAdded, SetupChanged
+from clew.core.ids import EntryId
+from clew.core.messages import Message, user
+
+_UNREADABLE = user("[this message was damaged on disk and cannot be read]")
+"""Stands for one that was readable when the snapshot was made: only what is not changed is
+an entry's own message."""
+_PROBES = ("The quick brown fox", "def f(x):\n    return x[0]", "計算機 Ω 🧵", "0x1F 3.14159")
+
+
+class _Shown(Struct, frozen=True, array_like=True):
+    """Items: what is known of all, and the messages that no entry holds as they are."""
+
+    known: Known
+    tally: Tally
+    changed: dict[int, tuple[Kind, Message]]
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """A view after the first `count` entries of a journal."""
+
+    count: int
+    meter: tuple[int, ...]
+    """How some texts were measured: by it, a meter is known again."""
+    setup: bytes
+    system_units: int
+    tool_units: int
+    items: _Shown
+    archived: _Shown
+    pinned: frozenset[EntryId]
+    mode: str
+    anchor: Anchor | None
+    calibration: Calibration
+    undoable: tuple[EntryId, ...]
+    tools_used: bool
+    settled: int
+    calls: int
+    called_at: float
+
+
+def take(view: View, entries: Sequence[Entry]) -> Snapshot | None:
+    """Return a snapshot of the view that `entries` lead to; None where one would not do."""
+    if not entries or entries[-1].id != len(entries):
+        return None
+    archived = view.archived if isinstance(view.archived, Items) else Items(view.archived)
+    shown, gone = _shown(view.items, entries), _shown(archived, entries)
+    if shown is None or gone is None:
+        return None
+    return Snapshot(
+        count=len(entries),
+        meter=_measured(view.meter),
+        setup=msgspec.json.encode(view.setup),
+        system_units=view.system_units,
+        tool_units=view.tool_units,
+        items=shown,
+        archived=gone,
+        pinned=view.pinned,
+        mode=view.mode,
+        anchor=view.anchor,
+        calibration=view.calibration,
+        undoable=view.undoable,
+        tools_used=view.tools_used,
+        settled=view.settled,
+        calls=view.calls,
+        called_at=view.called_at,
+    )
+
+
+def restore(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> View | None:
+    """Return the view after the first entries; None when it was measured by another meter."""
+    if snapshot.meter != _measured(meter):
+        return None
+    return View(
+        setup=msgspec.json.decode(snapshot.setup, type=SetupChanged),
+        system_units=snapshot.system_units,
+        tool_units=snapshot.tool_units,
+        items=_restored(snapshot.items, entries, meter),
+        archived=_restored(snapshot.archived, entries, meter),
+        pinned=snapshot.pinned,
+        mode=snapshot.mode,
+        anchor=snapshot.anchor,
+        calibration=snapshot.calibration,
+        meter=meter,
+        undoable=snapshot.undoable,
+        tools_used=snapshot.tools_used,
+        settled=snapshot.settled,
+        calls=snapshot.calls,
+        called_at=snapshot.called_at,
+    )
+
+
+def _shown(items: Items, entries: Sequence[Entry]) -> _Shown | None:
+    known, tally = items.known()
+    if tally.outgoing != len(items):
+        # A message that is never sent would have to be left out of what is sent: rare.
+        return None
+    changed = {
+        index: (item.kind, item.message)
+        for index, item in items.made()
+        if item.message is not _own(entries, item.entry_id)
+    }
+    return _Shown(known, tally, changed)
+
+
+def _restored(shown: _Shown, entries: Sequence[Entry], meter: Meter) -> Items:
+    ids, changed = shown.known.ids, shown.changed
+
+    def item(index: int) -> Item:
+        kind, message = changed.get(index) or (None, _own(entries, ids[index]) or _UNREADABLE)
+        return Item.of(ids[index], message, kind, meter=meter)
+
+    def sent(index: int) -> Message:
+        message = None if index in changed else _own(entries, ids[index])
+        return outgoing(items[index]) if message is None else message
+
+    items = Lazy(len(ids), item)
+    for index in changed:
+        # So that whatever is not made yet is an entry's own message: see `_shown`.
+        items[index]
+    return Items.restored(items, Lazy(len(ids), sent), known=shown.known, tally=shown.tally)
+
+
+def _own(entries: Sequence[Entry], entry_id: EntryId) -> Message | None:
+    """Return the message that an entry brought, if it did."""
+    body = entries[entry_id - 1].body if 0 < entry_id <= len(entries) else None
+    return body.message if isinstance(body, MessageAdded) else None
+
+
+def _measured(meter: Meter) -> tuple[int, ...]:
+    return tuple(meter(text) for text in _PROBES)
