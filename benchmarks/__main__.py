@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from benchmarks import context, estimator, overhead, startup, strategies
+from benchmarks import context, estimator, overhead, persistence, startup, strategies
 
 BENCHMARKS: tuple[Callable[[], None], ...] = (
     startup.main,
@@ -10,6 +10,7 @@ BENCHMARKS: tuple[Callable[[], None], ...] = (
     estimator.main,
     context.main,
     strategies.main,
+    persistence.main,
 )
 
 

@@ -158,8 +158,13 @@ async def test_only_a_whole_id_deletes(tmp_path: Path, store: SqliteStore) -> No
     assert (short.returncode, one_wrong.returncode) == (1, 1)
     assert len(await store.sessions()) == 2
 
+    kept = store_path(tmp_path).parent / "checkpoints"
+    (kept / LONG_AGO).mkdir(parents=True)
+    (kept / NEWER).mkdir()
+
     await out("sessions", "delete", LONG_AGO, cwd=tmp_path)
 
+    assert [path.name for path in kept.iterdir()] == [NEWER]
     assert [record.id for record in await store.sessions()] == [NEWER]
 
 

@@ -1,5 +1,6 @@
 """A session from the outside: prompts, tools, aborts, errors, events."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -7,7 +8,7 @@ import pytest
 
 from clew import Session, tool
 from clew.core.access import Access, Approval, Decision, Kind, PermissionMode, Risk, Verdict
-from clew.core.entries import MessageAdded, Noted, SetupChanged
+from clew.core.entries import Entry, MessageAdded, Noted, SetupChanged
 from clew.core.errors import (
     AbortError,
     AlreadyRunning,
@@ -18,6 +19,7 @@ from clew.core.errors import (
 )
 from clew.core.events import (
     ContextUpdated,
+    EntryAdded,
     Event,
     RunEnded,
     TextDelta,
@@ -25,6 +27,7 @@ from clew.core.events import (
     ToolStarted,
     Warned,
 )
+from clew.core.ids import SessionId
 from clew.core.messages import Message, Role, user
 from clew.core.models import ModelFacts
 from clew.core.state import Basis
@@ -33,6 +36,8 @@ from clew.permissions.rules import parse
 from clew.providers.protocol import CallChunk, TextChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
 from clew.session.gate import Gate
+from clew.session.stores.lease import SessionHeld
+from clew.session.stores.memory import MemoryStore
 from clew.session.stores.sqlite import SqliteStore
 from clew.tools.protocol import Tool, ToolOutput
 from tests.histories import problems
@@ -475,3 +480,44 @@ async def test_the_full_history_holds_what_has_left_the_view() -> None:
 
         assert [m.text for m in session.get_history()] == ["two", "again"]
         assert [m.text for m in session.get_full_history()] == ["one", "hi", "two", "again"]
+
+
+@pytest.mark.req("STO-4")
+async def test_a_session_that_is_over_can_be_taken_up_by_another_at_once(tmp_path: Path) -> None:
+    first, second = SqliteStore(tmp_path / "s.db"), SqliteStore(tmp_path / "s.db")
+    provider = ScriptedProvider(["one", "two"])
+    async with Session(provider, model="m", store=first) as session:
+        await session.run("hello")
+        with pytest.raises(SessionHeld):
+            await Session(provider, model="m", store=second, session_id=session.session_id).open()
+    async with Session(provider, model="m", store=second, session_id=session.session_id) as other:
+        assert await other.run("still there?") == "two"
+    await first.aclose()
+    await second.aclose()
+
+
+class Counting(MemoryStore):
+    """Knows how many entries it has."""
+
+    last = 0
+
+    async def append(self, session_id: SessionId, entries: Sequence[Entry]) -> None:
+        """Add entries, and count them."""
+        await super().append(session_id, entries)
+        self.last = entries[-1].id
+
+
+async def test_an_entry_is_told_of_when_it_is_on_disk() -> None:
+    store, seen = Counting(), list[tuple[int, int]]()
+
+    def listener(event: Event) -> None:
+        if isinstance(event, EntryAdded):
+            seen.append((event.entry.id, store.last))
+
+    provider = ScriptedProvider(["yes"])
+    async with Session(provider, model="m", store=store, on_event=listener) as session:
+        assert seen == []
+        await session.run("hello")
+
+    assert [entry for entry, _ in seen] == list(range(1, len(seen) + 1))
+    assert all(entry <= stored for entry, stored in seen)

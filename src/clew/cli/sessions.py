@@ -12,12 +12,14 @@ import msgspec
 from clew.cli.harmless import harmless_json, one_line
 from clew.cli.history import listed
 from clew.cli.opening import working_folder
+from clew.cli.places import store_path
 from clew.cli.session_files import read_file, write_lines
 from clew.cli.stores import ProjectStore, project_store
 from clew.cli.streams import tell, write_out
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
+from clew.session.checkpoints.keeper import forget
 from clew.session.stores.protocol import Store
 from clew.session.stores.reading import damaged
 from clew.session.stores.record import Hit, StoredSession
@@ -106,8 +108,10 @@ async def _rename(ask: _Ask) -> int:
 async def _delete(ask: _Ask) -> int:
     for session_id in ask.arguments.ids:
         await ask.store.record(SessionId(session_id))
+    kept = store_path(working_folder()).parent / "checkpoints"
     for session_id in ask.arguments.ids:
         await ask.store.delete(SessionId(session_id))
+        forget(kept, SessionId(session_id))
     return 0
 
 

@@ -52,6 +52,8 @@ class MessageAdded(
     """True for a model's answer of which neither size nor price is known."""
     full_text: str | None = None
     """The uncut output of a tool whose result was shortened; never sent, always readable."""
+    display: str | None = None
+    """What people are shown in place of a prompt that was made from what they typed."""
 
 
 class Replacement(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,8 @@
     ├── ProviderError            a model call failed
     │   ├── ProviderBusy         try again later (has `retry_after`)
     │   ├── ProviderRejected     the request is wrong; never retried
-    │   │   └── SignatureRejected thinking that was sent back is not accepted
+    │   │   ├── SignatureRejected thinking that was sent back is not accepted
+    │   │   └── ReplayDiverged   a request is not the one that was recorded
     │   ├── ProviderDenied       the key is missing, wrong or out of credit
     │   ├── ProviderTimeout      no sign of life for too long
     │   ├── StreamBroken         the answer stopped before its end
@@ -23,6 +24,9 @@
     │   └── SessionBusy          another process writes to this session
     └── SessionError             the session was asked for something it cannot do now
         ├── AlreadyRunning       one run at a time
+        ├── QueueFull            a prompt waits already, and only one can
+        ├── PromptCancelled      a prompt was taken back before its turn came
+        ├── SessionClosed        the session was shut down
         ├── NothingToUndo        no compaction or clear is left to take back
         ├── TurnLimitReached     `max_turns` model calls were made
         ├── BudgetReached        the session has cost as much as it may
@@ -159,6 +163,18 @@ class SessionError(ClewError):
 
 class AlreadyRunning(SessionError):
     """A run is in progress."""
+
+
+class QueueFull(SessionError):
+    """A prompt waits already, and only one can."""
+
+
+class PromptCancelled(SessionError):
+    """A prompt was taken back before its turn came; it was never sent."""
+
+
+class SessionClosed(SessionError):
+    """The session was shut down and takes no more prompts."""
 
 
 class NothingToUndo(SessionError):

@@ -40,19 +40,20 @@ async def greet(kit: Kit, *, resumed: bool) -> None:
 
 
 async def farewell(kit: Kit, reason: str) -> None:
-    """Tell that the session is over."""
+    """Tell that the session is over, and let others write to it."""
     await fire(kit, HookEvent.SESSION_END, reason=reason)
     if kit.log is not None:
         kit.log.end(reason)
+    await kit.journal.aclose()
 
 
-async def admitted(kit: Kit, prompt: Message) -> Message:
-    """Return the prompt as it enters the conversation.
+async def admitted(kit: Kit, prompt: Message, *, raw: str | None = None) -> Message:
+    """Return the prompt as it enters the conversation; hooks judge `raw`, where it is given.
 
     Raises:
         PromptBlocked: A hook did not let it pass; the conversation is as it was.
     """
-    verdict = await fire(kit, HookEvent.USER_PROMPT_SUBMIT, prompt=prompt.text)
+    verdict = await fire(kit, HookEvent.USER_PROMPT_SUBMIT, prompt=raw or prompt.text)
     reason = verdict.stop or verdict.block
     if reason is not None:
         raise PromptBlocked(f"a hook blocked the prompt: {reason}")

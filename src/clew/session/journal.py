@@ -5,6 +5,7 @@ All that changes a session goes through `append`: first it is on disk, then it c
 
 import logging
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -63,7 +64,7 @@ class Journal:
         self.call_ids = standing.call_ids
         """Every id that a tool call of this session ever had."""
         self._kept = standing.kept
-        self._saved = len(entries)
+        self._saved = self._told = len(entries)
         self._is_stored = bool(entries)
         self._in_doubt = False
         self._writing = anyio.Lock(fast_acquire=True)
@@ -158,12 +159,18 @@ class Journal:
             self.view = advance(self.view, self.entries)
             self.call_ids.update(asked(body))
             self.spending = self.spending.with_body(body)
-        if self.on_entry is not None:
-            for one in added:
-                self.on_entry(one)
+        self._tell()
         if is_due(self._saved, self._kept):
             await self._keep()
         return entry
+
+    def _tell(self) -> None:
+        """Tell of the entries that are on disk, each once."""
+        fresh = self.entries[self._told : self._saved]
+        self._told = max(self._told, self._saved)
+        if self.on_entry is not None:
+            for entry in fresh:
+                self.on_entry(entry)
 
     async def _save(self, added: list[Entry]) -> None:
         self._in_doubt = True
@@ -211,6 +218,10 @@ class Journal:
     def _next(self, body: Body, *, after: int = 0) -> Entry:
         last = self.entries[-1].id if self.entries else 0
         return Entry(id=EntryId(last + after + 1), at=self._clock(), body=body)
+
+    def since(self, entry_id: EntryId) -> Sequence[Entry]:
+        """Return the entries that came after that one."""
+        return self.entries[bisect_right(self.entries, entry_id, key=lambda one: one.id) :]
 
     def entry(self, entry_id: EntryId) -> Entry | None:
         """Return the entry with that id, if there is one."""

@@ -123,7 +123,8 @@ def _warn_if_damaged(journal: Journal, emit: Emit) -> None:
     lost = damaged(entry for _, entry in journal.entries.made())
     if lost:
         numbers = ", ".join(f"#{number}" for number in lost[:_MOST_NAMED])
-        emit(Warned(f"{len(lost)} entries of this session are damaged and left out: {numbers}"))
+        what = f"{len(lost)} entries are" if len(lost) > 1 else "an entry of this session is"
+        emit(Warned(f"{what} damaged and left out: {numbers}"))
 
 
 def _warn_if_unknown(model: ModelFacts, emit: Emit) -> None:

@@ -24,7 +24,7 @@ from clew.session.parts import Parts, SessionOptions, facts_for
 from clew.session.readings import Readings
 from clew.session.rewind import Rewind, Wish, checkpoints, rewind
 from clew.session.spending import purse_for
-from clew.session.turn import run_turn
+from clew.session.turn import Prompt, run_turn
 from clew.session.work import Work
 from clew.tools.protocol import ToolOutput
 
@@ -62,19 +62,28 @@ class Session(Readings):
                 self._kit = await open_kit(self._parts, self._emit)
         return self
 
-    async def run(self, prompt: str | Message) -> str:
+    async def run(
+        self,
+        prompt: str | Message,
+        *,
+        display_input: str | None = None,
+        raw_input: str | None = None,
+    ) -> str:
         """Send a prompt, run the tools the model asks for, and return its last words.
+
+        A prompt that was made from what somebody typed is shown as `display_input`, and
+        hooks judge `raw_input` in its place.
 
         Raises:
             AbortError: `abort` was called; what had arrived is in the history.
             AlreadyRunning: Another run, compaction or command is under way.
             ClewError: See `clew.core.errors`; the session stays usable.
         """
-        message = edits.as_prompt(prompt)
+        asked = Prompt(message=edits.as_prompt(prompt), display=display_input, raw=raw_input)
         with self._work.begin():
             try:
                 await self.open()
-                answer = await run_turn(self._opened(), message, max_turns=self._parts.max_turns)
+                answer = await run_turn(self._opened(), asked, max_turns=self._parts.max_turns)
             except BaseException as error:
                 await report_failure(self._kit, self._emit, error)
                 raise

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.entries import Compacted, MessageAdded, ResultsCleared, Undone
@@ -32,8 +33,18 @@ Remedy = Callable[[Kit, ProviderError], Awaitable[bool]]
 """Takes away the cause of a failure; False when there was nothing to take away."""
 
 
-async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -> Answer:
-    """Add `prompt` to the conversation and carry on until the model asks for no more tools.
+class Prompt(Struct, frozen=True, kw_only=True):
+    """What a run begins with."""
+
+    message: Message
+    raw: str | None = None
+    """What hooks are asked about, where the message was made from other words."""
+    display: str | None = None
+    """What people are shown in its place."""
+
+
+async def run_turn(kit: Kit, prompt: Prompt, *, max_turns: int | None = None) -> Answer:
+    """Add a prompt to the conversation and carry on until the model asks for no more tools.
 
     Returns:
         The last answer.
@@ -51,11 +62,11 @@ async def run_turn(kit: Kit, prompt: Message, *, max_turns: int | None = None) -
     """
     kit.check_budget()
     kit.loops.begin()
-    message = await admitted(kit, prompt)
+    message = await admitted(kit, prompt.message, raw=prompt.raw)
     if kit.log is not None:
         kit.log.pre_run(kit.provider, message)
-    asked = await kit.journal.append(MessageAdded(message=message))
-    async with checkpointed(kit, asked, prompt.text):
+    asked = await kit.journal.append(MessageAdded(message=message, display=prompt.display))
+    async with checkpointed(kit, asked, prompt.display or prompt.message.text):
         return await _carry_on(kit, asked.id, max_turns=max_turns)
 
 
@@ -124,8 +135,7 @@ async def _believe(kit: Kit, limit: int | None) -> bool:
 
 async def _take_back(kit: Kit, asked: EntryId) -> None:
     """Make the view what it was before a prompt that cannot be sent."""
-    since = [entry for entry in kit.journal.entries if entry.id > asked]
-    for entry in reversed(since):
+    for entry in reversed(kit.journal.since(asked)):
         if isinstance(entry.body, Compacted | ResultsCleared):
             await kit.journal.append(Undone(target=entry.id))
     await kit.journal.append(Undone(target=asked))
