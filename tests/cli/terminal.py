@@ -60,7 +60,7 @@ async def clew(
     """Start `clew` in a terminal of its own; ends it with the block."""
     ours, theirs = pty.openpty()
     kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH") if key in os.environ}
-    base = {**kept, "HOME": str(cwd), "TERM": "xterm", "NO_COLOR": "1"}
+    base = {**kept, "HOME": str(cwd), "TERM": "dumb", "NO_COLOR": "1"}
     async with await anyio.open_process(
         [sys.executable, "-c", IN_TERMINAL, *arguments],
         stdin=theirs,

@@ -2,13 +2,29 @@
 
 from argparse import Namespace
 
+import anyio
 import pytest
 
-from clew.cli.choose import choose, chosen
+from clew.cli.choose import Choice, Chooser
+from clew.cli.local import Local
+from clew.config.settings import Settings
 from clew.core.errors import ConfigError, UnknownModel
 from clew.providers.registry import FAMILIES, find, named
 
 pytestmark = pytest.mark.req("PRV-1")
+
+
+async def nothing_local() -> Local | None:
+    return None
+
+
+def choose(asked: Namespace, environ: dict[str, str], settings: Settings | None = None) -> Choice:
+    chooser = Chooser(settings or Settings(), environ)
+    return anyio.run(chooser.first, asked, nothing_local)
+
+
+def chosen(model: str, environ: dict[str, str]) -> Choice:
+    return Chooser(Settings(), environ).named(model)
 
 
 def flags(

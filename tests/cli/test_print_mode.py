@@ -448,7 +448,7 @@ async def test_the_users_own_rules_and_hooks_are_kept(
     assert done.returncode == 1
     assert "a hook blocked the prompt: no talk of marigolds" in done.stderr
     assert broken.returncode == 1
-    assert "settings.json: permissions.deny: 'Read(('" in broken.stderr
+    assert "settings.json:1:27: permissions.deny[0]: 'Read(('" in broken.stderr
     assert server.bodies == []
 
 

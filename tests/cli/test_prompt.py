@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.cli.commands import Reply
+from clew.cli.lines import Reply
 from clew.cli.paint import painter
 from clew.cli.prompt import show_result
 from clew.cli.screen import Screen
@@ -82,7 +82,7 @@ async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) 
         terminal.types("and now?\n")
         await terminal.shows("from the second")
         terminal.types("/cost\n")
-        await terminal.shows("calls   2")
+        await terminal.shows("calls     2")
         await terminal.shows("> ")
         terminal.types(CTRL_D)
         with anyio.fail_after(10):
@@ -135,7 +135,6 @@ async def test_odd_numbers_and_forms_of_commands_are_answered_in_words(tmp_path:
             await terminal.shows(shown)
             await terminal.shows("> ")
         terminal.types("/Quit now\n")
-        await terminal.shows("clew --resume")
         with anyio.fail_after(10):
             assert await process.wait() == 0
     assert "Traceback" not in terminal.screen
@@ -190,7 +189,7 @@ async def test_the_gauge_comes_after_what_changed_the_context_and_only_then(
 
     assert gauges == [
         *(("hi", 1), ("/help", 0), ("/nonsense", 0), ("/pin #2", 0)),
-        *(("!echo", 1), ("/context", 1), ("/clear", 1), ("/undo", 1)),
+        *(("!echo", 1), ("/context", 0), ("/clear", 1), ("/undo", 1)),
     ]
 
 
@@ -225,10 +224,12 @@ async def test_a_sign_of_waiting_is_erased_by_the_first_word(tmp_path: Path) -> 
     late = Answer(steps=[stall, *says("Hello").steps])
     async with (
         fake_openai(late) as server,
-        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
+        clew(
+            *("--base-url", server.url, "--model", "gpt-4o"), cwd=tmp_path, env={"TERM": "xterm"}
+        ) as (terminal, _),
     ):
-        await terminal.shows("> ")
-        terminal.types("hi\n")
+        await terminal.shows("tokens")
+        terminal.types("hi\r")
         await terminal.shows("…")
         await stall.reached.wait()
         stall.go_on()

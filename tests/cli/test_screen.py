@@ -16,9 +16,13 @@ def on_terminal(show: Callable[[Screen], None]) -> str:
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w", encoding="utf-8") as terminal, redirect_stdout(terminal):
         show(Screen(lambda text, _style: text))
-        shown = os.read(ours, 65_536).decode()
+        terminal.write("\0")
+        terminal.flush()
+        shown = b""
+        while not shown.endswith(b"\0"):
+            shown += os.read(ours, 65_536)
     os.close(ours)
-    return shown
+    return shown.decode().removesuffix("\0")
 
 
 def test_the_progress_of_a_compaction_is_one_line_that_changes() -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 
+from clew.cli.config_arguments import add_config
 from clew.core.access import PermissionMode
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
@@ -27,10 +28,15 @@ def parser() -> argparse.ArgumentParser:
         help="what -p writes to standard output (default: text, as it streams)",
     )
     _add_session_flags(top)
-    commands = top.add_subparsers(dest="command", metavar="{demo,log,models,sessions,simulate}")
+    commands = top.add_subparsers(
+        dest="command", metavar="{config,demo,doctor,log,models,sessions,simulate}"
+    )
     demo = commands.add_parser("demo", help="a guided minute on the embedded model")
     demo.add_argument("--window", type=_window, default=2_048, help="tokens of the demo's window")
     demo.add_argument("--port", type=_port, default=0, help="port of the model's server")
+    add_config(commands.add_parser("config", help="the settings: show, check, change, accept"))
+    doctor = commands.add_parser("doctor", help="what works here, what is missing, how to get it")
+    doctor.add_argument("--json", action="store_true", help="print everything as JSON")
     _add_sessions(commands.add_parser("sessions", help="what is kept: list, find, fork, export"))
     models = commands.add_parser("models", help="the embedded model's file")
     actions = models.add_subparsers(dest="action", metavar="{get,path}", required=True)
@@ -158,8 +164,7 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
     top.add_argument(
         "--sandbox",
         choices=("auto", "on", "off"),
-        default="auto",
-        help="run commands inside bubblewrap: where it works, always, or never (default: auto)",
+        help="run commands inside bubblewrap: where it works, always, or never",
     )
     top.add_argument(
         "--no-network", dest="network", action="store_false", help="no network inside the sandbox"

@@ -1,10 +1,19 @@
-"""Which model answers, and why: flags first, then the environment, then the embedded one."""
+"""Which model answers, and why.
+
+Flags come first, then the settings, then what the environment holds a key for, then a server
+on this machine, and last the embedded model.
+"""
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from clew.core.errors import UnknownModel
+from clew.cli.local import Local
+from clew.config.providers import ResolvedProvider, profile_named, resolve_provider
+from clew.config.settings import Settings
+from clew.core.errors import ConfigError, UnknownModel
+from clew.providers import registry
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.embedded.provider import Embedded
 from clew.providers.protocol import Provider
@@ -12,6 +21,9 @@ from clew.providers.registry import FAMILIES, Asked, Family, find, named
 
 _SERVER_MODEL = "default"
 """What a server is asked for when nobody said; most local ones serve but one model."""
+_WEB = {"webSearch": "web_search", "webFetch": "web_fetch"}
+
+FindLocal: TypeAlias = Callable[[], Awaitable[Local | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,38 +33,112 @@ class Choice:
     provider: Provider
     model: str
     why: str
+    window: int | None = None
+    """The model's window, where the settings know it."""
 
 
-def choose(arguments: Namespace, environ: Mapping[str, str]) -> Choice:
-    """Pick the provider for this run.
+class Chooser:
+    """Picks providers by what the settings and the environment say."""
 
-    Raises:
-        UnknownModel: Nothing here can reach the model that was asked for.
-        ConfigError: Its provider cannot be made.
-    """
-    model: str | None = arguments.model
-    if arguments.provider:
-        return _from(_family(arguments.provider, model), environ, base_url=arguments.base_url or "")
-    base_url = arguments.base_url or (environ.get("OPENAI_BASE_URL") if model is None else None)
-    if base_url:
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environ = environ
+
+    async def first(self, arguments: Namespace, find_local: FindLocal) -> Choice:
+        """Pick the provider for this run.
+
+        Raises:
+            UnknownModel: Nothing here can reach the model that was asked for.
+            ConfigError: Its provider cannot be made.
+        """
+        model: str | None = arguments.model
+        if arguments.provider:
+            return self._provided(arguments.provider, model, arguments.base_url or "")
+        if arguments.base_url:
+            return self._server(arguments.base_url, model)
+        if model is not None:
+            return self.named(model, port=arguments.port)
+        profile = resolve_provider(self._settings, self._environ)
+        if profile is not None:
+            return self._profile(profile)
+        if self._settings.model:
+            return self.named(self._settings.model, port=arguments.port)
+        if address := self._environ.get("OPENAI_BASE_URL"):
+            return self._server(address, None)
+        for family in FAMILIES.values():
+            if family.default_model and family.is_ready(self._environ):
+                return self._from(Asked(family=family, model=family.default_model))
+        local = await find_local()
+        return _embedded(arguments.port) if local is None else _local(local)
+
+    def named(self, model: str, *, port: int = 0) -> Choice:
+        """Pick the provider of a model that is asked for by its name; raises as `first` does."""
+        try:
+            asked = find(model)
+        except UnknownModel:
+            profile = resolve_provider(self._settings, self._environ)
+            if profile is None:
+                raise
+            return self._profile(profile, model)
+        return _embedded(port) if asked.family.name == "embedded" else self._from(asked)
+
+    def ready(self) -> list[str]:
+        """Return the providers that lack no key: profiles of the settings first."""
+        kinds = [f.name for f in FAMILIES.values() if not f.needs_key or f.is_ready(self._environ)]
+        return [*self._settings.providers, *kinds]
+
+    def _provided(self, name: str, model: str | None, base_url: str) -> Choice:
+        if name in self._settings.providers:
+            profile = profile_named(self._settings, name, self._environ)
+            return self._profile(profile, model or "")
+        family = named(name)
+        if family is None:
+            known = ", ".join([*self._settings.providers, *FAMILIES])
+            raise UnknownModel(f"there is no provider {name!r}; there are: {known}")
+        if not (model or family.default_model):
+            raise UnknownModel(f"say which model of {family.name}: --model NAME")
+        asked = Asked(family=family, model=model or family.default_model)
+        return self._from(asked, base_url=base_url)
+
+    def _server(self, base_url: str, model: str | None) -> Choice:
         asked = Asked(family=FAMILIES["openai_chat"], model=model or _SERVER_MODEL)
-        return _from(asked, environ, base_url=base_url)
-    if model is not None:
-        return _named(model, environ, port=arguments.port)
-    for family in FAMILIES.values():
-        if family.default_model and family.is_ready(environ):
-            return _from(Asked(family=family, model=family.default_model), environ)
-    return _embedded(arguments.port)
+        return self._from(asked, base_url=base_url)
 
+    def _profile(self, profile: ResolvedProvider, model: str = "") -> Choice:
+        family = FAMILIES[profile.type]
+        name = model or profile.model or family.default_model
+        if not name:
+            raise UnknownModel(f"the provider {profile.name} in the settings names no model")
+        options, web = _divided(profile)
+        found = family.settings(self._environ, base_url=profile.base_url, api_key=profile.api_key)
+        provider = family.make(
+            registry.Settings(
+                api_key=found.api_key,
+                base_url=found.base_url,
+                timeout=profile.timeout,
+                options=options,
+                **web,
+            )
+        )
+        same = not model or model == profile.model
+        return Choice(
+            provider=provider,
+            model=name,
+            why=f"the provider {profile.name} of the settings",
+            window=profile.max_context_tokens if same else None,
+        )
 
-def chosen(model: str, environ: Mapping[str, str]) -> Choice:
-    """Pick the provider of a model that is asked for in mid-session; raises as `choose` does."""
-    return _named(model, environ, port=0)
-
-
-def _named(model: str, environ: Mapping[str, str], *, port: int) -> Choice:
-    asked = find(model)
-    return _embedded(port) if asked.family.name == "embedded" else _from(asked, environ)
+    def _from(self, asked: Asked, *, base_url: str = "") -> Choice:
+        family = asked.family
+        settings = family.settings(self._environ, base_url=base_url)
+        if family.needs_key and not settings.api_key and not settings.base_url:
+            raise UnknownModel(
+                f"{asked.model} is served by {family.name}, which needs a key: set"
+                f" {' or '.join(family.key_names)}, or name a server with --base-url, or use the"
+                f" embedded model: --model {SMOLLM2.name}"
+            )
+        why = _why(family, self._environ, base_url)
+        return Choice(provider=family.make(settings), model=asked.model, why=why)
 
 
 def _embedded(port: int) -> Choice:
@@ -61,26 +147,11 @@ def _embedded(port: int) -> Choice:
     )
 
 
-def _family(name: str, model: str | None) -> Asked:
-    family = named(name)
-    if family is None:
-        raise UnknownModel(f"there is no provider {name!r}; there are: {', '.join(FAMILIES)}")
-    if not (model or family.default_model):
-        raise UnknownModel(f"say which model of {family.name}: --model NAME")
-    return Asked(family=family, model=model or family.default_model)
-
-
-def _from(asked: Asked, environ: Mapping[str, str], *, base_url: str = "") -> Choice:
-    family = asked.family
-    settings = family.settings(environ, base_url=base_url)
-    if family.needs_key and not settings.api_key and not settings.base_url:
-        raise UnknownModel(
-            f"{asked.model} is served by {family.name}, which needs a key: set"
-            f" {' or '.join(family.key_names)}, or name a server with --base-url, or use the"
-            f" embedded model: --model {SMOLLM2.name}"
-        )
+def _local(local: Local) -> Choice:
     return Choice(
-        provider=family.make(settings), model=asked.model, why=_why(family, environ, base_url)
+        provider=local.provider,
+        model=local.model,
+        why=f"{local.provider.name} answers on this machine, and no key is set",
     )
 
 
@@ -89,3 +160,14 @@ def _why(family: Family, environ: Mapping[str, str], base_url: str) -> str:
         return f"the server at {base_url}"
     key = next((name for name in family.key_names if environ.get(name)), "")
     return f"{family.name}, as {key} is set" if key else family.name
+
+
+def _divided(profile: ResolvedProvider) -> tuple[dict[str, Any], dict[str, bool]]:
+    """Part the web tools from the fields of a profile that go to the provider as they are."""
+    options = dict(profile.options)
+    web = options.pop("builtInWebTools", {})
+    if not isinstance(web, dict) or web.keys() - _WEB.keys():
+        raise ConfigError(
+            f"providers.{profile.name}.options.builtInWebTools takes webSearch and webFetch"
+        )
+    return options, {_WEB[name]: bool(on) for name, on in web.items()}

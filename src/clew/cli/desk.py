@@ -11,10 +11,20 @@ from typing import TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from clew.cli.question import CHOICES, MOST_LINES, VIEW, approval, barred, question
+from clew.cli.editor import LineEditor
+from clew.cli.question import (
+    MOST_LINES,
+    VIEW,
+    approval,
+    barred,
+    choices,
+    lasting_rules,
+    question,
+)
 from clew.cli.screen import Screen
 from clew.core.access import Access, Approval, Decision
 from clew.core.events import ToolStarted
+from clew.session.gate import Gate
 
 _T = TypeVar("_T")
 
@@ -43,11 +53,14 @@ class Desk:
     that waits for the run, so that it can never hit the program between two steps.
     """
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Screen, editor: LineEditor) -> None:
         self._screen = screen
+        self._editor = editor
         self._inbox: SimpleQueue[_Question | _Done | _Abort] = SimpleQueue()
         self._reading = False
         self._aborting = False
+        self.gate: Gate | None = None
+        """Says what can be allowed for longer than a session."""
 
     def read(self, prompt: str) -> str:
         """Read a line.
@@ -57,11 +70,18 @@ class Desk:
             EOFError: On Ctrl-D.
             OutputLost: Nobody can see what would be asked.
         """
+        return self._read(self._editor.read, prompt)
+
+    def ask_line(self, prompt: str) -> str:
+        """Read an answer that is remembered nowhere; raises as `read` does."""
+        return self._read(self._editor.ask, prompt)
+
+    def _read(self, how: Callable[[str], str], prompt: str) -> str:
         self._screen.end_line()
         self._screen.check()
         self._reading = True
         try:
-            return input(prompt)
+            return how(prompt)
         finally:
             self._reading = False
 
@@ -107,27 +127,31 @@ class Desk:
     def _settle(self, asked: _Question) -> None:
         width = shutil.get_terminal_size().columns
         title, lines = question(asked.access, asked.call, width=width)
-        hidden = len(lines) > MOST_LINES
-        choices = f"{CHOICES}, [v]iew all" if hidden else CHOICES
+        rules, hidden = lasting_rules(asked.access, self.gate), len(lines) > MOST_LINES
+        offered = choices(project=bool(rules), hidden=hidden)
         with self._screen.hold():
             self._screen.lines("", title, *barred(lines, width=width))
-            self._screen.line(f"({asked.decision.reason})")
+            self._screen.line(f"({asked.decision.reason})", "dim")
             while True:
-                typed = self._answer(f"allow? {choices}: ")
+                typed = self._answer(f"allow? {offered}: ")
                 if typed is None:
                     return
                 if hidden and typed.strip().lower() in VIEW:
                     self._screen.lines(*barred(lines, width=width, most=None))
-                elif (answer := approval(typed)) is not None:
+                elif (answer := approval(typed, project=bool(rules))) is not None:
                     asked.answer = answer
-                    return
+                    break
                 else:
-                    self._screen.line(f"please answer with one of: {choices}")
+                    self._screen.line(f"please answer with one of: {offered}")
+            if asked.answer is Approval.PROJECT:
+                self._screen.say(
+                    f"allowed in this folder from now on: {', '.join(rules)}", style="dim"
+                )
 
     def _answer(self, prompt: str) -> str | None:
         """Read an answer; None when there is none, which is a no."""
         try:
-            return None if self._aborting else self.read(prompt)
+            return None if self._aborting else self.ask_line(prompt)
         except EOFError:
             self._screen.line()
         except KeyboardInterrupt:

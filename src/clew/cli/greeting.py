@@ -10,23 +10,32 @@ from clew.core.messages import Role
 _SHOWN = 200
 
 
-def greet(opened: Opened, screen: Screen) -> None:
-    """Say who answers and what may run; on resume, where the conversation stands."""
+def greet(opened: Opened, screen: Screen, *, again: bool = False) -> None:
+    """Say who answers and what may run; on resume, where the conversation stands.
+
+    Args:
+        opened: The session.
+        screen: Where to say it.
+        again: True when another session was open before, and only what is new is said.
+    """
     choice = opened.choice
-    screen.line(f"{choice.model}: {choice.why}", "dim")
-    screen.line(f"permission mode: {opened.mode}", "dim")
-    screen.line(opened.sandbox, "dim")
+    if not again:
+        screen.say(f"{choice.model}: {choice.why}", style="dim")
+        screen.line(f"permission mode: {opened.mode}", "dim")
+        screen.say(opened.sandbox, style="dim")
     if opened.resumed:
         _recap(opened, screen)
-    screen.line("/help lists the commands, !cmd runs one, Ctrl-D leaves", "dim")
+    if not again:
+        screen.line("/help lists the commands, !ls runs one of the shell, Ctrl-D leaves", "dim")
 
 
 def _recap(opened: Opened, screen: Screen) -> None:
-    session = opened.session
+    session = opened.session.session
     record, entries = session.journal.record, session.journal.entries
     count = sum(isinstance(entry.body, MessageAdded) for entry in entries)
     screen.line(f"session {record.name or record.id}: {count:,} messages", "dim")
     for who, role in (("you", Role.USER), ("answer", Role.ASSISTANT)):
         if words := newest(entries, role):
-            screen.line(f"  {who}: {one_line(words, _SHOWN)}", "dim")
-    screen.gauge(session.get_context_state())
+            screen.say(f"  {who}: {one_line(words, _SHOWN)}", style="dim")
+    if not screen.live:
+        screen.gauge(session.get_context_state())

@@ -79,6 +79,14 @@ def _dispatch(arguments: Namespace) -> int:
             from clew.cli.demo import run_demo  # noqa: PLC0415
 
             return run_demo(arguments)
+        case "config":
+            from clew.cli.config import run_config  # noqa: PLC0415
+
+            return run_config(arguments)
+        case "doctor":
+            from clew.cli.doctor import run_doctor  # noqa: PLC0415
+
+            return run_doctor(arguments)
         case "log":
             from clew.cli.log import run_log  # noqa: PLC0415
 

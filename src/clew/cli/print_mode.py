@@ -1,24 +1,29 @@
-"""`clew -p`: one prompt, one answer, for people in a hurry and for scripts."""
+"""`clew -p`: one prompt, one answer, for people in a hurry and for scripts.
+
+A prompt that begins with a command, such as `/context` or the name of a skill, is carried out.
+"""
 
 import os
 import select
 import stat
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 
 import anyio
 import msgspec
 
 from clew.cli.harmless import harmless, harmless_json, one_line
-from clew.cli.opening import Opened, opened
+from clew.cli.lines import Reply, command_in, run_command
+from clew.cli.opening import Desired, Opened, opened
 from clew.cli.paint import stop_note
 from clew.cli.streams import OutputLost, reader_left, tell, write_out
 from clew.core.access import Access, Decision
-from clew.core.errors import ClewError, ConfigError
+from clew.core.errors import ClewError, ConfigError, SessionError
 from clew.core.events import Event, RunEnded, TextDelta, ToolStarted, Warned
 from clew.core.state import ContextState
 from clew.core.usage import Usage
-from clew.session.session import Session
+from clew.sdk.interactive import InteractiveSession
 
 _PIPE_SECONDS = 3.0
 """How long a pipe that nobody writes to is waited for."""
@@ -42,6 +47,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     context: ContextState
     used_percentage: float
     error: str = ""
+    data: Mapping[str, object] | msgspec.UnsetType = msgspec.UNSET
+    """What a command says, as facts; only there after a command."""
 
 
 def run_print(arguments: Namespace) -> int:
@@ -59,14 +66,15 @@ def run_print(arguments: Namespace) -> int:
 
 
 async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
-    async with opened(arguments, on_event=printer, on_denied=_tell_denied) as made:
+    desired = Desired(on_event=printer, on_denied=_tell_denied)
+    async with opened(arguments, desired) as made:
         printer.begin(made)
         printer.check()
         failure = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(printer.watch)
             try:
-                await made.session.run(prompt)
+                await _carry_out(made, prompt, printer)
             except ClewError as error:
                 failure = error
             tasks.cancel_scope.cancel()
@@ -77,27 +85,43 @@ async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
         return printer.end(error="" if failure is None else str(failure))
 
 
+async def _carry_out(made: Opened, prompt: str, printer: "Printer") -> None:
+    line = prompt.strip()
+    command = command_in(made, line)
+    if command is None:
+        await made.session.submit(prompt)
+        return
+    reply = await run_command(made, command, line)
+    if reply.pick is not None or reply.go_to is not None:
+        raise SessionError(
+            f"/{command.name} is for the interactive prompt; here --continue, --resume ID and"
+            " --fork ID choose the session, and without them a new one begins"
+        )
+    printer.tell(reply)
+
+
 class Printer:
     """Writes events in one of the formats; without a reader it aborts the session."""
 
     def __init__(self, style: str) -> None:
         self.style = style
-        self._session: Session | None = None
+        self._session: InteractiveSession | None = None
         self._early: list[Event] = []
         self._ended = RunEnded(text="")
+        self._data: Mapping[str, object] | msgspec.UnsetType = msgspec.UNSET
         self._open_line = False
         self._lost: OutputLost | None = None
 
     @property
     def how_to_resume(self) -> str:
         """The command that goes on with this session, if there is one."""
-        return f" (clew --resume {self._session.session_id})" if self._session else ""
+        return f" (clew --resume {self._session.get_session_id()})" if self._session else ""
 
     def begin(self, made: Opened) -> None:
         """Say which session it is, and what happened while it was opened."""
         self._session = made.session
         if self.style == "stream-json":
-            session_id = made.session.session_id
+            session_id = made.session.get_session_id()
             self._write_json(Begun(session_id=session_id, model=made.choice.model))
         for event in self._early:
             self._show(event)
@@ -117,6 +141,17 @@ class Printer:
         """Raise `OutputLost` if nobody can read the answer."""
         if self._lost is not None:
             raise self._lost
+
+    def tell(self, reply: Reply) -> None:
+        """Write what a command brought beside events."""
+        text = "\n".join(filter(None, (*reply.lines, reply.output, reply.answer)))
+        if text:
+            self._ended = RunEnded(text=text)
+            if self.style == "text":
+                self._write(harmless(text))
+                self._open_line = not text.endswith("\n")
+        if reply.data is not None:
+            self._data = reply.data
 
     def end_line(self) -> None:
         """End the line that streamed words left open."""
@@ -161,13 +196,14 @@ class Printer:
         assert self._session is not None  # noqa: S101 - begun before it ends
         state = self._session.get_context_state()
         return Outcome(
-            session_id=self._session.session_id,
+            session_id=self._session.get_session_id(),
             text=self._ended.text,
             stop_reason=self._ended.stop_reason,
             usage=self._ended.usage,
             context=state,
             used_percentage=state.used_percentage,
             error=error,
+            data=self._data,
         )
 
     def _write_json(self, value: msgspec.Struct) -> None:

@@ -13,6 +13,10 @@ import msgspec
 from clew.cli.harmless import harmless, rows
 from clew.core.access import Access, Approval, Risk
 from clew.core.events import ToolStarted
+from clew.permissions.decide import asks_by_rule
+from clew.permissions.grants import rules_for
+from clew.sdk.gatekeeping import ProjectGate
+from clew.session.gate import Gate
 from clew.tools.builtin.diff import compare
 
 BAR = "  │ "
@@ -22,15 +26,37 @@ _VERBS = {Risk.INSPECT: "read", Risk.MODIFY: "change", Risk.EXECUTE: "run", Risk
 _ANSWERS = {
     **dict.fromkeys(("y", "yes", "o", "once"), Approval.ONCE),
     **dict.fromkeys(("s", "session"), Approval.SESSION),
+    **dict.fromkeys(("p", "project"), Approval.PROJECT),
     **dict.fromkeys(("n", "no"), Approval.NO),
 }
-CHOICES = "[y]es once, [s]ession, [n]o"
 VIEW = frozenset({"v", "view"})
 
 
-def approval(typed: str) -> Approval | None:
+def choices(*, project: bool, hidden: bool) -> str:
+    """Return the answers that may be given.
+
+    Args:
+        project: Can the call be allowed for the project?
+        hidden: Are there lines that are not shown?
+    """
+    kept = ", [p]roject" if project else ""
+    return f"[y]es once, [s]ession{kept}, [n]o{', [v]iew all' if hidden else ''}"
+
+
+def approval(typed: str, *, project: bool) -> Approval | None:
     """Return what an answer means; None for a word that means nothing here."""
-    return _ANSWERS.get(typed.strip().lower())
+    found = _ANSWERS.get(typed.strip().lower())
+    return None if found is Approval.PROJECT and not project else found
+
+
+def lasting_rules(access: Access, gate: Gate | None) -> tuple[str, ...]:
+    """Return the rules that would allow such calls in this project; none where none can be kept.
+
+    A rule that asks counts above them, so that none of them would spare the question.
+    """
+    if not isinstance(gate, ProjectGate) or gate.remember is None:
+        return ()
+    return () if asks_by_rule(access, gate.policy()) else rules_for(access, gate.cwd)
 
 
 def question(access: Access, call: ToolStarted | None, *, width: int) -> tuple[str, list[str]]:

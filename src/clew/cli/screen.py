@@ -1,12 +1,17 @@
 """Showing the events of a session on a plain terminal."""
 
 import os
+import re
+import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from clew.cli.diffs import Row, diff_rows
 from clew.cli.harmless import harmless, one_line
+from clew.cli.markdown import MarkdownStream
 from clew.cli.paint import Paint, gauge, loss_report, stop_note
 from clew.cli.streams import OutputLost, reader_left, write_out
 from clew.core.events import (
@@ -18,17 +23,26 @@ from clew.core.events import (
     Event,
     ReasoningDelta,
     RunEnded,
+    ServerToolEnded,
+    ServerToolStarted,
     TextDelta,
     ToolEnded,
     ToolStarted,
     Warned,
 )
 from clew.core.state import ContextState
+from clew.sdk.tracking import first_argument
+from clew.sdk.values import TaskEvent, TaskStage, ToolState
 
 _SHOWN_ARGUMENTS = 100
 _SHOWN_OUTCOME = 120
 _SHOWN_FAILURE = 400
+_SHOWN_AGENT = 30
+_NARROWEST = 30
 WAITING = "…"
+_ToolEvent = ToolStarted | ToolEnded | ServerToolStarted | ServerToolEnded
+_FIRST_COLUMN = re.compile(r" *(?:\S+(?: \S+)* {2,}(?=\S))?")
+"""The indentation of a line, with the first column where it is a row of a table."""
 
 
 class Screen:
@@ -40,7 +54,9 @@ class Screen:
 
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
-        self._live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self.live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        """True where what was written can be erased."""
+        self._words = MarkdownStream(paint, _width())
         self._open_line = False
         self._hinted = False
         self._lock = threading.RLock()
@@ -101,6 +117,19 @@ class Screen:
         for text in texts:
             self.line(text, style)
 
+    def say(self, *texts: str, style: str = "") -> None:
+        """Write sentences or rows of a table; on a terminal they are broken between words."""
+        for line in (line for text in texts for line in text.split("\n")):
+            rows = wrapped(harmless(line), _width()) if self.live else [line]
+            self.lines(*rows, style=style)
+
+    def answer(self, text: str) -> None:
+        """Write an answer that has come as a whole."""
+        with self._lock:
+            self.end_line()
+            self._put_words(self._words.feed(text))
+            self.end_line()
+
     def gauge(self, state: ContextState, note: str = "") -> None:
         """Draw how full the window is."""
         with self._lock:
@@ -110,7 +139,7 @@ class Screen:
     def hint(self, text: str = WAITING) -> None:
         """Show a word that the next output erases; on a terminal only."""
         with self._lock:
-            if self._live and self._held is None:
+            if self.live and self._held is None:
                 self.end_line()
                 self._put(self._paint(one_line(text, 60), "dim"))
                 self._hinted = True
@@ -118,6 +147,7 @@ class Screen:
     def end_line(self) -> None:
         """End the line that streamed words left open; erase a hint."""
         with self._lock:
+            self._put_words(self._words.end())
             if self._open_line:
                 self._put("\n")
             self._unhint()
@@ -125,34 +155,29 @@ class Screen:
     def _show(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
-                self._write(text)
+                self._put_words(self._words.feed(text))
             case ReasoningDelta(text=text):
                 self._write(text, "dim")
-            case ToolStarted() | ToolEnded():
+            case ToolStarted() | ToolEnded() | ServerToolStarted() | ServerToolEnded():
                 self._show_tool(event)
             case EntryAdded(entry=entry):
                 self.entries = entry.id
             case Warned(text=text):
-                self.line(f"note: {text}", "yellow")
+                self.say(f"note: {text}", style="yellow")
             case RunEnded(stop_reason=reason, detail=detail):
                 self.end_line()
                 if note := stop_note(reason, detail):
-                    self.line(f"note: {note}", "yellow")
+                    self.say(f"note: {note}", style="yellow")
             case _:
                 self._show_compaction(event)
 
-    def _show_tool(self, event: ToolStarted | ToolEnded) -> None:
+    def _show_tool(self, event: _ToolEvent) -> None:
         if self.by_hand:
             return
-        match event:
-            case ToolStarted(name=name, arguments=arguments):
-                self.line(f"→ {one_line(f'{name} {arguments}', _SHOWN_ARGUMENTS)}", "cyan")
-            case ToolEnded(name=name, failed=True, display=display):
-                self.line(f"✗ {name}: {one_line(display, _SHOWN_FAILURE)}", "red")
-                self.hint()
-            case ToolEnded(name=name, display=display):
-                self.line(f"✓ {name}: {outcome(display)}", "dim")
-                self.hint()
+        for row in tool_rows(event, _width()):
+            self.line(row.text, row.style)
+        if isinstance(event, ToolEnded | ServerToolEnded):
+            self.hint()
 
     def _show_compaction(self, event: Event) -> None:
         match event:
@@ -161,13 +186,28 @@ class Screen:
             case CompactionProgress(stage=stage, done=done, total=total):
                 self.hint(f"{stage} {done:,}" + (f" of {total:,}" if total else " characters"))
             case CompactionFailed(why=why):
-                self.line(f"the compaction failed, and the view is as it was: {why}", "yellow")
+                self.say(f"the compaction failed, and the view is as it was: {why}", style="yellow")
             case CompactionEnded(report=report, after=after):
-                self.lines(*(f"  {line}" for line in loss_report(report)))
+                self.say(*(f"  {line}" for line in loss_report(report)))
                 self.gauge(after)
                 self.hint()
             case _:
                 pass
+
+    def task(self, event: TaskEvent) -> None:
+        """Show what an agent does: its beginning, its calls, its end."""
+        row = task_row(event, _width())
+        if row is not None:
+            with self._lock:
+                self.line(row.text, row.style)
+                self.hint()
+
+    def _put_words(self, text: str) -> None:
+        """Write words of the answer, painted and harmless already."""
+        if text:
+            self._unhint()
+            self._put(text)
+            self._open_line = not text.endswith("\n")
 
     def _write(self, text: str, style: str = "") -> None:
         clean = harmless(text)
@@ -189,8 +229,72 @@ class Screen:
         self._open_line = False
 
 
+def tool_rows(event: _ToolEvent, width: int) -> list[Row]:
+    """Return the lines about a call that begins or has ended."""
+    match event:
+        case (
+            ToolStarted(name=name, arguments=given) | ServerToolStarted(name=name, arguments=given)
+        ):
+            call = f"{name} {first_argument(given) or given}"
+            return [Row(f"→ {_fitted(call, _SHOWN_ARGUMENTS, width - 2)}", "cyan")]
+        case ToolEnded(name=name, failed=True, display=text):
+            return [Row(f"✗ {name}: {one_line(text, _SHOWN_FAILURE)}", "red")]
+        case ServerToolEnded(name=name, failed=True, text=text):
+            return [Row(f"✗ {name}: {one_line(text, _SHOWN_FAILURE)}", "red")]
+        case ToolEnded(name=name, display=display, data=data):
+            rows = diff_rows(data, width=width - 2)
+            title = rows[0].text if rows else outcome(display)
+            changes = [Row(f"  {row.text}", row.style) for row in rows[1:]]
+            return [Row(f"✓ {name}: {title}", "dim"), *changes]
+        case ServerToolEnded(name=name, text=text):
+            return [Row(f"✓ {name}: {outcome(text)}", "dim")]
+
+
+def task_row(event: TaskEvent, width: int) -> Row | None:
+    """Return the line about what an agent did, if it is worth one."""
+    who = f"  {one_line(event.agent, _SHOWN_AGENT)}"
+    room = width - len(who) - len(" begins: ")
+    match event:
+        case TaskEvent(stage=TaskStage.STARTED, text=text):
+            return Row(f"{who} begins: {_fitted(text, _SHOWN_ARGUMENTS, room)}", "dim")
+        case TaskEvent(stage=TaskStage.TOOL_START, tool=ToolState() as tool):
+            call = f"{tool.tool_name} {tool.first_arg}"
+            return Row(f"{who} → {_fitted(call, _SHOWN_ARGUMENTS, room)}", "dim")
+        case TaskEvent(stage=TaskStage.COMPLETED):
+            return Row(f"{who} is done", "dim")
+        case TaskEvent(stage=TaskStage.FAILED, text=text):
+            return Row(f"{who} failed: {one_line(text, _SHOWN_FAILURE)}", "red")
+        case _:
+            return None
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """Break a line between words; what follows stands below the text that it goes on with."""
+    if len(line) <= width or width < _NARROWEST:
+        return [line]
+    found = _FIRST_COLUMN.match(line)
+    indent = len(found[0]) if found else 0
+    if indent > width // 2:
+        indent = len(line) - len(line.lstrip(" "))
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=" " * min(indent, width // 2),
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+
+
 def outcome(display: str) -> str:
     """Say in one line what a tool call brought."""
     lines = display.strip().splitlines() or [""]
     more = f" (+{len(lines) - 1:,} lines)" if len(lines) > 1 else ""
     return one_line(lines[0], _SHOWN_OUTCOME) + more
+
+
+def _fitted(text: str, most: int, room: int) -> str:
+    return one_line(text, max(_NARROWEST, min(most, room)))
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns

@@ -174,7 +174,7 @@ def _write(ask: _Ask, value: msgspec.Struct, *lines: str) -> None:
 def _line(record: StoredSession) -> str:
     fork = "  (fork)" if record.parent else ""
     return (
-        f"{one_line(record.id, 40)}  {_when(record.updated_at)}  {record.messages:>6,} messages"
+        f"{one_line(record.id, 40)}  {when(record.updated_at)}  {record.messages:>6,} messages"
         f"  {_size(record.size):>8}  {one_line(record.heading, _SHOWN)}{fork}"
     )
 
@@ -194,8 +194,8 @@ def _facts(record: StoredSession) -> list[str]:
         "title": record.title,
         "folder": record.cwd,
         "model": record.model,
-        "begun": _when(record.created_at),
-        "last used": _when(record.updated_at),
+        "begun": when(record.created_at),
+        "last used": when(record.updated_at),
         "forked from": parent,
         "holds": f"{record.messages:,} messages in {record.entries:,} entries, "
         f"{_size(record.size)}",
@@ -211,7 +211,8 @@ def _tell_damaged(entries: Sequence[Entry]) -> None:
         tell(f"{len(lost):,} entries are damaged and cannot be read: {numbers}")
 
 
-def _when(at: float) -> str:
+def when(at: float) -> str:
+    """Return a time as people here write it."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 

@@ -3,6 +3,7 @@
 import re
 
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})\s*(.*)$")
 _WANTED = re.compile(r"compact\s+instructions", re.IGNORECASE)
 
 
@@ -12,9 +13,11 @@ def compact_instructions(notes: str) -> str:
     It goes on to the next heading of the same or a higher level. Empty when there is none.
     """
     level = 0
+    fence = ""
     found: list[str] = []
     for line in notes.splitlines():
-        heading = _HEADING.match(line)
+        fence = _fence(line, fence)
+        heading = None if fence else _HEADING.match(line)
         if level and heading and len(heading.group(1)) <= level:
             break
         if level:
@@ -22,3 +25,12 @@ def compact_instructions(notes: str) -> str:
         elif heading and _WANTED.search(heading.group(2)):
             level = len(heading.group(1))
     return "\n".join(found).strip()
+
+
+def _fence(line: str, fence: str) -> str:
+    """Return the fence that stands open after a line: what is inside is code, not a heading."""
+    found = _FENCE.match(line)
+    if not fence:
+        return found.group(1) if found else ""
+    closes = found and found.group(1).startswith(fence) and not found.group(2)
+    return "" if closes else fence

@@ -6,9 +6,8 @@ is every name that begins so.
 """
 
 import re
-from dataclasses import dataclass
 
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType
 
 from clew.hooks.protocol import HookEvent, HookInput
 
@@ -29,8 +28,7 @@ UNMATCHED = frozenset(
 """Events that a matcher does not apply to: their hooks always run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matcher:
+class Matcher(Struct, frozen=True):
     """What a matcher means: everything, some names, or a pattern."""
 
     names: frozenset[str] | None = None

@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from anyio.abc import TaskGroup
-from msgspec import Struct
+from msgspec import Struct, field
 
 from clew.hooks.protocol import HookInput
 
@@ -39,8 +38,7 @@ def _as_it_is(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class Means(Struct, frozen=True, kw_only=True):
     """What hooks run with. Only the project's folder is needed."""
 
     project: Path

@@ -8,12 +8,12 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 from anyio import CancelScope
 from anyio.abc import Process
+from msgspec import Struct, field
 
 from clew.hooks.output import Ended
 
@@ -26,8 +26,7 @@ _LINGER = 1.0
 """Seconds given to children that still hold the pipes once the command itself is over."""
 
 
-@dataclass(slots=True)
-class Head:
+class Head(Struct):
     """Keeps the beginning of a stream, and counts what it drops."""
 
     data: bytearray = field(default_factory=bytearray)
@@ -44,8 +43,7 @@ class Head:
         return self.data.decode(errors="replace")
 
 
-@dataclass(slots=True)
-class Pipe:
+class Pipe(Struct):
     """Both ends of a pipe. Closing one that is closed is harmless."""
 
     reader: int

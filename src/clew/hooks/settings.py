@@ -7,11 +7,12 @@ and the table says what was left out.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
 from clew.hooks.handlers import KINDS, CommandHook, Handler
@@ -40,8 +41,7 @@ _ALLOWED = {
 _KEY = re.compile(r"`\$\.(\w+)|field `(\w+)`")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """Where hooks come from."""
 
     name: str
@@ -54,8 +54,7 @@ class Source:
     """Where the plugin may keep things."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class Hook(Struct, frozen=True, kw_only=True):
     """One hook, ready to run."""
 
     event: HookEvent
@@ -79,8 +78,7 @@ class Hook:
         return self.source.plugin_root, msgspec.json.encode(same), tuple(sorted(self.env.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class HookTable:
+class HookTable(Struct, frozen=True):
     """All hooks of some sources, in order, and what was left out."""
 
     hooks: tuple[Hook, ...] = ()

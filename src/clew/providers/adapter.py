@@ -3,9 +3,8 @@
 import ssl
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-import aiohttp
 from msgspec.structs import replace
 
 from clew.core.models import ModelFacts
@@ -14,6 +13,9 @@ from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Retry, Sign
 from clew.providers.http import Transport
 from clew.providers.protocol import Request
 from clew.providers.watching import Watch, WatchedTransport
+
+if TYPE_CHECKING:
+    import aiohttp
 
 
 class AdapterOptions(TypedDict, total=False):
@@ -27,7 +29,7 @@ class AdapterOptions(TypedDict, total=False):
     """An HTTP proxy; without one, those of the environment are used."""
     tls: ssl.SSLContext | bool
     """How the server's certificate is checked."""
-    client: aiohttp.ClientSession | None
+    client: "aiohttp.ClientSession | None"
     """A client of the caller's own, which stays the caller's to close."""
     models: Mapping[str, ModelFacts]
     """What is known of models, before the catalogue is asked."""

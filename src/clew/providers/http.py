@@ -1,64 +1,25 @@
 """The way to a model server over HTTP, shared by the adapters.
 
-Everything that aiohttp may raise is translated here, once. A key goes into the headers
-and nowhere else: not into a log, a repr or an error.
+A key goes into the headers and nowhere else: not into a log, a repr or an error.
 """
 
-from asyncio import AbstractEventLoop, IncompleteReadError, get_running_loop
+from typing import TYPE_CHECKING, Protocol
 
-import aiohttp
-from aiohttp.abc import AbstractStreamWriter
-
-from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, StreamBroken
 from clew.providers.endpoint import Endpoint
-from clew.providers.failures import error_for
 
-CONNECT_TIMEOUT = 15.0
-MAX_ERROR_BYTES = 65_536
-PIECE = 1 << 16
+if TYPE_CHECKING:
+    import aiohttp
 
-
-class Body(aiohttp.Payload):
-    """A request's bytes, sent piece by piece: aiohttp would warn of them, or copy them first."""
-
-    _autoclose = True
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data, content_type="application/json")
-        self._size = len(data)
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """Return the text of the body."""
-        return str(self._value, encoding, errors)
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the body, waiting whenever the network cannot keep up."""
-        data = memoryview(self._value)
-        for start in range(0, len(data), PIECE):
-            await writer.write(data[start : start + PIECE])
+    from clew.providers.connections import Connections
 
 
-class Arriving:
+class Arriving(Protocol):
     """An answer that is being read. Its owner closes it, which ends the request at once."""
-
-    def __init__(
-        self,
-        response: aiohttp.ClientResponse,
-        endpoint: Endpoint,
-        *,
-        provider: str,
-        open_ones: "set[Arriving]",
-    ) -> None:
-        self._open_ones = open_ones
-        open_ones.add(self)
-        self._response = response
-        self._endpoint = endpoint
-        self._provider = provider
 
     @property
     def is_json(self) -> bool:
         """True when the server sends one JSON document, not a stream of events."""
-        return self._response.content_type == "application/json"
+        ...
 
     async def read(self) -> bytes:
         """Return the next bytes as they come; empty at the end.
@@ -67,28 +28,15 @@ class Arriving:
             ProviderTimeout: No byte came for the idle timeout.
             StreamBroken: The connection was lost.
         """
-        try:
-            return await self._response.content.readany()
-        except TimeoutError as error:
-            raise silent(self._endpoint, self._provider) from error
-        except (aiohttp.ClientError, OSError, RuntimeError) as error:
-            # aiohttp knows no better word for a connection that somebody here has closed.
-            raise StreamBroken(
-                f"The connection to {self._endpoint.where} was lost in the middle of the answer."
-                " What had arrived is kept; send the message again to go on.",
-                provider=self._provider,
-            ) from error
+        ...
 
     def without_secrets(self, text: str) -> str:
         """Return `text` without the key or the token that the request was made with."""
-        text = self._endpoint.without_secrets(text)
-        token = self._response.request_info.headers.get("Authorization", "").rpartition(" ")[2]
-        return text.replace(token, "***") if token else text
+        ...
 
     def close(self) -> None:
         """Let go of the connection; one whose answer was read to its end is used again."""
-        self._open_ones.discard(self)
-        self._response.close()
+        ...
 
 
 class Transport:
@@ -99,17 +47,12 @@ class Transport:
     """
 
     def __init__(
-        self, endpoint: Endpoint, *, provider: str, client: aiohttp.ClientSession | None = None
+        self, endpoint: Endpoint, *, provider: str, client: "aiohttp.ClientSession | None" = None
     ) -> None:
         self.endpoint = endpoint
         self.provider = provider
-        self._borrowed = client
-        self._owned: aiohttp.ClientSession | None = None
-        self._loop: AbstractEventLoop | None = None
-        self._open: set[Arriving] = set()
-        self._timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT_TIMEOUT, sock_read=endpoint.idle_timeout
-        )
+        self._client = client
+        self._connections: Connections | None = None
 
     def __repr__(self) -> str:
         return f"Transport({self.endpoint.shown!r})"
@@ -122,98 +65,14 @@ class Transport:
             ProviderTimeout: No byte came for the idle timeout.
             ProviderError: The server cannot be reached, or refused.
         """
-        endpoint = self.endpoint
-        url = endpoint.address(path)
-        try:
-            response = await self._client().request(
-                method,
-                url,
-                data=None if body is None else Body(body),
-                headers=endpoint.headers_for(url, body or b""),
-                timeout=self._timeout,
-                proxy=endpoint.proxy or None,
-                ssl=endpoint.tls,
-                allow_redirects=False,
-                raise_for_status=False,
-            )
-        except aiohttp.ClientResponseError as error:
-            # It knows the headers, and so the key: nobody needs it any more.
-            raise self._unanswered(error) from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._unanswered(error) from error
-        arriving = Arriving(response, endpoint, provider=self.provider, open_ones=self._open)
-        if response.status < 300:
-            return arriving
-        try:
-            text = arriving.without_secrets(await _error_text(response))
-        finally:
-            arriving.close()
-        raise error_for(response.status, text, response.headers, self.provider)
+        if self._connections is None:
+            # Imported here because nobody needs an HTTP client before the first request.
+            from clew.providers.connections import Connections  # noqa: PLC0415
+
+            self._connections = Connections(provider=self.provider, client=self._client)
+        return await self._connections.send(self.endpoint, path, body, method)
 
     async def aclose(self) -> None:
         """End what is under way, and close the client if it is our own; harmless again."""
-        for arriving in list(self._open):
-            arriving.close()
-        client, self._owned = self._owned, None
-        if client is not None:
-            await client.close()
-
-    def _client(self) -> aiohttp.ClientSession:
-        if self._borrowed is not None:
-            return self._borrowed
-        loop = get_running_loop()
-        if self._owned is None or self._loop is not loop:
-            # A client belongs to the loop it was made in, and that one may be over.
-            self._loop = loop
-            self._owned = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0), trust_env=not self.endpoint.is_local
-            )
-        return self._owned
-
-    def _unanswered(self, error: Exception) -> ProviderError:
-        """Translate what happened before the server said anything."""
-        where = self.endpoint.where
-        if isinstance(error, aiohttp.ConnectionTimeoutError):
-            return ProviderTimeout(
-                f"{where} could not be reached within {CONNECT_TIMEOUT:g} seconds."
-                " Check the address and the network.",
-                provider=self.provider,
-            )
-        if isinstance(error, TimeoutError):
-            return silent(self.endpoint, self.provider)
-        if isinstance(error, aiohttp.ClientConnectorError):
-            return ProviderError(
-                f"There is no connection to {where}: is the server running?"
-                f" ({error.os_error.strerror or error.os_error})",
-                provider=self.provider,
-            )
-        if isinstance(error, aiohttp.ClientConnectionError | ConnectionError):
-            # Most often a connection that was kept for the next request, and closed meanwhile.
-            return ProviderBusy(
-                f"{where} closed the connection before it answered. Try again in a moment.",
-                provider=self.provider,
-            )
-        return ProviderError(
-            f"The call to {where} failed: {self.endpoint.without_secrets(str(error))}."
-            " Check the address and the network.",
-            provider=self.provider,
-        )
-
-
-def silent(endpoint: Endpoint, provider: str) -> ProviderTimeout:
-    """Return the error for a server that says nothing any more."""
-    return ProviderTimeout(
-        f"{endpoint.where} gave no sign of life for {endpoint.idle_timeout:g} seconds."
-        " Send the message again, or raise the idle timeout.",
-        provider=provider,
-    )
-
-
-async def _error_text(response: aiohttp.ClientResponse) -> str:
-    try:
-        data = await response.content.readexactly(MAX_ERROR_BYTES)
-    except IncompleteReadError as error:
-        data = error.partial
-    except (aiohttp.ClientError, TimeoutError, OSError):
-        data = b""
-    return data.decode(errors="replace")
+        if self._connections is not None:
+            await self._connections.aclose()

@@ -5,6 +5,7 @@ name where that tells the family. An adapter is imported only when it is made.
 """
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -13,15 +14,34 @@ from clew.providers.catalogue import SMOLLM2
 from clew.providers.profiles import PROFILES
 from clew.providers.protocol import Provider
 
+if TYPE_CHECKING:
+    from clew.providers.adapter import AdapterOptions
+
 
 class Settings(Struct, frozen=True, kw_only=True):
     """What a family needs to be told to make its provider."""
 
     api_key: str = ""
     base_url: str = ""
+    timeout: float | None = None
+    """Seconds without a sign of life; None for the adapter's own limit."""
+    web_search: bool = False
+    """Let the provider search the web by itself, where it can."""
+    web_fetch: bool = False
+    options: Mapping[str, Any] = {}
+    """Fields of the provider's own API for every request."""
 
     def __repr__(self) -> str:
         return "Settings(…)"
+
+    def common(self) -> "AdapterOptions":
+        """Return what every adapter that speaks HTTP understands."""
+        common: AdapterOptions = {}
+        if self.timeout is not None:
+            common["idle_timeout"] = self.timeout
+        if self.options:
+            common["options"] = self.options
+        return common
 
 
 class Family(Struct, frozen=True, kw_only=True):
@@ -52,63 +72,84 @@ class Family(Struct, frozen=True, kw_only=True):
 
 
 def _anthropic(settings: Settings) -> Provider:
-    from clew.providers.anthropic import Anthropic  # noqa: PLC0415
+    from clew.providers.anthropic import BASE_URL, Anthropic  # noqa: PLC0415
 
-    if settings.base_url:
-        return Anthropic(settings.api_key, base_url=settings.base_url)
-    return Anthropic(settings.api_key)
+    return Anthropic(
+        settings.api_key,
+        base_url=settings.base_url or BASE_URL,
+        web_search=settings.web_search,
+        web_fetch=settings.web_fetch,
+        **settings.common(),
+    )
 
 
 def _openai(settings: Settings) -> Provider:
-    from clew.providers.openai_responses import OpenAIResponses  # noqa: PLC0415
+    from clew.providers.openai_responses import BASE_URL, OpenAIResponses  # noqa: PLC0415
 
-    if settings.base_url:
-        return OpenAIResponses(settings.api_key, base_url=settings.base_url)
-    return OpenAIResponses(settings.api_key)
+    _refuse("openai", web_fetch=settings.web_fetch)
+    return OpenAIResponses(
+        settings.api_key,
+        base_url=settings.base_url or BASE_URL,
+        web_search=settings.web_search,
+        **settings.common(),
+    )
 
 
 def _openai_chat(settings: Settings) -> Provider:
     from clew.providers.openai_chat import OpenAIChat  # noqa: PLC0415
 
-    return OpenAIChat(settings.base_url or "https://api.openai.com/v1", api_key=settings.api_key)
+    _refuse("openai_chat", web_search=settings.web_search, web_fetch=settings.web_fetch)
+    return OpenAIChat(
+        settings.base_url or "https://api.openai.com/v1",
+        api_key=settings.api_key,
+        **settings.common(),
+    )
 
 
 def _azure(settings: Settings) -> Provider:
     from clew.providers.azure import AzureOpenAI  # noqa: PLC0415
 
+    _refuse("azure", web_search=settings.web_search, web_fetch=settings.web_fetch)
     if not settings.base_url:
         raise ConfigError(
             "Azure OpenAI needs the address of your resource: set AZURE_OPENAI_ENDPOINT,"
             " such as https://NAME.openai.azure.com"
         )
-    return AzureOpenAI(settings.base_url, api_key=settings.api_key)
+    return AzureOpenAI(settings.base_url, api_key=settings.api_key, **settings.common())
 
 
 def _gemini(settings: Settings) -> Provider:
-    from clew.providers.gemini import Gemini  # noqa: PLC0415
+    from clew.providers.gemini import BASE_URL, Gemini  # noqa: PLC0415
 
-    if settings.base_url:
-        return Gemini(settings.api_key, base_url=settings.base_url)
-    return Gemini(settings.api_key)
+    return Gemini(
+        settings.api_key,
+        base_url=settings.base_url or BASE_URL,
+        google_search=settings.web_search,
+        url_context=settings.web_fetch,
+        **settings.common(),
+    )
 
 
 def _bedrock(settings: Settings) -> Provider:
     from clew.providers.bedrock import Bedrock  # noqa: PLC0415
 
-    return Bedrock(api_key=settings.api_key, endpoint=settings.base_url or None)
+    _refuse("bedrock", web_search=settings.web_search, web_fetch=settings.web_fetch)
+    return Bedrock(
+        api_key=settings.api_key, endpoint=settings.base_url or None, **settings.common()
+    )
 
 
 def _deepseek(settings: Settings) -> Provider:
-    from clew.providers.deepseek import DeepSeek  # noqa: PLC0415
+    from clew.providers.deepseek import BASE_URL, DeepSeek  # noqa: PLC0415
 
-    if settings.base_url:
-        return DeepSeek(settings.api_key, base_url=settings.base_url)
-    return DeepSeek(settings.api_key)
+    _refuse("deepseek", web_search=settings.web_search, web_fetch=settings.web_fetch)
+    return DeepSeek(settings.api_key, base_url=settings.base_url or BASE_URL, **settings.common())
 
 
-def _embedded(_: Settings) -> Provider:
+def _embedded(settings: Settings) -> Provider:
     from clew.providers.embedded.provider import Embedded  # noqa: PLC0415
 
+    _refuse("embedded", web_search=settings.web_search, web_fetch=settings.web_fetch)
     return Embedded()
 
 
@@ -116,9 +157,23 @@ def _compatible(profile: str) -> Callable[[Settings], Provider]:
     def make(settings: Settings) -> Provider:
         from clew.providers.compatible import Compatible  # noqa: PLC0415
 
-        return Compatible(profile, base_url=settings.base_url or None, api_key=settings.api_key)
+        return Compatible(
+            profile,
+            base_url=settings.base_url or None,
+            api_key=settings.api_key,
+            web_search=settings.web_search,
+            web_fetch=settings.web_fetch,
+            **settings.common(),
+        )
 
     return make
+
+
+def _refuse(family: str, **asked: bool) -> None:
+    """Refuse web tools that a provider does not have."""
+    for name, wanted in asked.items():
+        if wanted:
+            raise ConfigError(f"{family} has no {name} of its own; switch it off in its options")
 
 
 _OWN = (

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from clew.context.calibration import prior
 from clew.core.calibration import Calibration
+from clew.session.private import make_private
 
 _logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class CalibrationFile:
             return {}
 
     def _write(self, models: Mapping[str, Learned]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self._path.parent)
         data = msgspec.json.format(msgspec.json.encode(_Content(models=dict(models))))
         fresh = self._path.with_name(f"{self._path.name}.{os.urandom(4).hex()}.tmp")
         try:

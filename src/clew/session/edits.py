@@ -1,5 +1,7 @@
 """Changes to a conversation other than talking: undo, pins, what a person runs by hand."""
 
+from msgspec.structs import replace
+
 from clew.core.entries import Cleared, Entry, MessageAdded, PinChanged, Undone
 from clew.core.errors import NothingToUndo, SessionError
 from clew.core.ids import EntryId, new_call_id
@@ -36,6 +38,14 @@ async def clear(kit: Kit) -> None:
     """Begin the conversation anew."""
     await kit.journal.append(Cleared())
     kit.report_state()
+
+
+async def set_system_message(kit: Kit, text: str) -> None:
+    """Begin every request with other words from here on."""
+    setup = kit.journal.view.setup
+    if text != setup.system:
+        await kit.journal.append(replace(setup, system=text))
+        kit.report_state()
 
 
 async def pin(journal: Journal, entry_id: EntryId, *, pinned: bool) -> None:

@@ -31,6 +31,8 @@ class Gate(Struct, kw_only=True):
     ask_rules: tuple[Rule, ...] = ()
     """What a person is asked about even where an allow rule matches."""
     ask: Ask | None = None
+    bypass_disabled: bool = False
+    """True when the mode that asks about nothing may not be chosen."""
     grants: list[Grant] = field(default_factory=list)
     """What was allowed for the rest of the session, by argument shape."""
 

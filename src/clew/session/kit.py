@@ -18,10 +18,10 @@ from clew.core.state import ContextState
 from clew.core.usage import Usage
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.providers.protocol import Chunk, Provider, Request
-from clew.session.checkpoints.keeper import Checkpoints
+from clew.session.checkpoints.protocol import Keeper
 from clew.session.gate import Gate
 from clew.session.journal import Journal
-from clew.session.log.writer import SessionLog
+from clew.session.log.protocol import SessionLogger
 from clew.session.loops import LoopGuard
 from clew.session.spending import Purse
 from clew.tools.protocol import Place, Tool
@@ -66,9 +66,9 @@ class Kit(Struct, kw_only=True):
     """Seconds that one tool call may take; None leaves it to the tool."""
     redact: Redact | None = None
     """Takes secrets out of what tools say, before anything is written."""
-    checkpoints: Checkpoints | None = None
+    checkpoints: Keeper | None = None
     """Keeps files before tools change them; None when nothing is kept."""
-    log: SessionLog | None = None
+    log: SessionLogger | None = None
     clock: Callable[[], float] = time.time
 
     def stream(self, request: Request, *, purpose: str = "turn") -> AsyncGenerator[Chunk, None]:

@@ -13,12 +13,12 @@ from clew.core.models import ModelFacts
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
-from clew.session.checkpoints.keeper import Checkpoints
+from clew.session.checkpoints.protocol import Keeper
 from clew.session.compaction import compact
 from clew.session.hooking import greet
 from clew.session.journal import Journal
 from clew.session.kit import Emit, Kit, Redact
-from clew.session.log.writer import Opening
+from clew.session.log.protocol import Opening
 from clew.session.loops import LoopGuard
 from clew.session.parts import Parts
 from clew.session.recall import RECALL
@@ -77,7 +77,11 @@ async def _kit(parts: Parts, journal: Journal, emit: Emit) -> Kit:
         tool_timeout=parts.tool_timeout,
         loops=LoopGuard(watching=parts.detect_loops),
         redact=_redaction() if parts.redact else None,
-        place=Place(cwd=parts.cwd, before_change=checkpoints.keep if checkpoints else None),
+        place=Place(
+            cwd=parts.cwd,
+            env=dict(parts.env),
+            before_change=checkpoints.keep if checkpoints else None,
+        ),
         checkpoints=checkpoints,
         log=parts.log,
         emit=emit,
@@ -107,9 +111,12 @@ def _begin_log(kit: Kit, *, resumed: bool) -> None:
         )
 
 
-def _checkpoints(parts: Parts, journal: Journal) -> Checkpoints | None:
+def _checkpoints(parts: Parts, journal: Journal) -> Keeper | None:
     if parts.checkpoints is None:
         return None
+    # Imported here because a session that keeps no files need not wait for it.
+    from clew.session.checkpoints.keeper import Checkpoints  # noqa: PLC0415
+
     return Checkpoints(
         parts.checkpoints,
         journal.record.id,

@@ -19,10 +19,10 @@ from clew.hooks.protocol import Hooks, NoHooks
 from clew.providers.prices import Price
 from clew.providers.protocol import Provider
 from clew.session.calibrations import CalibrationFile
-from clew.session.checkpoints.retention import DEFAULT_LIMITS, Limits
+from clew.session.checkpoints.values import DEFAULT_LIMITS, Limits
 from clew.session.gate import Gate
 from clew.session.kit import BeforeCompact
-from clew.session.log.writer import SessionLog
+from clew.session.log.protocol import SessionLogger
 from clew.session.recall_tool import RECALL_SPEC
 from clew.session.spending import Purse, purse_for
 from clew.session.stores.memory import MemoryStore
@@ -43,6 +43,8 @@ class SessionOptions(TypedDict, total=False):
     """Go on with the session of this id, or begin it under this id."""
     cwd: Path
     """Where tools work; the process's own folder unless one is given."""
+    env: Mapping[str, str]
+    """Variables that commands get beside those of the process."""
     gate: Gate
     """Permissions; by default writing and executing are denied, as nobody is there to ask."""
     policy: ContextPolicy
@@ -84,7 +86,7 @@ class SessionOptions(TypedDict, total=False):
     them; nothing is kept unless one is given."""
     checkpoint_limits: Limits
     """How much is kept there for one session."""
-    log: SessionLog | None
+    log: SessionLogger | None
     """Writes down what happens; nobody does unless given. One for each session."""
     request_options: Mapping[str, Any]
     """Fields of the provider's own API for every request of this session."""
@@ -99,6 +101,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     store: Store
     session_id: SessionId | None
     cwd: Path
+    env: Mapping[str, str]
     gate: Gate
     policy: ContextPolicy
     strategy: Strategy
@@ -118,7 +121,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     redact: bool
     checkpoints: Path | None
     checkpoint_limits: Limits
-    log: SessionLog | None
+    log: SessionLogger | None
 
     @classmethod
     def of(cls, provider: Provider, model: str, options: SessionOptions) -> "Parts":
@@ -148,6 +151,7 @@ class Parts(Struct, frozen=True, kw_only=True):
             store=options.get("store") or MemoryStore(),
             session_id=SessionId(session_id) if session_id else None,
             cwd=cwd,
+            env=options.get("env", {}),
             gate=options.get("gate") or Gate(cwd=cwd),
             policy=options.get("policy") or ContextPolicy(),
             strategy=options.get("strategy") or Tiered(),

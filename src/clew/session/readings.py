@@ -1,14 +1,19 @@
 """What can be asked of a session at any time; nothing here changes it."""
 
+from clew.context.policy import ContextPolicy
+from clew.core.access import PermissionMode
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError
 from clew.core.ids import SessionId
 from clew.core.messages import Message
 from clew.core.spending import Spending
 from clew.core.state import ContextState
+from clew.permissions.policy import Grant
+from clew.providers.protocol import Provider
 from clew.session.journal import Journal
 from clew.session.kit import Kit
 from clew.session.recall import search
+from clew.tools.protocol import Place
 
 
 class Readings:
@@ -35,6 +40,29 @@ class Readings:
             for entry in self.journal.entries
             if isinstance(entry.body, MessageAdded)
         ]
+
+    def list_grants(self) -> list[Grant]:
+        """Return what was allowed for the rest of the session, by argument shape."""
+        return list(self._opened().gate.grants)
+
+    def get_permission_mode(self) -> PermissionMode:
+        """Return how much runs without asking."""
+        return self._opened().gate.mode
+
+    @property
+    def policy(self) -> ContextPolicy:
+        """How the session treats its window."""
+        return self._opened().policy
+
+    @property
+    def place(self) -> Place:
+        """Where the session's tools work."""
+        return self._opened().place
+
+    @property
+    def provider(self) -> Provider:
+        """Who answers now."""
+        return self._opened().provider
 
     def search(self, query: str) -> list[Entry]:
         """Find entries by their words, whether or not they are still in the view."""

@@ -11,7 +11,7 @@ for an undo. Money that was spent stays spent.
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import anyio
 from anyio import to_thread
@@ -23,11 +23,12 @@ from clew.core.entries import Entry, Rewound
 from clew.core.errors import ConfigError, SessionError
 from clew.core.events import Warned
 from clew.core.ids import EntryId
-from clew.session.checkpoints.keeper import Checkpoints
-from clew.session.checkpoints.listing import Summary
-from clew.session.checkpoints.records import Checkpoint
-from clew.session.checkpoints.restoring import Restored
+from clew.session.checkpoints.protocol import Keeper
+from clew.session.checkpoints.values import Restored, Summary
 from clew.session.kit import Kit
+
+if TYPE_CHECKING:
+    from clew.session.checkpoints.records import Checkpoint
 
 _MOST_NAMED = 20
 
@@ -135,7 +136,7 @@ async def checkpointed(kit: Kit, asked: Entry, words: str) -> AsyncIterator[None
                 kit.emit(Warned(note))
 
 
-def _keeper(kit: Kit) -> Checkpoints:
+def _keeper(kit: Kit) -> Keeper:
     if kit.checkpoints is None:
         raise ConfigError(
             "this session keeps no checkpoints: give it a folder for them (`checkpoints`), "
@@ -144,7 +145,7 @@ def _keeper(kit: Kit) -> Checkpoints:
     return kit.checkpoints
 
 
-async def _take_back(kit: Kit, chosen: Sequence[Checkpoint], wish: Wish) -> Restored:
+async def _take_back(kit: Kit, chosen: "Sequence[Checkpoint]", wish: Wish) -> Restored:
     return await to_thread.run_sync(
         partial(
             _keeper(kit).take_back,

@@ -1,35 +1,32 @@
 """`Session`: one conversation with a model, with tools, a journal and a window it minds."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Self, Unpack
 
 import anyio
-from msgspec.structs import replace
 
-from clew.core.access import PermissionMode
-from clew.core.entries import Compacted, Entry, ModeChanged, Noted
+from clew.core.entries import Compacted, Entry
 from clew.core.events import RunEnded
 from clew.core.ids import EntryId
 from clew.core.messages import Message
-from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
 from clew.session import edits
-from clew.session.checkpoints.listing import Summary
+from clew.session.checkpoints.values import Summary
 from clew.session.compaction import compact, preview
+from clew.session.controls import Controls
+from clew.session.delegating import Delegate, delegate
 from clew.session.hooking import farewell
 from clew.session.kit import Kit
 from clew.session.listeners import Listener, Listeners, report_failure
 from clew.session.opening import open_kit, remember, switch_model
 from clew.session.parts import Parts, SessionOptions, facts_for
-from clew.session.readings import Readings
 from clew.session.rewind import Rewind, Wish, checkpoints, rewind
-from clew.session.spending import purse_for
 from clew.session.turn import Prompt, run_turn
 from clew.session.work import Work
 from clew.tools.protocol import ToolOutput
 
 
-class Session(Readings):
+class Session(Controls):
     """Holds the parts of a conversation and hands them to the functions that do the work.
 
     Use as `async with`, or call `open` first. Provider and store stay the caller's to
@@ -97,6 +94,17 @@ class Session(Readings):
             )
         )
         return answer.message.text
+
+    async def delegate(self, prompt: str, work: Delegate) -> str:
+        """Let `work` answer a prompt in the model's place; both join the conversation.
+
+        Raises:
+            AbortError: `abort` was called; the prompt is in the history.
+            AlreadyRunning: Another run, compaction or command is under way.
+        """
+        asked = Prompt(message=edits.as_prompt(prompt))
+        with self._work.begin():
+            return await delegate(self._opened(), asked, work)
 
     def abort(self) -> None:
         """End what is under way; does nothing when nothing is."""
@@ -170,10 +178,6 @@ class Session(Readings):
         with self._work.begin():
             return await edits.run_by_hand(self._opened(), name, arguments, said=said)
 
-    async def pin(self, entry_id: int, *, pinned: bool = True) -> None:
-        """Keep a message word for word through every compaction, or no longer."""
-        await edits.pin(self._opened().journal, EntryId(entry_id), pinned=pinned)
-
     async def clear_history(self) -> None:
         """Begin the conversation anew; `undo` brings the old one back."""
         with self._work.begin():
@@ -188,32 +192,10 @@ class Session(Readings):
         with self._work.begin():
             await edits.inject(self._opened().journal, message)
 
-    async def add_history_entry(self, topic: str, text: str, **data: object) -> None:
-        """Add something for people to the journal; the model never sees it."""
-        await self._opened().journal.append(Noted(topic=topic, text=text, data=data))
-
-    async def set_permission_mode(self, mode: PermissionMode) -> None:
-        """Change how much runs without asking, from the next call on."""
-        await self._opened().journal.append(ModeChanged(mode=mode))
-        self._opened().gate.mode = mode
-
-    def list_grants(self) -> list[Grant]:
-        """Return what was allowed for the rest of the session, by argument shape."""
-        return list(self._opened().gate.grants)
-
-    def clear_grants(self) -> None:
-        """Take back all that was allowed for the rest of the session."""
-        self._opened().gate.clear_grants()
-
-    def set_auto_compact_threshold(self, share: float | Literal[False]) -> None:
-        """Change when a compaction starts by itself; False for never."""
-        kit = self._opened()
-        kit.policy = replace(kit.policy, thresholds=replace(kit.policy.thresholds, compact=share))
-
-    def set_budget(self, usd: float | None) -> None:
-        """Change what the session may cost in all; None for no limit."""
-        kit = self._opened()
-        kit.purse = purse_for(usd, kit.purse.prices)
+    async def set_system_message(self, text: str) -> None:
+        """Begin every request with other words from here on."""
+        with self._work.begin():
+            await edits.set_system_message(self._opened(), text)
 
     async def __aenter__(self) -> Self:
         return await self.open()

@@ -13,13 +13,19 @@ from pathlib import Path
 from clew.core.cleaning import clean_text
 from clew.core.errors import SessionError, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
-from clew.session.checkpoints.listing import Summary, summary
+from clew.session.checkpoints.listing import summary
 from clew.session.checkpoints.plan import Rules
-from clew.session.checkpoints.records import Began, Cause, Checkpoint
-from clew.session.checkpoints.restoring import Restored, restore
-from clew.session.checkpoints.retention import DEFAULT_LIMITS, Limits
+from clew.session.checkpoints.records import Began, Checkpoint
+from clew.session.checkpoints.restoring import restore
 from clew.session.checkpoints.shelf import Shelf
 from clew.session.checkpoints.states import Unkept, shown, trail
+from clew.session.checkpoints.values import (
+    DEFAULT_LIMITS,
+    Cause,
+    Limits,
+    Restored,
+    Summary,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +35,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 class Checkpoints:
-    """The kept files of one session. All methods block, and may be called from any thread.
+    """The kept files of one session: a `Keeper` on disk.
 
     Args:
         folder: Where sessions keep files; each has a folder of its own in there.
@@ -57,24 +63,13 @@ class Checkpoints:
         self._lock = threading.Lock()
 
     def begin(self, entry: EntryId, words: str) -> None:
-        """Begin the checkpoint of a turn whose prompt is `entry`.
-
-        Raises:
-            StoreUnavailable: Nothing can be kept.
-        """
+        """Begin the checkpoint of a turn whose prompt is `entry`."""
         with self._lock, self._translated():
             self._end(EntryId(entry - 1))
             self._shelf.begin(self._began("turn", entry, words))
 
     def keep(self, path: Path) -> None:
-        """Keep what stands at `path`, and all else that a change of it may touch.
-
-        When this returns, the change can be taken back, also after a crash. What the running
-        turn has kept already is not looked at again.
-
-        Raises:
-            OSError: It cannot be kept, so it should not be changed.
-        """
+        """Keep what stands at `path`, and all else that a change of it may touch."""
         with self._lock:
             try:
                 paths = [p for p in trail(path) if not p.is_relative_to(self._folder)]
@@ -84,11 +79,7 @@ class Checkpoints:
                 raise OSError(error.errno, why) from error
 
     def seal(self, last: EntryId) -> list[str]:
-        """End the checkpoint of a turn, of which `last` is the last entry.
-
-        Returns:
-            What a person should know: files that were changed, but could not be kept.
-        """
+        """End the checkpoint of a turn; returns what a person should know."""
         with self._lock:
             running = self._shelf.history.running
             try:
@@ -104,21 +95,12 @@ class Checkpoints:
         ]
 
     def summaries(self) -> list[Summary]:
-        """Return all checkpoints, oldest first.
-
-        Raises:
-            StoreUnavailable: They cannot be read.
-        """
+        """Return all checkpoints, oldest first."""
         with self._lock, self._translated():
             return [summary(c, self._shelf.compare) for c in self._shelf.history.checkpoints]
 
     def since(self, entry: EntryId) -> Sequence[Checkpoint]:
-        """Return what must be taken back to get to the state before the turn of `entry`.
-
-        Raises:
-            SessionError: That is too long ago: it is no longer kept, or never was.
-            StoreUnavailable: They cannot be read.
-        """
+        """Return what must be taken back to get to the state before the turn of `entry`."""
         with self._lock, self._translated():
             history = self._shelf.history
             if entry <= history.floor.entry:
@@ -129,11 +111,7 @@ class Checkpoints:
             return history.since(entry)
 
     def of_rewind(self, entry: EntryId) -> Sequence[Checkpoint]:
-        """Return what the rewind of which `entry` tells did to files.
-
-        Raises:
-            StoreUnavailable: It cannot be read.
-        """
+        """Return what the rewind of which `entry` tells did to files."""
         with self._lock, self._translated():
             made = self._shelf.history.checkpoints
             return [c for c in made if c.cause == "rewind" and c.first == entry]
@@ -146,17 +124,7 @@ class Checkpoints:
         force: bool = False,
         outside: bool = False,
     ) -> Restored:
-        """Bring files back to the state before `chosen`, and keep what that overwrites.
-
-        Args:
-            chosen: What to take back, oldest first.
-            entry: The journal's entry that will tell of it.
-            force: Also overwrite what somebody else changed.
-            outside: Also restore files that are not in the project's folder.
-
-        Raises:
-            StoreUnavailable: Nothing was changed, as it could not be kept.
-        """
+        """Bring files back to the state before `chosen`, and keep what that overwrites."""
         rules = Rules(root=self._root, force=force, outside=outside)
         with self._lock, self._translated():
             self._end(EntryId(entry - 1))

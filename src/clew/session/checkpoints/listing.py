@@ -1,44 +1,15 @@
 """Checkpoints as a person picks one: when, after which words, and what was changed."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
-
-from msgspec import Struct
 
 from clew.core.errors import StoreDamaged
-from clew.core.ids import EntryId
 from clew.session.checkpoints.blobs import Blobs
 from clew.session.checkpoints.lines import changed_lines
-from clew.session.checkpoints.records import Cause, Checkpoint, Left
+from clew.session.checkpoints.records import Checkpoint, Left
 from clew.session.checkpoints.states import Absent, File, Folder, State, Unkept, load, real, shown
+from clew.session.checkpoints.values import Change, FileChange, Summary
 
-Change: TypeAlias = Literal["created", "changed", "deleted"]
-
-
-class FileChange(Struct, frozen=True, kw_only=True):
-    """What a checkpoint would take back at one path."""
-
-    path: str
-    change: Change
-    added: int | None
-    """Lines; None for what has none, such as a picture."""
-    removed: int | None
-    note: str = ""
-    """Why it cannot be restored, if so."""
-
-
-class Summary(Struct, frozen=True, kw_only=True):
-    """One checkpoint."""
-
-    number: int
-    entry: EntryId
-    """What to give to `Session.rewind` to get to the state before it."""
-    cause: Cause
-    """A prompt, or an earlier rewind, which can be taken back too."""
-    at: float
-    words: str
-    """The first words of the prompt."""
-    files: tuple[FileChange, ...]
+__all__ = ["FileChange", "Summary", "compare", "summary"]
 
 
 def compare(path: str, before: State, blobs: Blobs, *, limit: int) -> Left:

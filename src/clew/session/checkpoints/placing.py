@@ -8,7 +8,7 @@ from pathlib import Path
 from clew.core.errors import StoreDamaged
 from clew.session.checkpoints.atomic import link_whole, remove_folder, sync, write_whole
 from clew.session.checkpoints.blobs import Blobs
-from clew.session.checkpoints.plan import Skipped, Step
+from clew.session.checkpoints.plan import Step
 from clew.session.checkpoints.states import (
     Absent,
     File,
@@ -19,6 +19,7 @@ from clew.session.checkpoints.states import (
     real,
     unnamed,
 )
+from clew.session.checkpoints.values import Skipped
 
 
 def carry_out(steps: Sequence[Step], blobs: Blobs) -> list[Skipped]:

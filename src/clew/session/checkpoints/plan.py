@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from clew.session.checkpoints.records import Checkpoint
 from clew.session.checkpoints.states import State, Unkept, real
+from clew.session.checkpoints.values import Skipped
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -15,15 +16,6 @@ class Step(Struct, frozen=True, kw_only=True):
     path: str
     now: State
     target: State
-
-
-class Skipped(Struct, frozen=True, kw_only=True):
-    """One path that stays as it is, and why."""
-
-    path: str
-    why: str
-    forceable: bool = False
-    """True when a restore that is forced would restore it."""
 
 
 class Rules(Struct, frozen=True, kw_only=True):

@@ -2,16 +2,15 @@
 
 import sys
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
 from clew.core.ids import EntryId
 from clew.session.checkpoints.states import State
+from clew.session.checkpoints.values import Cause
 
 VERSION = 1
-
-Cause: TypeAlias = Literal["turn", "rewind"]
 
 
 class Floor(Struct, frozen=True, kw_only=True, tag_field="line", tag="floor"):

@@ -2,21 +2,16 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.session.checkpoints.placing import carry_out
-from clew.session.checkpoints.plan import Rules, Skipped, Step, plan
+from clew.session.checkpoints.plan import Rules, Step, plan
 from clew.session.checkpoints.records import Began, Checkpoint
 from clew.session.checkpoints.shelf import Shelf
 from clew.session.checkpoints.states import real, shown, with_folders
+from clew.session.checkpoints.values import Restored, Skipped
 
-
-class Restored(Struct, frozen=True, kw_only=True):
-    """What a restore did, path by path."""
-
-    restored: tuple[str, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+__all__ = ["Restored", "restore"]
 
 
 def restore(shelf: Shelf, chosen: Sequence[Checkpoint], rules: Rules, began: Began) -> Restored:

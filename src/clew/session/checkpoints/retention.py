@@ -2,23 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
-
 from clew.session.checkpoints.records import Checkpoint
 from clew.session.checkpoints.states import File
+from clew.session.checkpoints.values import DEFAULT_LIMITS, Limits
 
-
-class Limits(Struct, frozen=True, kw_only=True):
-    """What the checkpoints of one session may take."""
-
-    checkpoints: int = 100
-    total_bytes: int = 500_000_000
-    """All kept contents together, each counted once."""
-    file_bytes: int = 64_000_000
-    """A larger file is not kept; whoever changes it is not stopped, but told."""
-
-
-DEFAULT_LIMITS = Limits()
+__all__ = ["DEFAULT_LIMITS", "Limits", "digests", "surplus"]
 
 
 def surplus(checkpoints: Sequence[Checkpoint], limits: Limits) -> int:

@@ -18,8 +18,10 @@ from clew.session.checkpoints.records import (
     Record,
     Sealed,
 )
-from clew.session.checkpoints.retention import Limits, digests, surplus
+from clew.session.checkpoints.retention import digests, surplus
 from clew.session.checkpoints.states import State, examine, name
+from clew.session.checkpoints.values import Limits
+from clew.session.private import make_private
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +61,7 @@ class Shelf:
         that changes nothing does not wait for the disk.
         """
         history = self.history
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._folder)
         self._unwritten += [began] if history.checkpoints else [history.floor, began]
         history.take(began)
         return history.checkpoints[-1]

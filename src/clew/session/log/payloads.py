@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.session.log.faults import Code
+from clew.session.private import make_private
 
 INLINE_LIMIT = 8_192
 KEY = "$payload"
@@ -137,7 +138,7 @@ def _store(path: Path, data: bytes) -> None:
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size == len(data):
             return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     try:

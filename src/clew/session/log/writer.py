@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
 
-from msgspec import Struct
-
 from clew._version import __version__
 from clew.context.render import render
 from clew.core.entries import ModeChanged, SetupChanged
@@ -41,22 +39,10 @@ from clew.session.log.history import HistoryLog
 from clew.session.log.lines import Lines
 from clew.session.log.payloads import INLINE_LIMIT
 from clew.session.log.pieces import TextPieces
+from clew.session.log.protocol import Opening
 from clew.session.log.requests import Requests
 from clew.session.log.secrets import Redaction
 from clew.session.log.telling import Teller
-
-Warn = Callable[[str], None]
-
-
-class Opening(Struct, frozen=True, kw_only=True):
-    """The session that a log is about."""
-
-    journal: Journal
-    provider: str
-    max_concurrency: int
-    resumed: bool
-    warn: Warn
-    """Told once when the log cannot be written."""
 
 
 class SessionLog:

@@ -8,6 +8,7 @@ characters, so that any stretch of two or more can be found.
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
+from functools import cache
 
 _LONGEST = 40
 """Characters of a word that count; what is longer is rarely typed to the end."""
@@ -16,8 +17,6 @@ _MOST_BYTES = 400_000
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 """Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 _PLAIN = re.compile(r"[a-z0-9]+")
-_ANY = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+")
-_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
 
 def words(text: str) -> list[str]:
@@ -48,12 +47,23 @@ def _split(text: str, *, query: bool) -> Iterator[str]:
         for match in _PLAIN.finditer(text.lower()):
             yield match.group()[:_LONGEST]
         return
-    for match in _ANY.finditer(_folded(text)):
+    word_of_any, is_unspaced = _patterns()
+    for match in word_of_any.finditer(_folded(text)):
         word = match.group()
-        if _IS_UNSPACED.match(word):
+        if is_unspaced.match(word):
             yield from _pairs(word, query=query)
         else:
             yield word[:_LONGEST]
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what matches a word of any script, and what tells those without spaces.
+
+    Such classes take a while to compile, and many sessions are in ASCII.
+    """
+    word_of_any = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+")
+    return word_of_any, re.compile(rf"[{_UNSPACED}]")
 
 
 def _folded(text: str) -> str:

@@ -5,41 +5,22 @@ crash can leave behind is a file of our own with a name that begins with a dot; 
 when the folder is next written to, once it is old enough to belong to nobody.
 """
 
-import fcntl
 import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from clew.tools.builtin.files import Unusable, why
+from clew.tools.claims import claimed
+
+__all__ = ["claimed", "replace"]
 
 _PREFIX, _SUFFIX = ".clew-", ".tmp"
 _STALE = 3_600.0
 """Seconds after which a temporary file belongs to a process that is gone."""
-_PATIENCE = 2.0
-"""Seconds to wait for another process that is changing a file in the same folder."""
-_POLL = 0.005
-
-
-@contextmanager
-def claimed(path: Path) -> Iterator[None]:
-    """Keep other Clew processes from changing files beside `path` meanwhile.
-
-    Held from the check of a file to its replacement, so that no change is lost between
-    them. A folder that somebody else keeps locked for long is used all the same: the
-    content is compared once more before it is replaced.
-    """
-    handle = _folder_of(path)
-    try:
-        if handle is not None:
-            _lock(handle)
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)
 
 
 def replace(
@@ -147,26 +128,3 @@ def _sweep(folder: Path) -> None:
         for path in (folder / name for name in names if name.endswith(_SUFFIX)):
             if time.time() - path.lstat().st_mtime > _STALE:
                 path.unlink(missing_ok=True)
-
-
-def _folder_of(path: Path) -> int | None:
-    try:
-        folder = next(up for up in path.resolve().parents if up.is_dir())
-        return os.open(folder, os.O_RDONLY)
-    except (OSError, ValueError, RuntimeError, StopIteration):
-        return None
-
-
-def _lock(handle: int) -> None:
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                return
-            time.sleep(_POLL)
-        except OSError:  # a file system without locks
-            return
-        else:
-            return

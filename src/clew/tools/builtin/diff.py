@@ -1,8 +1,9 @@
 """The difference between two texts, for a screen and for clients."""
 
 import difflib
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 _CONTEXT = 3
 _TOO_LONG = 2_000
@@ -11,8 +12,7 @@ _SHORT = 40
 _NO_NEWLINE = "\n\\ No newline at end of file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hunk:
+class Hunk(Struct, frozen=True, kw_only=True):
     """One stretch of a unified diff; starts are counted from 1."""
 
     old_start: int
@@ -31,8 +31,7 @@ class Hunk:
         return f"@@ -{self.old_start},{old} +{self.new_start},{new} @@"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
+class Diff(Struct, frozen=True, kw_only=True):
     """A unified diff of one file."""
 
     path: str

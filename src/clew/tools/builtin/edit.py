@@ -5,9 +5,9 @@ line endings of what it replaces; every byte outside the replaced text stays.
 """
 
 import re
-from dataclasses import dataclass
 
 import anyio.to_thread
+from msgspec import Struct
 
 from clew.core.access import Kind, Risk
 from clew.tools.builtin.atomic import replace
@@ -21,8 +21,7 @@ from clew.tools.protocol import Place, Tool, ToolOutput
 _LISTED = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """What an edit asks for."""
 
     path: str

@@ -8,8 +8,9 @@ import codecs
 import difflib
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from clew.tools.protocol import Place, ToolOutput
 
@@ -31,8 +32,7 @@ class Unusable(Exception):
     """The file cannot be worked on; the text tells the model why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextFile:
+class TextFile(Struct, frozen=True, kw_only=True):
     """A decoded file."""
 
     text: str

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clew.tools.builtin.atomic import claimed
 from clew.tools.builtin.files import Unusable
+from clew.tools.claims import claimed
 
 
 class FileLedger:

@@ -1,7 +1,8 @@
 """What a program wrote: bounded in memory, and put into text that can be read and stored."""
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 MAX_BYTES = 10_000_000
 """Kept in memory of one call: the first and the last half of this."""
@@ -19,8 +20,7 @@ _STRUCK_OVER = re.compile(r"[^\n\x08]\x08")
 _UNPRINTABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\ufffd]+")
 
 
-@dataclass(slots=True)
-class HeadTail:
+class HeadTail(Struct):
     """Keeps the beginning and the end of a stream of bytes, and counts what it drops."""
 
     limit: int = MAX_BYTES

@@ -3,11 +3,11 @@
 What a page says is information and never an instruction, and it is marked as such.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio.to_thread
 import msgspec
+from msgspec import Struct, field
 
 from clew.core.access import Access, Kind, Risk
 from clew.core.messages import Image
@@ -105,8 +105,7 @@ async def _fetched(url: str, limits: Limits, copies: Copies) -> ToolOutput:
     return output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Content:
+class _Content(Struct, frozen=True, kw_only=True):
     """What a reply holds for a model."""
 
     text: str = ""

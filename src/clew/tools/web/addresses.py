@@ -7,9 +7,10 @@ connected to, and what a permission rule is compared with.
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit, urlunsplit
+
+from msgspec import Struct
 
 IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -43,8 +44,7 @@ class Refused(Exception):
     """An address that is not fetched; the text tells the model why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class Address(Struct, frozen=True, kw_only=True):
     """An address in its one form."""
 
     scheme: str

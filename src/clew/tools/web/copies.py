@@ -2,9 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
+
+from msgspec import Struct, field
 
 from clew.tools.protocol import ToolOutput
 
@@ -12,8 +13,7 @@ SECONDS: Final = 15 * 60.0
 MAX_CHARS: Final = 20_000_000
 
 
-@dataclass(slots=True, kw_only=True)
-class Copies:
+class Copies(Struct, kw_only=True):
     """Keeps outputs by their address, for a quarter of an hour and within a bound."""
 
     seconds: float = SECONDS

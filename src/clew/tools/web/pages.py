@@ -1,10 +1,10 @@
 """Web pages as a model reads them: Markdown, and only of what a visitor would read."""
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urljoin
 
 import turbohtml
+from msgspec import Struct
 from turbohtml import Document, Markdown, Node
 
 _CLUTTER = (
@@ -26,8 +26,7 @@ _MAX_TITLE = 300
 _SHOWN_SCHEMES = ("http://", "https://", "mailto:")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """A page's title and its text."""
 
     title: str

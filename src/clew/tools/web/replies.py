@@ -1,8 +1,9 @@
 """What a web server answered."""
 
 import codecs
-from dataclasses import dataclass
 from http import HTTPStatus
+
+from msgspec import Struct
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -11,8 +12,7 @@ _BOMS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """An answer that has been read."""
 
     url: str

@@ -3,9 +3,10 @@
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,80}>")
 
@@ -14,8 +15,7 @@ class SearchFailed(Exception):
     """The search could not be made; the text tells the model why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Struct, frozen=True, kw_only=True):
     """What is searched for."""
 
     text: str
@@ -42,8 +42,7 @@ class Query:
         return not self.allowed or any(_is_within(host, domain) for domain in self.allowed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """One result."""
 
     title: str

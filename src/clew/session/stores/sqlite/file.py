@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clew.core.errors import StoreDamaged, StoreUnavailable
+from clew.session.private import make_private
 from clew.session.stores.sqlite.migrations import MIGRATIONS, TABLES
 
 FILE_VERSION = 3
@@ -30,7 +31,7 @@ def connect(path: Path) -> sqlite3.Connection:
             another program. It is left as it was.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
     except OSError as error:
         raise StoreUnavailable(
             f"the folder {path.parent} cannot be made: {error.strerror}"

@@ -1,0 +1,106 @@
+"""What an edit changed, as lines for a screen."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from clew.cli.harmless import harmless, one_line, rows
+
+_SHOWN_PATH = 120
+_MOST_ROWS = 40
+_LOOKS = {"+": "green", "-": "red", "\\": "dim", "…": "dim"}
+_NEWLINE_NOTE = "\n\\ "
+"""What a line of a diff carries when no line break follows it in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line, harmless and no wider than asked for, and its colour; empty for none."""
+
+    text: str
+    style: str = ""
+
+
+class _Hunk(msgspec.Struct, frozen=True):
+    old_start: int
+    new_start: int
+    lines: list[str]
+
+
+class _Change(msgspec.Struct, frozen=True):
+    path: str
+    added: int
+    removed: int
+    hunks: list[_Hunk]
+    created: bool = False
+
+
+def diff_rows(data: Mapping[str, object], *, width: int, most: int = _MOST_ROWS) -> list[Row]:
+    """Return the diff in the `data` of a tool's result, with line numbers.
+
+    Lines that are gone have the number that they had, all others the number that they have.
+    Nothing is returned when `data` holds no diff, whatever else it holds.
+
+    Args:
+        data: What the event of a finished tool call carries.
+        width: Columns that a row may take.
+        most: How many lines of the diff are shown; a last row counts the others.
+    """
+    try:
+        change = msgspec.convert(dict(data), _Change)
+    except msgspec.ValidationError:
+        return []
+    if not change.hunks:
+        return []
+    made = " (new)" if change.created else ""
+    title = f"{one_line(change.path, _SHOWN_PATH)}{made} +{change.added:,} -{change.removed:,}"
+    shown = list(islice(_body(change), most))
+    digits = max((len(str(number)) for number, _, _ in shown), default=0)
+    body = [_row(line, digits=digits, width=width) for line in shown]
+    hidden = sum(_length(hunk) for hunk in change.hunks) + len(change.hunks) - 1 - len(shown)
+    rest = [Row(_cut(f"… {hidden:,} more", width), "dim")] if hidden > 0 else []
+    return [Row(_cut(title, width), "dim"), *body, *rest]
+
+
+_Line = tuple[int, str, str]
+"""A number, 0 for none; a mark; the text."""
+
+
+def _length(hunk: _Hunk) -> int:
+    return sum(1 + line.count(_NEWLINE_NOTE) for line in hunk.lines)
+
+
+def _body(change: _Change) -> Iterator[_Line]:
+    for at, hunk in enumerate(change.hunks):
+        if at:
+            yield 0, "…", ""
+        yield from _numbered(hunk)
+
+
+def _numbered(hunk: _Hunk) -> Iterator[_Line]:
+    old, new = hunk.old_start, hunk.new_start
+    for line in hunk.lines:
+        mark, (text, note, _) = line[:1] or " ", line[1:].partition(_NEWLINE_NOTE)
+        yield (old if mark == "-" else new), mark, text
+        old += mark != "+"
+        new += mark != "-"
+        if note:
+            yield 0, "\\", "no line break at the end"
+
+
+def _row(line: _Line, *, digits: int, width: int) -> Row:
+    number, mark, text = line
+    count = f"{number or '':>{digits}}"
+    shown = harmless(text.replace("\n", " "))
+    return Row(_cut(f"{count} {mark} {shown}".rstrip(), width), _LOOKS.get(mark, ""))
+
+
+def _cut(text: str, width: int) -> str:
+    """Return what fits in `width` columns; where that is not all, the last one says so."""
+    pieces = rows(text, width)
+    first = next(pieces)
+    if next(pieces, None) is None:
+        return first
+    return next(rows(text, max(1, width - 1))) + "…"

@@ -1,0 +1,225 @@
+"""The line editor on a terminal, made with prompt_toolkit."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer
+from prompt_toolkit.completion import Completion as Choice
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import has_completions, is_done
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History
+from prompt_toolkit.input import create_input
+from prompt_toolkit.input.typeahead import clear_typeahead, store_typeahead
+from prompt_toolkit.key_binding import KeyBindingsBase
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.containers import AnyContainer
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.processors import (
+    HighlightIncrementalSearchProcessor,
+    HighlightSelectionProcessor,
+)
+from prompt_toolkit.output import ColorDepth, Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import get_cwidth
+from prompt_toolkit.widgets import SearchToolbar
+
+from clew.cli.editor_ahead import FAILURES, drop_typed_ahead, typed_ahead
+from clew.cli.editor_files import mention, mentions
+from clew.cli.editor_history import HistoryFile
+from clew.cli.editor_keys import answer_keys, line_keys
+from clew.cli.editor_protocol import Complete, EditorFailed
+from clew.cli.harmless import one_line
+from clew.cli.status import Standing, status_line
+
+_MENU_ROWS = 8
+_SHOWN_META = 80
+_COLOURS = {"green": "ansigreen", "yellow": "ansiyellow", "red": "ansired", "dim": "dim"}
+_LOOKS = Style(
+    [
+        ("completion-menu", "noinherit"),
+        ("completion-menu.completion", "noinherit"),
+        ("completion-menu.completion.current", "noinherit reverse"),
+        ("completion-menu.meta.completion", "noinherit dim"),
+        ("completion-menu.meta.completion.current", "noinherit reverse"),
+        ("scrollbar.background", "noinherit"),
+        ("scrollbar.button", "noinherit reverse"),
+        ("aborting", "noinherit dim"),
+        ("exiting", "noinherit dim"),
+    ]
+)
+
+
+class TerminalEditor:
+    """Reads lines from the terminal that is at standard input and output."""
+
+    def __init__(self, history: HistoryFile, *, complete: Complete, folder: Path | None) -> None:
+        """Get hold of the terminal.
+
+        Raises:
+            EditorFailed: It cannot be used.
+        """
+        with _translated():
+            self._input = create_input(sys.stdin)
+            self._output = _output()
+        self._history = _History(history)
+        self._completer = _Completer(complete, folder)
+        self._depth = ColorDepth.DEPTH_1_BIT if "NO_COLOR" in os.environ else None
+
+    def read(self, prompt: str, status: Callable[[], Standing]) -> str:
+        """Read a line with history, menu and status line."""
+        buffer = Buffer(
+            completer=self._completer,
+            complete_while_typing=True,
+            history=self._history,
+            multiline=True,
+        )
+        search = SearchToolbar(backward_search_prompt="search: ", ignore_case=True)
+        below: list[AnyContainer] = [
+            search,
+            _menu(buffer),
+            ConditionalContainer(_below(status(), self._output), filter=~is_done),
+        ]
+        layout = _layout(buffer, prompt, below, search=search)
+        with _translated(), typed_ahead() as keys:
+            store_typeahead(self._input, keys)
+            return self._run(layout, line_keys(buffer))
+
+    def ask(self, prompt: str) -> str:
+        """Read an answer; what was typed before is dropped."""
+        clear_typeahead(self._input)
+        buffer = Buffer(multiline=False)
+        with _translated():
+            drop_typed_ahead()
+            return self._run(_layout(buffer, prompt, []), answer_keys(buffer))
+
+    def _run(self, layout: Layout, keys: KeyBindingsBase) -> str:
+        application: Application[str] = Application(
+            layout=layout,
+            key_bindings=keys,
+            style=_LOOKS,
+            include_default_pygments_style=False,
+            color_depth=self._depth,
+            input=self._input,
+            output=self._output,
+        )
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.getsignal(signal.SIGINT)
+        try:
+            return application.run(handle_sigint=is_main)
+        finally:
+            if is_main and before is not None:
+                signal.signal(signal.SIGINT, before)
+
+
+class _History(History):
+    """Lines of the file, and those of this session as they were typed."""
+
+    def __init__(self, file: HistoryFile) -> None:
+        super().__init__()
+        self._file = file
+
+    def load_history_strings(self) -> Iterable[str]:
+        return reversed(self._file.entries())
+
+    def store_string(self, string: str) -> None:
+        self._file.add(string)
+
+
+class _Completer(Completer):
+    """Commands in a line that begins with a slash, files after an `@`."""
+
+    def __init__(self, complete: Complete, folder: Path | None) -> None:
+        self._complete = complete
+        self._folder = folder
+
+    def get_completions(self, document: Document, _: CompleteEvent) -> Iterator[Choice]:
+        before = document.text_before_cursor
+        if typed := mention(before):
+            for text, name in mentions(typed, self._folder or Path()):
+                yield Choice(text, start_position=-len(typed), display=name)
+        elif before.startswith("/") and "\n" not in before:
+            last = before.rpartition(" ")[2]
+            for one in self._complete(before):
+                yield Choice(
+                    one.text,
+                    start_position=-len(last),
+                    display=one_line(one.display or one.text, _SHOWN_META),
+                    display_meta=one_line(one.meta, _SHOWN_META),
+                )
+
+
+def _layout(
+    buffer: Buffer, prompt: str, below: list[AnyContainer], *, search: SearchToolbar | None = None
+) -> Layout:
+    """Put the text under the cursor first, and everything else right below it."""
+    indent = " " * get_cwidth(prompt)
+    control = BufferControl(
+        buffer,
+        input_processors=[HighlightIncrementalSearchProcessor(), HighlightSelectionProcessor()],
+        include_default_input_processors=False,
+        search_buffer_control=search.control if search else None,
+        preview_search=True,
+    )
+    text = Window(
+        control,
+        wrap_lines=True,
+        dont_extend_height=True,
+        get_line_prefix=lambda line, wrapped: indent if line or wrapped else prompt,
+    )
+    return Layout(HSplit([text, *below]), focused_element=text)
+
+
+def _menu(buffer: Buffer) -> AnyContainer:
+    """Return the menu, just as high as it must be: the status line follows it."""
+
+    def height() -> Dimension:
+        state = buffer.complete_state
+        rows = min(_MENU_ROWS, len(state.completions)) if state else 0
+        return Dimension(min=min(1, rows), preferred=rows, max=rows)
+
+    menu = CompletionsMenu(max_height=_MENU_ROWS, scroll_offset=1)
+    return ConditionalContainer(HSplit([menu], height=height), filter=has_completions & ~is_done)
+
+
+def _below(standing: Standing, output: Output) -> Window:
+    def shown() -> StyleAndTextTuples:
+        width = output.get_size().columns
+        return [(_COLOURS[piece.style], piece.text) for piece in status_line(standing, width)]
+
+    return Window(FormattedTextControl(shown), height=1)
+
+
+def _output() -> Output:
+    if sys.platform == "win32":
+        return create_output(sys.stdout)
+    # The cursor's position is not asked for: an answer that comes late, over a slow line,
+    # would be printed as junk or taken for keys.
+    probe = Vt100_Output.from_pty(sys.stdout)
+    return Vt100_Output(
+        sys.stdout, probe.get_size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False
+    )
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except FAILURES as error:
+        raise EditorFailed(f"the terminal cannot be used: {error}") from error

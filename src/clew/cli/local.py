@@ -1,0 +1,63 @@
+"""Finding a server of models on this machine."""
+
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import anyio
+from anyio import to_thread
+
+from clew.core.errors import ClewError
+from clew.core.models import ModelFacts
+from clew.providers.profiles import PROFILES
+from clew.providers.protocol import Provider
+
+USUAL = ("ollama", "lm_studio", "llama_cpp")
+"""Where to look, in this order."""
+_CONNECT = 0.2
+_ANSWER = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """A server that answers, and a model that it has."""
+
+    provider: Provider
+    """Has been told what the server says of its models; the caller closes it."""
+    model: str
+
+
+async def find_local(addresses: dict[str, str] | None = None) -> Local | None:
+    """Return the first usual server that answers and has a model; None if there is none."""
+    for family in USUAL:
+        base_url = (addresses or {}).get(family, PROFILES[family].base_url)
+        if addresses is not None and family not in addresses:
+            continue
+        if await to_thread.run_sync(_listens, base_url):
+            found = await _asked(family, base_url)
+            if found is not None:
+                return found
+    return None
+
+
+def _listens(base_url: str) -> bool:
+    parts = urlsplit(base_url)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 80), _CONNECT):
+            return True
+    except OSError:
+        return False
+
+
+async def _asked(family: str, base_url: str) -> Local | None:
+    from clew.providers.compatible import Compatible  # noqa: PLC0415 - loads an HTTP client
+
+    provider = Compatible(family, base_url=base_url)
+    models: list[ModelFacts] = []
+    with anyio.move_on_after(_ANSWER), suppress(ClewError):
+        models = await provider.models()
+    if models:
+        return Local(provider=provider, model=models[0].name)
+    await provider.aclose()
+    return None

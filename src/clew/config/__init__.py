@@ -1,0 +1,1 @@
+"""Settings: six layers of files, read, merged and guarded; passed down as plain values."""

@@ -1,0 +1,169 @@
+"""What a project may say before its folder is accepted: what tightens, and what harms nobody.
+
+Everything else is withheld and reported. So a key that is added to the schema is withheld
+until somebody says here that it need not be.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from clew.config.layers import Layer
+from clew.config.merging import at, leaves, put
+from clew.core.access import PermissionMode
+from clew.core.redaction import redact
+
+_Way: TypeAlias = tuple[str, ...]
+_MODES = tuple(str(mode) for mode in PermissionMode)
+"""The one that allows least first."""
+_LONGEST = 200
+
+
+class Withheld(Struct, frozen=True, kw_only=True):
+    """Something that a project asks for and does not get before its folder is accepted."""
+
+    path: Path
+    key: str
+    why: str
+    """What it would do, as the end of a sentence that begins with the file."""
+
+
+class Screened(Struct, frozen=True, kw_only=True):
+    """What counts of a layer, and what does not."""
+
+    data: Mapping[str, Any]
+    withheld: tuple[Withheld, ...] = ()
+
+
+def screen(layer: Layer, below: Mapping[str, Any]) -> Screened:
+    """Divide a project's layer.
+
+    Args:
+        layer: The project's file.
+        below: What the layers below it say together.
+    """
+    kept: dict[str, Any] = {}
+    held: list[Withheld] = []
+    for way, value in leaves(layer.data):
+        if way[0] == "hooks":
+            continue
+        if _passes(way, value, below):
+            put(kept, way, value)
+        else:
+            held += (
+                Withheld(path=layer.path, key=".".join(way), why=_shortened(why))
+                for why in _whys(way, value)
+            )
+    held += (
+        Withheld(
+            path=layer.path,
+            key=f"hooks.{hook.place}",
+            why=_shortened(f"runs `{hook.handler.brief}` on {hook.event}"),
+        )
+        for hook in layer.hooks.hooks
+    )
+    return Screened(data=kept, withheld=tuple(held))
+
+
+def summary(withheld: Sequence[Withheld], *, most: int = 20) -> str:
+    """Return a line for each thing that was withheld, `most` of them at the most."""
+    lines = [f"{each.path}: {each.key} {each.why}" for each in withheld[:most]]
+    if len(withheld) > most:
+        lines.append(f"… and {len(withheld) - most} more")
+    return "\n".join(lines)
+
+
+def _passes(way: _Way, value: Any, below: Mapping[str, Any]) -> bool:
+    if way in _FREE:
+        return True
+    if way[0] == "context":
+        return not _names_a_model(way, value)
+    tightens = _TIGHTENING.get(way)
+    return tightens is not None and tightens(value, at(below, way))
+
+
+_FREE = frozenset(
+    {
+        ("$schema",),
+        ("disableAllHooks",),  # of a project it speaks for the project's own hooks alone
+        ("language",),
+        ("permissions", "ask"),
+        ("permissions", "deny"),
+        ("permissions", "disableBypassPermissionsMode"),
+        ("session", "recall"),
+    }
+)
+
+
+def _names_a_model(way: _Way, value: Any) -> bool:
+    return way == ("context", "compactionModel") or (
+        isinstance(value, dict) and "summaryModel" in value
+    )
+
+
+def _is_lower(new: Any, old: Any) -> bool:
+    return old is None or bool(new <= old)
+
+
+def _is_true(new: Any, old: Any) -> bool:  # noqa: ARG001
+    return new is True
+
+
+def _is_stricter_mode(new: Any, old: Any) -> bool:
+    return _MODES.index(new) <= _MODES.index(old or "default")
+
+
+_TIGHTENING: Mapping[_Way, Callable[[Any, Any], bool]] = MappingProxyType(
+    {
+        ("permissions", "defaultMode"): _is_stricter_mode,
+        ("sandbox", "mode"): lambda new, old: new in ("on", old or "auto"),
+        ("sandbox", "allowNetwork"): lambda new, _: new is False,
+        ("session", "budgetUsd"): _is_lower,
+        ("session", "maxTurns"): _is_lower,
+        ("session", "toolTimeout"): _is_lower,
+        ("session", "detectLoops"): _is_true,
+        ("session", "redact"): _is_true,
+    }
+)
+"""Says whether a value allows no more than the one below it, which may be None."""
+
+
+def _whys(way: _Way, value: Any) -> Iterator[str]:
+    match way:
+        case ("permissions", "allow"):
+            yield from (f"lets {rule} run without asking" for rule in value)
+        case ("permissions", "additionalDirectories"):
+            yield from (f"lets the model read {folder}" for folder in value)
+        case ("permissions", "defaultMode"):
+            yield f"sets the permission mode to {value}"
+        case (("provider" | "providers"), *_, "baseURL"):
+            yield f"sends requests to {_host(value)}"
+        case ("currentProvider",):
+            yield f"chooses the provider {value}"
+        case ("env", name):
+            yield f"sets the variable {name}"
+        case ("model",) | ("context", "compactionModel"):
+            yield f"chooses the model {value}"
+        case ("context", *_):
+            yield f"chooses the model {value['summaryModel']}"
+        case (("provider" | "providers"), *_):
+            yield "changes how a provider is reached"
+        case _:
+            yield f"would be {str(value).lower()}"
+
+
+def _host(address: str) -> str:
+    try:
+        host = urlsplit(address).hostname
+    except ValueError:
+        host = None
+    return host or "an address"
+
+
+def _shortened(why: str) -> str:
+    safe = redact(" ".join(why[: _LONGEST * 4].split()))
+    return safe if len(safe) <= _LONGEST else f"{safe[: _LONGEST - 1]}…"

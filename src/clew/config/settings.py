@@ -1,0 +1,170 @@
+"""What all layers say together, as values that the rest of Clew can use."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from clew.config.layers import Layer
+from clew.config.schema import (
+    ContextSection,
+    LegacySection,
+    ProfileSection,
+    SandboxSection,
+    SessionSection,
+    SettingsFile,
+)
+from clew.core.access import PermissionMode
+from clew.core.errors import ConfigError
+from clew.hooks.settings import HookTable, merged
+from clew.permissions.rules import Rule
+
+_GLOB = re.compile(r"([*?\[\]\\])")
+
+
+class Permissions(Struct, frozen=True, kw_only=True):
+    """Rules, each with the file it comes from, and a mode."""
+
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    default_mode: PermissionMode = PermissionMode.DEFAULT
+    directories: tuple[Path, ...] = ()
+    """Folders outside the working folder that may be read; the allow rules say so too."""
+    bypass_disabled: bool = False
+    """True when nothing may run in the mode `bypassPermissions`."""
+
+    def mode(self, asked: PermissionMode | None) -> PermissionMode:
+        """Return the mode that was asked for, or the default one.
+
+        Raises:
+            ConfigError: It is the one that the settings forbid.
+        """
+        mode = asked or self.default_mode
+        if mode is PermissionMode.BYPASS and self.bypass_disabled:
+            raise ConfigError(
+                "the mode bypassPermissions is switched off by"
+                " permissions.disableBypassPermissionsMode in the settings"
+            )
+        return mode
+
+
+class Unused(Struct, frozen=True, kw_only=True):
+    """A key that is there and means nothing to Clew."""
+
+    label: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of a folder. Texts that are not set are empty."""
+
+    permissions: Permissions = field(default_factory=Permissions)
+    hooks: HookTable = field(default_factory=HookTable, repr=False)
+    current_provider: str = ""
+    providers: Mapping[str, ProfileSection] = field(default_factory=dict)
+    """As they are written; `clew.config.providers` makes them definite."""
+    provider: LegacySection | None = None
+    model: str = ""
+    language: str = ""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    context: ContextSection = field(default_factory=ContextSection)
+    session: SessionSection = field(default_factory=SessionSection)
+    sandbox: SandboxSection = field(default_factory=SandboxSection)
+    unused: tuple[Unused, ...] = ()
+
+
+def settings_of(
+    document: Mapping[str, Any],
+    layers: Sequence[tuple[Layer, Mapping[str, Any]]],
+    *,
+    cwd: Path,
+    user_home: Path,
+) -> Settings:
+    """Make settings of the merged document and of the layers, each with what counts of it."""
+    file = msgspec.convert(document, SettingsFile)
+    return Settings(
+        permissions=_permissions(file, layers, cwd=cwd, user_home=user_home),
+        hooks=_hooks(layers),
+        current_provider=file.current_provider or "",
+        providers=file.providers,
+        provider=file.provider or None,
+        model=file.model or "",
+        language=file.language or "",
+        env={name: _text(value) for name, value in file.env.items()},
+        context=file.context,
+        session=file.session,
+        sandbox=file.sandbox,
+        unused=tuple(
+            Unused(label=layer.label, key=key) for layer, _ in layers for key in layer.unused
+        ),
+    )
+
+
+def _permissions(
+    file: SettingsFile,
+    layers: Sequence[tuple[Layer, Mapping[str, Any]]],
+    *,
+    cwd: Path,
+    user_home: Path,
+) -> Permissions:
+    forbidden = file.permissions.disable_bypass_permissions_mode is not UNSET
+    mode = PermissionMode(file.permissions.default_mode or "default")
+    folders: dict[Path, str] = {}
+    for layer, data in layers:
+        for text in data.get("permissions", {}).get("additionalDirectories", ()):
+            folders.setdefault(_folder(text, cwd=cwd, user_home=user_home), layer.label)
+    return Permissions(
+        allow=(
+            *_rules("allow", layers),
+            *(_reading(folder, label) for folder, label in folders.items()),
+        ),
+        ask=_rules("ask", layers),
+        deny=_rules("deny", layers),
+        default_mode=PermissionMode.DEFAULT
+        if forbidden and mode is PermissionMode.BYPASS
+        else mode,
+        directories=tuple(folders),
+        bypass_disabled=forbidden,
+    )
+
+
+def _rules(name: str, layers: Sequence[tuple[Layer, Mapping[str, Any]]]) -> tuple[Rule, ...]:
+    """Return the rules of all layers in which the list counts."""
+    return tuple(
+        rule
+        for layer, data in layers
+        if name in data.get("permissions", {})
+        for rule in layer.rules[name]
+    )
+
+
+def _hooks(layers: Sequence[tuple[Layer, Mapping[str, Any]]]) -> HookTable:
+    """Add the hooks up. A project can switch off its own, and never the user's."""
+    off = {layer.is_project for layer, data in layers if data.get("disableAllHooks")}
+    if False in off:
+        return HookTable()
+    return merged(
+        *(layer.hooks for layer, data in layers if "hooks" in data and layer.is_project not in off)
+    )
+
+
+def _folder(text: str, *, cwd: Path, user_home: Path) -> Path:
+    if text == "~" or text.startswith("~/"):
+        return (user_home / text[2:]).resolve()
+    return (cwd / text).resolve()
+
+
+def _reading(folder: Path, label: str) -> Rule:
+    """Return the rule that lets a model read a folder, whatever signs its name holds."""
+    escaped = _GLOB.sub(r"\\\1", str(folder)).rstrip("/")
+    return Rule("Read", f"/{escaped}/**", label)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

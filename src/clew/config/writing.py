@@ -1,0 +1,187 @@
+"""Changing one value in a settings file, and nothing else in it."""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from clew.config.checking import members, sections, spellings, values_of
+from clew.config.layers import understood
+from clew.config.loading import Loaded, fingerprint
+from clew.config.places import Place, Scope
+from clew.config.reading import decode, read_bytes
+from clew.config.schema import Section, SettingsFile
+from clew.config.trust import Trust
+from clew.core.errors import ConfigError
+from clew.session.checkpoints.atomic import write_whole
+from clew.session.private import make_private
+from clew.tools.claims import claimed
+
+TARGETS: Mapping[str, str] = {
+    "user": "",
+    "project": ".clew/settings.json",
+    "local": ".clew/settings.local.json",
+}
+"""The files that may be written: the user's own, and by their labels the project's."""
+_PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
+
+
+def target(loaded: Loaded, name: str) -> Place:
+    """Return the file that one of `TARGETS` means.
+
+    Raises:
+        ConfigError: There is no project here that is not the user's own folder.
+    """
+    for layer in loaded.layers:
+        user = layer.place.scope is Scope.USER and layer.path.suffix == ".json"
+        if (user and name == "user") or (layer.is_project and layer.label == TARGETS[name]):
+            return layer.place
+    raise ConfigError("this is your home folder, whose settings are your own; use --user")
+
+
+def set_value(loaded: Loaded, place: Place, key: str, text: str, *, trust: Trust) -> None:
+    """Set `key` in the file at `place` to what `text` says.
+
+    What is set is a JSON value, or a text where the key takes one. Everything else in the
+    file stays, and nothing is written that could not be read again. Where the user trusted
+    the folder's settings before, they are trusted with this change too.
+
+    Raises:
+        ConfigError: There is no such key, it cannot have that value, or the file cannot be
+            written.
+    """
+    way, kind = find_key(key)
+    value = _value(kind, text)
+    _edit(loaded, place, lambda data: _put(data, SettingsFile, way, value), trust=trust)
+
+
+def add_allow_rules(loaded: Loaded, rules: Sequence[str], *, trust: Trust) -> None:
+    """Write rules that a person allowed into the project's settings for that person alone.
+
+    Args:
+        loaded: The settings as they are now; read anew for every call.
+        rules: What may run without asking.
+        trust: Where accepted folders are kept.
+
+    Raises:
+        ConfigError: A rule is malformed, or the file cannot be written.
+    """
+
+    def add(data: dict[str, Any]) -> None:
+        known = data.get("permissions", {}).get("allow", [])
+        _put(data, SettingsFile, ("permissions", "allow"), list(dict.fromkeys([*known, *rules])))
+
+    _edit(loaded, target(loaded, "local"), add, trust=trust)
+
+
+def find_key(text: str) -> tuple[tuple[str, ...], Any]:
+    """Return the names that a key such as `context.strategy` is made of, and its type.
+
+    Raises:
+        ConfigError: There is no such setting.
+    """
+    names = [quoted.replace('\\"', '"') or plain for quoted, plain in _PIECE.findall(text)]
+    way: list[str] = []
+    kind: Any = SettingsFile
+    for name in names:
+        inner = sections(kind)
+        if inner:
+            name, kind = _field(inner, name, text)  # noqa: PLW2901
+        elif (values := values_of(kind)) is not None:
+            kind = values
+        elif kind is not Any:
+            raise ConfigError(f"{'.'.join(way)} holds a value and no keys, so not {name}")
+        way.append(name)
+    if not way:
+        raise ConfigError("say which setting, such as context.strategy")
+    return tuple(way), kind
+
+
+def _field(kinds: tuple[type[Section], ...], name: str, text: str) -> tuple[str, Any]:
+    known: dict[str, str] = {}
+    for kind in kinds:
+        names = spellings(kind)
+        known |= names
+        for each in msgspec.structs.fields(kind):
+            if names.get(name) == each.encode_name:
+                return each.encode_name, each.type
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {known[near[0]]}?" if near else f"there are: {', '.join(sorted(known))}"
+    raise ConfigError(f"{text} is not a setting; {hint}")
+
+
+def _value(kind: Any, text: str) -> Any:
+    if str in members(kind):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _edit(
+    loaded: Loaded, place: Place, change: Callable[[dict[str, Any]], None], *, trust: Trust
+) -> None:
+    with claimed(place.path):
+        before = read_bytes(place)
+        data = {} if before is None else decode(before, place.path)
+        if before is not None:
+            understood(place, before)
+        change(data)
+        after = json.dumps(data, indent=2, ensure_ascii=False).encode() + b"\n"
+        understood(place, after)
+        _write(place, after, new=before is None)
+        if place.scope is Scope.PROJECT:
+            _keep_trust(loaded, place, trust, before=before, after=after)
+
+
+def _put(data: dict[str, Any], kind: Any, way: tuple[str, ...], value: Any) -> None:
+    """Put a value where the way leads, under the spelling that the file already has."""
+    names: dict[str, str] = {}
+    for section in sections(kind):
+        names |= spellings(section)
+    key = next((each for each in data if names.get(each) == way[0]), way[0])
+    if len(way) == 1:
+        data[key] = value
+        return
+    below = data.setdefault(key, {})
+    if not isinstance(below, dict):
+        below = data[key] = {}
+    _put(below, _below(kind, way[0]), way[1:], value)
+
+
+def _below(kind: Any, name: str) -> Any:
+    for section in sections(kind):
+        for each in msgspec.structs.fields(section):
+            if each.encode_name == name:
+                return each.type
+    return values_of(kind) or Any
+
+
+def _write(place: Place, data: bytes, *, new: bool) -> None:
+    private = place.scope is Scope.USER
+    try:
+        path = place.path
+        if private:
+            make_private(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path = path.resolve()
+        mode = (0o600 if private else 0o644) if new else path.stat().st_mode & 0o777
+        write_whole(path, data, mode=mode)
+    except OSError as error:
+        raise ConfigError(f"{place.path} cannot be written: {error.strerror}") from error
+
+
+def _keep_trust(
+    loaded: Loaded, place: Place, trust: Trust, *, before: bytes | None, after: bytes
+) -> None:
+    files = {layer.label: layer.content for layer in loaded.layers if layer.is_project}
+    trusted = loaded.accepted or not loaded.withheld
+    if not trusted or files.get(place.label) != before:
+        return
+    files[place.label] = after
+    there = [(label, content) for label, content in files.items() if content is not None]
+    trust.accept(loaded.cwd, fingerprint(there))

@@ -1,0 +1,1 @@
+"""What comes from outside: commands, skills, agent definitions, memory, the project itself."""

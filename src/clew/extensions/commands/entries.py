@@ -1,0 +1,128 @@
+"""Entries of the journal in few words: who, what, and what a compaction did to them."""
+
+from collections.abc import Sequence
+
+from clew.core.entries import (
+    Body,
+    Charged,
+    Cleared,
+    Compacted,
+    Entry,
+    MessageAdded,
+    ModeChanged,
+    Noted,
+    PinChanged,
+    ReasoningDropped,
+    ResultsCleared,
+    Rewound,
+    SetupChanged,
+    Undone,
+    UnknownBody,
+)
+from clew.core.messages import Message, Role
+from clew.core.report import LossReport
+from clew.extensions.commands.words import counted, numbers, one_line
+from clew.session.recall import entry_text
+
+_WORDS = 100
+
+
+def who(body: Body) -> str:
+    """Return who or what an entry comes from."""
+    match body:
+        case MessageAdded(message=message):
+            return _speaker(message)
+        case Noted(topic=topic):
+            return one_line(topic, 20)
+        case _:
+            return "session"
+
+
+def words(entry: Entry) -> str:
+    """Return what an entry says, on one line."""
+    match entry.body:
+        case Charged(why=why, cost=cost):
+            return f"{one_line(why, 60)}, {'price unknown' if cost is None else f'${cost:.4f}'}"
+        case MessageAdded() | Noted() | UnknownBody():
+            return one_line(entry_text(entry), _WORDS)
+        case Compacted(report=report):
+            return f"compaction, {report.tokens_before:,} → {report.tokens_after:,} tokens"
+        case body:
+            return _change(body)
+
+
+def loss_lines(report: LossReport) -> list[str]:
+    """Tell what a compaction does to every entry."""
+    author = "the model" if report.author == "model" else "rules, no model"
+    return [
+        f"tokens      {report.tokens_before:,} → {report.tokens_after:,}",
+        f"kept        {_ids(report.kept)} word for word",
+        f"summarised  {_ids(report.summarised)} (summary written by {author})",
+        *([f"shortened   {_ids(report.cleared)}"] if report.cleared else []),
+        *([f"archived    {_ids(report.archived)}"] if report.archived else []),
+    ]
+
+
+def loss_facts(done: Compacted) -> dict[str, object]:
+    """Return the same as facts."""
+    report = done.report
+    return {
+        "tokens_before": report.tokens_before,
+        "tokens_after": report.tokens_after,
+        "kept": list(report.kept),
+        "summarised": list(report.summarised),
+        "cleared": list(report.cleared),
+        "archived": list(report.archived),
+        "author": report.author,
+        "why": report.why,
+        "summary": done.summary,
+    }
+
+
+def _ids(ids: Sequence[int]) -> str:
+    return f"{len(ids)} ({numbers(ids)})" if ids else "nothing"
+
+
+def _speaker(message: Message) -> str:
+    match message.role:
+        case Role.USER:
+            return "you"
+        case Role.ASSISTANT:
+            return "model"
+        case Role.TOOL:
+            return one_line(", ".join(dict.fromkeys(one.name for one in message.results)), 40)
+
+
+def _change(
+    body: (
+        SetupChanged
+        | ResultsCleared
+        | ReasoningDropped
+        | Cleared
+        | Undone
+        | Rewound
+        | PinChanged
+        | ModeChanged
+    ),
+) -> str:
+    match body:
+        case SetupChanged(model=model):
+            return f"model {one_line(model.name, 60)}"
+        case ResultsCleared(replaced=replaced):
+            said = counted(len(replaced), "tool result is", "tool results are")
+            return f"{said} shown as markers"
+        case ReasoningDropped(targets=targets):
+            return f"the thinking of {counted(len(targets), 'message')} is no longer sent"
+        case Cleared():
+            return "the conversation began anew"
+        case Undone(target=target):
+            return f"#{target} was taken back"
+        case Rewound(before=None, files=files):
+            return f"{counted(len(files), 'file')} restored"
+        case Rewound(before=before, files=files):
+            restored = f", {counted(len(files), 'file')} restored" if files else ""
+            return f"the conversation went back to before #{before}{restored}"
+        case PinChanged(target=target, pinned=pinned):
+            return f"#{target} was {'pinned' if pinned else 'unpinned'}"
+        case ModeChanged(mode=mode):
+            return f"permission mode {one_line(mode, 40)}"

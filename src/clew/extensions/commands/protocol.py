@@ -1,0 +1,224 @@
+"""The contract between a command, the place it comes from, and the session it acts on.
+
+A `Command` is what a list shows. A `SystemCommand` can carry one out. Commands without code
+of their own are skills: the host runs their words. What a command cannot do itself, such as
+leaving the program or choosing a session, comes back as `data`, and the caller applies it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import Struct, field
+
+from clew.context.policy import Thresholds
+from clew.extensions.agents import AgentDefinition
+from clew.extensions.memory import ProjectMemory
+from clew.extensions.skills import Skill
+from clew.session.gate import Gate
+from clew.session.session import Session
+from clew.session.stores.protocol import Store
+
+Safety: TypeAlias = Literal["read-only", "changes-session", "changes-files"]
+"""The worst that a command does."""
+
+AGENT_RUNTIME: Final = "agent-runtime"
+"""Asks for agent definitions and for what runs them."""
+
+
+class CommandResult(Struct, frozen=True):
+    """How a command ended."""
+
+    message: str
+    """For people: plain lines, without colours."""
+    success: bool = True
+    data: dict[str, object] = field(default_factory=dict)
+    """The same as facts, of which JSON can be made, and effects that the caller must apply."""
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A command as a list shows it."""
+
+    name: str
+    description: str
+    argument_hint: str = ""
+    """How arguments are written, such as `[list | clear]`."""
+    when_to_use: str = ""
+    """For the model: when to invoke it unasked."""
+    model_invocable: bool = False
+    user_invocable: bool = True
+    safety: Safety = "read-only"
+    subcommands: tuple["Command", ...] = ()
+    source: str = "builtin"
+    """Who brings it: `builtin`, `skill`, or the name of a module or plugin. Put before the
+    name it makes the qualified name, such as `my-plugin:audit`."""
+    skill: Skill | None = None
+    """The words that are its work; None for a command with code of its own."""
+
+    @property
+    def short_name(self) -> str:
+        """The name without who brings it."""
+        return self.name.removeprefix(f"{self.source}:")
+
+    @property
+    def qualified_name(self) -> str:
+        """The name that always means this command, whatever else is called like it."""
+        return f"{self.source}:{self.short_name}"
+
+    def chosen(self, arguments: str) -> "Command":
+        """Return the subcommand that the first words of `arguments` name, or else this one."""
+        word, *rest = arguments.split(maxsplit=1)[:2] or [""]
+        for sub in self.subcommands:
+            if sub.name.lower() == word.lower().removeprefix("--"):
+                return sub.chosen(*rest or [""])
+        return self
+
+
+class Descriptor(Struct, frozen=True, kw_only=True):
+    """A command as a model sees it."""
+
+    name: str
+    description: str
+    argument_hint: str = ""
+    when_to_use: str = ""
+
+
+class KnownCommands(Protocol):
+    """What a command may ask about other commands."""
+
+    def get_commands(self, prefix: str = "") -> list[Command]:
+        """Return the commands whose names begin with `prefix`."""
+        ...
+
+    def find(self, name: str) -> Command | None:
+        """Return the command that is meant by a name."""
+        ...
+
+
+class Host(Protocol):
+    """What commands act on: a session, and what was composed around it."""
+
+    @property
+    def session(self) -> Session:
+        """The conversation; open."""
+        ...
+
+    @property
+    def registry(self) -> KnownCommands:
+        """All commands there are."""
+        ...
+
+    @property
+    def cwd(self) -> Path:
+        """The project's folder."""
+        ...
+
+    @property
+    def memory(self) -> ProjectMemory | None:
+        """What is remembered of the project; None where nothing is kept."""
+        ...
+
+    @property
+    def store(self) -> Store:
+        """Where sessions are kept."""
+        ...
+
+    @property
+    def gate(self) -> Gate:
+        """Permissions of the session; its mode and grants are the ones in force."""
+        ...
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Shares of the window at which something happens, as they are now."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """The language to answer in; empty for any."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What the user calls the session; empty for nothing."""
+        ...
+
+    @property
+    def agents(self) -> Mapping[str, AgentDefinition]:
+        """Agents by name; empty when no agent runtime was composed."""
+        ...
+
+    async def compact_later(self, instructions: str) -> bool:
+        """Compact at the end of the run that is under way.
+
+        Returns:
+            True when it is put off; False when no run is under way. Then nothing was done,
+            and the caller may compact at once.
+        """
+        ...
+
+    async def run_skill(self, skill: Skill, arguments: str) -> str:
+        """Carry a skill out and return what came of it.
+
+        While a run is under way it was the model that asked: it gets the skill's own words
+        and follows them, or the answer of an agent where the skill wants one.
+        """
+        ...
+
+    async def run_agent(self, name: str, prompt: str) -> str:
+        """Have an agent do a task and return its answer."""
+        ...
+
+
+class SystemCommand(Protocol):
+    """A command with code of its own."""
+
+    @property
+    def command(self) -> Command:
+        """How a list shows it."""
+        ...
+
+    async def execute(self, host: Host, arguments: str) -> CommandResult:
+        """Carry the command out.
+
+        Bad input is a result without success. What a session cannot do now may be raised as
+        a `ClewError`: the registry makes a result of it.
+        """
+        ...
+
+
+class CommandSource(Protocol):
+    """A place that commands come from.
+
+    `commands` returns the same object as long as nothing changed.
+    """
+
+    @property
+    def name(self) -> str:
+        """What to call the place."""
+        ...
+
+    def commands(self) -> Sequence[Command]:
+        """Return all commands of this place; looks for them when first asked."""
+        ...
+
+
+@runtime_checkable
+class SystemCommandSource(CommandSource, Protocol):
+    """A source whose commands have code of their own."""
+
+    def system_commands(self) -> Sequence[SystemCommand]:
+        """Return what carries the commands out."""
+        ...
+
+
+class CommandModule(Struct, frozen=True, kw_only=True):
+    """Commands that belong together and are added at once."""
+
+    name: str
+    sources: tuple[CommandSource, ...] = ()
+    system_commands: tuple[SystemCommand, ...] = ()
+    descriptors: tuple[Descriptor, ...] = ()
+    """What a model is told of the module's commands, in place of their own descriptions."""
+    requirements: frozenset[str] = frozenset()
+    """What the session must be composed with; only `agent-runtime` so far."""

@@ -1,0 +1,246 @@
+"""All commands of a session, whoever brings them, under names that are never in doubt."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.cleaning import clean_text
+from clew.core.errors import AbortError, ClewError, ConfigError
+from clew.extensions.commands.protocol import (
+    AGENT_RUNTIME,
+    Command,
+    CommandModule,
+    CommandResult,
+    CommandSource,
+    Descriptor,
+    Host,
+    SystemCommand,
+    SystemCommandSource,
+)
+
+Invoker: TypeAlias = Literal["user", "model"]
+_REQUIREMENTS = frozenset({AGENT_RUNTIME})
+
+
+class _Row(Struct, frozen=True):
+    command: Command
+    system: SystemCommand | None = None
+
+
+class _Index(Struct, frozen=True, kw_only=True):
+    parts: tuple[Sequence[Command], ...]
+    """What the sources said when it was made."""
+    listed: tuple[Command, ...]
+    rows: dict[str, _Row]
+    """By the name that is listed, and by qualified names."""
+    long_names: dict[str, list[str]]
+    """Listed qualified names, by what is behind the colon."""
+
+
+class _ModuleSource:
+    """The system commands of a module, as a source."""
+
+    def __init__(self, module: CommandModule) -> None:
+        self.name = module.name
+        self._system = module.system_commands
+        self._commands = tuple(
+            replace(system.command, source=module.name) for system in module.system_commands
+        )
+
+    def commands(self) -> Sequence[Command]:
+        return self._commands
+
+    def system_commands(self) -> Sequence[SystemCommand]:
+        return self._system
+
+
+class CommandRegistry:
+    """Knows every command by its name, and carries it out.
+
+    Where two commands have one name, the one with code of its own gets it, and among
+    equals the one that was added first. The other is listed under its qualified name, such
+    as `skill:clear`. Commands of plugins always are.
+    """
+
+    def __init__(self) -> None:
+        self._sources: list[CommandSource] = []
+        self._descriptors: dict[str, Descriptor] = {}
+        self._requirements: set[str] = set()
+        self._index: _Index | None = None
+
+    def add_source(self, source: CommandSource) -> None:
+        """Take in the commands of a source; they are looked for when somebody asks."""
+        self._sources.append(source)
+        self._index = None
+
+    def add_module(self, module: CommandModule) -> None:
+        """Take in all that a module brings.
+
+        Raises:
+            ConfigError: It asks for something unknown, or describes a command that it lacks.
+        """
+        unknown = module.requirements - _REQUIREMENTS
+        if unknown:
+            known = ", ".join(sorted(_REQUIREMENTS))
+            raise ConfigError(
+                f"the command module {module.name} requires {', '.join(sorted(unknown))};"
+                f" a session can be composed with: {known}"
+            )
+        sources = [_ModuleSource(module), *module.sources]
+        if module.descriptors:
+            self._descriptors |= _described(module, sources)
+        self._requirements |= module.requirements
+        for source in sources:
+            self.add_source(source)
+
+    @property
+    def requirements(self) -> frozenset[str]:
+        """What the modules ask a session to be composed with."""
+        return frozenset(self._requirements)
+
+    def get_commands(self, prefix: str = "") -> list[Command]:
+        """Return the commands whose names begin with `prefix`, in the order of precedence."""
+        return [command for command in self._known().listed if command.name.startswith(prefix)]
+
+    def get_subcommands(self, name: str) -> list[Command]:
+        """Return what may follow a command, or a command with subcommands: `rewind restore`."""
+        first, _, rest = name.strip().partition(" ")
+        command = self.find(first)
+        if command is None:
+            return []
+        chosen = command.chosen(rest)
+        return list(chosen.subcommands)
+
+    def resolve_qualified_name(self, short: str) -> str | None:
+        """Return the one qualified name that is listed for a short name.
+
+        None when there is none, or more than one.
+        """
+        names = self._known().long_names.get(short, [])
+        return names[0] if len(names) == 1 else None
+
+    def find(self, name: str) -> Command | None:
+        """Return what is meant by a name: as listed, qualified, or short and without doubt."""
+        row = self._row(name)
+        return None if row is None else row.command
+
+    def descriptors(self) -> list[Descriptor]:
+        """Return what a model is told of the commands with code of their own that it may invoke."""
+        return [self._descriptor(one) for one in self._for_models() if one.skill is None]
+
+    def skill_descriptors(self) -> list[Descriptor]:
+        """Return what a model is told of the skills that it may invoke."""
+        return [self._descriptor(one) for one in self._for_models() if one.skill is not None]
+
+    async def execute(
+        self, host: Host, name: str, arguments: str, *, by: Invoker = "user"
+    ) -> CommandResult | None:
+        """Carry a command out; None when there is no such command.
+
+        What cannot be done is a result without success, never an exception.
+
+        Raises:
+            AbortError: The session was told to abort meanwhile.
+        """
+        row = self._row(name)
+        if row is None:
+            return None
+        refusal = _refusal(row.command, arguments, by)
+        if refusal:
+            return CommandResult(refusal, success=False)
+        try:
+            return await _carry_out(row, host, clean_text(arguments))
+        except AbortError:
+            raise
+        except ClewError as error:
+            return CommandResult(str(error), success=False)
+        except OSError as error:
+            why = f"{error.strerror or error}: {error.filename or host.cwd}"
+            return CommandResult(f"/{row.command.name} failed: {why}", success=False)
+
+    def _row(self, name: str) -> _Row | None:
+        rows = self._known().rows
+        row = rows.get(name) or rows.get(name.lower())
+        if row is None and (long := self.resolve_qualified_name(name)) is not None:
+            return rows[long]
+        return row
+
+    def _for_models(self) -> Iterator[Command]:
+        return (command for command in self._known().listed if command.model_invocable)
+
+    def _descriptor(self, command: Command) -> Descriptor:
+        given = self._descriptors.get(command.qualified_name)
+        if given is not None:
+            return replace(given, name=command.name)
+        return Descriptor(
+            name=command.name,
+            description=command.description,
+            argument_hint=command.argument_hint,
+            when_to_use=command.when_to_use,
+        )
+
+    def _known(self) -> _Index:
+        parts = tuple(source.commands() for source in self._sources)
+        index = self._index
+        if index is None or any(a is not b for a, b in zip(index.parts, parts, strict=True)):
+            index = self._index = _indexed(self._sources, parts)
+        return index
+
+
+def _described(module: CommandModule, sources: Sequence[CommandSource]) -> dict[str, Descriptor]:
+    brought = {c.short_name: c.qualified_name for s in sources for c in s.commands()}
+    missing = [one.name for one in module.descriptors if one.name not in brought]
+    if missing:
+        raise ConfigError(
+            f"the command module {module.name} describes {', '.join(missing)},"
+            " which is none of its commands"
+        )
+    return {brought[one.name]: one for one in module.descriptors}
+
+
+async def _carry_out(row: _Row, host: Host, arguments: str) -> CommandResult:
+    if row.system is not None:
+        return await row.system.execute(host, arguments)
+    skill = row.command.skill
+    if skill is None:
+        return CommandResult(f"/{row.command.name} is listed, but has no code", success=False)
+    said = await host.run_skill(skill, arguments)
+    return CommandResult(said, data={"skill": skill.name, "fork": skill.fork})
+
+
+def _refusal(command: Command, arguments: str, by: Invoker) -> str:
+    chosen = command.chosen(arguments)
+    name = command.name if chosen is command else f"{command.name} {chosen.name}"
+    if by == "model" and not (command.model_invocable and chosen.model_invocable):
+        return f"/{name} is for the user alone: ask the user to type it"
+    if by == "user" and not (command.user_invocable and chosen.user_invocable):
+        return f"/{name} is for the model alone: ask for what you want in plain words"
+    return ""
+
+
+def _indexed(sources: Sequence[CommandSource], parts: tuple[Sequence[Command], ...]) -> _Index:
+    listed: list[Command] = []
+    rows: dict[str, _Row] = {}
+    long_names: dict[str, list[str]] = {}
+    for row in sorted(_rows(sources, parts), key=lambda row: row.system is None):
+        command = row.command
+        name = next((n for n in (command.name, command.qualified_name) if n not in rows), None)
+        if name is not None:
+            shown = _Row(replace(command, name=name), row.system)
+            listed.append(shown.command)
+            rows[name] = shown
+            rows.setdefault(command.qualified_name, shown)
+            if name == command.qualified_name:
+                long_names.setdefault(command.short_name, []).append(name)
+    return _Index(parts=parts, listed=tuple(listed), rows=rows, long_names=long_names)
+
+
+def _rows(sources: Sequence[CommandSource], parts: tuple[Sequence[Command], ...]) -> Iterator[_Row]:
+    for source, commands in zip(sources, parts, strict=True):
+        system: dict[str, SystemCommand] = {}
+        if isinstance(source, SystemCommandSource):
+            system = {one.command.name: one for one in source.system_commands()}
+        for command in commands:
+            yield _Row(command, system.get(command.name))

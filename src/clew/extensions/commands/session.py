@@ -1,0 +1,221 @@
+"""Commands about the session as a whole: begin anew, go back, name it, choose another."""
+
+from msgspec.structs import asdict
+
+from clew.core.errors import ConfigError, SessionError
+from clew.core.ids import EntryId
+from clew.extensions.commands.finding import matching
+from clew.extensions.commands.protocol import Command, CommandResult, Host
+from clew.extensions.commands.words import (
+    Builtin,
+    counted,
+    entry_number,
+    fit,
+    no_such,
+    nothing_more,
+    one_line,
+    split,
+    told,
+    whole_number,
+)
+from clew.session.checkpoints.values import Summary
+from clew.session.rewind import Rewind, Wish
+from clew.session.stores.record import StoredSession
+
+_NAME = 120
+_SHOWN = 60
+_PATH = 80
+
+
+async def _clear(host: Host, arguments: str) -> CommandResult:
+    nothing_more(arguments, "clear")
+    await host.session.clear_history()
+    return told(["the conversation begins anew; /undo brings the old one back"], cleared=True)
+
+
+async def _reset(_: Host, arguments: str) -> CommandResult:
+    nothing_more(arguments, "reset")
+    return told(["leaving this session for a new one"], reset_requested=True)
+
+
+async def _rename(host: Host, arguments: str) -> CommandResult:
+    if not arguments:
+        now = f"it is called {one_line(host.name, _SHOWN)} now" if host.name else "it has none yet"
+        raise SessionError(f"write a name for the session, such as /rename parser work; {now}")
+    name = fit(arguments, _NAME, "a name", lines=False)
+    return told([f"the session is called {name}"], name=name)
+
+
+async def _resume(host: Host, arguments: str) -> CommandResult:
+    if not arguments:
+        return told(["choose a session to go on with"], trigger_resume_picker=True)
+    wanted = fit(arguments, _NAME, "what names a session", lines=False)
+    found = await matching(host.store, wanted)
+    others = [record for record in found if record.id != host.session.session_id]
+    if not found:
+        raise SessionError(
+            f"no session is called {one_line(wanted, _SHOWN)!r} or holds these words;"
+            " /resume alone lists them"
+        )
+    if not others:
+        raise SessionError("that is the session that you are in")
+    if len(others) > 1:
+        lines = [f"{counted(len(others), 'session')} match; choose one", *map(_line, others)]
+        ids = [record.id for record in others]
+        return told(lines, trigger_resume_picker=True, candidates=ids)
+    (record,) = others
+    said = f"going on with {one_line(record.heading, _SHOWN) or record.id}"
+    return told([said], resume_session_id=record.id)
+
+
+def _line(record: StoredSession) -> str:
+    return f"  {one_line(record.id, 40)}  {one_line(record.heading, _SHOWN)}"
+
+
+async def _rewind(host: Host, arguments: str) -> CommandResult:
+    word, rest = split(arguments)
+    match word.lower():
+        case "" | "list":
+            nothing_more(rest, "rewind list")
+            return await _checkpoints(host)
+        case "restore":
+            return await _go_back(host, await _place(host, rest))
+        case "code":
+            return await _go_back(host, await _place(host, rest), conversation=False)
+        case "conversation":
+            return await _go_back(host, entry_number(rest), code=False)
+        case _ if word.removeprefix("#").isdecimal() and not rest:
+            return await _go_back(host, entry_number(word))
+        case _:
+            raise no_such("rewind", word, REWIND)
+
+
+async def _checkpoints(host: Host) -> CommandResult:
+    found = await host.session.checkpoints()
+    return told(
+        [_checkpoint_line(one) for one in found] or ["there is nothing to go back to yet"],
+        checkpoints=[
+            {
+                "id": one.number,
+                "entry": one.entry,
+                "cause": one.cause,
+                "at": one.at,
+                "words": one.words,
+                "files": [asdict(file) for file in one.files],
+            }
+            for one in found
+        ],
+    )
+
+
+def _checkpoint_line(one: Summary) -> str:
+    files = counted(len(one.files), "file")
+    return f"  {one.number:>3}  #{one.entry}  {one_line(one.words, _SHOWN)}  ({files})"
+
+
+async def _place(host: Host, text: str) -> EntryId:
+    """Return the entry that a checkpoint's number, or the number of an entry, stands for."""
+    if text.startswith("#"):
+        return entry_number(text)
+    number = whole_number(text)
+    if number is None:
+        raise SessionError("name a checkpoint by its number, as /rewind list shows it, or #12")
+    for one in await host.session.checkpoints():
+        if one.number == number:
+            return one.entry
+    raise SessionError(f"there is no checkpoint {number}; /rewind list shows them")
+
+
+async def _go_back(
+    host: Host, entry: EntryId, *, code: bool = True, conversation: bool = True
+) -> CommandResult:
+    wish = Wish(code=code, conversation=conversation)
+    try:
+        done = await host.session.rewind(entry, **wish)
+    except ConfigError as error:
+        raise SessionError(
+            "this session keeps no files to go back to;"
+            f" /rewind conversation #{entry} takes back the words alone"
+        ) from error
+    if done.entry is None and not done.files.skipped:
+        return told(["everything is as it was then already"], **_rewind_facts(done))
+    if done.entry is None:
+        head = "no file could be restored"
+    elif done.before is None:
+        head = f"{counted(len(done.files.restored), 'file')} restored; /undo takes that back"
+    else:
+        head = f"back to before #{done.before}; /undo takes that back"
+    restored = [f"  restored: {one_line(path, _PATH)}" for path in done.files.restored]
+    skipped = [f"  left alone: {one_line(s.path, _PATH)} ({s.why})" for s in done.files.skipped]
+    return told([head, *restored, *skipped], **_rewind_facts(done))
+
+
+def _rewind_facts(done: Rewind) -> dict[str, object]:
+    return {
+        "entry": None if done.entry is None else done.entry.id,
+        "before": done.before,
+        "restored": list(done.files.restored),
+        "skipped": [{"path": skip.path, "why": skip.why} for skip in done.files.skipped],
+    }
+
+
+REWIND = Command(
+    name="rewind",
+    description="go back to before a message: words, files, or both",
+    argument_hint="[list | #entry | restore ID | code ID | conversation #entry]",
+    safety="changes-files",
+    subcommands=(
+        Command(name="list", description="list the checkpoints, one for each prompt"),
+        Command(
+            name="restore",
+            description="go back to a checkpoint, words and files",
+            argument_hint="ID",
+            safety="changes-files",
+        ),
+        Command(
+            name="code",
+            description="restore the files of a checkpoint; what was said stays",
+            argument_hint="ID",
+            safety="changes-files",
+        ),
+        Command(
+            name="conversation",
+            description="take back what was said; files stay",
+            argument_hint="#entry",
+            safety="changes-session",
+        ),
+    ),
+)
+SESSION_COMMANDS: tuple[Builtin, ...] = (
+    Builtin(
+        Command(name="clear", description="begin the conversation anew", safety="changes-session"),
+        _clear,
+    ),
+    Builtin(
+        Command(
+            name="reset",
+            description="leave this session and begin a new one",
+            safety="changes-session",
+        ),
+        _reset,
+    ),
+    Builtin(
+        Command(
+            name="rename",
+            description="give the session a name",
+            argument_hint="NAME",
+            safety="changes-session",
+        ),
+        _rename,
+    ),
+    Builtin(
+        Command(
+            name="resume",
+            description="go on with another session",
+            argument_hint="[id | name | words]",
+            safety="changes-session",
+        ),
+        _resume,
+    ),
+    Builtin(REWIND, _rewind),
+)

@@ -1,0 +1,113 @@
+"""Where commands come from: built in, skills of the user and the project, plugins."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.extensions.commands.help import HELP_COMMANDS
+from clew.extensions.commands.later import LATER_COMMANDS
+from clew.extensions.commands.memory import MEMORY_COMMANDS
+from clew.extensions.commands.protocol import Command, SystemCommand
+from clew.extensions.commands.session import SESSION_COMMANDS
+from clew.extensions.commands.ways import WAYS_COMMANDS
+from clew.extensions.commands.window import WINDOW_COMMANDS
+from clew.extensions.skills import Found, Skill, discover
+
+BUILTINS: tuple[SystemCommand, ...] = (
+    *HELP_COMMANDS,
+    *WINDOW_COMMANDS,
+    *SESSION_COMMANDS,
+    *WAYS_COMMANDS,
+    *MEMORY_COMMANDS,
+    *LATER_COMMANDS,
+)
+
+
+class BuiltinCommandSource:
+    """The commands that every session has."""
+
+    name = "builtin"
+
+    def __init__(self) -> None:
+        self._commands = tuple(system.command for system in BUILTINS)
+
+    def commands(self) -> Sequence[Command]:
+        """Return how they are listed."""
+        return self._commands
+
+    def system_commands(self) -> Sequence[SystemCommand]:
+        """Return what carries them out."""
+        return BUILTINS
+
+
+class SkillCommandSource:
+    """Skills of the project and the user, each as a command; looked for when first asked."""
+
+    name = "skill"
+
+    def __init__(self, cwd: Path, *, user_home: Path, clew_home: Path) -> None:
+        self._cwd = cwd
+        self._user_home = user_home
+        self._clew_home = clew_home
+        self._found: Found | None = None
+        self._commands: tuple[Command, ...] = ()
+
+    def found(self) -> Found:
+        """Return the skills, and what was refused with the reason."""
+        if self._found is None:
+            self._found = discover(self._cwd, user_home=self._user_home, clew_home=self._clew_home)
+            self._commands = tuple(
+                _skill_command(skill, name=skill.name, source=self.name)
+                for skill in self._found.skills
+            )
+        return self._found
+
+    def commands(self) -> Sequence[Command]:
+        """Return the skills as commands."""
+        self.found()
+        return self._commands
+
+    def refresh(self) -> None:
+        """Look for skills again when somebody asks next."""
+        self._found = None
+
+
+class PluginCommand(Struct, frozen=True, kw_only=True):
+    """A command that a plugin brings: words for the model, as a skill has them."""
+
+    plugin: str
+    skill: Skill
+
+
+class PluginCommandSource:
+    """The commands of plugins, each under its plugin's name: `my-plugin:audit`."""
+
+    name = "plugin"
+
+    def __init__(self, commands: Iterable[PluginCommand]) -> None:
+        self._commands = tuple(
+            _skill_command(one.skill, name=_qualified(one), source=one.plugin) for one in commands
+        )
+
+    def commands(self) -> Sequence[Command]:
+        """Return the commands under their qualified names."""
+        return self._commands
+
+
+def _qualified(one: PluginCommand) -> str:
+    return f"{one.plugin}:{one.skill.name.removeprefix(f'{one.plugin}:')}"
+
+
+def _skill_command(skill: Skill, *, name: str, source: str) -> Command:
+    return Command(
+        name=name,
+        description=skill.description,
+        argument_hint=skill.argument_hint,
+        when_to_use=skill.when_to_use,
+        model_invocable=skill.model_invocable,
+        user_invocable=skill.user_invocable,
+        safety="changes-session",
+        source=source,
+        skill=skill,
+    )

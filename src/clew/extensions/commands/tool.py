@@ -1,0 +1,115 @@
+"""`ExecuteCommand`: the one tool through which a model invokes commands and skills."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from clew.core.access import Access, Risk
+from clew.core.models import ToolSpec
+from clew.extensions.commands.protocol import Command, Descriptor, Host, Safety
+from clew.extensions.commands.registry import CommandRegistry
+from clew.extensions.commands.words import one_line
+from clew.extensions.listing import listing
+from clew.tools.protocol import Place, ToolOutput
+
+EXECUTE_COMMAND = "ExecuteCommand"
+_RISKS: dict[Safety, Risk] = {
+    "read-only": Risk.INSPECT,
+    "changes-session": Risk.INSPECT,
+    "changes-files": Risk.MODIFY,
+}
+_HEAD = "Invoke a command of this session. A skill answers with instructions: follow them."
+_NAME, _HINT = 80, 120
+_MOST_CHARS = 8_000
+_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "string", "description": "Name of the command, without a slash."},
+        "args": {"type": "string", "description": "What follows the name.", "default": ""},
+    },
+    "required": ["command"],
+    "additionalProperties": False,
+}
+
+
+class ExecuteCommand:
+    """Offers the commands that a model may invoke.
+
+    What the model is told of them is written when the tool is made and never changes, so
+    that requests keep their cached beginning. The host is asked for when a call comes: it
+    is there later than the tools that its session is made with.
+
+    Args:
+        registry: All commands.
+        host: Returns what they act on.
+        skills: Name the skills too; off where the system prompt does already.
+    """
+
+    max_output_chars: int | None = None
+
+    def __init__(
+        self, registry: CommandRegistry, host: Callable[[], Host], *, skills: bool = True
+    ) -> None:
+        self._registry = registry
+        self._host = host
+        self.spec = ToolSpec(
+            name=EXECUTE_COMMAND,
+            description=_description(registry, skills=skills),
+            schema=_SCHEMA,
+        )
+
+    def access(self, arguments: dict[str, Any], place: Place) -> Access:  # noqa: ARG002
+        """Declare the risk of the command, or of the subcommand that is named."""
+        name, rest = _asked(arguments)
+        command = self._registry.find(name)
+        risk = Risk.INSPECT if command is None else _RISKS[_worst(command, rest)]
+        return Access(tool=EXECUTE_COMMAND, risk=risk, target=f"{name} {rest}".strip())
+
+    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:  # noqa: ARG002
+        """Carry the command out; what is not for models is refused."""
+        name, rest = _asked(arguments)
+        if not name:
+            return _failed("give `command`, and `args` as one text")
+        result = await self._registry.execute(self._host(), name, rest, by="model")
+        if result is None:
+            return _failed(f"there is no command {one_line(name, _NAME)} for you")
+        text = result.message if result.success else f"Error: {result.message}"
+        return ToolOutput(
+            text=text, failed=not result.success, data={"command": name, **result.data}
+        )
+
+
+def _asked(arguments: dict[str, Any]) -> tuple[str, str]:
+    """Return name and arguments as they were meant; no name when they cannot be read."""
+    name, rest = arguments.get("command"), arguments.get("args", "")
+    if not isinstance(name, str) or not isinstance(rest, str | None):
+        return "", ""
+    first, _, more = name.strip().removeprefix("/").partition(" ")
+    return first, f"{more.strip()} {(rest or '').strip()}".strip()
+
+
+def _worst(command: Command, rest: str) -> Safety:
+    return command.chosen(rest).safety
+
+
+def _failed(text: str) -> ToolOutput:
+    return ToolOutput(text=f"Error: {text}.", failed=True)
+
+
+def _description(registry: CommandRegistry, *, skills: bool) -> str:
+    parts = [_HEAD, _listed(registry.descriptors(), "commands")]
+    if skills:
+        parts.append(_listed(registry.skill_descriptors(), "skills"))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _listed(descriptors: Iterable[Descriptor], things: str) -> str:
+    entries = [(_call(one), _says(one)) for one in descriptors]
+    return listing(entries, max_chars=_MOST_CHARS, things=things)
+
+
+def _call(one: Descriptor) -> str:
+    return one_line(f"{one_line(one.name, _NAME)} {one_line(one.argument_hint, _HINT)}", 2 * _HINT)
+
+
+def _says(one: Descriptor) -> str:
+    return ". ".join(text.rstrip(".") for text in (one.description, one.when_to_use) if text)

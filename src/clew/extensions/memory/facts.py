@@ -1,0 +1,92 @@
+"""A remembered fact: one line of Markdown, and how two of them are found to be the same."""
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from clew.core.cleaning import clean_text
+from clew.core.errors import ConfigError
+
+Kind: TypeAlias = Literal["user", "feedback", "project", "reference"]
+"""What a fact is about: a person, how to work, the project, or where something is found."""
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+MAX_FACT: Final = 2_000
+"""Characters that a fact may have."""
+
+_PREFIX = re.compile(
+    rf"\s*[-*+]\s+(?:\[\d{{4}}-\d\d-\d\d\] \((?:{'|'.join(KINDS)})/(?P<topic>[^)]*)\) )?"
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """Something worth remembering, as `fact` makes it."""
+
+    text: str
+    topic: str
+    kind: Kind = "project"
+
+    @property
+    def key(self) -> str:
+        """What two facts that say the same have in common."""
+        return key(self.text)
+
+    def line(self, now: float) -> str:
+        """Return the fact as it is written into the files."""
+        date = datetime.fromtimestamp(now, UTC).date().isoformat()
+        return f"- [{date}] ({self.kind}/{self.topic}) {self.text}"
+
+
+def one_line(text: str) -> str:
+    """Return `text` on one line: line breaks, tabs and runs of blanks become one blank."""
+    return " ".join(_CONTROL.sub(" ", clean_text(text)).split())
+
+
+def checked_kind(kind: str) -> Kind:
+    """Return `kind` if there is such a kind.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    for known in KINDS:
+        if kind == known:
+            return known
+    raise ConfigError(
+        f"There is no kind of memory `{one_line(kind)[:40]}`: use {', '.join(KINDS)}."
+    )
+
+
+def key(text: str) -> str:
+    """Return what is left of a fact without case, spacing and a last full stop."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    plain = one_line(folded)
+    return plain.rstrip(". ") or plain
+
+
+def keys_in(text: str, *, topic: str | None = None) -> frozenset[str]:
+    """Return the keys of all lines of a file, whoever wrote them.
+
+    Args:
+        text: The file.
+        topic: Leave out the lines that say they belong to another topic.
+    """
+    found = set()
+    for line in text.splitlines():
+        prefix = _PREFIX.match(line)
+        if topic is None or prefix is None or prefix["topic"] in (None, topic):
+            found.add(key(line[prefix.end() :] if prefix else line))
+    return frozenset(found - {""})
+
+
+def count_in(text: str) -> int:
+    """Return how many list items a file has."""
+    return sum(_PREFIX.match(line) is not None for line in text.splitlines())
+
+
+def decoded(data: bytes) -> str:
+    r"""Return the text of a file; bytes that are no text are shown as `\xff`."""
+    return data.decode("utf-8", "backslashreplace").removeprefix("\ufeff")

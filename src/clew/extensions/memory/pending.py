@@ -1,0 +1,147 @@
+"""`PendingMemoryStore`: facts that wait until somebody approves or rejects them."""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.errors import ConfigError, StoreDamaged
+from clew.extensions.memory.facts import Fact, Kind, one_line
+from clew.extensions.memory.files import read_bounded, real_path, write_private
+
+PENDING: Final = "pending.json"
+_MAX_FILE = 1024 * 1024
+_MAX_RECORDS = 500
+_VERSION = 1
+
+
+class Pending(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fact that waits."""
+
+    id: str
+    text: str
+    topic: str
+    kind: Kind = "project"
+    at: float = 0.0
+    """When it was proposed, in seconds since the epoch."""
+    confidence: float = 1.0
+    source: str = ""
+    """Who proposed it, such as a session."""
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    records: tuple[Pending, ...] = ()
+
+
+class PendingMemoryStore:
+    """The waiting facts in one file. All methods block.
+
+    Changes read the file again before they write; who changes it holds the folder
+    (`files.held`). A file that cannot be read is never overwritten.
+    """
+
+    def __init__(self, folder: Path, *, root: Path | None = None) -> None:
+        self._folder = folder
+        self._path = folder / PENDING
+        self._root = root or folder.parent.parent
+
+    def all(self) -> tuple[Pending, ...]:
+        """Return the waiting facts, oldest first.
+
+        Raises:
+            StoreDamaged: The file holds something else.
+            ClewError: It cannot be read.
+        """
+        data = read_bounded(self._path, inside=self._home(), limit=_MAX_FILE)
+        if not data:
+            return ()
+        try:
+            file = msgspec.json.decode(data, type=_File)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._damaged(str(error)) from error
+        if file.version != _VERSION:
+            raise self._damaged(f"it has version {file.version}, and {_VERSION} is known")
+        if len({record.id for record in file.records}) != len(file.records):
+            raise self._damaged("two facts have the same id")
+        return file.records
+
+    def get(self, id_: str) -> Pending:
+        """Return a waiting fact.
+
+        Raises:
+            ConfigError: There is none with that id.
+            ClewError: The file cannot be read.
+        """
+        for record in self.all():
+            if record.id == id_:
+                return record
+        raise ConfigError(
+            f"No memory with the id {id_[:40]!a} waits: it may have been approved or rejected"
+            " already. `/memory pending` lists those that wait."
+        )
+
+    def put(self, record: Pending) -> bool:
+        """Add a fact unless it waits already.
+
+        Returns:
+            Whether it was added.
+
+        Raises:
+            ConfigError: Too many wait.
+            ClewError: The file cannot be read or written.
+        """
+        records = self.all()
+        if any(record.id == known.id for known in records):
+            return False
+        if len(records) >= _MAX_RECORDS:
+            raise ConfigError(
+                f"{_MAX_RECORDS} memories wait already. Approve or reject some first."
+            )
+        self._write((*records, record))
+        return True
+
+    def remove(self, id_: str) -> Pending:
+        """Take a fact off the list, and return it.
+
+        Raises:
+            ConfigError: There is none with that id.
+            ClewError: The file cannot be read or written.
+        """
+        found = self.get(id_)
+        self._write(tuple(record for record in self.all() if record.id != id_))
+        return found
+
+    def _write(self, records: tuple[Pending, ...]) -> None:
+        data = msgspec.json.encode(_File(_VERSION, records))
+        write_private(self._path, msgspec.json.format(data, indent=2) + b"\n", inside=self._home())
+
+    def _home(self) -> Path:
+        return real_path(self._folder, inside=self._root)
+
+    def _damaged(self, why: str) -> StoreDamaged:
+        return StoreDamaged(
+            f"{self._path} cannot be read: {why}. It was left as it is: repair it, or move it"
+            " away to begin with an empty list."
+        )
+
+
+def pending_id(fact: Fact) -> str:
+    """Return the id of a fact: the same for facts that say the same about one topic."""
+    digest = hashlib.sha256(f"{fact.topic}\n{fact.key}".encode()).hexdigest()
+    return f"mem_{digest[:12]}"
+
+
+def waiting(fact: Fact, *, at: float, source: str = "", confidence: float = 1.0) -> Pending:
+    """Return a fact as one that waits."""
+    return Pending(
+        id=pending_id(fact),
+        text=fact.text,
+        topic=fact.topic,
+        kind=fact.kind,
+        at=at,
+        confidence=confidence,
+        source=one_line(source),
+    )

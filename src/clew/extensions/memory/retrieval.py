@@ -1,0 +1,95 @@
+"""`MemoryRetrievalService`: which topics have something to say about a question."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from clew.extensions.memory.events import Reference
+
+_WORD = re.compile(r"\w+")
+_SHORTEST = 3
+"""Characters of a word that counts, unless it is in a script without blanks."""
+_STEM = 4
+"""From this length on a word also finds those that begin with it: `test` finds `tests`."""
+_MOST = 32
+"""Words of a question that are looked for."""
+_IN_NAME, _IN_TEXT = 4, 1
+_COMMON = frozenset(
+    (
+        *("the", "and", "for", "are", "was", "what", "which", "who", "how", "why", "where"),
+        *("when", "does", "did", "you", "your", "our", "with", "from", "this", "that", "have"),
+    )
+)
+
+
+class Page(Struct, frozen=True):
+    """A topic as it is searched."""
+
+    topic: str
+    path: str
+    text: str
+
+
+class MemoryRetrievalService:
+    """Ranks pages by the words they share with a question. It reads no files and keeps nothing.
+
+    Args:
+        max_topics: How many are returned at most.
+        max_chars: How much of each is returned at most.
+    """
+
+    def __init__(self, *, max_topics: int = 3, max_chars: int = 2_000) -> None:
+        self.max_topics = max_topics
+        self.max_chars = max_chars
+
+    def find(self, query: str, pages: Iterable[Page]) -> tuple[Reference, ...]:
+        """Return what fits, best first; a word in the name of a topic counts four times.
+
+        The text of a reference is made of the lines that share a word with the question, or
+        of the beginning of the page when only its name does.
+        """
+        wanted = words(query)
+        found = [reference for page in pages if (reference := self._judge(wanted, page))]
+        found.sort(key=lambda reference: (-reference.score, reference.topic))
+        return tuple(found[: self.max_topics])
+
+    def _judge(self, wanted: frozenset[str], page: Page) -> Reference | None:
+        lines = [line for line in page.text.splitlines() if line.strip()]
+        in_lines = [_shared(wanted, line) for line in lines]
+        in_name = _shared(wanted, page.topic.replace("-", " ").replace("_", " "))
+        in_text = frozenset[str]().union(*in_lines)
+        score = _IN_NAME * len(in_name) + _IN_TEXT * len(in_text)
+        if not score:
+            return None
+        fitting = [line for line, shared in zip(lines, in_lines, strict=True) if shared]
+        text = self._within(fitting or lines)
+        return Reference(topic=page.topic, path=page.path, text=text, score=score)
+
+    def _within(self, lines: list[str]) -> str:
+        text = "\n".join(lines)
+        return text if len(text) <= self.max_chars else text[: self.max_chars] + "\n..."
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a question that are worth looking for."""
+    found = dict.fromkeys(_WORD.findall(_folded(text)))
+    fit = [w for w in found if w not in _COMMON and (len(w) >= _SHORTEST or not w.isascii())]
+    return frozenset(fit[:_MOST])
+
+
+def _shared(wanted: frozenset[str], text: str) -> frozenset[str]:
+    folded = _folded(text)
+    there = frozenset(_WORD.findall(folded))
+    return frozenset(word for word in wanted if _occurs(word, there, folded))
+
+
+def _occurs(word: str, there: frozenset[str], folded: str) -> bool:
+    if not word.isascii():
+        return word in folded
+    return word in there or (len(word) >= _STEM and any(w.startswith(word) for w in there))
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()

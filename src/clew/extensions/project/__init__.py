@@ -1,0 +1,14 @@
+"""The project a session works in: its instructions, its facts, and the prompt made of them."""
+
+from clew.extensions.project.facts import ProjectFacts
+from clew.extensions.project.loading import ProjectContext, load_project
+from clew.extensions.project.prompt import PromptParts, Section, build_system_prompt
+
+__all__ = [
+    "ProjectContext",
+    "ProjectFacts",
+    "PromptParts",
+    "Section",
+    "build_system_prompt",
+    "load_project",
+]

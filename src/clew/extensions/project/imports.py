@@ -1,0 +1,122 @@
+r"""Finding the `@path` imports in an instruction file, as Claude Code reads them.
+
+An import is an `@` at the start of a line or after a space, and the path that follows; `\ `
+is a space within it, and `#` begins a part of the file, which is ignored. In code, be it
+between backticks, in a fence or indented, and in comments an `@` is only an `@`.
+"""
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+_IMPORT = re.compile(r"(?<![^\s*_])@((?:\\ |[^\s\\])+)")
+_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(`{3,}|~{3,})(.*)")
+_CLOSING = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*")
+_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s")
+_TICKS = re.compile(r"`+")
+_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
+_TRAILING = ".,;:!?)]}>*_'\""
+
+
+def find_imports(text: str) -> tuple[str, ...]:
+    """Return the paths that `text` imports, as they are written, each once and in order."""
+    if "@" not in text:
+        return ()
+    prose = "\n".join(_Blocks().prose(text))
+    found = (
+        _path(match.group(1))
+        for paragraph in _PARAGRAPHS.split(prose)
+        for match in _IMPORT.finditer(_without_comments(_without_spans(paragraph)))
+    )
+    return tuple(dict.fromkeys(path for path in found if path))
+
+
+def spellings(path: str) -> tuple[str, ...]:
+    """Return what an import may mean: as it stands, or without the stop that ends a sentence."""
+    plain = path.rstrip(_TRAILING)
+    return (path,) if plain in ("", path) else (path, plain)
+
+
+def is_meant(path: str) -> bool:
+    """Was this surely meant as a path, and not as a name such as `@alice` or `@scope/package`?"""
+    if path.startswith(("./", "../", "~/", "/")):
+        return True
+    return re.search(r"[^./]\.[A-Za-z][A-Za-z0-9]{0,9}$", spellings(path)[-1]) is not None
+
+
+def _path(written: str) -> str:
+    path = written.partition("#")[0].replace("\\ ", " ")
+    fit = path[:1].isalnum() or path.startswith((".", "_", "-", "~/", "/"))
+    return path if fit and path.strip("./") else ""
+
+
+class _Blocks(Struct):
+    """Where in a Markdown file a line stands."""
+
+    fence: str = ""
+    comment: bool = False
+    listed: bool = False
+    """Within a list, where text is indented and no code."""
+    after_gap: bool = True
+
+    def prose(self, text: str) -> Iterator[str]:
+        """Yield the lines of `text`, empty for those that are code or comment."""
+        for line in text.splitlines():
+            hidden = self._hides(line)
+            self.after_gap = hidden or not line.strip()
+            yield "" if hidden else line
+
+    def _hides(self, line: str) -> bool:
+        if self.fence:
+            end = _CLOSING.fullmatch(line)
+            if end and end.group(1).startswith(self.fence):
+                self.fence = ""
+            return True
+        if self.comment or line.lstrip().startswith("<!--"):
+            self.comment = "-->" not in line
+            return True
+        fence = _FENCE.match(line)
+        if fence and not (fence.group(1)[0] == "`" and "`" in fence.group(2)):
+            self.fence = fence.group(1)
+            return True
+        return self._is_indented_code(line)
+
+    def _is_indented_code(self, line: str) -> bool:
+        if not line.strip():
+            return False
+        if _ITEM.match(line) and (self.listed or not line.startswith(("    ", "\t"))):
+            self.listed = True
+        elif not line[0].isspace() and self.after_gap:
+            self.listed = False
+        return self.after_gap and not self.listed and line.startswith(("    ", "\t"))
+
+
+def _without_spans(paragraph: str) -> str:
+    """Return `paragraph` with a gap for each span between equal runs of backticks."""
+    runs = list(_TICKS.finditer(paragraph))
+    kept: list[str] = []
+    done = at = 0
+    last = {len(run.group()): index for index, run in enumerate(runs)}
+    while at < len(runs):
+        size = len(runs[at].group())
+        if last[size] == at:
+            at += 1
+            continue
+        end = next(i for i in range(at + 1, len(runs)) if len(runs[i].group()) == size)
+        kept.append(paragraph[done : runs[at].start()])
+        done = runs[end].end()
+        at = end + 1
+    return "` `".join([*kept, paragraph[done:]])
+
+
+def _without_comments(paragraph: str) -> str:
+    kept: list[str] = []
+    done = 0
+    while (start := paragraph.find("<!--", done)) >= 0:
+        end = paragraph.find("-->", start)
+        if end < 0:
+            break
+        kept.append(paragraph[done:start])
+        done = end + 3
+    return " ".join([*kept, paragraph[done:]])

@@ -1,0 +1,89 @@
+"""The system prompt: what a session tells its model before anything is said.
+
+Sections come in a fixed order, from what hardly ever changes to what may: who the agent is,
+the project's instructions, its memory, its open tasks, what can be invoked, and last the
+facts of the day. The same parts give the same bytes, so a provider's cache of the prompt
+holds. Nothing here tells the model how to behave but the identity and what files say.
+"""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.extensions.project.blocks import block, one_line
+from clew.extensions.project.facts import ProjectFacts
+
+IDENTITY = """\
+You are Clew, an assistant that works in the user's project folder. Be brief and exact.
+Use the tools to look at files before you speak about them. Say so when you do not know."""
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """A further part of the prompt, with its heading."""
+
+    title: str
+    text: str
+
+
+class PromptParts(Struct, frozen=True, kw_only=True):
+    """What a system prompt is made of; a part that is empty leaves no trace."""
+
+    identity: str = IDENTITY
+    agents_md: str = ""
+    """Blocks with the name of their file, as `load_project` gives them."""
+    claude_md: str = ""
+    memory: str = ""
+    tasks: str = ""
+    skills: str = ""
+    """Names and descriptions only; a skill's text is read when it is invoked."""
+    agents: str = ""
+    """Names and descriptions; given only when subagents can be started."""
+    extra: tuple[Section, ...] = ()
+    cwd: Path | None = None
+    facts: ProjectFacts | None = None
+    language: str = ""
+    """The language of answers."""
+    permission_mode: str = ""
+
+
+def build_system_prompt(parts: PromptParts) -> str:
+    """Put the parts together; the same parts always give the same text."""
+    sections = (
+        Section(title="Project instructions: AGENTS.md", text=parts.agents_md),
+        Section(title="Project instructions: CLAUDE.md", text=parts.claude_md),
+        Section(title="Project Memory", text=_marked("memory", parts.memory)),
+        Section(title="Active Task Context", text=_marked("tasks", parts.tasks)),
+        Section(title="Skills", text=_marked("skills", parts.skills)),
+        Section(title="Agents", text=_marked("agents", parts.agents)),
+        *parts.extra,
+        Section(title="Environment", text="\n".join(_environment(parts))),
+    )
+    told = (
+        f"# {one_line(each.title)}\n\n{each.text.strip()}" for each in sections if each.text.strip()
+    )
+    return "\n\n".join(text for text in (parts.identity.strip(), *told) if text)
+
+
+def _marked(tag: str, text: str) -> str:
+    return block(tag, text) if text.strip() else ""
+
+
+def _environment(parts: PromptParts) -> list[str]:
+    facts = parts.facts
+    pairs: list[tuple[str, str]] = [("Working directory", str(parts.cwd or ""))]
+    if facts is not None:
+        pairs += [
+            ("Project root", "" if facts.root == parts.cwd else str(facts.root)),
+            ("Languages", ", ".join(facts.languages)),
+            ("Package managers and build tools", ", ".join(facts.managers)),
+            ("Test commands", ", ".join(facts.tests)),
+            ("Told from", ", ".join(facts.markers)),
+            ("Git branch at the start", facts.branch),
+            ("Platform", facts.platform),
+            ("Date at the start", facts.date),
+        ]
+    pairs += [
+        ("Response language", one_line(parts.language.strip(), 80)),
+        ("Permission mode", parts.permission_mode),
+    ]
+    return [f"- {name}: {one_line(value)}" for name, value in pairs if value.strip()]

@@ -1,0 +1,211 @@
+"""Finding and reading Markdown files that others wrote: skills, commands, agents.
+
+A project folder may be hostile. A file is read only if it is a plain file, text, and not too
+long; no link may lead out of the tree that it is looked for in. What is not read is a
+`Refused` with a reason, never an exception.
+"""
+
+import codecs
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.extensions.frontmatter import MAX_HEAD
+
+MAX_BYTES = 1_000_000
+"""The longest file that is read."""
+MAX_FILES = 20_000
+"""The most files or folders that are taken from one folder."""
+MAX_DEPTH = 8
+"""How deep folders are searched."""
+
+_FIRST = 4_096
+"""Bytes that hold nearly every head."""
+_CLOSED = re.compile(rb"[\r\n]---[ \t]*[\r\n]")
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+# A pipe must not make the reader wait.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
+_OUT = "leads out of {tree} through a link"
+_LOST = "is a link that leads nowhere"
+
+
+class Refused(Struct, frozen=True):
+    """A file or folder that was not taken, and why."""
+
+    path: Path
+    why: str
+    """Goes on after the name of the file: `is empty`."""
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.why}"
+
+
+class Folder(Struct, frozen=True):
+    """A folder to look into, and the tree that links in it may not leave."""
+
+    path: Path
+    tree: Path | None = None
+    """None where links may lead anywhere: in a folder that the user made."""
+
+    def __truediv__(self, name: str) -> "Folder":
+        return Folder(self.path / name, self.tree)
+
+
+class _Unfit(Exception):
+    """The reason why a file is not read."""
+
+
+def read_head(path: Path, *, tree: Path | None = None) -> str | Refused | None:
+    """Return the beginning of a file, up to the end of its fields and a little more.
+
+    None when there is no such file. The folders above it are taken as they are: `folders_in`
+    and `markdown_in` have looked at them.
+    """
+    try:
+        return _read(path, tree, whole=False)
+    except FileNotFoundError:
+        return None
+
+
+def read_whole(path: Path, *, tree: Path | None = None) -> str | Refused:
+    """Return the text of a file, as it is now."""
+    if tree is not None and not _within(path, tree):
+        return Refused(path, _OUT.format(tree=tree))
+    try:
+        return _read(path, tree, whole=True)
+    except FileNotFoundError:
+        return Refused(path, "is no longer there")
+
+
+def folders_in(folder: Folder) -> Iterator[Path | Refused]:
+    """Yield the folders in a folder, by name. A folder that is not there holds none."""
+    found = (
+        entry if isinstance(entry, Refused) else _as_folder(entry, folder.tree)
+        for entry in _entries(folder)
+    )
+    yield from _at_most(folder, (path for path in found if path))
+
+
+def markdown_in(folder: Folder) -> Iterator[Path | Refused]:
+    """Yield the `*.md` files in a folder and in those below it, the upper ones first."""
+    yield from _at_most(folder, _markdown_in(folder))
+
+
+def _markdown_in(folder: Folder) -> Iterator[Path | Refused]:
+    seen = {os.path.realpath(folder.path)}
+    level = [folder]
+    for _ in range(MAX_DEPTH):
+        below: list[Folder] = []
+        for entry in (entry for upper in level for entry in _entries(upper)):
+            if isinstance(entry, Refused):
+                yield entry
+            elif entry.name.lower().endswith(".md"):
+                yield Path(entry.path)
+            elif isinstance(found := _as_folder(entry, folder.tree), Refused):
+                yield found
+            elif found and (real := os.path.realpath(found)) not in seen:
+                seen.add(real)
+                below.append(Folder(found, folder.tree))
+        level = below
+    for deep in level:
+        yield Refused(deep.path, f"lies more than {MAX_DEPTH} folders deep")
+
+
+def _at_most(folder: Folder, found: Iterator[Path | Refused]) -> Iterator[Path | Refused]:
+    yield from islice(found, MAX_FILES)
+    if next(found, None):
+        yield Refused(folder.path, f"holds more than {MAX_FILES:,} files; the rest is not read")
+
+
+def _entries(folder: Folder) -> Iterator["os.DirEntry[str] | Refused"]:
+    try:
+        with os.scandir(folder.path) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        yield Refused(folder.path, f"cannot be read: {error.strerror}")
+        return
+    if folder.tree and not _within(folder.path, folder.tree):
+        yield Refused(folder.path, _OUT.format(tree=folder.tree))
+    else:
+        yield from entries
+
+
+def _as_folder(entry: "os.DirEntry[str]", tree: Path | None) -> Path | Refused | None:
+    """Return the folder that an entry is; None when it is something else."""
+    path = Path(entry.path)
+    try:
+        if entry.is_dir():
+            out = entry.is_symlink() and tree and not _within(path, tree)
+            return Refused(path, _OUT.format(tree=tree)) if out else path
+        lost = entry.is_symlink() and not entry.is_file()
+    except OSError as error:
+        return Refused(path, f"cannot be read: {error.strerror}")
+    return Refused(path, _LOST) if lost else None
+
+
+def _within(path: Path, tree: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(tree))
+
+
+def _read(path: Path, tree: Path | None, *, whole: bool) -> str | Refused:
+    try:
+        return _text(_data(path, tree, whole=whole), whole=whole)
+    except _Unfit as unfit:
+        return Refused(path, str(unfit))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        return Refused(path, f"cannot be read: {getattr(error, 'strerror', error)}")
+
+
+def _data(path: Path, tree: Path | None, *, whole: bool) -> bytes:
+    descriptor = _open(path, tree)
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise _Unfit("is no plain file")
+        if facts.st_size > MAX_BYTES:
+            raise _Unfit(f"has {facts.st_size:,} bytes; at most {MAX_BYTES:,} are read")
+        data = os.read(descriptor, MAX_BYTES if whole else _FIRST)
+        if not whole and len(data) == _FIRST and b"---" in data[:8] and not _CLOSED.search(data, 8):
+            data += os.read(descriptor, MAX_HEAD)
+    finally:
+        os.close(descriptor)
+    return data
+
+
+def _open(path: Path, tree: Path | None) -> int:
+    """Open a file; follow a link only if it stays within the tree."""
+    if _NO_LINKS or not path.is_symlink():
+        try:
+            return os.open(path, _FLAGS | _NO_LINKS)
+        except OSError as error:
+            if error.errno not in _A_LINK:
+                raise
+    if tree is not None and not _within(path, tree):
+        raise _Unfit(_OUT.format(tree=tree))
+    try:
+        return os.open(os.path.realpath(path), _FLAGS | _NO_LINKS)
+    except FileNotFoundError as error:
+        raise _Unfit(_LOST) from error
+
+
+def _text(data: bytes, *, whole: bool) -> str:
+    if not data.removeprefix(codecs.BOM_UTF8).strip():
+        raise _Unfit("is empty")
+    if b"\0" in data:
+        raise _Unfit("is no text")
+    try:
+        # A head may end in the middle of a character.
+        return codecs.getincrementaldecoder("utf-8")().decode(data, final=whole)
+    except UnicodeDecodeError as error:
+        raise _Unfit(f"is no UTF-8 text (byte {error.start:,})") from error

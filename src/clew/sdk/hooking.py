@@ -1,0 +1,74 @@
+"""The user's hooks, with all that they may need of a session."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from clew.core.access import PermissionMode, Verdict
+from clew.core.redaction import redact
+from clew.hooks.means import AgentTask, Holds, Means
+from clew.hooks.protocol import HookInput, Hooks, NoHooks
+from clew.hooks.runner import HookRunner
+from clew.hooks.settings import HookTable
+from clew.permissions.policy import Policy
+from clew.permissions.rules import parse
+from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRuntime
+from clew.session.asking import ask_model
+from clew.session.session import Session
+from clew.tools.protocol import Place, Tool
+
+
+def hooks_for(
+    table: HookTable,
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    session: Callable[[], Session],
+    tools: Sequence[Tool],
+    runtime: AgentRuntime | None,
+) -> Hooks:
+    """Return who runs the hooks of a table."""
+    if not table.hooks:
+        return NoHooks()
+
+    async def ask(prompt: str, model: str) -> str:
+        now = session()
+        name = model or now.journal.view.setup.model.name
+        return await ask_model(now.provider, name, prompt)
+
+    async def run_agent(task: AgentTask) -> str:
+        assert runtime is not None  # noqa: S101 - given only where there is one
+        request = AgentRequest(
+            agent=task.agent or GENERAL_PURPOSE,
+            prompt=task.prompt,
+            model=task.model,
+            max_turns=task.max_turns,
+        )
+        return (await runtime.run(request)).text
+
+    return HookRunner(
+        table,
+        Means(
+            project=cwd,
+            environ=environ,
+            ask=ask,
+            run_agent=run_agent if runtime is not None else None,
+            holds=_holds({tool.spec.name: tool for tool in tools}, cwd),
+            redact=redact,
+        ),
+    )
+
+
+def _holds(tools: Mapping[str, Tool], cwd: Path) -> Holds:
+    """Return who says whether a permission rule concerns a call: as a rule that denies would."""
+
+    def holds(text: str, payload: HookInput) -> bool:
+        from clew.permissions.decide import decide  # noqa: PLC0415 - loads a grammar
+
+        name, arguments = payload.tool_name, payload.tool_input
+        if not isinstance(name, str) or not isinstance(arguments, dict) or name not in tools:
+            return True
+        access = tools[name].access(arguments, Place(cwd=cwd))
+        policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse(text),))
+        return decide(access, policy).verdict is Verdict.DENY
+
+    return holds

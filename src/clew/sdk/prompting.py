@@ -1,0 +1,38 @@
+"""The system prompt of an interactive session."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from clew.extensions.agents import AgentDefinition
+from clew.extensions.agents import catalogue as agent_catalogue
+from clew.extensions.project import PromptParts, build_system_prompt
+from clew.extensions.project.prompt import IDENTITY
+from clew.extensions.skills import catalogue
+from clew.sdk.finding import Found
+
+
+def system_prompt(
+    cwd: Path,
+    found: Found,
+    *,
+    identity: str | None,
+    language: str,
+    memory: str,
+    agents: Mapping[str, AgentDefinition],
+) -> str:
+    """Return the words that every request begins with; the same parts give the same words."""
+    project = found.project
+    return build_system_prompt(
+        PromptParts(
+            identity=IDENTITY if identity is None else identity,
+            cwd=cwd,
+            facts=project.facts,
+            agents_md=project.agents_md,
+            claude_md=project.claude_md,
+            memory=memory,
+            tasks=project.tasks,
+            skills=catalogue(found.skills.found().skills),
+            agents=agent_catalogue(agents),
+            language=language,
+        )
+    )

@@ -1,0 +1,241 @@
+"""Agents within a session: each a conversation of its own, with its own window and transcript."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from clew.core.access import Access
+from clew.core.entries import Charged
+from clew.core.errors import ClewError, ConfigError
+from clew.core.events import Event, TextDelta, ToolEnded, ToolStarted
+from clew.extensions.agents import AgentDefinition, assemble_prompt, filter_tools, resolve_model
+from clew.extensions.project import ProjectContext
+from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
+from clew.sdk.tracking import ToolTracker
+from clew.sdk.values import TaskEvent, TaskStage
+from clew.session.gate import Gate
+from clew.session.log.writer import SessionLog
+from clew.session.parts import SessionOptions
+from clew.session.session import Session
+from clew.session.stores.memory import MemoryStore
+from clew.tools.protocol import Place, Tool, ToolOutput
+
+GENERAL_PURPOSE = "general-purpose"
+
+
+class AgentRequest(Struct, frozen=True, kw_only=True):
+    """What an agent shall do."""
+
+    prompt: str
+    agent: str = GENERAL_PURPOSE
+    model: str = ""
+    """Another model than the agent's own; also `sonnet`, `opus`, `haiku`."""
+    allowed_tools: tuple[str, ...] | None = None
+    """The tools it may use, of those that its definition leaves it."""
+    fork_worker: bool = False
+    """True for a skill that runs apart: its answer is to be short."""
+    max_turns: int | None = None
+
+
+class AgentResult(Struct, frozen=True, kw_only=True):
+    """What an agent came back with."""
+
+    agent_id: str
+    text: str
+    transcript: Path | None = None
+
+
+class AgentRuntime(Struct, kw_only=True):
+    """Runs agents for one session. An agent cannot start another."""
+
+    definitions: Mapping[str, AgentDefinition]
+    tools: Sequence[Tool]
+    gate: Gate
+    project: ProjectContext
+    emit: Callable[[TaskEvent], None]
+    parent: Callable[[], Session]
+    options: SessionOptions
+    """What the parent was made with, as far as it holds for an agent too."""
+    hooks: Hooks = field(default_factory=NoHooks)
+    transcripts: Path | None = None
+    running: dict[str, Session] = field(default_factory=dict)
+
+    async def run(self, task: AgentRequest) -> AgentResult:
+        """Have an agent do a task and return its last words.
+
+        Raises:
+            ConfigError: There is no such agent.
+            AbortError: `abort` was called.
+            ClewError: It failed as a session may.
+        """
+        definition = self.definition(task.agent)
+        agent_id = f"agent-{os.urandom(4).hex()}"
+        log, transcript = self._log(agent_id)
+        told = _Teller(self.emit, agent_id, definition.name, transcript)
+        child = self._session(definition, task, log=log, told=told, agent_id=agent_id)
+        told(TaskStage.STARTED, text=task.prompt)
+        try:
+            async with child:
+                self.running[agent_id] = child
+                try:
+                    text = await child.run(task.prompt)
+                finally:
+                    del self.running[agent_id]
+                    await self._charge(child, definition.name)
+        except ClewError as error:
+            told(TaskStage.FAILED, text=str(error))
+            raise
+        told(TaskStage.COMPLETED, text=text)
+        return AgentResult(agent_id=agent_id, text=text, transcript=transcript)
+
+    def definition(self, name: str) -> AgentDefinition:
+        """Return an agent's definition.
+
+        Raises:
+            ConfigError: There is none of that name.
+        """
+        found = self.definitions.get(name or GENERAL_PURPOSE)
+        if found is None:
+            known = ", ".join(sorted(self.definitions))
+            raise ConfigError(f"there is no agent {name!r}; there are: {known}")
+        return found
+
+    def abort(self) -> None:
+        """End every agent that runs."""
+        for session in tuple(self.running.values()):
+            session.abort()
+
+    def _session(
+        self,
+        definition: AgentDefinition,
+        task: AgentRequest,
+        *,
+        log: SessionLog | None,
+        told: "_Teller",
+        agent_id: str,
+    ) -> Session:
+        names = [tool.spec.name for tool in self.tools]
+        kept = set(filter_tools(names, definition, allowed=task.allowed_tools))
+        before_change = self.parent().place.before_change
+        parent = self.parent().journal.view.setup.model.name
+        options: SessionOptions = {
+            **self.options,
+            "system_message": assemble_prompt(
+                definition,
+                claude_md=self.project.claude_md,
+                agents_md=self.project.agents_md,
+                fork_worker=task.fork_worker,
+            ),
+            "tools": [
+                _Placed(tool, before_change) for tool in self.tools if tool.spec.name in kept
+            ],
+            "store": MemoryStore(),
+            "session_id": agent_id,
+            "gate": self.gate,
+            "hooks": _AgentHooks(self.hooks, agent_id, definition.name, told.transcript),
+            "max_turns": task.max_turns or definition.max_turns,
+            "log": log,
+        }
+        model = resolve_model(task.model or definition.model, parent)
+        return Session(self.parent().provider, model=model, on_event=told.listen, **options)
+
+    def _log(self, agent_id: str) -> tuple[SessionLog | None, Path | None]:
+        if self.transcripts is None:
+            return None, None
+        folder = self.transcripts / self.parent().session_id / "subagents"
+        return SessionLog(folder), folder / f"{agent_id}.jsonl"
+
+    async def _charge(self, child: Session, name: str) -> None:
+        """Let the parent's budget know what its agent has cost."""
+        spent = child.get_cost()
+        if spent.calls:
+            cost = None if spent.unpriced else spent.usd
+            await self.parent().journal.append(
+                Charged(why=f"agent {name}", usage=spent.usage, cost=cost)
+            )
+
+
+class _Placed:
+    """A tool in an agent's hands: what it changes is kept as part of the parent's turn."""
+
+    def __init__(self, inner: Tool, before_change: Callable[[Path], None] | None) -> None:
+        self._inner = inner
+        self._before_change = before_change
+        self.spec = inner.spec
+        self.max_output_chars = inner.max_output_chars
+
+    def access(self, arguments: dict[str, Any], place: Place) -> Access:
+        """Say what a call would touch."""
+        return self._inner.access(arguments, place)
+
+    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:
+        """Do the work."""
+        kept = replace(place, before_change=self._before_change)
+        return await self._inner.run(arguments, kept)
+
+
+class _Teller:
+    """Tells the clients of the parent what an agent does."""
+
+    def __init__(
+        self,
+        emit: Callable[[TaskEvent], None],
+        agent_id: str,
+        name: str,
+        transcript: Path | None,
+    ) -> None:
+        self._emit = emit
+        self._base = TaskEvent(
+            task_id=agent_id,
+            agent=name,
+            stage=TaskStage.STARTED,
+            transcript_path=str(transcript or ""),
+        )
+        self._tools = ToolTracker()
+        self.transcript = transcript
+
+    def __call__(self, stage: TaskStage, *, text: str = "") -> None:
+        self._emit(replace(self._base, stage=stage, text=text))
+
+    def listen(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                self(TaskStage.TEXT_DELTA, text=text)
+            case ToolStarted():
+                state = self._tools.started(event)
+                self._emit(replace(self._base, stage=TaskStage.TOOL_START, tool=state))
+            case ToolEnded():
+                state = self._tools.ended(event)
+                self._emit(replace(self._base, stage=TaskStage.TOOL_END, tool=state))
+            case _:
+                pass
+
+
+class _AgentHooks:
+    """The parent's hooks as an agent meets them: its life is `SubagentStart` and `SubagentStop`."""
+
+    def __init__(self, inner: Hooks, agent_id: str, name: str, transcript: Path | None) -> None:
+        self._inner = inner
+        self._agent_id = agent_id
+        self._name = name
+        self._transcript = transcript
+
+    async def fire(self, event: HookEvent, payload: HookInput) -> HookVerdict:
+        """Fire an event of the agent."""
+        if event in _NOT_OF_AGENTS:
+            return HookVerdict()
+        told = replace(payload, agent_id=self._agent_id, agent_type=self._name)
+        if event is HookEvent.STOP and self._transcript is not None:
+            told = replace(told, agent_transcript_path=str(self._transcript))
+        return await self._inner.fire(_OF_AGENTS.get(event, event), told)
+
+
+_OF_AGENTS = {
+    HookEvent.SESSION_START: HookEvent.SUBAGENT_START,
+    HookEvent.STOP: HookEvent.SUBAGENT_STOP,
+}
+_NOT_OF_AGENTS = frozenset({HookEvent.SESSION_END, HookEvent.USER_PROMPT_SUBMIT})

@@ -1,0 +1,199 @@
+"""`clew config`, as its own parser and in a folder of its own."""
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.cli.config import run_config
+from clew.cli.config_arguments import add_config
+from clew.core.errors import ConfigError
+from tests.config.folders import Folders
+
+pytestmark = pytest.mark.req("CFG-1", "CLI-1")
+
+HOOK = {"Stop": [{"hooks": [{"type": "command", "command": "evil \x1b[2J"}]}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Clew = Callable[..., Told]
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    made = Folders(tmp_path)
+    made.project.mkdir()
+    made.home.mkdir()
+    monkeypatch.setenv("HOME", str(made.home))
+    monkeypatch.setenv("CLEW_HOME", str(made.clew_home))
+    monkeypatch.chdir(made.project)
+    return made
+
+
+@pytest.fixture
+def clew(folders: Folders, capsys: pytest.CaptureFixture[str]) -> Clew:
+    def run(*arguments: str) -> Told:
+        parser = argparse.ArgumentParser()
+        add_config(parser)
+        code = run_config(parser.parse_args(arguments))
+        told = capsys.readouterr()
+        return Told(code, told.out, told.err)
+
+    return run
+
+
+def test_without_settings_there_is_nothing_to_show(clew: Clew) -> None:
+    assert clew().out == "nothing is set; all is as Clew comes\n"
+
+
+def test_show_names_files_what_is_withheld_and_what_is_unused(folders: Folders, clew: Clew) -> None:
+    folders.put("~/.clew/settings.json", {"language": "Greek", "permissions": {"deny": ["Edit"]}})
+    folders.put(
+        ".claude/settings.json",
+        {"hooks": HOOK, "permissions": {"deny": ["Write"]}, "cleanup\x1b[2J": 1},
+    )
+
+    out = clew("show").out
+
+    assert 'language = "Greek"' in out
+    assert "# ~/.clew/settings.json, .claude/settings.json" in out
+    assert "withheld until you accept this folder with `clew config accept`:" in out
+    assert "hooks.Stop[0].hooks[0] runs `evil" in out
+    assert "not used by Clew:" in out
+    assert "\x1b" not in out
+
+
+def test_show_as_json_has_everything_but_secrets(folders: Folders, clew: Clew) -> None:
+    folders.put(
+        "~/.clew/settings.json", {"providers": {"a": {"type": "openai", "apiKey": "hush-hush"}}}
+    )
+    folders.put(".clew/settings.json", {"model": "gpt-5"})
+
+    report = clew("show", "--json").json
+
+    assert report["settings"] == {"providers": {"a": {"type": "openai", "apiKey": "[redacted]"}}}
+    assert report["origins"]["providers.a.type"] == ["~/.clew/settings.json"]
+    assert report["withheld"] == [
+        {
+            "path": str(folders.project / ".clew/settings.json"),
+            "key": "model",
+            "why": "chooses the model gpt-5",
+        }
+    ]
+    assert report["accepted"] is False
+
+
+def test_hooks_of_unknown_events_are_named_as_left_out(folders: Folders, clew: Clew) -> None:
+    folders.put("~/.claude/settings.json", {"hooks": {"Tomorrow": []}})
+
+    assert "left out:" in clew("show").out
+    assert "Tomorrow" in clew("show", "--json").json["problems"][0]
+
+
+def test_path_marks_the_files_that_are_there(folders: Folders, clew: Clew) -> None:
+    path = folders.put(".claude/settings.json", {})
+
+    lines = clew("path").out.splitlines()
+
+    assert len(lines) == 8
+    assert lines[6] == f"+ {path}  (project)"
+    assert lines[0] == f"- {folders.clew_home}/clew.toml  (user)"
+
+
+def test_check_tells_all_that_is_wrong_with_profiles(folders: Folders, clew: Clew) -> None:
+    assert (clew("check").code, clew("check").out) == (0, "all settings are in order\n")
+    folders.put(
+        "~/.clew/settings.json",
+        {"currentProvider": "x", "providers": {"a": {}, "b": {"type": "c"}}},
+    )
+
+    told = clew("check")
+
+    assert told.code == 1
+    assert [line.split(";")[0] for line in told.err.splitlines()] == [
+        "clew: currentProvider is 'x', and there is no such profile in providers",
+        "clew: providers.a has no type",
+        "clew: providers.b.type cannot be 'c'",
+    ]
+
+
+def test_check_tells_of_a_broken_file_of_the_project(folders: Folders, clew: Clew) -> None:
+    path = folders.put(".clew/settings.json", "{,}")
+
+    told = clew("check")
+
+    assert told.code == 1
+    assert f"{path}:1:2: this is not valid JSON" in told.err
+    with pytest.raises(ConfigError, match="not valid JSON"):
+        clew("show")
+
+
+def test_schema_is_json(clew: Clew) -> None:
+    assert clew("schema").json["$defs"]["SettingsFile"]["type"] == "object"
+
+
+def test_values_are_set_and_got(folders: Folders, clew: Clew) -> None:
+    assert clew("set", "context.strategy", "compact").out == (
+        "context.strategy is set in ~/.clew/settings.json\n"
+    )
+    assert clew("set", "context.warning_threshold", "0.5", "--project").code == 0
+    assert clew("set", "language", "Latin", "--local").code == 0
+
+    assert clew("get", "context.strategy").out == "compact\n"
+    assert clew("get", "context").json == {"strategy": "compact", "warningThreshold": 0.5}
+    assert (folders.project / ".clew/settings.local.json").exists()
+    missing = clew("get", "model")
+    assert (missing.code, missing.out, missing.err) == (1, "", "clew: model is not set\n")
+
+
+def test_a_secret_is_never_got(clew: Clew) -> None:
+    clew("set", "providers.a.apiKey", "hush-hush")
+
+    assert clew("get", "providers.a.apiKey").out == "[redacted]\n"
+
+
+def test_a_folder_is_accepted_until_its_settings_change(folders: Folders, clew: Clew) -> None:
+    assert clew("accept").out.startswith("there is nothing to accept")
+    path = folders.put(".clew/settings.json", {"model": "gpt-5"})
+    assert clew("get", "model").code == 1
+
+    accepted = clew("accept").out
+    assert "chooses the model gpt-5" in accepted
+    assert clew("get", "model").out == "gpt-5\n"
+    assert clew("accept").out == "this folder is accepted already\n"
+
+    path.write_text('{"model": "gpt-6"}')
+    assert clew("get", "model").code == 1
+
+
+def test_a_folder_can_be_forgotten(folders: Folders, clew: Clew) -> None:
+    folders.put(".clew/settings.json", {"model": "gpt-5"})
+    clew("accept")
+
+    assert clew("forget").out == "this folder is accepted no longer\n"
+    assert clew("forget").out == "this folder was not accepted\n"
+    assert clew("get", "model").code == 1
+
+
+def test_setting_a_value_beside_what_is_withheld_says_so(folders: Folders, clew: Clew) -> None:
+    folders.put(".clew/settings.json", {"model": "gpt-5"})
+
+    told = clew("set", "language", "Latin", "--project")
+
+    assert "withheld until you accept this folder" in told.err

@@ -1,0 +1,87 @@
+"""Diffs of edits as lines for a screen."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.cli.diffs import Row, diff_rows
+from clew.cli.status import columns
+from clew.tools.builtin.diff import compare
+
+OLD = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\neleven\n"
+
+
+def test_lines_carry_their_numbers_and_colours() -> None:
+    new = OLD.replace("five\n", "FIVE\n5\n")
+
+    assert diff_rows(compare(OLD, new, "a.txt").data(), width=40) == [
+        Row("a.txt +2 -1", "dim"),
+        Row("2   two"),
+        Row("3   three"),
+        Row("4   four"),
+        Row("5 - five", "red"),
+        Row("5 + FIVE", "green"),
+        Row("6 + 5", "green"),
+        Row("7   six"),
+        Row("8   seven"),
+        Row("9   eight"),
+    ]
+
+
+def test_stretches_far_apart_have_a_gap_between_them() -> None:
+    new = OLD.replace("one\n", "").replace("eleven\n", "11\n")
+
+    shown = [row.text for row in diff_rows(compare(OLD, new, "a").data(), width=40)]
+
+    assert shown == [
+        *("a +1 -2", " 1 - one", " 1   two", " 2   three", " 3   four", "   …"),
+        *(" 7   eight", " 8   nine", " 9   ten", "11 - eleven", "10 + 11"),
+    ]
+
+
+def test_a_new_file_says_so_and_a_missing_line_break_too() -> None:
+    data = compare("", "x\ny", "new.txt").data() | {"created": True}
+
+    assert diff_rows(data, width=40) == [
+        Row("new.txt (new) +2 -0", "dim"),
+        Row("1 + x", "green"),
+        Row("2 + y", "green"),
+        Row("  \\ no line break at the end", "dim"),
+    ]
+
+
+def test_a_long_diff_is_cut_and_says_how_much_is_hidden() -> None:
+    new = "".join(f"{at}\n" for at in range(1_000))
+
+    rows = diff_rows(compare("", new, "a").data(), width=40, most=5)
+
+    assert len(rows) == 7
+    assert rows[-1] == Row("… 995 more", "dim")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"path": "a", "added": 0, "removed": 0, "hunks": []},
+        {"path": "a", "added": 1, "removed": 0, "hunks": "many"},
+        {"path": "a", "added": 1, "removed": 0, "hunks": [{"lines": ["+x"]}]},
+        {"path": 1, "added": 1, "removed": 0, "hunks": [1]},
+        {"total": 7},
+    ],
+)
+def test_data_without_a_diff_gives_no_lines(data: dict[str, object]) -> None:
+    assert diff_rows(data, width=40) == []
+
+
+LINES = st.lists(st.text(max_size=30), max_size=30).map("\n".join)
+
+
+@given(LINES, LINES, st.integers(10, 60), st.integers(1, 20))
+def test_every_line_is_harmless_and_fits(old: str, new: str, width: int, most: int) -> None:
+    rows = diff_rows(compare(old, new, "a/\x1b[2Jb").data(), width=width, most=most)
+
+    assert len(rows) <= most + 2
+    for row in rows:
+        assert columns(row.text) <= width
+        assert not set(row.text) & set("\n\r\x1b\x9b")

@@ -1,0 +1,88 @@
+"""The line below the prompt."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.cli.status import Standing, columns, painted, status_line
+from clew.core.state import Basis, Breakdown, ContextState, Status
+
+
+def state(
+    used: int = 6_151, status: Status = Status.OK, basis: Basis = Basis.EXACT
+) -> ContextState:
+    return ContextState(
+        max_tokens=10_000,
+        used_tokens=used,
+        status=status,
+        basis=basis,
+        breakdown=Breakdown(user=used),
+    )
+
+
+STANDING = Standing(model="claude-sonnet-4-6", mode="default", name="the maze", context=state())
+
+
+def text(standing: Standing, width: int = 200) -> str:
+    return "".join(piece.text for piece in status_line(standing, width))
+
+
+def test_everything_is_told_where_there_is_room() -> None:
+    assert text(STANDING) == (
+        "claude-sonnet-4-6 · default · the maze · context 62% · 6,151/10,000 tokens"
+    )
+
+
+def test_an_estimate_says_that_it_is_one() -> None:
+    guess = Standing(model="m", mode="plan", context=state(basis=Basis.ESTIMATED))
+
+    assert text(guess) == "m · plan · context 62% · ~6,151/10,000 tokens"
+
+
+def test_before_the_first_reading_there_is_no_share() -> None:
+    assert text(Standing(model="m", mode="plan")) == "m · plan"
+
+
+@pytest.mark.parametrize(
+    ("status", "colour"),
+    [(Status.OK, "green"), (Status.WARNING, "yellow"), (Status.CRITICAL, "red")],
+)
+def test_the_share_has_the_colour_of_its_status(status: Status, colour: str) -> None:
+    pieces = status_line(Standing(model="m", mode="plan", context=state(status=status)), 80)
+
+    assert [piece.text for piece in pieces if piece.style == colour] == ["context 62%"]
+
+
+@pytest.mark.parametrize(
+    ("width", "left"),
+    [
+        (60, "claude-sonnet-4-6 · default · the maze · context 62%"),
+        (45, "claude-sonnet-4-6 · default · context 62%"),
+        (35, "claude-sonnet-4-6 · context 62%"),
+        (20, "context 62%"),
+        (5, "conte"),
+    ],
+)
+def test_what_matters_least_goes_first(width: int, left: str) -> None:
+    assert text(STANDING, width) == left
+
+
+NAMES = st.text(max_size=40)
+CONTEXTS = st.sampled_from([None, state()])
+STANDINGS = st.builds(Standing, model=NAMES, mode=NAMES, name=NAMES, context=CONTEXTS)
+
+
+@given(STANDINGS, st.integers(1, 120))
+def test_the_line_never_takes_more_room_than_there_is(standing: Standing, width: int) -> None:
+    shown = text(standing, width)
+
+    assert columns(shown) <= width
+    assert not set(shown) & set("\n\r\t\x1b")
+    if standing.context and width >= len("context 62%"):
+        assert "context 62%" in shown
+
+
+def test_the_line_can_be_painted() -> None:
+    pieces = status_line(Standing(model="m", mode="", context=state()), 12)
+
+    assert painted(pieces, lambda words, style: f"<{style}>{words}") == "<green>context 62%"

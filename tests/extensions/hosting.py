@@ -1,0 +1,90 @@
+"""A real session with commands around it, as small as one can be."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clew import Session
+from clew.context.policy import Thresholds
+from clew.core.models import ModelFacts
+from clew.core.usage import Usage
+from clew.extensions.agents import AgentDefinition
+from clew.extensions.commands.protocol import CommandResult
+from clew.extensions.commands.registry import CommandRegistry
+from clew.extensions.commands.sources import BuiltinCommandSource
+from clew.extensions.memory import ProjectMemory
+from clew.extensions.skills import Skill
+from clew.providers.scripted import Reply, ScriptedProvider
+from clew.session.gate import Gate
+from clew.session.stores.memory import MemoryStore
+from clew.session.stores.protocol import Store
+from clew.tools.protocol import Tool
+
+FACTS = ModelFacts(name="m", window=10_000)
+USAGE = Usage(input_tokens=100, output_tokens=10, cache_read_tokens=60, cache_write_tokens=5)
+
+
+@dataclass
+class SmallHost:
+    """What the commands of a session need, and what they asked for."""
+
+    session: Session
+    registry: CommandRegistry
+    cwd: Path
+    gate: Gate
+    store: Store
+    memory: ProjectMemory | None = None
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    language: str = ""
+    name: str = ""
+    agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
+    waiting: list[str] = field(default_factory=list)
+    skills_run: list[tuple[str, str]] = field(default_factory=list)
+
+    async def compact_later(self, instructions: str) -> bool:
+        if self.session.is_running:
+            self.waiting.append(instructions)
+        return self.session.is_running
+
+    async def run_skill(self, skill: Skill, arguments: str) -> str:
+        self.skills_run.append((skill.name, arguments))
+        return f"<skill>{skill.description}</skill> {arguments}"
+
+    async def run_agent(self, name: str, prompt: str) -> str:
+        return f"{name} did: {prompt}"
+
+    async def run(self, line: str) -> CommandResult:
+        """Carry out a line such as `/pin #2`."""
+        name, _, arguments = line.removeprefix("/").partition(" ")
+        result = await self.registry.execute(self, name, arguments)
+        assert result is not None, f"there is no command {name}"
+        return result
+
+
+@asynccontextmanager
+async def hosting(
+    tmp_path: Path,
+    *replies: Reply,
+    store: Store | None = None,
+    tools: tuple[Tool, ...] = (),
+    registry: CommandRegistry | None = None,
+    checkpoints: bool = False,
+) -> AsyncIterator[SmallHost]:
+    """Open a session whose model answers with `replies`."""
+    if registry is None:
+        registry = CommandRegistry()
+        registry.add_source(BuiltinCommandSource())
+    store = store or MemoryStore()
+    gate = Gate(cwd=tmp_path)
+    session = Session(
+        ScriptedProvider(replies, facts=FACTS),
+        model="m",
+        store=store,
+        gate=gate,
+        cwd=tmp_path,
+        tools=tools,
+        checkpoints=tmp_path / ".kept" if checkpoints else None,
+    )
+    async with session:
+        yield SmallHost(session=session, registry=registry, cwd=tmp_path, gate=gate, store=store)

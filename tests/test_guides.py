@@ -1,0 +1,135 @@
+"""What the guides say is so: their programs run, their commands exist, their links lead there."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clew.cli.arguments import parser
+from clew.extensions.commands.sources import BuiltinCommandSource
+from clew.sdk.hub import EVENT_NAMES
+from scripts.reference.commands import with_table
+from tests.guides import blocks
+
+ROOT = Path(__file__).parent.parent
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*GUIDES, ROOT / "AGENTS.md", *sorted((ROOT / "docs" / "reference").glob("*.md"))]
+LEAVING = {"quit", "exit"}
+NOT_COMMANDS = {"bin", "code", "home", "name", "tmp", "usr"}
+"""What stands behind a slash in the guides and is a folder, or stands for something."""
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def with_programs() -> list[Path]:
+    return [path for path in GUIDES if any(True for _ in blocks(text_of(path)))]
+
+
+@pytest.mark.parametrize("path", with_programs(), ids=lambda path: path.stem)
+def test_the_programs_of_a_guide_run_as_they_stand(path: Path, tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    environ = {
+        "HOME": str(home),
+        "CLEW_HOME": str(home / ".clew"),
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+    }
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.guides", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=work,
+        env=environ,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_every_guide_for_programs_is_run() -> None:
+    run = {path.stem for path in with_programs()}
+
+    assert {"README", "sdk", "context", "sessions", "project", "extending"} <= run
+
+
+def command_lines(page: str) -> Iterator[list[str]]:
+    """Yield the arguments of each `clew …` in the fences for the shell."""
+    for fence in re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
+        for line in fence.splitlines():
+            words = shlex.split(line, comments=True)
+            for place, word in enumerate(words):
+                if word in ("clew", ".venv/bin/clew"):
+                    rest = words[place + 1 :]
+                    ends = [i for i, end in enumerate(rest) if end in ("|", ">", "&&", "<")]
+                    yield rest[: ends[0]] if ends else rest
+                    break
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_the_command_line_understands_every_command_of_a_guide(path: Path) -> None:
+    for arguments in command_lines(text_of(path)):
+        parser().parse_args(arguments)
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_every_slash_command_that_a_guide_names_is_there(path: Path) -> None:
+    known = {command.name for command in BuiltinCommandSource().commands()}
+    without_fences = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
+    named = set(re.findall(r"`/([a-z]+)(?![a-z:/.-])", without_fences))
+
+    assert named - known - LEAVING - NOT_COMMANDS - examples(path) == set()
+
+
+def examples(path: Path) -> set[str]:
+    """Return the skills and commands that a guide makes up."""
+    return {"project": {"review", "release"}, "extending": {"words"}}.get(path.stem, set())
+
+
+def test_the_table_of_commands_is_the_one_of_the_registry() -> None:
+    page = text_of(ROOT / "docs" / "commands.md")
+
+    assert with_table(page) == page, "run: .venv/bin/python -m scripts.reference"
+
+
+def test_the_guide_to_the_library_has_every_event() -> None:
+    page = text_of(ROOT / "docs" / "sdk.md")
+    listed = re.search(r"<!-- events: begin -->(.*)<!-- events: end -->", page, re.DOTALL)
+
+    assert listed is not None
+    assert re.findall(r"^\| `(\w+)` \|", listed[1], re.MULTILINE) == list(EVENT_NAMES)
+
+
+def anchors(path: Path) -> set[str]:
+    prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_link_leads_somewhere(path: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+def test_the_readme_lists_every_guide() -> None:
+    readme = text_of(ROOT / "README.md")
+
+    assert [path.name for path in GUIDES[1:] if f"(docs/{path.name})" not in readme] == []
