@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check fmt requirements recordings bench clean
+.PHONY: run test check fmt reference requirements recordings bench clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/run.stamp  ## set up, then open the prompt (or, without a terminal, play the demo)
@@ -26,6 +26,9 @@ check: $(VENV)/dev.stamp  ## formatting, lint, types, import contracts
 fmt: $(VENV)/dev.stamp  ## put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+reference: $(VENV)/dev.stamp  ## write docs/reference anew from the docstrings
+	@$(BIN)/python -m scripts.reference
 
 requirements: $(VENV)/dev.stamp  ## which requirements a test shows, and which none does yet
 	@$(BIN)/python -m tests.requirements

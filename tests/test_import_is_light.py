@@ -1,25 +1,174 @@
-"""`import clew` loads nothing that only one adapter, screen or command needs."""
+"""Nobody waits for what they do not use: what each way into Clew loads, and what it does not."""
 
 import subprocess
 import sys
+from pathlib import Path
 
-HEAVY = (
+import pytest
+
+from clew.core import redaction
+
+LIGHT = {"anyio", "clew", "exceptiongroup", "idna", "msgspec", "sniffio", "typing_extensions"}
+"""The only packages beside Python's own that may be loaded before they are needed."""
+SLOW = {
     "aiohttp",
-    "argparse",
-    "botocore",
-    "genai_prices",
-    "pydantic",
-    "starlette",
-    "textual",
-    "turbohtml",
-    "xllamacpp",
+    "asyncio",
+    "dataclasses",
+    "email",
+    "hashlib",
+    "json",
+    "shutil",
+    "socket",
+    "sqlite3",
+    "ssl",
+    "subprocess",
+}
+"""Modules that take their time, and that no session needs before it runs."""
+LATER = {
+    "clew.extensions.memory.sensitive",
+    "clew.providers.connections",
+    "clew.session.plain",
+    "clew.session.simulation",
+    "clew.session.stores.postgres",
+}
+"""Parts of Clew that no command needs to begin with."""
+SELDOM = LATER | {
+    "clew.core.redaction.scan",
+    "clew.permissions.shell",
+    "clew.session.checkpoints.keeper",
+    "clew.session.importers",
+    "clew.session.log.writer",
+    "clew.session.stores.sqlite",
+}
+"""Parts that a program with a session of its own may well do without."""
+LIBRARY = {
+    "clew._version",
+    "clew.context",
+    "clew.core",
+    "clew.hooks",
+    "clew.permissions",
+    "clew.providers",
+    "clew.session",
+    "clew.tools",
+}
+MOST_MODULES = 110
+"""Of Clew's own, to have a session; each takes about a quarter of a millisecond."""
+
+MARK = "modules:"
+RUN = """
+import anyio
+from clew import Session
+from clew.providers.scripted import ScriptedProvider
+
+async def main():
+    async with Session(ScriptedProvider(["hi"]), model="m") as session:
+        await session.run("hello")
+
+anyio.run(main)
+"""
+COMMANDS = (
+    ("--version",),
+    ("config", "show"),
+    ("models", "path"),
+    ("sessions", "list"),
 )
 
 
-def test_import_clew_loads_no_heavy_package() -> None:
-    code = "import sys, clew; print(*sys.modules, sep='\\n')"
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(child.stdout.split())
+def test_import_clew_loads_nothing_of_clew_before_a_name_is_asked_for() -> None:
+    loaded = _loaded("import clew")
 
-    assert "clew" in loaded
-    assert loaded.isdisjoint(HEAVY)
+    assert {name for name in loaded if name.startswith("clew")} == {"clew", "clew._version"}
+    assert _foreign(loaded) == {"clew"}
+
+
+def test_a_session_loads_what_it_is_made_of_and_nothing_else() -> None:
+    loaded = _loaded("from clew import Session")
+    own = {name for name in loaded if name.startswith("clew.")}
+
+    assert {".".join(name.split(".")[:2]) for name in own} <= LIBRARY
+    assert own.isdisjoint(SELDOM)
+    assert not {name for name in own if name.startswith(("clew.providers.wire", "clew.tools.b"))}
+    assert len(own) <= MOST_MODULES
+
+
+def test_a_session_loads_no_package_that_only_one_part_needs() -> None:
+    loaded = _loaded("from clew import Session")
+
+    assert _foreign(loaded) <= LIGHT
+    assert loaded.isdisjoint(SLOW)
+
+
+def test_a_session_without_log_checkpoints_and_network_loads_none_of_them() -> None:
+    loaded = _loaded(RUN)
+
+    assert _foreign(loaded) <= LIGHT
+    assert loaded.isdisjoint(SELDOM)
+
+
+@pytest.mark.parametrize("name", ["print_mode", "prompt"])
+def test_no_http_client_is_loaded_before_a_model_is_asked(name: str) -> None:
+    loaded = _loaded(f"import clew.cli.{name}")
+
+    assert _foreign(loaded) <= LIGHT
+    assert loaded.isdisjoint(LATER)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_command_that_asks_no_model_loads_no_package_for_it(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    code = f"from clew.cli.main import main\nassert main({list(command)!r}) == 0"
+
+    loaded = _loaded(code, cwd=tmp_path)
+
+    assert _foreign(loaded) <= LIGHT
+    assert loaded.isdisjoint(LATER)
+
+
+def test_the_version_is_told_without_reading_the_other_arguments() -> None:
+    loaded = _loaded("from clew.cli.main import main\nmain(['--version'])")
+
+    assert {name for name in loaded if name.startswith("clew.cli.")} == {"clew.cli.main"}
+
+
+def test_settings_are_read_without_the_tools() -> None:
+    loaded = _loaded("import clew.config.loading, clew.config.trust")
+
+    assert not {name for name in loaded if name.startswith("clew.tools.builtin")}
+    assert loaded.isdisjoint({"tomllib", "difflib"} | SELDOM)
+
+
+def test_the_patterns_of_secrets_are_loaded_when_the_first_text_is_cleaned() -> None:
+    assert "clew.core.redaction.scan" not in _loaded("from clew.core.redaction import redact")
+    assert "clew.core.redaction.scan" in _loaded(
+        "from clew.core.redaction import redact\nredact('a')"
+    )
+
+
+def test_what_is_loaded_later_is_still_found_and_nothing_else_is() -> None:
+    assert {redaction.Redactor.__name__, redaction.StreamRedactor.__name__} <= set(
+        redaction.__all__
+    )
+    with pytest.raises(AttributeError, match="Redacter"):
+        _ = redaction.Redacter
+
+
+def _foreign(loaded: set[str]) -> set[str]:
+    """Return the packages that are neither Python's own nor of how it was set up here."""
+    bare = _loaded("")
+    return {name.partition(".")[0] for name in loaded - bare} - set(sys.stdlib_module_names)
+
+
+def _loaded(code: str, cwd: Path | None = None) -> set[str]:
+    """Return the modules that a new process has loaded after running `code`."""
+    told = f"import sys; print({MARK!r}, *sys.modules, sep='\\n', file=sys.stderr)"
+    home = {} if cwd is None else {"HOME": str(cwd), "CLEW_HOME": str(cwd / ".clew")}
+    child = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{told}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", **home},
+    )
+    return set(child.stderr.rpartition(MARK)[2].split())

@@ -1,55 +1,137 @@
 """Clew runs long LLM-agent sessions without losing the thread.
 
-A `Session` holds one conversation; everything else here is what you hand to it or get
-from it. Providers and stores are imported from their own modules, such as
-`clew.providers.openai_chat` and `clew.session.stores.sqlite`, so that `import clew` stays
-light.
+An `InteractiveSession` is a whole agent for one project, and `create_query` answers a single
+prompt. A `Session` is the conversation within, with nothing around it. All else here is what
+you hand to them or get from them. Providers and stores are imported from their own modules,
+such as `clew.providers.openai_chat` and `clew.session.stores.sqlite`. Names are imported when
+they are first asked for, so that `import clew` costs next to nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from clew._version import __version__
-from clew.context.policy import ContextPolicy, Thresholds
-from clew.context.rewriting import Custom
-from clew.context.strategies.tiered import Tiered
-from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, Verdict
-from clew.core.errors import AbortError, ClewError
-from clew.core.events import Event
-from clew.core.messages import Image, Message, Reasoning, Role, Text, ToolCall, ToolResult
-from clew.core.models import ModelFacts
-from clew.core.report import LossReport
-from clew.core.state import ContextState
-from clew.core.usage import Usage
-from clew.providers.protocol import Provider
-from clew.session.gate import Gate
-from clew.session.session import Session
-from clew.session.stores.memory import MemoryStore
-from clew.tools.function import tool
-from clew.tools.protocol import Place, Tool, ToolOutput
 
 if TYPE_CHECKING:
+    from clew.context.policy import ContextPolicy, Thresholds
+    from clew.context.rewriting import Custom
     from clew.context.strategies.compact import Compact
     from clew.context.strategies.sliding_window import SlidingWindow
     from clew.context.strategies.summarize import Summarize
+    from clew.context.strategies.tiered import Tiered
+    from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, Verdict
+    from clew.core.errors import AbortError, ClewError
+    from clew.core.events import Event
+    from clew.core.messages import Image, Message, Reasoning, Role, Text, ToolCall, ToolResult
+    from clew.core.models import ModelFacts
+    from clew.core.report import LossReport
+    from clew.core.state import ContextState
+    from clew.core.usage import Usage
+    from clew.extensions.agents import AgentDefinition as AgentDefinition
+    from clew.extensions.commands.protocol import CommandModule as CommandModule
+    from clew.extensions.commands.protocol import CommandResult as CommandResult
+    from clew.extensions.commands.registry import CommandRegistry as CommandRegistry
+    from clew.extensions.memory import ProjectMemory as ProjectMemory
+    from clew.extensions.project.tasks import load_task_context as load_task_context
+    from clew.extensions.project.tasks import update_task_file_status as update_task_file_status
+    from clew.extensions.skills import Skill as Skill
+    from clew.providers.protocol import Provider
+    from clew.sdk.history import HistoryEntry as HistoryEntry
+    from clew.sdk.history import chat_entry_to_message as chat_entry_to_message
+    from clew.sdk.history import get_messages_for_api as get_messages_for_api
+    from clew.sdk.history import is_chat_entry as is_chat_entry
+    from clew.sdk.history import message_to_history_entry as message_to_history_entry
+    from clew.sdk.interactive import InteractiveSession
+    from clew.sdk.interactive import Transport as Transport
+    from clew.sdk.query import create_query as create_query
+    from clew.sdk.self_hosting import (
+        plan_self_hosting_verification as plan_self_hosting_verification,
+    )
+    from clew.sdk.self_hosting import transition_self_hosting_loop as transition_self_hosting_loop
+    from clew.sdk.values import ExecutionResult as ExecutionResult
+    from clew.sdk.values import ToolState as ToolState
+    from clew.sdk.values import UsageSnapshot as UsageSnapshot
+    from clew.session.gate import Gate
     from clew.session.importers.reading import read_session
     from clew.session.plain.fit import count_tokens, fit
+    from clew.session.session import Session
+    from clew.session.stores.memory import MemoryStore
+    from clew.tools.function import tool
+    from clew.tools.protocol import Place, Tool, ToolOutput
 
 _LATER = {
-    "Summarize": "clew.context.strategies.summarize",
-    "SlidingWindow": "clew.context.strategies.sliding_window",
+    "AbortError": "clew.core.errors",
+    "Access": "clew.core.access",
+    "AgentDefinition": "clew.extensions.agents",
+    "Approval": "clew.core.access",
+    "ClewError": "clew.core.errors",
+    "CommandModule": "clew.extensions.commands.protocol",
+    "CommandRegistry": "clew.extensions.commands.registry",
+    "CommandResult": "clew.extensions.commands.protocol",
     "Compact": "clew.context.strategies.compact",
+    "ContextPolicy": "clew.context.policy",
+    "ContextState": "clew.core.state",
+    "Custom": "clew.context.rewriting",
+    "Decision": "clew.core.access",
+    "Event": "clew.core.events",
+    "ExecutionResult": "clew.sdk.values",
+    "Gate": "clew.session.gate",
+    "HistoryEntry": "clew.sdk.history",
+    "Image": "clew.core.messages",
+    "InteractiveSession": "clew.sdk.interactive",
+    "LossReport": "clew.core.report",
+    "MemoryStore": "clew.session.stores.memory",
+    "Message": "clew.core.messages",
+    "ModelFacts": "clew.core.models",
+    "PermissionMode": "clew.core.access",
+    "Place": "clew.tools.protocol",
+    "ProjectMemory": "clew.extensions.memory",
+    "Provider": "clew.providers.protocol",
+    "Reasoning": "clew.core.messages",
+    "Risk": "clew.core.access",
+    "Role": "clew.core.messages",
+    "Session": "clew.session.session",
+    "Skill": "clew.extensions.skills",
+    "SlidingWindow": "clew.context.strategies.sliding_window",
+    "Summarize": "clew.context.strategies.summarize",
+    "Text": "clew.core.messages",
+    "Thresholds": "clew.context.policy",
+    "Tiered": "clew.context.strategies.tiered",
+    "Tool": "clew.tools.protocol",
+    "ToolCall": "clew.core.messages",
+    "ToolOutput": "clew.tools.protocol",
+    "ToolResult": "clew.core.messages",
+    "ToolState": "clew.sdk.values",
+    "Transport": "clew.sdk.interactive",
+    "Usage": "clew.core.usage",
+    "UsageSnapshot": "clew.sdk.values",
+    "Verdict": "clew.core.access",
+    "chat_entry_to_message": "clew.sdk.history",
     "count_tokens": "clew.session.plain.fit",
+    "create_query": "clew.sdk.query",
     "fit": "clew.session.plain.fit",
+    "get_messages_for_api": "clew.sdk.history",
+    "is_chat_entry": "clew.sdk.history",
+    "load_task_context": "clew.extensions.project.tasks",
+    "message_to_history_entry": "clew.sdk.history",
+    "plan_self_hosting_verification": "clew.sdk.self_hosting",
     "read_session": "clew.session.importers.reading",
+    "tool": "clew.tools.function",
+    "transition_self_hosting_loop": "clew.sdk.self_hosting",
+    "update_task_file_status": "clew.extensions.project.tasks",
 }
-"""Imported when first asked for: whoever runs a session does not pay for them."""
+"""Where each name lives: imported when it is first asked for, so that nobody pays for more."""
 
 
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module 'clew' has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    found = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
 
 
 __all__ = [
@@ -65,6 +147,7 @@ __all__ = [
     "Event",
     "Gate",
     "Image",
+    "InteractiveSession",
     "LossReport",
     "MemoryStore",
     "Message",

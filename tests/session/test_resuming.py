@@ -22,6 +22,7 @@ from clew.core.entries import (
     Undone,
 )
 from clew.core.errors import StoreUnavailable
+from clew.core.events import Event, Warned
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import assistant, user
 from clew.core.models import ModelFacts
@@ -240,11 +241,19 @@ async def test_a_message_that_is_damaged_after_the_snapshot_is_not_the_end(tmp_p
     database.close()
 
     store, provider = SqliteStore(tmp_path / "s.db"), ScriptedProvider(["yes"])
-    async with Session(provider, model="m", store=store, session_id=A) as session:
+    warnings: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Warned):
+            warnings.append(event.text)
+
+    session = Session(provider, model="m", store=store, session_id=A, on_event=hear)
+    async with session:
         assert await session.run("still there?") == "yes"
 
     sent = [message.text for message in provider.requests[0].messages]
-    assert len(sent) == 201
+    assert len(sent) == 200
     assert "question 77" not in sent
-    assert sent[154] == "[this message was damaged on disk and cannot be read]"
+    assert sent[154] == "answer 77"
+    assert any("#156" in text for text in warnings), warnings
     await store.aclose()

@@ -14,6 +14,7 @@ from clew.core.errors import (
     AlreadyRunning,
     ConfigError,
     ProviderRejected,
+    ProviderTimeout,
     SessionError,
     TurnLimitReached,
 )
@@ -521,3 +522,16 @@ async def test_an_entry_is_told_of_when_it_is_on_disk() -> None:
 
     assert [entry for entry, _ in seen] == list(range(1, len(seen) + 1))
     assert all(entry <= stored for entry, stored in seen)
+
+
+@pytest.mark.req("SES-2", "PRV-4")
+async def test_a_provider_that_falls_silent_is_given_up_and_each_word_begins_the_time_anew() -> (
+    None
+):
+    silent = Pause()
+    provider = ScriptedProvider([[TextChunk("Half"), silent], "whole"])
+    async with Session(provider, model="m", provider_timeout=0.05) as session:
+        with pytest.raises(ProviderTimeout, match=r"no sign of life for 0\.05 seconds"):
+            await session.run("hi")
+        assert session.get_history()[-1].text == "Half"
+        assert await session.run("again") == "whole"

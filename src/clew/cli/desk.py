@@ -131,7 +131,7 @@ class Desk:
         offered = choices(project=bool(rules), hidden=hidden)
         with self._screen.hold():
             self._screen.lines("", title, *barred(lines, width=width))
-            self._screen.line(f"({asked.decision.reason})", "dim")
+            self._screen.say(f"({asked.decision.reason})", style="dim")
             while True:
                 typed = self._answer(f"allow? {offered}: ")
                 if typed is None:

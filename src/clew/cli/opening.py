@@ -15,6 +15,8 @@ from clew.cli.local import find_local
 from clew.cli.log_option import session_log
 from clew.cli.stores import ProjectStore, project_store
 from clew.cli.switching import Switchboard
+from clew.config.loading import Loaded
+from clew.config.writing import target
 from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.events import Event
@@ -40,6 +42,8 @@ class Opened:
     board: Switchboard
     sandbox: str
     """What commands can do, in a sentence."""
+    keeps_rules: bool
+    """True where a call can be allowed for the project, and not only for the session."""
 
     @property
     def mode(self) -> PermissionMode:
@@ -99,6 +103,7 @@ async def opened(arguments: Namespace, desired: Desired) -> AsyncIterator[Opened
                 resumed=session_id is not None,
                 board=board,
                 sandbox=sandbox.describe(),
+                keeps_rules=_keeps_rules(loaded),
             )
     finally:
         if board is not None:
@@ -113,6 +118,14 @@ def _session_options(arguments: Namespace, choice: Choice) -> SessionOptions:
     if arguments.budget is not None:
         options["budget_usd"] = arguments.budget
     return options
+
+
+def _keeps_rules(loaded: Loaded) -> bool:
+    """Are there settings of the project that a rule may be added to?"""
+    try:
+        return bool(target(loaded, "local")) and not loaded.withheld
+    except ConfigError:
+        return False
 
 
 def working_folder() -> Path:

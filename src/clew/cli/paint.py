@@ -7,8 +7,8 @@ from typing import TextIO
 
 from clew.cli.harmless import one_line
 from clew.core.report import LossReport
-from clew.core.spending import Spending
 from clew.core.state import Basis, ContextState, Status
+from clew.extensions.commands.entries import loss_lines
 
 _CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}
 _STATUS_COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "red"}
@@ -47,31 +47,6 @@ def gauge(state: ContextState, paint: Paint, note: str = "") -> str:
     return f"{shown}  {paint(note, 'dim')}" if note else shown
 
 
-def breakdown(state: ContextState) -> list[str]:
-    """List what the window is filled with, largest first."""
-    counts = {name: getattr(state.breakdown, name) for name in state.breakdown.__struct_fields__}
-    rows = sorted(((tokens, name) for name, tokens in counts.items() if tokens), reverse=True)
-    return [
-        f"  {name.replace('_', ' '):<13} {tokens:>8,}  {tokens / state.max_tokens:5.1%}"
-        for tokens, name in rows
-    ]
-
-
-def cost_lines(spent: Spending) -> list[str]:
-    """Tell what a session has cost: money as far as it is known, calls and tokens."""
-    usage = spent.usage
-    money = f"${spent.usd:.4f}"
-    if spent.unpriced:
-        known = f"{money} and " if spent.unpriced < spent.calls else ""
-        money = f"{known}{spent.unpriced} of {spent.calls} calls at unknown prices"
-    return [
-        f"  cost    {money}",
-        f"  calls   {spent.calls:,}",
-        f"  tokens  {usage.input_tokens:,} in ({usage.cache_read_tokens:,} from the cache, "
-        f"{usage.cache_write_tokens:,} into it), {usage.output_tokens:,} out",
-    ]
-
-
 def stop_note(reason: str, detail: str = "") -> str:
     """Return the sentence about an answer that did not end by itself; else nothing."""
     note = _STOPS.get(reason, "")
@@ -80,28 +55,5 @@ def stop_note(reason: str, detail: str = "") -> str:
 
 def loss_report(report: LossReport) -> list[str]:
     """Tell what a compaction did to every entry."""
-    author = "the model" if report.author == "model" else "rules, no model"
-    lines = [
-        f"tokens      {report.tokens_before:,} → {report.tokens_after:,}",
-        f"kept        {_ids(report.kept)} word for word",
-        f"summarised  {_ids(report.summarised)} (summary written by {author})",
-    ]
-    if report.cleared:
-        lines.append(f"shortened   {_ids(report.cleared)}")
-    if report.archived:
-        lines.append(f"archived    {_ids(report.archived)}")
-    lines.append("lost        nothing: all of it is in the journal; /undo brings it back")
-    return lines
-
-
-def _ids(ids: tuple[int, ...]) -> str:
-    if not ids:
-        return "nothing"
-    runs: list[list[int]] = []
-    for entry_id in sorted(ids):
-        if runs and entry_id == runs[-1][1] + 1:
-            runs[-1][1] = entry_id
-        else:
-            runs.append([entry_id, entry_id])
-    shown = ", ".join(f"#{a}" if a == b else f"#{a}-#{b}" for a, b in runs)
-    return f"{len(ids)} ({shown})"
+    kept = "lost        nothing: all of it is in the journal; /undo brings it back"
+    return [*loss_lines(report), kept]

@@ -78,7 +78,7 @@ class _Talk:
         )
         with portal.wrap_async_context_manager(opened(self._arguments, desired)) as made:
             self._made = made
-            self._desk.gate = made.session.gate
+            self._desk.gate = made.session.gate if made.keeps_rules else None
             screen.on_lost = made.session.abort
             watching = portal.start_task_soon(screen.watch)
             try:

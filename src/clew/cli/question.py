@@ -13,8 +13,6 @@ import msgspec
 from clew.cli.harmless import harmless, rows
 from clew.core.access import Access, Approval, Risk
 from clew.core.events import ToolStarted
-from clew.permissions.decide import asks_by_rule
-from clew.permissions.grants import rules_for
 from clew.sdk.gatekeeping import ProjectGate
 from clew.session.gate import Gate
 from clew.tools.builtin.diff import compare
@@ -56,6 +54,10 @@ def lasting_rules(access: Access, gate: Gate | None) -> tuple[str, ...]:
     """
     if not isinstance(gate, ProjectGate) or gate.remember is None:
         return ()
+    # These load a grammar, and a prompt opens faster without.
+    from clew.permissions.decide import asks_by_rule  # noqa: PLC0415
+    from clew.permissions.grants import rules_for  # noqa: PLC0415
+
     return () if asks_by_rule(access, gate.policy()) else rules_for(access, gate.cwd)
 
 

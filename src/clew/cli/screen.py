@@ -41,7 +41,7 @@ _SHOWN_AGENT = 30
 _NARROWEST = 30
 WAITING = "…"
 _ToolEvent = ToolStarted | ToolEnded | ServerToolStarted | ServerToolEnded
-_FIRST_COLUMN = re.compile(r" *(?:\S+(?: \S+)* {2,}(?=\S))?")
+_FIRST_COLUMN = re.compile(r" *+(?:\S++(?: \S++)*+ {2,}+(?=\S))?")
 """The indentation of a line, with the first column where it is a row of a table."""
 
 
@@ -196,6 +196,8 @@ class Screen:
 
     def task(self, event: TaskEvent) -> None:
         """Show what an agent does: its beginning, its calls, its end."""
+        if event.call is not None:
+            self.call = event.call
         row = task_row(event, _width())
         if row is not None:
             with self._lock:
@@ -276,13 +278,14 @@ def wrapped(line: str, width: int) -> list[str]:
     indent = len(found[0]) if found else 0
     if indent > width // 2:
         indent = len(line) - len(line.lstrip(" "))
-    return textwrap.wrap(
+    broken = textwrap.wrap(
         line,
         width,
         subsequent_indent=" " * min(indent, width // 2),
         break_on_hyphens=False,
         replace_whitespace=False,
     )
+    return broken or [""]
 
 
 def outcome(display: str) -> str:

@@ -4,7 +4,6 @@ The result has every key under its one name. A mistake is a `Fault`, which knows
 as the file spells it; only who read the file can say on which line that is.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -163,6 +162,8 @@ class _Checker:
         if self._tolerant:
             self.unknown.append((*way, key))
             return
+        import difflib  # noqa: PLC0415 - only needed for a word that is wrong
+
         near = difflib.get_close_matches(key, names, n=1)
         if near:
             raise Fault((*way, key), f"is not a setting; did you mean {names[near[0]]}?")

@@ -5,7 +5,6 @@ import math
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -126,6 +125,8 @@ def _no_number(text: str) -> float:
 
 
 def _toml(text: str, path: Path) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - most projects have no settings in TOML
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

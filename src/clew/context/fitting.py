@@ -4,7 +4,6 @@ The session carries them out and may have a model write the words; `clew.fit` an
 simulator use them as they are, with words by rules.
 """
 
-from clew.context.digest import digest
 from clew.context.estimate import text_units
 from clew.context.items import Item, Kind
 from clew.context.loss import Summary, account
@@ -114,6 +113,8 @@ def by_rules(view: View, plan: Reduce, budget: Budget) -> Summary:
         for item in staying
     )
     room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken - _HEADING_UNITS))
+    from clew.context.digest import digest  # noqa: PLC0415 - few sessions ever need it
+
     text = digest((*view.archived, *gone), max_units=room, known=render_text(staying))
     return Summary(text=text, author="rules")
 

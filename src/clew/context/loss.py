@@ -53,7 +53,8 @@ def account(
     shrunk = view.apply(Entry(id=EntryId(0), at=0.0, body=draft))
     saved = round((view.units - shrunk.units) * view.calibration.rate)
     return msgspec.structs.replace(
-        draft, report=msgspec.structs.replace(report, tokens_after=report.tokens_before - saved)
+        draft,
+        report=msgspec.structs.replace(report, tokens_after=max(0, report.tokens_before - saved)),
     )
 
 

@@ -10,7 +10,10 @@ from clew.context.items import Item
 from clew.context.passages import passages
 from clew.context.repair import repaired
 from clew.context.view import View
-from clew.core.messages import Message
+from clew.core.messages import Message, Role, user
+
+_BEGINNING = user("[the conversation begins here]")
+"""The same object every time, by which those who encode it know it again."""
 
 
 def render(view: View) -> tuple[Message, ...]:
@@ -19,10 +22,15 @@ def render(view: View) -> tuple[Message, ...]:
     A summary is part of the history as the assistant's words, but goes out as the user's:
     every provider accepts a conversation that begins so. An answer without words or calls
     is left out. Should a journal be broken, the request is not: calls without a result get
-    a failed one, results without a call are left out.
+    a failed one, results without a call are left out, and one that an answer begins gets a
+    line of the user's before it.
     """
     messages = view.items.outgoing
-    return tuple(messages if view.items.is_complete else repaired(messages))
+    if not view.items.is_complete:
+        messages = repaired(messages)
+    if messages and messages[0].role is not Role.USER:
+        messages = [_BEGINNING, *messages]
+    return tuple(messages)
 
 
 def render_text(items: Iterable[Item]) -> str:

@@ -52,7 +52,8 @@ class HookInput(Struct, frozen=True, kw_only=True):
     model: str | UnsetType = UNSET
     """SessionStart: the model's name."""
     reason: str | UnsetType = UNSET
-    """SessionEnd: `clear`, `resume`, `logout`, `prompt_input_exit` or `other`."""
+    """SessionEnd: `clear`, `resume`, `logout`, `prompt_input_exit` or `other`; StopFailure: the
+    error in words."""
     prompt: str | UnsetType = UNSET
     """UserPromptSubmit: the user's words."""
 

@@ -6,7 +6,6 @@ differently, and gateways pass on the words of others.
 
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -32,8 +31,9 @@ _OVERFLOW_CODES = frozenset(
         "too_many_tokens",
     }
 )
-_OVERFLOW_TEXT = re.compile(
-    r"prompt (is )?too long"
+# The patterns below are compiled when a call has failed: most runs never need them.
+_OVERFLOW_TEXT = (
+    r"(?i)prompt (is )?too long"
     r"|maximum (context|prompt) length"
     r"|(exceeds?|exceeded|exceeding|larger than|longer than)\b.{0,40}"
     r"context (length|window|size|limit)"
@@ -44,22 +44,20 @@ _OVERFLOW_TEXT = re.compile(
     r"|input token count .{0,40}exceeds"
     r"|too many tokens: size limit"
     r"|total length of all messages is too long"
-    r"|input is too long for requested model",
-    re.IGNORECASE,
+    r"|input is too long for requested model"
 )
-_LIMIT_TEXT = re.compile(
-    r"maximum (?:context|prompt) length is (\d{3,8})"
+_LIMIT_TEXT = (
+    r"(?i)maximum (?:context|prompt) length is (\d{3,8})"
     r"|> (\d{3,8}) maximum"
     r"|maximum number of tokens allowed \((\d{3,8})\)"
     r"|limit for this model is (\d{3,8})"
     r"|context size \((\d{3,8}) tokens\)"
-    r'|"n_ctx": ?(\d{3,8})',
-    re.IGNORECASE,
+    r'|"n_ctx": ?(\d{3,8})'
 )
 """How providers say what they can take; an output limit must not be read as one."""
 _SIGNATURE_CODES = frozenset({"invalid_encrypted_content", "thinking_signature_invalid"})
-_SIGNATURE_TEXT = re.compile(
-    r"(invalid|corrupted|missing|unknown)\W{0,3}(a )?\W?(thought.?)?signature"
+_SIGNATURE_TEXT = (
+    r"(?is)(invalid|corrupted|missing|unknown)\W{0,3}(a )?\W?(thought.?)?signature"
     r"|thought.?signature.{0,40}(not valid|invalid|missing|required)"
     r"|missing a .?thought_signature"
     r"|(redacted_)?thinking\W{1,3}blocks?.{0,60}(cannot be modified|must remain)"
@@ -67,8 +65,7 @@ _SIGNATURE_TEXT = re.compile(
     r"|invalid \W?data\W? in \W?redacted_thinking"
     r"|encrypted content.{0,600}(could not be|cannot be|not) (verified|decrypted|parsed)"
     r"|(message|block) in .{0,40}cannot (contain|be) .?thinking"
-    r"|without its required (following item|.?reasoning.? item)",
-    re.IGNORECASE | re.DOTALL,
+    r"|without its required (following item|.?reasoning.? item)"
 )
 _BUSY_CODES = frozenset(
     {
@@ -80,9 +77,7 @@ _BUSY_CODES = frozenset(
         "slow_down",
     }
 )
-_KEY_TEXT = re.compile(
-    r"(incorrect|invalid|missing) api key|api key (is )?(not valid|invalid)", re.IGNORECASE
-)
+_KEY_TEXT = r"(?i)(incorrect|invalid|missing) api key|api key (is )?(not valid|invalid)"
 _DENIED = frozenset({401, 402, 403})
 
 
@@ -147,6 +142,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         seconds = _number(lower.get(name, ""))
         if seconds is not None:
             return max(0.0, seconds * unit)
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - few servers send a date
+
     try:
         until = parsedate_to_datetime(lower["retry-after"])
         return max(0.0, (until - parsedate_to_datetime(lower["date"])).total_seconds())
@@ -165,21 +162,23 @@ def _number(text: str) -> float | None:
 
 
 def _is_overflow(text: str, codes: frozenset[str]) -> bool:
-    return bool(codes & _OVERFLOW_CODES) or _OVERFLOW_TEXT.search(text) is not None
+    return bool(codes & _OVERFLOW_CODES) or re.search(_OVERFLOW_TEXT, text) is not None
 
 
 def _limit(text: str) -> int | None:
-    found = _LIMIT_TEXT.search(text)
+    found = re.search(_LIMIT_TEXT, text)
     return int(next(filter(None, found.groups()))) if found else None
 
 
 def _is_about_signature(text: str, codes: frozenset[str]) -> bool:
-    return bool(codes & _SIGNATURE_CODES) or _SIGNATURE_TEXT.search(text) is not None
+    return bool(codes & _SIGNATURE_CODES) or re.search(_SIGNATURE_TEXT, text) is not None
 
 
 def _is_about_credit(status: int | None, text: str, codes: frozenset[str]) -> bool:
     # OpenAI answers 429 when the credit is used up: waiting would not help.
-    return "insufficient_quota" in codes or (status == 400 and _KEY_TEXT.search(text) is not None)
+    return "insufficient_quota" in codes or (
+        status == 400 and re.search(_KEY_TEXT, text) is not None
+    )
 
 
 def _is_busy(status: int | None, codes: frozenset[str]) -> bool:

@@ -7,7 +7,6 @@ another maker's tokenizer would be a worse estimate that looks exact.
 import re
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Protocol
 
 from clew.context.estimate import Meter
@@ -43,7 +42,7 @@ def meter_for(model: str, *, package: str = PACKAGE) -> Meter | None:
     several threads at once.
     """
     vocabulary = vocabulary_for(model)
-    if not vocabulary or find_spec(package) is None:
+    if not vocabulary or not _is_installed(package):
         return None
 
     def count(text: str) -> int:
@@ -55,6 +54,12 @@ def meter_for(model: str, *, package: str = PACKAGE) -> Meter | None:
             return len(tokenizer.encode_ordinary(text.encode("utf-8", "replace").decode()))
 
     return count
+
+
+def _is_installed(package: str) -> bool:
+    from importlib.util import find_spec  # noqa: PLC0415 - few models have a public vocabulary
+
+    return find_spec(package) is not None
 
 
 @cache

@@ -11,6 +11,7 @@ from msgspec import Struct
 from clew.config.context import context_options
 from clew.config.providers import ResolvedProvider, resolve_provider
 from clew.core.errors import ConfigError
+from clew.core.events import Warned
 from clew.core.ids import SessionId
 from clew.extensions.commands.protocol import AGENT_RUNTIME, Host
 from clew.extensions.commands.registry import CommandRegistry
@@ -231,7 +232,7 @@ class _Builder:
                 self._wiring.cwd,
                 self._wiring.homes,
                 self._wiring.environ,
-                lambda text: self._wiring.hub.emit("warning", text),
+                lambda text: self._wiring.bridge(Warned(text)),
             ),
         )
 

@@ -7,6 +7,7 @@ from typing import Self
 import anyio
 
 from clew.core.errors import ClewError, ConfigError, SessionClosed
+from clew.core.events import Warned
 from clew.extensions.skills import Skill, render
 from clew.sdk.history import SKILL_INVOCATION
 from clew.sdk.hosting import Hosting
@@ -114,7 +115,7 @@ class Prompts(Hosting):
         text = render(skill, arguments, session_id=self.session.session_id)
         if skill.path.name != "SKILL.md":
             return text
-        return f"Files that this skill names are in {skill.folder}\n\n{text}"
+        return f"{text}\n\n(Files that this skill names are in {skill.folder})"
 
     async def _apart(self, skill: Skill, text: str) -> str:
         runtime = self._assembly().runtime
@@ -140,4 +141,5 @@ class Prompts(Hosting):
         try:
             await self.session.compact(instructions)
         except ClewError as error:
-            self._hub.emit("warning", f"the compaction that was asked for did not happen: {error}")
+            text = f"the compaction that was asked for did not happen: {error}"
+            self._bridge(Warned(text))

@@ -207,7 +207,7 @@ class _Teller:
                 self(TaskStage.TEXT_DELTA, text=text)
             case ToolStarted():
                 state = self._tools.started(event)
-                self._emit(replace(self._base, stage=TaskStage.TOOL_START, tool=state))
+                self._emit(replace(self._base, stage=TaskStage.TOOL_START, tool=state, call=event))
             case ToolEnded():
                 state = self._tools.ended(event)
                 self._emit(replace(self._base, stage=TaskStage.TOOL_END, tool=state))

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from clew.core.access import Risk
+from clew.core.events import ToolStarted
 from clew.core.state import ContextState
 from clew.sdk.history import HistoryEntry
 
@@ -104,4 +105,6 @@ class TaskEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stage: TaskStage
     text: str = ""
     tool: ToolState | None = None
+    call: ToolStarted | None = None
+    """For `tool_start`: the call itself, with all its arguments."""
     transcript_path: str = ""

@@ -1,6 +1,6 @@
 """One model call: stream the answer, tell the screen, commit what arrived."""
 
-from collections.abc import Set
+from collections.abc import AsyncIterator, Set
 from contextlib import aclosing
 
 import anyio
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from clew.context.estimate import message_units
 from clew.context.render import render
 from clew.core.entries import Charged, MessageAdded
-from clew.core.errors import StreamBroken
+from clew.core.errors import ProviderTimeout, StreamBroken
 from clew.core.events import ReasoningDelta, ServerToolEnded, ServerToolStarted, TextDelta
 from clew.core.ids import CallId, new_call_id
 from clew.core.messages import Message, Part, ToolCall, tool_result
@@ -80,7 +80,8 @@ def _estimate(state: ContextState, message: Message) -> Usage:
 
 
 async def _listen(kit: Kit, state: ContextState, assembly: Assembly) -> Finished:
-    async with aclosing(kit.stream(request_for(kit, state))) as chunks:
+    async with aclosing(kit.stream(request_for(kit, state))) as stream:
+        chunks = stream if kit.provider_timeout is None else _in_time(stream, kit)
         async for chunk in chunks:
             assembly.add(chunk)
             _show(chunk, kit.emit)
@@ -89,6 +90,23 @@ async def _listen(kit: Kit, state: ContextState, assembly: Assembly) -> Finished
     raise StreamBroken(
         "the answer stopped before its end; what had arrived is kept", provider=kit.provider.name
     )
+
+
+async def _in_time(stream: AsyncIterator[Chunk], kit: Kit) -> AsyncIterator[Chunk]:
+    """Pass chunks on as long as they come soon enough."""
+    chunks = aiter(stream)
+    while True:
+        chunk: Chunk | None = None
+        with anyio.move_on_after(kit.provider_timeout) as scope:
+            chunk = await anext(chunks, None)
+        if scope.cancelled_caught:
+            raise ProviderTimeout(
+                f"{kit.provider.name} gave no sign of life for {kit.provider_timeout:g} seconds",
+                provider=kit.provider.name,
+            )
+        if chunk is None:
+            return
+        yield chunk
 
 
 def _with_own_ids(message: Message, used: Set[CallId]) -> Message:

@@ -117,6 +117,7 @@ async def failed(kit: Kit, error: ClewError) -> None:
     await fire(
         kit,
         HookEvent.STOP_FAILURE,
+        reason=str(error),
         error=_KINDS.get(kind, "unknown"),
         error_details=str(error),
         last_assistant_message=str(error),

@@ -3,7 +3,6 @@
 All that changes a session goes through `append`: first it is on disk, then it counts.
 """
 
-import logging
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -24,14 +23,12 @@ from clew.core.entries import (
     SessionRecord,
     SetupChanged,
 )
-from clew.core.errors import SessionError, SessionNotFound, StoreError
+from clew.core.errors import SessionError, SessionNotFound
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
 from clew.core.spending import Spending
-from clew.session.resuming import Standing, asked, is_due, pack, stand
+from clew.session.resuming import Standing, asked, is_due, keep, pack, stand, torn
 from clew.session.stores.protocol import Store
-
-logger = logging.getLogger(__name__)
 
 Clock = Callable[[], float]
 _WORTH_KEEPING = 64
@@ -64,6 +61,8 @@ class Journal:
         self.call_ids = standing.call_ids
         """Every id that a tool call of this session ever had."""
         self._kept = standing.kept
+        self.unproven = standing.kept > 0
+        """True as long as parts of the view were never read: they come from a snapshot."""
         self._saved = self._told = len(entries)
         self._is_stored = bool(entries)
         self._in_doubt = False
@@ -133,6 +132,17 @@ class Journal:
         if meter is not self.view.meter:
             self.view = fold(self.entries, meter=meter)
 
+    def prove(self) -> list[EntryId]:
+        """Read all that the view shows, once; returns the entries that turn out to be damaged.
+
+        Where there are any, the view is what it is without them.
+        """
+        self.unproven = False
+        found = torn(self.entries, self.view)
+        if found:
+            self.view = fold(self.entries, meter=self.view.meter)
+        return found
+
     async def append(self, body: Body) -> Entry:
         """Write `body` as the next entry; when this returns, it cannot be lost.
 
@@ -187,12 +197,7 @@ class Journal:
         """Write down where the journal stands; a session goes on without it."""
         self._kept = len(self.entries)
         data = pack(self.view, self.spending, self.call_ids, self.entries)
-        if not data:
-            return
-        try:
-            await self._store.save_snapshot(self.record.id, data)
-        except StoreError as error:
-            logger.warning("no snapshot of session %s was kept: %s", self.record.id, error)
+        await keep(self._store, self.record.id, data)
 
     async def _look_again(self) -> None:
         """Find out what the store has, after a write that was cut off or failed."""
@@ -201,7 +206,8 @@ class Journal:
             _, stored = await self._store.load(self.record.id)
             self._is_stored = True
         except SessionNotFound:
-            pass
+            # Somebody has deleted it: what is in memory is written again.
+            self._is_stored = False
         if len(stored) > len(self.entries):
             self.entries.become(stored)
             standing = stand(self.entries, self.view.meter)

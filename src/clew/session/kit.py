@@ -69,6 +69,10 @@ class Kit(Struct, kw_only=True):
     checkpoints: Keeper | None = None
     """Keeps files before tools change them; None when nothing is kept."""
     log: SessionLogger | None = None
+    provider_timeout: float | None = None
+    """Seconds without a sign of life after which a call is given up."""
+    runs: int = 0
+    """How many were completed."""
     clock: Callable[[], float] = time.time
 
     def stream(self, request: Request, *, purpose: str = "turn") -> AsyncGenerator[Chunk, None]:

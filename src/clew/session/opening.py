@@ -1,5 +1,7 @@
 """Putting the parts of a session together."""
 
+from collections.abc import Sequence
+
 import anyio
 from anyio import to_thread
 from msgspec.structs import replace
@@ -10,6 +12,7 @@ from clew.core.entries import SetupChanged
 from clew.core.events import EntryAdded, Warned
 from clew.core.ids import EntryId
 from clew.core.models import ModelFacts
+from clew.core.redaction import redact
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
@@ -17,7 +20,7 @@ from clew.session.checkpoints.protocol import Keeper
 from clew.session.compaction import compact
 from clew.session.hooking import greet
 from clew.session.journal import Journal
-from clew.session.kit import Emit, Kit, Redact
+from clew.session.kit import Emit, Kit
 from clew.session.log.protocol import Opening
 from clew.session.loops import LoopGuard
 from clew.session.parts import Parts
@@ -51,7 +54,7 @@ async def open_kit(parts: Parts, emit: Emit) -> Kit:
 
 async def _kit(parts: Parts, journal: Journal, emit: Emit) -> Kit:
     resumed = bool(journal.entries)
-    _warn_if_damaged(journal, emit)
+    _warn_of_damage(damaged(entry for _, entry in journal.entries.made()), emit)
     checkpoints = _checkpoints(parts, journal)
     journal.on_entry = lambda entry: emit(EntryAdded(entry))
     # What asks nothing must be asked for anew each time a session is opened.
@@ -75,8 +78,9 @@ async def _kit(parts: Parts, journal: Journal, emit: Emit) -> Kit:
         request_options=parts.request_options,
         hooks=parts.hooks,
         tool_timeout=parts.tool_timeout,
+        provider_timeout=parts.provider_timeout,
         loops=LoopGuard(watching=parts.detect_loops),
-        redact=_redaction() if parts.redact else None,
+        redact=redact if parts.redact else None,
         place=Place(
             cwd=parts.cwd,
             env=dict(parts.env),
@@ -89,13 +93,6 @@ async def _kit(parts: Parts, journal: Journal, emit: Emit) -> Kit:
     _begin_log(kit, resumed=resumed)
     await greet(kit, resumed=resumed)
     return kit
-
-
-def _redaction() -> Redact:
-    # Imported here because its patterns take a while to compile.
-    from clew.core.redaction import redact  # noqa: PLC0415
-
-    return redact
 
 
 def _begin_log(kit: Kit, *, resumed: bool) -> None:
@@ -126,12 +123,18 @@ def _checkpoints(parts: Parts, journal: Journal) -> Keeper | None:
     )
 
 
-def _warn_if_damaged(journal: Journal, emit: Emit) -> None:
-    lost = damaged(entry for _, entry in journal.entries.made())
+def prove(kit: Kit) -> None:
+    """Before the first call, make sure that all of the view can be read."""
+    if kit.journal.unproven:
+        _warn_of_damage(kit.journal.prove(), kit.emit)
+
+
+def _warn_of_damage(lost: Sequence[EntryId], emit: Emit) -> None:
     if lost:
         numbers = ", ".join(f"#{number}" for number in lost[:_MOST_NAMED])
-        what = f"{len(lost)} entries are" if len(lost) > 1 else "an entry of this session is"
-        emit(Warned(f"{what} damaged and left out: {numbers}"))
+        what = f"{len(lost)} entries" if len(lost) > 1 else "an entry"
+        verb = "are" if len(lost) > 1 else "is"
+        emit(Warned(f"{what} of this session {verb} damaged and left out: {numbers}"))
 
 
 def _warn_if_unknown(model: ModelFacts, emit: Emit) -> None:

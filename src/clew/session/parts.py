@@ -77,6 +77,9 @@ class SessionOptions(TypedDict, total=False):
     """Who is told and asked at each point of the session's life; nobody unless given."""
     tool_timeout: float | None
     """Seconds that one tool call may take; it is left to the tool unless given."""
+    provider_timeout: float | None
+    """Seconds that a provider may be silent; each word begins them anew. The adapter's own
+    limit, which is 120 unless it was told otherwise, holds beside it."""
     detect_loops: bool
     """Warn, then stop a model that makes the same call again and again; on unless switched off."""
     redact: bool
@@ -117,6 +120,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     request_options: Mapping[str, Any]
     hooks: Hooks
     tool_timeout: float | None
+    provider_timeout: float | None
     detect_loops: bool
     redact: bool
     checkpoints: Path | None
@@ -167,6 +171,7 @@ class Parts(Struct, frozen=True, kw_only=True):
             request_options=options.get("request_options", {}),
             hooks=options.get("hooks") or NoHooks(),
             tool_timeout=options.get("tool_timeout"),
+            provider_timeout=options.get("provider_timeout"),
             detect_loops=options.get("detect_loops", True),
             redact=options.get("redact", True),
             log=options.get("log"),

@@ -1,5 +1,7 @@
 """What can be asked of a session at any time; nothing here changes it."""
 
+from typing import Literal
+
 from clew.context.policy import ContextPolicy
 from clew.core.access import PermissionMode
 from clew.core.entries import Entry, MessageAdded
@@ -48,6 +50,14 @@ class Readings:
     def get_permission_mode(self) -> PermissionMode:
         """Return how much runs without asking."""
         return self._opened().gate.mode
+
+    def get_auto_compact_threshold(self) -> float | Literal[False]:
+        """Return the share of the window from which a compaction starts by itself, or False."""
+        return self._opened().policy.thresholds.compact
+
+    def get_message_count(self) -> int:
+        """Return how many runs were completed since the session was opened."""
+        return self._opened().runs
 
     @property
     def policy(self) -> ContextPolicy:

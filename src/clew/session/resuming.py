@@ -1,5 +1,6 @@
 """What a journal knows beside its entries, kept so that it can be opened without reading them."""
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -10,8 +11,13 @@ from clew.context.estimate import Meter
 from clew.context.snapshot import Snapshot, restore, take
 from clew.context.view import View, fold
 from clew.core.entries import Body, Entry, MessageAdded, Rewound, Undone
-from clew.core.ids import CallId
+from clew.core.errors import StoreError
+from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.spending import Spending, spending
+from clew.session.stores.protocol import Store
+from clew.session.stores.reading import StoredEntries
+
+logger = logging.getLogger(__name__)
 
 _SELDOM = 512
 _SHARE = 8
@@ -47,6 +53,25 @@ def pack(
         return b""
     kept = _Kept(release=__version__, view=taken, spending=spent, call_ids=list(call_ids))
     return msgspec.msgpack.encode(kept)
+
+
+async def keep(store: Store, session_id: SessionId, data: bytes) -> None:
+    """Have a store keep a snapshot, if there is one; a session goes on without it."""
+    if not data:
+        return
+    try:
+        await store.save_snapshot(session_id, data)
+    except StoreError as error:
+        logger.warning("no snapshot of session %s was kept: %s", session_id, error)
+
+
+def torn(entries: Sequence[Entry], view: View) -> list[EntryId]:
+    """Read all that a view shows; returns the entries that turn out to be damaged."""
+    if not isinstance(entries, StoredEntries):
+        return []
+    known = len(entries.torn)
+    list(view.items)
+    return entries.torn[known:]
 
 
 def is_due(count: int, kept: int) -> bool:

@@ -85,6 +85,7 @@ class Session(Controls):
                 await report_failure(self._kit, self._emit, error)
                 raise
             await remember(self._opened(), self._parts.calibrations)
+        self._opened().runs += 1
         self._emit(
             RunEnded(
                 text=answer.message.text,

@@ -23,6 +23,7 @@ from clew.session.compaction import compact, fit
 from clew.session.healing import drop_reasoning
 from clew.session.hooking import admitted, kept_going
 from clew.session.kit import Kit
+from clew.session.opening import prove
 from clew.session.parts import LEAST_WINDOW, facts_for
 from clew.session.rewind import checkpointed
 from clew.session.tool_calls import run_calls
@@ -96,6 +97,7 @@ async def _carry_on(kit: Kit, asked: EntryId, *, max_turns: int | None) -> Answe
 async def _ask(kit: Kit) -> Answer:
     """Call the model; a failure that has a remedy is met with it, once."""
     kit.check_budget()
+    prove(kit)
     state = await fit(kit)
     remedies: dict[type[ProviderError], Remedy] = {
         ContextOverflow: _make_room,

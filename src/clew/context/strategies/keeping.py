@@ -7,6 +7,7 @@ from clew.context.items import Items, Kind
 from clew.context.plan import Budget
 from clew.context.view import View
 from clew.core.ids import EntryId
+from clew.core.messages import Role
 
 
 def inner_cuts(items: Items, *, limit: int) -> list[int]:
@@ -18,6 +19,8 @@ def inner_cuts(items: Items, *, limit: int) -> list[int]:
     for place in range(len(items) - 1, -1, -1):
         if items[place].kind is Kind.ASSISTANT:
             last = place if items[place].message.calls else last
+            break
+        if items[place].message.role is Role.USER:
             break
     cuts = [cut for cut in legal_cuts(items) if cut <= last]
     if items.units(cuts[-1]) > limit:

@@ -1,7 +1,7 @@
 """Redaction of whole documents: texts, and objects and lists of them."""
 
 from collections.abc import Iterable
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias
 
 import msgspec
 
@@ -9,29 +9,11 @@ from clew.core.redaction import scan
 from clew.core.redaction.names import Name, plain, wanted, words
 from clew.core.redaction.values import MARK, Form, secret_part
 
-_T = TypeVar("_T")
 _Open: TypeAlias = tuple[dict[object, object] | list[object], Name | None]
 """A copy whose contents are still to be cleaned, and the name that they all have."""
 
 _SHORTEST_VALUE = 4
 _SCHEMA_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
-
-
-def redact(value: _T, *, extra_keys: Iterable[str] = (), extra_values: Iterable[str] = ()) -> _T:
-    """Return `value` with every secret in it replaced by `[redacted:kind]`.
-
-    Texts are searched for what looks like a secret and for what stands beside a secret's name;
-    in objects the keys are such names. Types and structure stay as they are: only texts change,
-    so a number is never hidden. What was redacted once is not changed by a second time. The
-    argument is left alone.
-
-    Args:
-        value: A text, or anything made of dicts, lists, tuples and scalars.
-        extra_keys: Further names of secrets, written in any style.
-        extra_values: Texts to hide wherever they stand, such as a key from the settings. Those
-            below four characters are passed over: they would tear any text to pieces.
-    """
-    return cast("_T", Redactor(extra_keys, extra_values).redact(value))
 
 
 class Redactor:

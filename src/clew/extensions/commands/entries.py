@@ -43,6 +43,10 @@ def words(entry: Entry) -> str:
     match entry.body:
         case Charged(why=why, cost=cost):
             return f"{one_line(why, 60)}, {'price unknown' if cost is None else f'${cost:.4f}'}"
+        case MessageAdded(display=str(display)):
+            return one_line(display, _WORDS)
+        case Noted(topic="skill-invocation", data={"display_input": str(typed)}):
+            return one_line(typed, _WORDS)
         case MessageAdded() | Noted() | UnknownBody():
             return one_line(entry_text(entry), _WORDS)
         case Compacted(report=report):

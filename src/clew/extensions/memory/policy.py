@@ -5,7 +5,6 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from clew.extensions.memory.facts import MAX_FACT, one_line
-from clew.extensions.memory.sensitive import why_sensitive
 
 Mode: TypeAlias = Literal["disabled", "approval_required", "auto_save"]
 Action: TypeAlias = Literal["save", "queue", "skip"]
@@ -49,6 +48,8 @@ def why_unfit(text: str) -> str:
         return "There is nothing to remember."
     if len(text) > MAX_FACT:
         return f"It is longer than {MAX_FACT:,} characters. Say it shorter, or in parts."
+    from clew.extensions.memory.sensitive import why_sensitive  # noqa: PLC0415 - many patterns
+
     if kind := why_sensitive(text):
         return f"It seems to hold something secret or personal ({kind}), so it is not kept."
     return ""

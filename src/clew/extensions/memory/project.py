@@ -17,7 +17,6 @@ from clew.extensions.memory.files import made_and_held
 from clew.extensions.memory.pending import Pending, PendingMemoryStore, pending_id, waiting
 from clew.extensions.memory.policy import MemoryPolicyEvaluator, why_unfit
 from clew.extensions.memory.retrieval import MemoryRetrievalService, Page
-from clew.extensions.memory.sensitive import why_sensitive
 from clew.extensions.memory.store import INDEX, ProjectMemoryStore, Topic
 from clew.extensions.memory.topics import topic_name
 from clew.extensions.memory.trail import Trail, outcome
@@ -223,6 +222,8 @@ class ProjectMemory:
 
 
 def _fact(text: str, topic: str, kind: str) -> Fact:
+    from clew.extensions.memory.sensitive import why_sensitive  # noqa: PLC0415 - many patterns
+
     if found := why_sensitive(topic):
         raise ConfigError(f"The name of a topic must not hold something secret ({found}).")
     return Fact(text=one_line(text), topic=topic_name(topic), kind=checked_kind(kind))

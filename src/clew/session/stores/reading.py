@@ -29,13 +29,31 @@ class _Line(Struct, frozen=True, kw_only=True):
 _line = msgspec.json.Decoder(_Line)
 
 
-def read_entries(session_id: SessionId, rows: Sequence[tuple[int, bytes]]) -> Lazy[Entry]:
-    """Return the entries of stored lines, each given with its number; read when looked at.
+class StoredEntries(Lazy[Entry]):
+    """The entries of stored lines, each given with its number; read when looked at.
 
     A line that cannot be read is reported and stands in its place as an unknown body: the
     rest of the session is not lost for it, and neither is the line.
     """
-    return Lazy(len(rows), lambda index: _read_or_keep(session_id, *rows[index]))
+
+    __slots__ = ("torn",)
+
+    def __init__(self, session_id: SessionId, rows: Sequence[tuple[int, bytes]]) -> None:
+        self.torn: list[EntryId] = []
+        """Numbers of the lines that could not be read, as far as they were looked at."""
+
+        def read(index: int) -> Entry:
+            entry = _read_or_keep(session_id, *rows[index])
+            if entry.schema == _DAMAGED:
+                self.torn.append(entry.id)
+            return entry
+
+        super().__init__(len(rows), read)
+
+
+def read_entries(session_id: SessionId, rows: Sequence[tuple[int, bytes]]) -> StoredEntries:
+    """Return the entries of stored lines, each given with its number."""
+    return StoredEntries(session_id, rows)
 
 
 def damaged(entries: Iterable[Entry]) -> list[EntryId]:

@@ -4,7 +4,6 @@ import base64
 import os
 import shutil
 import sys
-import sysconfig
 from pathlib import Path
 
 import msgspec
@@ -43,6 +42,8 @@ class _Line(Struct, frozen=True):
 def find_ripgrep() -> str:
     """Return where ripgrep is: the one that was installed with Clew, or the system's, or none."""
     name = "rg.exe" if sys.platform == "win32" else "rg"
+    import sysconfig  # noqa: PLC0415 - not needed before the first search
+
     own = sysconfig.get_path("scripts")
     users = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
     installed = (str(Path(folder, name)) for folder in (own, users))

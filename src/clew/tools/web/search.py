@@ -1,6 +1,5 @@
 """The contract between the WebSearch tool and whoever searches."""
 
-import html
 import re
 from collections.abc import Sequence
 from typing import Protocol
@@ -64,6 +63,8 @@ class SearchBackend(Protocol):
 
 def plain(text: str) -> str:
     """Return a title or snippet without the markup that engines put into it."""
+    import html  # noqa: PLC0415 - its table of entities is large
+
     return " ".join(html.unescape(_TAG.sub("", text)).split())
 
 

@@ -1,0 +1,1 @@
+"""Programs for people who work on Clew; `python -m scripts.NAME` runs one."""

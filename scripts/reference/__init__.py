@@ -1,0 +1,1 @@
+"""The reference in `docs/reference`, written from the docstrings: `python -m scripts.reference`."""

@@ -1,0 +1,215 @@
+"""Which modules are described on which page: those that people import from."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One file of the reference."""
+
+    name: str
+    title: str
+    intro: str
+    modules: tuple[str, ...]
+    """Each with all that is public in it, or after a colon with the names that are meant."""
+
+
+PAGES = (
+    Page(
+        name="sdk",
+        title="Interactive sessions and queries",
+        intro="A whole agent for one project. The guide is [sdk.md](../sdk.md).",
+        modules=(
+            "clew.sdk.interactive",
+            "clew.sdk.query",
+            "clew.sdk.options",
+            "clew.sdk.values",
+            "clew.sdk.hub:EventName,Listener,AnyListener,Unsubscribe",
+            "clew.sdk.history",
+            "clew.sdk.subagents:AgentRequest,AgentResult",
+            "clew.sdk.self_hosting",
+        ),
+    ),
+    Page(
+        name="session",
+        title="Sessions",
+        intro="The conversation itself, and the context engine for your own loop.",
+        modules=(
+            "clew.session.session",
+            "clew.session.parts:SessionOptions",
+            "clew.session.gate",
+            "clew.session.rewind:Rewind,Wish",
+            "clew.session.plain.fit",
+            "clew.session.importers.reading",
+            "clew.session.importers.recorded",
+        ),
+    ),
+    Page(
+        name="context",
+        title="Context",
+        intro="Thresholds, strategies and plans. The guide is [context.md](../context.md).",
+        modules=(
+            "clew.context.policy",
+            "clew.context.plan",
+            "clew.context.strategies.tiered",
+            "clew.context.strategies.sliding_window",
+            "clew.context.strategies.summarize",
+            "clew.context.strategies.compact",
+            "clew.context.rewriting",
+            "clew.context.results",
+            "clew.context.instructions",
+        ),
+    ),
+    Page(
+        name="values",
+        title="Values",
+        intro="Messages, entries, events, errors: frozen, and the same in every part of Clew.",
+        modules=(
+            "clew.core.messages",
+            "clew.core.entries",
+            "clew.core.events",
+            "clew.core.errors",
+            "clew.core.state",
+            "clew.core.report",
+            "clew.core.usage",
+            "clew.core.spending",
+            "clew.core.access",
+            "clew.core.models",
+        ),
+    ),
+    Page(
+        name="stores",
+        title="Stores",
+        intro="Where sessions are kept. The guide is [sessions.md](../sessions.md).",
+        modules=(
+            "clew.session.stores.protocol",
+            "clew.session.stores.record",
+            "clew.session.stores.memory",
+            "clew.session.stores.sqlite.store",
+            "clew.session.stores.postgres.store",
+            "clew.session.stores.opening",
+            "clew.session.stores.transfer",
+        ),
+    ),
+    Page(
+        name="providers",
+        title="Providers",
+        intro="Ways to a model. The guide is [providers.md](../providers.md).",
+        modules=(
+            "clew.providers.protocol",
+            "clew.providers.anthropic",
+            "clew.providers.openai_responses",
+            "clew.providers.openai_chat",
+            "clew.providers.azure",
+            "clew.providers.gemini",
+            "clew.providers.bedrock",
+            "clew.providers.deepseek",
+            "clew.providers.compatible",
+            "clew.providers.profiles",
+            "clew.providers.embedded.provider",
+            "clew.providers.scripted",
+            "clew.providers.replay",
+            "clew.providers.endpoint",
+            "clew.providers.prices",
+        ),
+    ),
+    Page(
+        name="tools",
+        title="Tools",
+        intro="What a model can ask for. The guide is [extending.md](../extending.md).",
+        modules=(
+            "clew.tools.function",
+            "clew.tools.protocol",
+            "clew.tools.builtin",
+            "clew.tools.sandbox",
+            "clew.tools.web.search",
+        ),
+    ),
+    Page(
+        name="safety",
+        title="Permissions and hooks",
+        intro="What stands before a tool call. The guide is [safety.md](../safety.md).",
+        modules=(
+            "clew.permissions.rules",
+            "clew.permissions.policy",
+            "clew.hooks.protocol",
+            "clew.hooks.settings",
+            "clew.hooks.means",
+            "clew.hooks.runner",
+        ),
+    ),
+    Page(
+        name="commands",
+        title="Commands",
+        intro="What a slash calls. The guides are [commands.md](../commands.md) and"
+        " [extending.md](../extending.md).",
+        modules=(
+            "clew.extensions.commands.protocol",
+            "clew.extensions.commands.registry",
+            "clew.extensions.commands.sources",
+            "clew.extensions.commands.tool",
+        ),
+    ),
+    Page(
+        name="project",
+        title="Projects: instructions, tasks, memory, skills, agents",
+        intro="What a folder tells its agent. The guide is [project.md](../project.md).",
+        modules=(
+            "clew.extensions.project.loading",
+            "clew.extensions.project.prompt",
+            "clew.extensions.project.facts",
+            "clew.extensions.project.tasks",
+            "clew.extensions.memory.project",
+            "clew.extensions.memory.events",
+            "clew.extensions.memory.policy",
+            "clew.extensions.skills.skill",
+            "clew.extensions.skills.finding",
+            "clew.extensions.skills.rendering",
+            "clew.extensions.agents.definition",
+            "clew.extensions.agents.finding",
+            "clew.extensions.agents.models",
+            "clew.extensions.agents.tools",
+            "clew.extensions.agents.prompt",
+            "clew.extensions.frontmatter",
+        ),
+    ),
+    Page(
+        name="config",
+        title="Settings",
+        intro="Reading and writing settings files. The guide is [settings.md](../settings.md).",
+        modules=(
+            "clew.config.loading",
+            "clew.config.settings",
+            "clew.config.trust",
+            "clew.config.providers",
+            "clew.config.context",
+            "clew.config.writing",
+        ),
+    ),
+    Page(
+        name="log",
+        title="The session log",
+        intro="What happened, line by line. The guide is [session-log.md](../session-log.md).",
+        modules=(
+            "clew.session.log.writer",
+            "clew.session.log.reading",
+            "clew.session.log.replaying",
+            "clew.session.log.validation",
+            "clew.session.rerun",
+        ),
+    ),
+    Page(
+        name="testing",
+        title="Checks for your own parts",
+        intro="Suites that Clew's own adapters and stores pass, and fakes to test with.",
+        modules=(
+            "clew.testing.providers",
+            "clew.testing.stores",
+            "clew.testing.shared_stores",
+            "clew.testing.stage",
+            "clew.testing.replies",
+            "clew.testing.server",
+            "clew.testing.fake_openai",
+        ),
+    ),
+)

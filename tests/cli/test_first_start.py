@@ -1,0 +1,218 @@
+"""The first start in a folder: who answers when nothing is configured, and whom to trust."""
+
+import socket
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from clew.cli.choose import Choice, Chooser
+from clew.cli.local import USUAL, find_local
+from clew.config.settings import Settings
+from clew.providers.profiles import PROFILES
+from clew.testing.fake_openai import Answer, calls, fails, fake_openai, says
+from clew.testing.server import Server, serve
+from tests.cli.emulated import CTRL_C, Person, Place, clew_for
+
+pytestmark = pytest.mark.anyio
+
+NOTHING_ASKED = Namespace(model=None, provider=None, base_url=None, port=0)
+QUESTION = "Do you trust this folder? [y]es, [n]o: "
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place.below(tmp_path)
+
+
+async def choose(addresses: dict[str, str], **environ: str) -> Choice:
+    """Return what is chosen where servers could only be at these addresses."""
+    chooser = Chooser(Settings(), environ)
+    choice = await chooser.first(NOTHING_ASKED, partial(find_local, addresses))
+    await choice.provider.aclose()
+    return choice
+
+
+def lists(*names: str) -> Answer:
+    return Answer(steps=[msgspec.json.encode({"data": [{"id": name} for name in names]})])
+
+
+def is_free(family: str) -> bool:
+    """Does nothing listen where the servers of a family usually are?"""
+    port = int(PROFILES[family].base_url.rpartition(":")[2].removesuffix("/v1"))
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.req("CLI-1", "PRV-1")
+@pytest.mark.parametrize("family", USUAL)
+async def test_a_server_on_this_machine_answers_where_no_key_is_set(family: str) -> None:
+    own_list = () if family == "llama_cpp" else (fails(404, {"error": "no such page"}),)
+    async with serve(*own_list, lists("qwen3:8b", "gemma")) as server:
+        choice = await choose({family: f"{server.url}/v1"})
+
+    assert (choice.provider.name, choice.model) == (family, "qwen3:8b")
+    assert choice.why == f"{family} answers on this machine, and no key is set"
+
+
+@pytest.mark.req("CLI-1", "PRV-1")
+async def test_a_server_that_is_silent_or_has_no_model_is_passed_over() -> None:
+    async with serve(lists()) as empty, serve(lists("gemma")) as full:
+        choice = await choose(
+            {"ollama": NOWHERE, "lm_studio": f"{empty.url}/v1", "llama_cpp": f"{full.url}/v1"}
+        )
+
+    assert (choice.provider.name, choice.model) == ("llama_cpp", "gemma")
+
+
+@pytest.mark.req("CLI-1", "PRV-1")
+async def test_without_key_and_server_the_embedded_model_answers() -> None:
+    choice = await choose(dict.fromkeys(USUAL, NOWHERE))
+
+    assert (choice.provider.name, choice.model) == ("embedded", "smollm2-135m")
+    assert choice.why == "the embedded model, on this machine"
+
+
+@pytest.mark.req("CLI-1", "PRV-1")
+async def test_a_key_in_the_environment_counts_above_a_server_on_this_machine() -> None:
+    async with serve(lists("gemma")) as server:
+        choice = await choose({"llama_cpp": f"{server.url}/v1"}, GEMINI_API_KEY="k")
+
+    assert (choice.provider.name, choice.model) == ("gemini", "gemini-2.5-flash")
+    assert choice.why == "gemini, as GEMINI_API_KEY is set"
+    assert server.paths == []
+
+
+@pytest.mark.req("CLI-1")
+async def test_clew_starts_with_nothing_but_a_server_on_this_machine(place: Place) -> None:
+    if not is_free("ollama"):
+        pytest.skip("something listens where Ollama would be")
+    async with (
+        serve(fails(404, {"error": "?"}), lists("qwen3:8b"), says("Hello"), port=11_434) as server,
+        clew_for(place) as person,
+    ):
+        shown = await person.prompted()
+        assert shown[0] == "qwen3:8b: ollama answers on this machine, and no key is set"
+        assert await person.says("hi") == ["Hello", "you #2, answer #3"]
+        assert person.status.startswith("qwen3:8b · default · context ")
+
+    assert server.paths[:2] == ["/api/tags", "/v1/models"]
+
+
+@pytest.mark.req("CLI-1")
+async def test_clew_starts_with_nothing_but_a_key(place: Place) -> None:
+    async with clew_for(place, ANTHROPIC_API_KEY="secret-key") as person:
+        shown = await person.prompted()
+        assert shown[0] == "claude-sonnet-4-6: anthropic, as ANTHROPIC_API_KEY is set"
+        assert await person.leaves() == []
+        assert "secret-key" not in "\n".join(person.lines)
+
+
+@pytest.mark.req("CLI-1")
+async def test_clew_starts_with_nothing_at_all(place: Place) -> None:
+    if not all(is_free(family) for family in USUAL):
+        pytest.skip("a server of models runs on this machine")
+    async with clew_for(place) as person:
+        shown = await person.prompted()
+        assert shown[0] == "smollm2-135m: the embedded model, on this machine"
+        assert person.status.startswith("smollm2-135m · default · context ")
+        assert await person.leaves() == []
+
+
+def demanding(place: Place, *, touched: str = "hooked") -> Path:
+    """Write settings that ask for more than a folder may; return what their hook makes."""
+    hook = {"type": "command", "command": f"touch {touched}"}
+    settings = {
+        "permissions": {"allow": ["Bash(make:*)"]},
+        "hooks": {"SessionStart": [{"hooks": [hook]}]},
+    }
+    place.write(".claude/settings.json", msgspec.json.encode(settings).decode())
+    return place.project / touched
+
+
+def at(server: Server) -> tuple[str, ...]:
+    return ("--base-url", server.url, "--model", "gpt-4o")
+
+
+async def is_asked(person: Person, *, touched: str = "hooked") -> None:
+    """See the question with all that the settings ask for."""
+    _, *listed = await person.asked(QUESTION)
+    assert listed[-2:] == [
+        "  .claude/settings.json: permissions.allow lets Bash(make:*) run without asking",
+        "  .claude/settings.json: hooks.SessionStart[0].hooks[0] runs `touch"
+        f" {touched}` on SessionStart",
+    ]
+
+
+@pytest.mark.req("CFG-1", "CLI-1")
+async def test_a_folder_is_trusted_once_and_asked_about_again_when_it_changes(
+    place: Place,
+) -> None:
+    hooked = demanding(place)
+    async with fake_openai() as server:
+        async with clew_for(place, *at(server)) as person:
+            await is_asked(person)
+            assert not hooked.exists()
+            await person.answers("perhaps")
+            await person.asked(QUESTION)
+            assert not hooked.exists()
+            await person.answers("y")
+            assert "accepted, until one of these files changes" in await person.prompted()
+            assert hooked.exists()
+            assert "allow: Bash(make:*)" in "\n".join(await person.says("/permissions"))
+            await person.leaves()
+        async with clew_for(place, *at(server)) as person:
+            assert "trust" not in "\n".join(await person.prompted())
+            await person.leaves()
+        changed = demanding(place, touched="changed")
+        async with clew_for(place, *at(server)) as person:
+            await is_asked(person, touched="changed")
+            assert not changed.exists()
+
+
+@pytest.mark.req("CFG-1", "CLI-1")
+async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> None:
+    hooked = demanding(place)
+    async with fake_openai(calls("Bash", '{"command":"./a.sh all"}'), says("ok")) as server:
+        async with clew_for(place, *at(server)) as person:
+            await is_asked(person)
+            await person.answers("no")
+            shown = await person.prompted()
+            assert "they do not count; `clew config accept` accepts them later" in shown
+            person.enters("go")
+            await person.asked("allow? [y]es once, [s]ession, [n]o: ")
+            await person.answers("n")
+            await person.prompted()
+            assert "nothing was allowed for this session" in await person.says("/permissions")
+            await person.leaves()
+        async with clew_for(place, *at(server)) as person:
+            shown = await person.prompted()
+            assert QUESTION not in "\n".join(shown)
+            assert "note: this folder's own settings do not count" in "\n".join(shown)
+            await person.leaves()
+        demanding(place, touched="changed")
+        async with clew_for(place, *at(server)) as person:
+            await is_asked(person, touched="changed")
+            person.types(CTRL_C)
+            with anyio.fail_after(10):
+                assert await person.process.wait() == 130
+
+    assert not hooked.exists()
+    assert {path.name for path in place.project.iterdir()} == {".claude"}
+
+
+@pytest.mark.req("CFG-1", "CLI-1")
+async def test_nobody_is_asked_without_a_terminal_and_nothing_runs(place: Place) -> None:
+    hooked = demanding(place)
+    async with fake_openai(says("Hello")) as server:
+        done = await place.runs("-p", "hi", *at(server))
+
+    assert (done.returncode, done.stdout) == (0, "Hello\n")
+    assert "this folder's own settings do not count in full until you accept them" in done.stderr
+    assert not hooked.exists()

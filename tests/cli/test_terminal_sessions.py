@@ -1,0 +1,517 @@
+"""Whole sessions at a real terminal: what a person types, and what the screen then looks like."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.cli.screen import wrapped
+from clew.testing.fake_openai import (
+    DONE,
+    Answer,
+    FakeOpenAI,
+    Stall,
+    calls,
+    delta,
+    fake_openai,
+    says,
+    usage,
+)
+from tests.cli.emulated import CTRL_C, TAB, UP, Person, Place, clew_for
+
+pytestmark = pytest.mark.anyio
+
+EMPTY_LINE = "\x15"
+"""Ctrl-U."""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place.below(tmp_path)
+
+
+def call(name: str, call_id: str = "c1", **arguments: object) -> Answer:
+    return calls(name, msgspec.json.encode(arguments).decode(), call_id=call_id)
+
+
+def fills(tokens: int, text: str = "ok") -> Answer:
+    """Return an answer to a request that took so many tokens."""
+    return Answer(steps=[delta(content=text), delta("stop"), usage(tokens, 1), DONE])
+
+
+def at(server: FakeOpenAI, *more: str) -> tuple[str, ...]:
+    return ("--base-url", server.url, "--model", "gpt-4o", *more)
+
+
+def sent(server: FakeOpenAI, request: int = -1) -> str:
+    """Return the last message of a request."""
+    text: str = server.requests[request]["messages"][-1]["content"]
+    return text
+
+
+@pytest.mark.req("CLI-1", "TUI-1")
+async def test_an_answer_is_painted_while_it_arrives(place: Place) -> None:
+    rest = Stall()
+    steps = [delta(content=text) for text in ("# The lab", "yrinth\n\nIt is **ve", "ry** old.")]
+    end = [delta(content="\n\n- a `thread`\n- a door\n"), delta("stop"), usage(900, 9), DONE]
+    async with (
+        fake_openai(Answer(steps=[*steps, rest, *end])) as server,
+        clew_for(place, *at(server, "--sandbox", "off")) as person,
+    ):
+        assert await person.prompted() == [
+            f"gpt-4o: the server at {server.url}",
+            "permission mode: default",
+            "Commands run without a sandbox: it is switched off.",
+            "/help lists the commands, !ls runs one of the shell, Ctrl-D leaves",
+        ]
+        assert re.fullmatch(r"gpt-4o · default · context 1% · ~[\d,]+/128,000", _tokens(person))
+        assert person.colour("context 1%") == "green"
+        person.enters("tell me")
+        shown = await person.sees("It is very old.")
+        assert shown == ["The labyrinth", "", "It is very old."]
+        assert person.is_bold("The labyrinth")
+        assert person.is_bold("very")
+        assert not person.is_bold("old.")
+        rest.go_on()
+        assert (await person.prompted())[3:] == [
+            *("", "- a thread", "- a door"),
+            "you #2, answer #3",
+        ]
+        assert person.status == "gpt-4o · default · context 1% · 909/128,000 tokens"
+        assert await person.leaves() == [f"go on with: clew --resume {_session_id(person)}"]
+
+
+def _tokens(person: Person) -> str:
+    return person.status.removesuffix(" tokens")
+
+
+def _session_id(person: Person) -> str:
+    return person.lines[-1].rpartition(" ")[2]
+
+
+@pytest.mark.req("CLI-1", "TUI-1")
+async def test_a_line_is_completed_pasted_and_found_again(place: Place) -> None:
+    place.write("notes.txt", "one\n")
+    place.write("src/app.py", "two\n")
+    async with fake_openai(says("ok")) as server, clew_for(place, *at(server)) as person:
+        await person.prompted()
+        person.types("/con")
+        menu = await person.sees("show what fills the window")
+        assert menu[-3:-1] == ["> /con", " /context  show what fills the window"]
+        person.types(TAB)
+        await person.until(lambda: person.line == "> /context")
+        person.types(f"{EMPTY_LINE}/comp{TAB} ")
+        menu = await person.sees("take the newest compaction back")
+        assert menu[-4:-1] == [
+            "> /compact",
+            " preview  show what would be kept and summarised",
+            " undo     take the newest compaction back",
+        ]
+        person.types(f"u{TAB}")
+        await person.until(lambda: person.line == "> /compact undo")
+        person.types(f"{EMPTY_LINE}read @no{TAB} and @sr{TAB}ap{TAB}")
+        await person.until(lambda: person.line == "> read @notes.txt and @src/app.py")
+        assert await person.says("") == ["ok", "you #2, answer #3"]
+        assert sent(server) == "read @notes.txt and @src/app.py"
+
+        person.pastes("first line\nsecond line")
+        await person.until(lambda: person.line == "  second line")
+        assert await person.says("") == ["ok", "you #4, answer #5"]
+        assert sent(server) == "first line\nsecond line"
+
+        person.types(UP)
+        await person.until(lambda: person.line == "  second line")
+        person.types(UP * 2)
+        await person.until(lambda: person.line == "> read @notes.txt and @src/app.py")
+        await person.says(" again")
+        assert sent(server) == "read @notes.txt and @src/app.py again"
+
+
+@pytest.mark.req("CLI-1", "TUI-1", "PRM-3", "INT-3")
+async def test_tools_edits_and_questions_on_the_screen(place: Place) -> None:
+    notes = place.write("notes.txt", "one\ntwo\nthree\n")
+    async with (
+        fake_openai(
+            call("Read", file_path="notes.txt"),
+            call("Edit", "c2", file_path="notes.txt", old_string="two", new_string="TWO"),
+            call("Bash", "c3", command="touch once.txt"),
+            call("Bash", "c4", command="mkdir -p inner"),
+            call("Bash", "c5", command="mkdir -p inner"),
+            call("Bash", "c6", command="touch never.txt"),
+            says("done"),
+        ) as server,
+        clew_for(place, *at(server)) as person,
+    ):
+        await person.prompted()
+        person.enters("work")
+        assert await person.asked("allow?") == [
+            "→ Read notes.txt",
+            "✓ Read: notes.txt: 3 lines",
+            "→ Edit notes.txt",
+            "",
+            "Edit wants to change: notes.txt",
+            "  │ -two",
+            "  │ +TWO",
+            "(The mode default asks before a call that may modify.)",
+        ]
+        assert person.line == "allow? [y]es once, [s]ession, [p]roject, [n]o:"
+        for answer in ("y", "once", "s"):
+            await person.answers(answer)
+            await person.asked("allow?")
+        await person.answers("no")
+        shown = await person.prompted()
+        assert shown[8:14] == [
+            "allow? [y]es once, [s]ession, [p]roject, [n]o: y",
+            "✓ Edit: notes.txt +1 -1",
+            "  1   one",
+            "  2 - two",
+            "  2 + TWO",
+            "  3   three",
+        ]
+        assert (person.colour("2 - two"), person.colour("2 + TWO")) == ("red", "green")
+        assert [line for line in shown[14:] if line.startswith(("→", "✓", "✗", "Bash"))] == [
+            *("→ Bash touch once.txt", "Bash wants to run: touch once.txt", "✓ Bash: [no output]"),
+            *("→ Bash mkdir -p inner", "Bash wants to run: mkdir -p inner", "✓ Bash: [no output]"),
+            *("→ Bash mkdir -p inner", "✓ Bash: [no output]"),
+            *("→ Bash touch never.txt", "Bash wants to run: touch never.txt"),
+            "✗ Bash: Permission denied: the user said no.",
+        ]
+        assert shown[-2:] == ["done", "you #2, result #14, answer #15"]
+
+    assert notes.read_text() == "one\nTWO\nthree\n"
+    made = {path.name for path in place.project.iterdir()}
+    assert made == {"notes.txt", "once.txt", "inner"}
+
+
+@pytest.mark.req("PRM-3", "CFG-1")
+async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) -> None:
+    place.write("check.sh", "echo checked $1\n").chmod(0o755)
+    async with fake_openai(
+        call("Bash", command="./check.sh all"),
+        says("good"),
+        call("Bash", "c2", command="./check.sh all twice"),
+        says("good again"),
+    ) as server:
+        async with clew_for(place, *at(server)) as person:
+            await person.prompted()
+            person.enters("check")
+            await person.asked("allow? [y]es once, [s]ession, [p]roject, [n]o: ")
+            await person.answers("p")
+            assert (await person.prompted())[-4:] == [
+                "allowed in this folder from now on: Bash(./check.sh all:*)",
+                "✓ Bash: checked all",
+                "good",
+                "you #2, result #4, answer #5",
+            ]
+            await person.leaves()
+        async with clew_for(place, *at(server)) as person:
+            assert await person.says("check") == [
+                "→ Bash ./check.sh all twice",
+                "✓ Bash: checked all",
+                "good again",
+                "you #2, result #4, answer #5",
+            ]
+
+    written = msgspec.json.decode((place.project / ".clew/settings.local.json").read_bytes())
+    assert written == {"permissions": {"allow": ["Bash(./check.sh all:*)"]}}
+
+
+@pytest.mark.req("PRM-3")
+async def test_what_no_rule_can_hold_is_not_offered_for_the_project(place: Place) -> None:
+    async with (
+        fake_openai(call("Bash", command="./a.sh > b.txt"), says("ok")) as server,
+        clew_for(place, *at(server)) as person,
+    ):
+        await person.prompted()
+        person.enters("go")
+        await person.asked("allow? [y]es once, [s]ession, [n]o: ")
+        await person.answers("p")
+        await person.asked("allow? [y]es once, [s]ession, [n]o: ")
+        await person.answers("n")
+        await person.prompted()
+
+    assert list(place.project.iterdir()) == []
+
+
+@pytest.mark.req("CLI-1", "PRV-3", "PRM-3")
+async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place) -> None:
+    half = Answer(steps=[delta(content="Half an answer"), Stall()])
+    async with (
+        fake_openai(half, call("Bash", command="touch a.txt"), says("whole")) as server,
+        clew_for(place, *at(server)) as person,
+    ):
+        await person.prompted()
+        person.enters("go")
+        await person.sees("Half an answer")
+        person.types(CTRL_C)
+        shown = await person.prompted()
+        assert shown[-2:] == ["aborted; what had arrived is kept", "you #2, answer #3"]
+        person.enters("run it")
+        await person.asked("allow?")
+        person.types(CTRL_C)
+        shown = await person.prompted()
+        assert shown[-2:] == ["aborted; what had arrived is kept", "you #4, result #6"]
+        assert await person.says("and now?") == ["whole", "you #8, answer #9"]
+        person.types(CTRL_C)
+        await person.sees("press Ctrl-C again to leave")
+        await person.says("")
+        person.types(CTRL_C)
+        await person.until(lambda: person.lines[-3] == "press Ctrl-C again to leave")
+        await person.prompted()
+        person.types(CTRL_C)
+        assert (await person.is_left())[-1].startswith("go on with: clew --resume ")
+
+    assert "Half an answer" in str(server.requests[1]["messages"])
+    assert not (place.project / "a.txt").exists()
+
+
+@pytest.mark.req("CLI-1", "TUI-1", "CTX-6", "PRM-5")
+async def test_the_status_line_tells_model_mode_name_and_how_full_the_window_is(
+    place: Place,
+) -> None:
+    async with (
+        fake_openai(fills(1_000), fills(7_500), fills(8_400)) as server,
+        clew_for(place, *at(server, "--window", "10000")) as person,
+    ):
+        await person.says("one")
+        assert person.status == "gpt-4o · default · context 10% · 1,001/10,000 tokens"
+        assert person.colour("context 10%") == "green"
+        assert await person.says("/mode plan") == [
+            "permission mode: plan, which only looks; nothing is changed or run"
+        ]
+        assert await person.says("/rename the labyrinth") == ["the session is called the labyrinth"]
+        await person.says("two")
+        status = "gpt-4o · plan · the labyrinth · context 75% · 7,501/10,000 tokens"
+        assert person.status == status
+        assert person.colour("context 75%") == "brown"
+        await person.says("three")
+        assert "context 84%" in person.status
+        assert person.colour("context 84%") == "red"
+        title, empty, *picture = await person.says("/context")
+        assert title == "gpt-4o: 8,401 of 10,000 tokens (84.0%), critical"
+        assert empty == ""
+        cells = "".join(row[:19] for row in picture).replace(" ", "")
+        assert re.fullmatch(r"S+T+u*a*·+x····", cells)
+        assert (len(cells), cells.index("·")) == (100, 84)
+        legend = [row[19:].split()[:2] for row in picture if row[19:]]
+        assert legend == [
+            *(["S", "system"], ["T", "tools"], ["u", "user"], ["a", "assistant"], ["·", "free"]),
+            *(["!", "warns"], ["c", "compacts"], ["x", "sends"]),
+        ]
+
+
+@pytest.mark.req("CMP-10", "CMP-11", "CMD-2")
+async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> None:
+    place.write("notes.txt", "one\n")
+    long = "The thread is red. " * 100
+    async with (
+        fake_openai(
+            fills(2_500, long),
+            call("Read", file_path="notes.txt"),
+            fills(3_000, long),
+            *(fills(3_500 + 100 * number, "fine") for number in range(5)),
+            fills(50, "The thread is red; notes.txt holds one line."),
+        ) as server,
+        clew_for(place, *at(server, "--window", "12000")) as person,
+    ):
+        for line in ("what colour?", "read it", *("and now?" for _ in range(5))):
+            await person.says(line)
+        before, gone = person.status, "6 (#3, #5-#7, #10, #12)"
+        assert await person.says("/pin #2") == ["#2 will survive every compaction word for word"]
+        assert await person.says("/pin") == ["pinned: #2"]
+        head, tokens, kept, summarised, _, *summary = await person.says("/compact preview")
+        assert head == "a compaction now would do this; nothing is changed:"
+        assert re.fullmatch(r"tokens      3,901 → [\d,]{5}", tokens)
+        assert kept == "kept        10 (#2, #4, #9, #11, #13-#18) word for word"
+        assert summarised == f"summarised  {gone} (summary written by rules, no model)"
+        assert summary[1] == "Files read: notes.txt"
+        assert len(server.requests) == 8
+
+        begun, _, *report, gauge = await person.says("/compact what colour it is")
+        assert begun == "compacting (manual) …"
+        assert report == [
+            f"  {kept}",
+            f"  summarised  {gone} (summary written by the model)",
+            "  lost        nothing: all of it is in the journal; /undo brings it back",
+        ]
+        assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)
+        assert "context 2" in person.status
+        assert "what colour it is" in str(server.requests[8]["messages"])
+        assert await person.says("/compact undo") == ["the compaction #21 is taken back"]
+        assert "context 33%" in before
+        assert "context 33%" in person.status
+
+
+@pytest.mark.req("CKP-1", "MEM-1", "CMD-2")
+async def test_files_go_back_and_facts_are_remembered(place: Place) -> None:
+    notes = place.write("notes.txt", "one\n")
+    edit = call("Edit", "c2", file_path="notes.txt", old_string="one", new_string="1")
+    async with fake_openai(
+        call("Read", file_path="notes.txt"), edit, says("done"), says("ok")
+    ) as server:
+        async with clew_for(place, *at(server, "--permission-mode", "acceptEdits")) as person:
+            await person.says("edit it")
+            assert notes.read_text() == "1\n"
+            assert await person.says("/rewind") == ["    1  #3  edit it  (1 file)"]
+            assert (await person.says("/rewind code 1"))[0] == (
+                "1 file restored; /undo takes that back"
+            )
+            assert notes.read_text() == "one\n"
+            assert await person.says("/undo") == ["the rewind #10 is taken back"]
+            assert notes.read_text() == "1\n"
+            assert await person.says("/memory add build run make, never ninja") == [
+                "remembered under build: run make, never ninja"
+            ]
+            title, empty, fact = await person.says("/memory show build")
+            assert (title, empty) == ("# build", "")
+            assert fact.endswith("(project/build) run make, never ninja")
+            await person.leaves()
+        async with clew_for(place, *at(server)) as person:
+            await person.says("how do I build?")
+    assert "run make, never ninja" in server.requests[-1]["messages"][0]["content"]
+
+
+@pytest.mark.req("SKL-1", "AGT-1", "CLI-1")
+async def test_skills_and_agents_work_at_the_prompt(place: Place) -> None:
+    place.write("notes.txt", "one\n")
+    _skill(place, "greet", "argument-hint: NAME", "Greet $ARGUMENTS warmly.")
+    _skill(place, "survey", "context: fork\nagent: Explore", "Survey $ARGUMENTS.")
+    async with (
+        fake_openai(
+            says("Hello Ada"),
+            call("Glob", pattern="*.txt"),
+            says("There is **one** file."),
+            call("Agent", "c2", prompt="count the files", subagent_type="Explore"),
+            call("Glob", "c3", pattern="*"),
+            says("one file"),
+            says("The agent says: one."),
+        ) as server,
+        clew_for(place, *at(server)) as person,
+    ):
+        await person.prompted()
+        person.types("/gr")
+        menu = await person.sees("what greet does")
+        assert menu[-2] == " /greet  what greet does"
+        person.types(f"{TAB} Ada")
+        await person.until(lambda: person.line == "> /greet Ada")
+        assert await person.says("") == ["Hello Ada", "you #3, answer #4"]
+        assert sent(server).startswith("Greet Ada warmly.")
+        shown = await person.says("/survey the folder")
+        assert shown[0].startswith("  Explore begins: ")
+        assert shown[1:] == [
+            "  Explore → Glob *.txt",
+            "  Explore is done",
+            "There is one file.",
+            "you #6, answer #8",
+        ]
+        assert person.is_bold("one file.")
+        assert await person.says("use an agent") == [
+            "→ Agent count the files",
+            "  Explore begins: count the files",
+            "  Explore → Glob *",
+            "  Explore is done",
+            "✓ Agent: one file",
+            "The agent says: one.",
+            "you #9, result #12, answer #13",
+        ]
+
+
+def _skill(place: Place, name: str, fields: str, body: str) -> None:
+    head = f"---\nname: {name}\ndescription: what {name} does\n{fields}\n---\n"
+    place.write(f".claude/skills/{name}/SKILL.md", f"{head}{body}\n")
+
+
+@pytest.mark.req("CLI-1", "TUI-1", "STO-3", "CMD-2")
+async def test_sessions_are_left_chosen_and_gone_on_with(place: Place) -> None:
+    async with fake_openai(says("first"), says("second"), says("third")) as server:
+        async with clew_for(place, *at(server)) as person:
+            await person.says("begin the maze")
+            await person.says("/rename maze")
+            assert await person.says("/reset") == ["leaving this session for a new one"]
+            assert "maze" not in person.status
+            assert await person.says("begin the garden") == ["second", "you #2, answer #3"]
+            person.enters("/resume")
+            (choice,) = await person.asked("which one?")
+            assert re.fullmatch(r"   1  maze  \(2 messages, \d{4}-\d\d-\d\d \d\d:\d\d\)", choice)
+            assert person.line == "which one? a number, n for a new session, Enter to stay:"
+            await person.answers("7")
+            await person.asked("which one?")
+            await person.answers("1")
+            assert (await person.prompted())[-3:] == [
+                "session maze: 2 messages",
+                "  you: begin the maze",
+                "  answer: first",
+            ]
+            assert person.status.startswith("gpt-4o · default · maze · context ")
+            await person.says("where are we?")
+            await person.leaves()
+        said = [message["content"] for message in server.requests[-1]["messages"][1:]]
+        assert said == ["begin the maze", "first", "where are we?"]
+        async with clew_for(place, *at(server, "--continue")) as person:
+            shown = await person.prompted()
+            assert shown[-4:-1] == [
+                "session maze: 4 messages",
+                "  you: where are we?",
+                "  answer: third",
+            ]
+
+
+@pytest.mark.req("PRV-1", "CMP-13", "CMD-2", "PCX-1")
+async def test_the_model_and_the_language_are_changed_at_the_prompt(place: Place) -> None:
+    async with (
+        fake_openai(says("from the first")) as first,
+        fake_openai(says("vom zweiten")) as second,
+        clew_for(
+            place, *at(first), OPENAI_BASE_URL=second.url, OPENAI_API_KEY="secret-key"
+        ) as person,
+    ):
+        await person.says("hello")
+        assert await person.says("/model openai_chat/gpt-4.1") == [
+            "going on with gpt-4.1: openai_chat, as OPENAI_API_KEY is set",
+        ]
+        assert person.status.startswith("gpt-4.1 · default · context ")
+        assert await person.says("/language de") == ["answers will be in Deutsch"]
+        assert await person.says("and now?") == ["vom zweiten", "you #6, answer #7"]
+
+    assert second.requests[0]["model"] == "gpt-4.1"
+    assert "de" in second.requests[0]["messages"][0]["content"]
+    assert len(first.requests) == 1
+
+
+async def test_long_lines_are_broken_between_words_below_their_column(place: Place) -> None:
+    async with fake_openai() as server, clew_for(place, *at(server)) as person:
+        shown = await person.says("/agent")
+        assert shown[0].startswith("  general-purpose    Carries out")
+        assert re.match(r" {21}\S", shown[1])
+        assert all(len(line) <= 100 for line in shown)
+
+
+@given(
+    indent=st.integers(0, 9),
+    words=st.lists(st.text(alphabet="ab", min_size=1, max_size=12), max_size=60),
+    width=st.integers(30, 90),
+)
+def test_breaking_a_line_loses_no_word(indent: int, words: list[str], width: int) -> None:
+    line = " " * indent + "  ".join([" ".join(words[:2]), " ".join(words[2:])]).rstrip()
+
+    broken = wrapped(line, width)
+
+    assert " ".join(broken).split() == words
+    assert all(len(row) <= width for row in broken)
+
+
+def test_a_table_and_a_list_keep_their_columns() -> None:
+    row = "  name      " + "word " * 8
+
+    assert wrapped(row.rstrip(), 32) == [
+        "  name      word word word word",
+        "            word word word word",
+    ]
+    assert wrapped("  one two three four five six seven", 30) == [
+        "  one two three four five six",
+        "  seven",
+    ]
+    assert wrapped(" " * 40, 30) == [""]

@@ -1,0 +1,56 @@
+"""The reference in `docs/reference` says what the docstrings say."""
+
+from importlib import import_module
+
+import pytest
+
+import clew
+from scripts.reference.__main__ import FOLDER
+from scripts.reference.pages import PAGES
+from scripts.reference.reading import public_names, read_module
+from scripts.reference.writing import markdown, pages
+
+MODULES = sorted({spec.partition(":")[0] for page in PAGES for spec in page.modules})
+
+
+def test_the_committed_pages_are_the_ones_that_the_script_writes() -> None:
+    committed = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+
+    written = pages()
+
+    stale = [name for name in written if committed.get(name) != written[name]]
+    assert stale == [], "run: .venv/bin/python -m scripts.reference"
+    assert sorted(committed) == sorted(written)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_is_described_can_be_imported_and_has_a_docstring(name: str) -> None:
+    module = import_module(name)
+    described = read_module(name)
+
+    assert described.doc
+    assert described.things
+    assert [thing.name for thing in described.things if not hasattr(module, thing.name)] == []
+    calls = [
+        thing for thing in described.things if thing.code.startswith(("class", "def", "async"))
+    ]
+    assert [thing.name for thing in calls if not thing.doc] == []
+    members = [member for thing in calls for member in thing.members]
+    assert [member.name for member in members if not member.doc] == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    assert set(clew.__all__) - {"__version__"} <= set(public_names())
+
+
+def test_a_docstring_becomes_markdown() -> None:
+    doc = (
+        "Do it.\n\nWith <care>, not `<tags>`.\n\nArgs:\n    one: First,\n        and more.\n"
+        "    two: Second.\n\nReturns:\n    What came of it.\n\nRaises:\n    OSError: It broke."
+    )
+
+    assert markdown(doc) == (
+        "Do it.\n\nWith &lt;care>, not `<tags>`.\n\n**Args**\n\n- `one`: First,\n  and more.\n"
+        "- `two`: Second.\n\n**Returns**\n\nWhat came of it.\n\n**Raises**\n\n"
+        "- `OSError`: It broke."
+    )
