@@ -19,11 +19,13 @@ from clew.core.entries import (
     ModeChanged,
     Noted,
     PinChanged,
+    SetupChanged,
     Undone,
     UnknownBody,
 )
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Role, ToolCall, assistant, tool_result, user
+from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from tests.histories import SETUP, entries_of, histories, turns
 
@@ -225,3 +227,26 @@ def test_a_count_made_while_an_undone_compaction_was_in_force_is_ignored() -> No
 
     assert view.anchor is None
     assert view.calibration == fold(entries_of(bodies[:-3])).calibration
+
+
+@pytest.mark.req("CTX-4", "STO-5")
+def test_a_prompt_that_was_never_recorded_is_not_counted_when_there_is_another() -> None:
+    usage = Usage(input_tokens=60_000, output_tokens=10)
+    bodies: list[Body] = [
+        SetupChanged(model=ModelFacts(name="m")),
+        MessageAdded(message=user("hi")),
+        MessageAdded(message=assistant("hello"), usage=usage),
+    ]
+    own = SetupChanged(model=ModelFacts(name="m"), system="You are Clew.")
+
+    before, after = fold(entries_of(bodies)), fold(entries_of([*bodies, own]))
+
+    assert before.calibration.overhead > 50_000
+    assert after.calibration.overhead == 0
+    assert after.calibration.slope == before.calibration.slope
+    changed = SetupChanged(model=ModelFacts(name="m"), system="You are Clew, still.")
+    counted = MessageAdded(message=assistant("yes"), usage=Usage(input_tokens=500))
+    again = fold(entries_of([*bodies, own, counted, changed]))
+    assert (
+        again.calibration.overhead == fold(entries_of([*bodies, own, counted])).calibration.overhead
+    )

@@ -163,13 +163,6 @@ async def say_too_much(bench: Bench, number: int) -> Lines:
     return [f"user: {prompt}"]
 
 
-def is_flooded(model: Model, number: int) -> bool:
-    """Say whether a place lies between a prompt that no window holds and its being taken back."""
-    entries = model.before.get(number, model.counts)
-    bodies = [entry.body for entry in entries]
-    return any(isinstance(b, MessageAdded) and "flood" in b.message.text for b in bodies)
-
-
 async def compact(bench: Bench, number: int) -> Lines:
     with suppress(NothingToDrop):
         await bench.seat.live.compact()
@@ -200,7 +193,7 @@ async def rewind(bench: Bench, number: int) -> Lines:
     if wanted > len(seat.live.journal.entries):
         with pytest.raises(SessionError, match="no entry"):
             await seat.live.rewind(wanted, code=False)
-    elif seat.told and not is_flooded(seat.model, wanted):
+    elif seat.told:
         done = await seat.live.rewind(wanted, code=False)
         assert done.before == seat.model.whole_before(wanted)
         assert seat.told[-1].body == Rewound(before=EntryId(done.before))
@@ -285,7 +278,7 @@ async def fork(bench: Bench, number: int) -> Lines:
     """Fork the session at some entry; go on with the fork, or only look at it."""
     old = bench.seat
     last = 1 + (number >> 1) % max(1, len(old.told))
-    if not old.told or is_flooded(old.model, last + 1):
+    if not old.told:
         return []
     before = await bench.store.load(SessionId(old.session_id))
     made = await bench.store.fork(SessionId(old.session_id), upto=EntryId(last))
