@@ -105,6 +105,32 @@ def test_azure_needs_its_address() -> None:
         chosen("azure/gpt-5", {"AZURE_OPENAI_API_KEY": "k"})
 
 
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("box", "http://box:11434/v1"),
+        ("box:8000", "http://box:8000/v1"),
+        (" 0.0.0.0 ", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0:8000", "http://127.0.0.1:8000/v1"),
+        (":8000", "http://127.0.0.1:8000/v1"),
+        ("http://box:8000/", "http://box:8000/v1"),
+        ("http://box", "http://box:80/v1"),
+        ("https://box", "https://box:443/v1"),
+        ("[::1]:8000", "http://[::1]:8000/v1"),
+        ("[::]", "http://[::1]:11434/v1"),
+    ],
+)
+def test_ollama_is_where_its_own_variable_says(host: str, address: str) -> None:
+    assert FAMILIES["ollama"].settings({"OLLAMA_HOST": host}).base_url == address
+    assert FAMILIES["ollama"].settings({"OLLAMA_HOST": host}, base_url="x").base_url == "x"
+
+
+@pytest.mark.parametrize("host", ["box:port", "box:99999", "ftp://box", "a:b:c"])
+def test_an_address_of_ollama_that_is_none_is_told(host: str) -> None:
+    with pytest.raises(ConfigError, match="OLLAMA_HOST"):
+        chosen("ollama/qwen3", {"OLLAMA_HOST": host})
+
+
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_family_makes_a_provider_of_its_name(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -51,6 +51,16 @@ NOWHERE = "http://127.0.0.1:9/v1"
 
 
 @pytest.mark.req("CLI-1", "PRV-1")
+async def test_ollama_is_looked_for_where_its_variable_says() -> None:
+    async with serve(fails(404, {"error": "no such page"}), lists("qwen3:8b")) as server:
+        found = await find_local(environ={"OLLAMA_HOST": server.url.removeprefix("http://")})
+        assert found is not None
+        await found.provider.aclose()
+
+    assert (found.provider.name, found.model) == ("ollama", "qwen3:8b")
+
+
+@pytest.mark.req("CLI-1", "PRV-1")
 @pytest.mark.parametrize("family", USUAL)
 async def test_a_server_on_this_machine_answers_where_no_key_is_set(family: str) -> None:
     own_list = () if family == "llama_cpp" else (fails(404, {"error": "no such page"}),)
@@ -144,9 +154,9 @@ async def is_asked(person: Person, *, touched: str = "hooked") -> None:
     """See the question with all that the settings ask for."""
     _, *listed = await person.asked(QUESTION)
     assert listed[-2:] == [
-        "  .claude/settings.json: permissions.allow lets Bash(make:*) run without asking",
         "  .claude/settings.json: hooks.SessionStart[0].hooks[0] runs `touch"
         f" {touched}` on SessionStart",
+        "  .claude/settings.json: permissions.allow lets Bash(make:*) run without asking",
     ]
 
 

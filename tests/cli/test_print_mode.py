@@ -310,7 +310,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
     [
         (["-p", "hi", "--model", "gpt-9"], "gpt-9 is served by openai, which needs a key", 1),
         (["-p", "  "], "the prompt is empty", 1),
-        (["-p", "hi", "--resume", "nope"], "there is no session nope", 1),
+        (["-p", "hi", "--resume", "nope"], "no session is called nope", 1),
         (["-p", "hi", "--continue"], "there is no session in this folder", 1),
         (
             ["-p", "hi", "--base-url", "http://127.0.0.1:9/v1", "--model", "x"],
@@ -459,9 +459,10 @@ async def test_a_copy_of_a_session_goes_its_own_way(home: dict[str, str], folder
         begun = json.loads((await clew("-p", "one", *flags, env=home, cwd=folder)).stdout)
         original = begun["session_id"]
         forked = json.loads(
-            (await clew("-p", "two", "--fork", original, *flags, env=home, cwd=folder)).stdout
+            (await clew("-p", "two", "--fork", original[:8], *flags, env=home, cwd=folder)).stdout
         )
-        await clew("-p", "three", "--resume", original, *flags, env=home, cwd=folder)
+        await clew("sessions", "rename", original, "the", "first", env=home, cwd=folder)
+        await clew("-p", "three", "--resume", "the first", *flags, env=home, cwd=folder)
         absent = await clew("-p", "x", "--fork", "nope", *flags, env=home, cwd=folder)
 
     assert forked["session_id"] != original

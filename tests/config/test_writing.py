@@ -158,3 +158,15 @@ def test_a_value_is_written_under_the_spelling_that_is_there(folders: Folders) -
     put(folders, "context.strategy.maxTurns", "5")
 
     assert folders.load().document["context"]["strategy"]["maxTurns"] == 5
+
+
+def test_a_projects_folder_that_is_a_link_out_of_it_is_not_written_to(folders: Folders) -> None:
+    elsewhere = folders.home / "elsewhere"
+    elsewhere.mkdir(parents=True)
+    folders.project.mkdir(parents=True)
+    (folders.project / ".clew").symlink_to(elsewhere)
+
+    with pytest.raises(ConfigError, match=r"\.clew leads out of the project"):
+        put(folders, "language", "fi", "local")
+
+    assert list(elsewhere.iterdir()) == []

@@ -46,6 +46,18 @@ def agent(**fields: object) -> AgentDefinition:
     return AgentDefinition(**{**known, **fields})  # type: ignore[arg-type]
 
 
+def test_a_projects_agents_are_read_up_to_a_length_and_the_users_all(home: Path) -> None:
+    for number in range(6):
+        write(home / f"project/.clew/agents/p{number}.md", "description: d", "x" * 900_000)
+        write(home / f"clew/agents/u{number}.md", "description: d", "x" * 900_000)
+
+    found = find(home)
+
+    assert [name for name in found.agents if name.startswith("p")] == ["p0", "p1", "p2", "p3", "p4"]
+    assert len([name for name in found.agents if name.startswith("u")]) == 6
+    assert found.refused[0].why == "comes after 4,000,000 characters of others; no more is read"
+
+
 def test_three_agents_come_with_clew_and_two_of_them_cannot_write(home: Path) -> None:
     found = find(home)
 
@@ -74,7 +86,7 @@ def test_the_first_folder_of_the_order_wins_over_the_others_and_the_built_in(hom
         assert list(found.agents) == BUILT_IN
         assert found.agents["Plan"].description == place
         assert found.agents["Plan"].disallowed_tools == ()
-        assert len(found.shadowed) == len(places) - count
+        assert len(found.shadowed) == len(places) - count + 1
         (home / place).unlink()
 
     assert find(home).agents["Plan"].source == "builtin"

@@ -124,11 +124,16 @@ def test_tags_make_no_objects() -> None:
 def test_deep_nesting_and_a_huge_head_are_refused() -> None:
     deep = read_frontmatter(head(f"a: {'[' * 5_000}"))
     huge = read_frontmatter(head(f"a: {'x' * MAX_HEAD}"))
+    many = read_frontmatter(head("\n".join(f"f{number}: v" for number in range(1_000))))
 
     assert "nested" in deep.problems[0]
     assert huge.fields == {}
     assert f"{MAX_HEAD:,}" in huge.problems[0]
     assert huge.body == "The body.\n"
+    assert (many.fields, many.problems) == (
+        {},
+        ("the head has 1,000 fields; at most 200 are read",),
+    )
 
 
 def test_a_name_given_twice_is_a_problem() -> None:

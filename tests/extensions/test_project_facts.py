@@ -160,8 +160,8 @@ def test_a_marker_that_leads_elsewhere_is_not_read(tmp_path: Path) -> None:
     [
         ("ref: refs/heads/main\n", "main"),
         ("ref: refs/heads/feature/한국어-1", "feature/한국어-1"),
-        ("a" * 40, "no branch, at aaaaaaaaaaaa"),
-        ("b" * 64, "no branch, at bbbbbbbbbbbb"),
+        ("a" * 40, "detached"),
+        ("b" * 64, "detached"),
         ("ref: refs/heads/.invalid\n", ""),
         ("ref: refs/heads/evil\n# Obey", ""),
         ("ref: refs/heads/with space", ""),
@@ -182,6 +182,15 @@ def test_a_worktree_says_where_its_head_is(tmp_path: Path, *, relative: bool) ->
     place = "../main/.git/worktrees/side" if relative else str(head)
 
     assert facts(tmp_path / "side", {".git": f"gitdir: {place}\n"}).branch == "side"
+
+
+@pytest.mark.parametrize("content", ["ref: refs/heads/private", "a" * 40])
+def test_a_head_that_leads_elsewhere_is_not_read(tmp_path: Path, content: str) -> None:
+    (tmp_path / "elsewhere").write_text(content, encoding="utf-8")
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    (tmp_path / "project" / ".git" / "HEAD").symlink_to(tmp_path / "elsewhere")
+
+    assert facts(tmp_path / "project", {}).branch == ""
 
 
 def test_a_file_that_is_no_pointer_gives_no_branch(tmp_path: Path) -> None:

@@ -182,7 +182,8 @@ def test_what_is_no_skill_is_refused_with_a_reason(home: Path) -> None:
         "latin": "is no UTF-8 text (byte 3)",
         "huge": "has 1,000,001 bytes; at most 1,000,000 are read",
         "open": "cannot be used: the head is opened with --- but not closed",
-        "endless": "cannot be used: the head is opened with --- but not closed",
+        "endless": "cannot be used: the head is opened with --- but not closed"
+        " within 16,384 characters",
     }
 
 
@@ -301,9 +302,24 @@ def test_a_flood_of_folders_ends_with_a_reason(home: Path) -> None:
     assert whys(find(home)) == {"skills": "holds more than 20,000 files; the rest is not read"}
 
 
+def test_a_projects_skills_are_read_up_to_a_length_and_the_users_all(home: Path) -> None:
+    head = "description: " + "x" * 16_000
+    for number in range(130):
+        skill(home, f"s{number:03}", head)
+        write(home / f"clew/skills/u{number:03}/SKILL.md", head)
+
+    found = find(home)
+
+    assert sum(each.source == "project" for each in found.skills) == 125
+    assert sum(each.source == "user" for each in found.skills) == 130
+    assert {refused.why for refused in found.refused} == {
+        "comes after 2,000,000 characters of others; no more is read"
+    }
+
+
 @pytest.mark.req("PCX-3")
 def test_only_the_head_is_read_until_a_skill_is_called(home: Path) -> None:
-    path = skill(home, "x", "description: d\nwide: " + "x" * 30_000, "Body.\n" * 10_000)
+    path = skill(home, "x", "description: d\nwide: " + "x" * 12_000, "Body.\n" * 10_000)
     with path.open("ab") as file:
         file.write(b"\xff\xfe\0")
 
@@ -316,7 +332,7 @@ def test_only_the_head_is_read_until_a_skill_is_called(home: Path) -> None:
 
 @pytest.mark.req("PCX-3")
 def test_a_head_of_any_length_is_read_whole(home: Path) -> None:
-    lengths = [*range(4_040, 4_100), 60_000]
+    lengths = [*range(4_040, 4_100), 15_000]
     for length in lengths:
         head = f"description: {'é' * (length // 2)}{'x' * (length % 2)}\nmodel: m"
         skill(home, f"s{length}", head, "---x\n" + "é" * 5_000)

@@ -161,7 +161,23 @@ def test_of_very_many_files_the_first_are_read(tmp_path: Path) -> None:
     tasks, warnings = find_tasks(tmp_path)
 
     assert (len(tasks), tasks[-1].path) == (1_000, ".agents/tasks/0999.md")
-    assert warnings == ("Of 1,001 task files only the first 1,000 were read.",)
+    assert warnings == (
+        "Of 1,001 task files 1 were not read: at most 1,000 files and 1,000,000 bytes are.",
+    )
+
+
+def test_long_files_are_read_up_to_a_length_and_bad_ones_are_a_few_lines(tmp_path: Path) -> None:
+    for number in range(6):
+        write(tmp_path, f"{number}.md", b"#" * 200_000)
+    for number in range(100):
+        write(tmp_path, f"0{number}.md", b"#" * (MAX_FILE + 1))
+
+    tasks, warnings = find_tasks(tmp_path)
+
+    assert [task.path[-4:] for task in tasks] == ["0.md", "1.md", "2.md", "3.md", "4.md"]
+    assert warnings[0].startswith("Of 106 task files 1 were not read")
+    assert len(warnings) == 7
+    assert warnings[-1] == "95 more task files were left out."
 
 
 @pytest.mark.parametrize(

@@ -372,3 +372,13 @@ def test_the_time_limit_depends_on_the_type_and_the_event(
 )
 def test_a_hook_is_named_in_few_words_and_without_passwords(handler: Any, brief: str) -> None:
     assert handler.brief == brief
+
+
+@pytest.mark.parametrize("text", ["(" * 5_000, "a{99999999999}", "[", "x\ny("])
+def test_a_matcher_that_is_no_expression_is_a_name_and_a_short_problem(text: str) -> None:
+    hooks = [{"type": "command", "command": "x", "a\nb": 1}]
+    table = parse({"PreToolUse": [{"matcher": text, "hooks": hooks}], "A\nb": []}, Source(name="S"))
+
+    assert table.hooks[0].matcher.matches((text,))
+    assert "is not a regular expression" in table.problems[0]
+    assert all(len(problem) < 300 and "\n" not in problem for problem in table.problems)

@@ -212,7 +212,7 @@ def test_no_text_makes_the_reading_fail(text: str) -> None:
 
 
 def test_whoever_judges_no_call_does_not_load_the_shell_grammar() -> None:
-    code = "import sys, clew; print(*sys.modules, sep='\\n')"
+    code = "import sys, clew.session.gate; print(*sys.modules, sep='\\n')"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(child.stdout.split())
 

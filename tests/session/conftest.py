@@ -1,9 +1,11 @@
-"""What tests of sessions share: a PostgreSQL server, started when one is first needed."""
+"""What tests of sessions share: a PostgreSQL server, and somebody who talks to a session."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.session.person import Person
 from tests.session.postgres import Server, server
 
 
@@ -11,3 +13,10 @@ from tests.session.postgres import Server, server
 def postgres() -> Iterator[Server]:
     with server() as running:
         yield running
+
+
+@pytest.fixture
+async def person(tmp_path: Path) -> AsyncIterator[Person]:
+    made = Person(tmp_path / "store" / "s.db")
+    yield made
+    await made.store.aclose()

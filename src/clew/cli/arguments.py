@@ -156,7 +156,7 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
         help="write down what happens, with the model calls, with their bytes too",
     )
     which = top.add_mutually_exclusive_group()
-    which.add_argument("--resume", metavar="ID", help="go on with this session")
+    which.add_argument("--resume", metavar="ID", help="go on with this session, by its id or name")
     which.add_argument("--fork", metavar="ID", help="go on with a copy of this session")
     which.add_argument(
         "--continue", dest="latest", action="store_true", help="go on with the newest session here"

@@ -15,7 +15,6 @@ from clew.config.settings import Settings
 from clew.core.errors import ConfigError, UnknownModel
 from clew.providers import registry
 from clew.providers.catalogue import SMOLLM2
-from clew.providers.embedded.provider import Embedded
 from clew.providers.protocol import Provider
 from clew.providers.registry import FAMILIES, Asked, Family, find, named
 
@@ -142,6 +141,8 @@ class Chooser:
 
 
 def _embedded(port: int) -> Choice:
+    from clew.providers.embedded.provider import Embedded  # noqa: PLC0415 - seldom needed
+
     return Choice(
         provider=Embedded(port=port), model=SMOLLM2.name, why="the embedded model, on this machine"
     )

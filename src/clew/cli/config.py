@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.cli.harmless import harmless, harmless_json
-from clew.cli.opening import working_folder
-from clew.cli.places import user_folder
+from clew.cli.places import user_folder, working_folder
 from clew.cli.streams import tell, write_out
 from clew.config.context import context_options
 from clew.config.describing import json_schema

@@ -11,9 +11,8 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from clew.cli.opening import working_folder
 from clew.cli.paint import painter
-from clew.cli.places import store_path
+from clew.cli.places import store_path, working_folder
 from clew.cli.screen import Screen
 from clew.core.entries import Entry
 from clew.core.errors import AbortError, ClewError

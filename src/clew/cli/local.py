@@ -1,6 +1,8 @@
 """Finding a server of models on this machine."""
 
+import os
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -12,6 +14,7 @@ from clew.core.errors import ClewError
 from clew.core.models import ModelFacts
 from clew.providers.profiles import PROFILES
 from clew.providers.protocol import Provider
+from clew.providers.registry import FAMILIES
 
 USUAL = ("ollama", "lm_studio", "llama_cpp")
 """Where to look, in this order."""
@@ -28,17 +31,33 @@ class Local:
     model: str
 
 
-async def find_local(addresses: dict[str, str] | None = None) -> Local | None:
-    """Return the first usual server that answers and has a model; None if there is none."""
-    for family in USUAL:
-        base_url = (addresses or {}).get(family, PROFILES[family].base_url)
-        if addresses is not None and family not in addresses:
-            continue
+async def find_local(
+    addresses: Mapping[str, str] | None = None, *, environ: Mapping[str, str] | None = None
+) -> Local | None:
+    """Return the first usual server that answers and has a model; None if there is none.
+
+    Args:
+        addresses: Where to look; where such servers usually are, unless it is given.
+        environ: Variables that may say where else they are; those of the process, unless given.
+
+    Raises:
+        ConfigError: A variable holds no address.
+    """
+    if addresses is None:
+        addresses = _usual(os.environ if environ is None else environ)
+    for family, base_url in addresses.items():
         if await to_thread.run_sync(_listens, base_url):
             found = await _asked(family, base_url)
             if found is not None:
                 return found
     return None
+
+
+def _usual(environ: Mapping[str, str]) -> dict[str, str]:
+    return {
+        family: FAMILIES[family].settings(environ).base_url or PROFILES[family].base_url
+        for family in USUAL
+    }
 
 
 def _listens(base_url: str) -> bool:

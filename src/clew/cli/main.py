@@ -1,12 +1,14 @@
 """The `clew` command. What a person did wrong ends in a sentence, never in a traceback."""
 
-import logging
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from clew._version import __version__
+
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 _PIPE_CLOSED = 141
 """What a shell reports for a program whose reader left."""
@@ -27,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     # Imported here so that `clew --version` answers at once.
+    import logging  # noqa: PLC0415
+
     from clew.cli import streams  # noqa: PLC0415
     from clew.cli.arguments import parser  # noqa: PLC0415
     from clew.core.errors import AbortError, ClewError  # noqa: PLC0415
@@ -62,7 +66,7 @@ def _main(argv: Sequence[str]) -> int:
     return code
 
 
-def _dispatch(arguments: Namespace) -> int:
+def _dispatch(arguments: "Namespace") -> int:
     if arguments.version:
         print(f"clew {__version__}")
         return 0

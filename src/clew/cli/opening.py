@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from anyio import to_thread
 
 from clew.cli.choose import Choice, Chooser
 from clew.cli.local import find_local
 from clew.cli.log_option import session_log
-from clew.cli.stores import ProjectStore, project_store
+from clew.cli.places import working_folder
+from clew.cli.stores import ProjectStore, find_session, project_store
 from clew.cli.switching import Switchboard
 from clew.config.loading import Loaded
 from clew.config.writing import target
@@ -74,7 +74,7 @@ async def opened(arguments: Namespace, desired: Desired) -> AsyncIterator[Opened
     try:
         loaded = await to_thread.run_sync(partial(load, cwd, homes, os.environ))
         chooser = Chooser(loaded.settings, loaded.environ)
-        choice = await chooser.first(arguments, find_local)
+        choice = await chooser.first(arguments, partial(find_local, environ=loaded.environ))
         board = Switchboard(choice, chooser)
         mode = SandboxMode(arguments.sandbox) if arguments.sandbox else None
         sandbox = sandbox_for(loaded.settings, mode=mode, network=arguments.network)
@@ -128,28 +128,14 @@ def _keeps_rules(loaded: Loaded) -> bool:
         return False
 
 
-def working_folder() -> Path:
-    """Return the folder that Clew works in.
-
-    Raises:
-        ConfigError: It was deleted, or may not be seen.
-    """
-    try:
-        return Path.cwd()
-    except OSError as error:
-        raise ConfigError(
-            f"the working folder cannot be used ({error.strerror}); go to another one and try again"
-        ) from error
-
-
 async def _session_id(
     arguments: Namespace, place: ProjectStore, resume: str | None
 ) -> SessionId | None:
     store = place.store
     if wanted := resume or arguments.resume:
-        return (await store.record(SessionId(wanted))).id
+        return (await find_session(store, wanted)).id
     if arguments.fork:
-        return (await store.fork(SessionId(arguments.fork))).id
+        return (await store.fork((await find_session(store, arguments.fork)).id)).id
     if arguments.latest:
         known = await store.sessions(cwd=place.folder)
         if not known:

@@ -7,7 +7,7 @@ from clew.cli.harmless import one_line
 from clew.cli.lines import NEW
 from clew.cli.opening import Opened
 from clew.cli.screen import Screen
-from clew.cli.sessions import when
+from clew.cli.times import when
 from clew.session.stores.record import StoredSession
 
 _MOST = 15

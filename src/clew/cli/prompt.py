@@ -21,9 +21,10 @@ from clew.cli.greeting import greet
 from clew.cli.harmless import one_line
 from clew.cli.history import numbers
 from clew.cli.lines import ABORTED, Reply, carry_out, leaves
-from clew.cli.opening import Desired, Opened, opened, working_folder
+from clew.cli.opening import Desired, Opened, opened
 from clew.cli.paint import painter
 from clew.cli.picking import pick
+from clew.cli.places import working_folder
 from clew.cli.screen import Screen
 from clew.cli.status import Standing
 from clew.core.entries import ModeChanged, SetupChanged

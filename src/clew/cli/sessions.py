@@ -1,6 +1,5 @@
 """`clew sessions`: what is kept, and what can be done with it."""
 
-import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +10,11 @@ import msgspec
 
 from clew.cli.harmless import harmless_json, one_line
 from clew.cli.history import listed
-from clew.cli.opening import working_folder
-from clew.cli.places import store_path
+from clew.cli.places import store_path, working_folder
 from clew.cli.session_files import read_file, write_lines
-from clew.cli.stores import ProjectStore, project_store
+from clew.cli.stores import ProjectStore, find_session, project_store
 from clew.cli.streams import tell, write_out
+from clew.cli.times import when
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
@@ -28,7 +27,6 @@ from clew.session.stores.transfer import export_lines
 
 _SHOWN = 60
 _EXCERPT = 100
-_LEAST_PREFIX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ async def _search(ask: _Ask) -> int:
 
 
 async def _show(ask: _Ask) -> int:
-    session_id = (await _find(ask, ask.arguments.id)).id
+    session_id = (await find_session(ask.store, ask.arguments.id)).id
     record, entries = await ask.store.load(session_id)
     _tell_damaged(entries)
     _write(ask, record, *_facts(record))
@@ -100,7 +98,7 @@ async def _show(ask: _Ask) -> int:
 
 
 async def _rename(ask: _Ask) -> int:
-    record = await _find(ask, ask.arguments.id)
+    record = await find_session(ask.store, ask.arguments.id)
     await ask.store.rename(record.id, " ".join(ask.arguments.name))
     return 0
 
@@ -116,7 +114,7 @@ async def _delete(ask: _Ask) -> int:
 
 
 async def _fork(ask: _Ask) -> int:
-    record = await _find(ask, ask.arguments.id)
+    record = await find_session(ask.store, ask.arguments.id)
     upto = None if ask.arguments.upto is None else EntryId(ask.arguments.upto)
     made = await ask.store.fork(record.id, upto=upto, name=ask.arguments.name)
     write_out(f"{made.id}\n")
@@ -133,7 +131,7 @@ async def _export(ask: _Ask) -> int:
             lost = record.entries - len(entries)
             tell(f"{lost:,} of {record.entries:,} entries could not be read")
     else:
-        record, entries = await ask.store.load((await _find(ask, ask.arguments.id)).id)
+        record, entries = await ask.store.load((await find_session(ask.store, ask.arguments.id)).id)
     _tell_damaged(entries)
     write_lines(export_lines(record, entries))
     return 0
@@ -145,23 +143,6 @@ async def _import(ask: _Ask) -> int:
         write_out(f"{made.id}\n")
         tell(f"{one_line(name, _SHOWN)}: {made.entries:,} entries, {one_line(made.heading, 40)}")
     return 0
-
-
-async def _find(ask: _Ask, wanted: str) -> StoredSession:
-    """Return the session of that id, or else of that name, or of the id that begins so."""
-    try:
-        return await ask.store.record(SessionId(wanted))
-    except SessionNotFound:
-        known = await ask.store.sessions()
-    found = [record for record in known if record.name == wanted]
-    if not found and len(wanted) >= _LEAST_PREFIX:
-        found = [record for record in known if record.id.startswith(wanted)]
-    if len(found) != 1:
-        which = f"{len(found)} sessions are" if found else "no session is"
-        raise SessionNotFound(
-            f"{which} called {one_line(wanted, _SHOWN)}; `clew sessions` lists them with their ids"
-        )
-    return found[0]
 
 
 def _write(ask: _Ask, value: msgspec.Struct, *lines: str) -> None:
@@ -209,11 +190,6 @@ def _tell_damaged(entries: Sequence[Entry]) -> None:
     if lost:
         numbers = ", ".join(f"#{number}" for number in lost[:10])
         tell(f"{len(lost):,} entries are damaged and cannot be read: {numbers}")
-
-
-def when(at: float) -> str:
-    """Return a time as people here write it."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _size(count: float) -> str:

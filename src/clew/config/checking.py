@@ -56,13 +56,14 @@ def check(data: Mapping[str, Any], kind: type[Section], *, tolerant: bool) -> Ch
 
 
 def spelled(keys: Keys) -> str:
-    """Return the way to a value as people write it: `permissions.allow[2]`."""
+    """Return the way to a value as people write it, on one line: `permissions.allow[2]`."""
     text = ""
     for key in keys:
         if isinstance(key, int):
             text += f"[{key}]"
         else:
-            short = key if len(key) <= _LONGEST_SHOWN else f"{key[: _LONGEST_SHOWN - 1]}…"
+            line = " ".join(key[: _LONGEST_SHOWN + 1].split())
+            short = line if len(key) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 1]}…"
             plain = _PLAIN.fullmatch(short)
             text += ("." if text else "") + (short if plain else f'"{short}"')
     return text

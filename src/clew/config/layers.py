@@ -20,6 +20,8 @@ LISTS: Mapping[str, Callable[..., Rule]] = MappingProxyType(
     {"allow": parse_allow, "ask": parse_rule, "deny": parse_rule}
 )
 """The lists of rules, and how a rule of each is read."""
+MOST_RULES = 1_000
+"""How many a list may have: each is compared with every call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,9 @@ def understood(place: Place, content: bytes) -> Layer:
 
 def _rules(found: Checked, place: Place) -> dict[str, tuple[Rule, ...]]:
     lists = found.data.get("permissions", {})
+    for name in LISTS:
+        if len(lists.get(name, ())) > MOST_RULES:
+            raise Fault(("permissions", name), f"has more than {MOST_RULES:,} rules")
     return {
         name: tuple(
             _rule(name, index, text, place) for index, text in enumerate(lists.get(name, ()))

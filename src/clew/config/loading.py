@@ -13,7 +13,7 @@ from typing import Any
 from clew.config.layers import Layer, read_layer
 from clew.config.merging import adds_up, leaves, merge
 from clew.config.places import places
-from clew.config.screening import Screened, Withheld, screen
+from clew.config.screening import Screened, Withheld, danger, screen
 from clew.config.settings import Settings, settings_of
 from clew.config.trust import Trust
 
@@ -26,7 +26,8 @@ class Loaded:
     layers: tuple[Layer, ...]
     """All files that may be, the one that counts least first."""
     withheld: tuple[Withheld, ...]
-    """What the project asks for and does not get before its folder is accepted."""
+    """What the project asks for and does not get before its folder is accepted, the most
+    dangerous first."""
     fingerprint: str
     """Changes with every byte of the project's own files."""
     accepted: bool
@@ -135,7 +136,7 @@ def _combined(
     return Loaded(
         settings=settings,
         layers=layers,
-        withheld=tuple(withheld),
+        withheld=tuple(sorted(withheld, key=danger)),
         fingerprint=fingerprint(project_files(layers).items()),
         accepted=accepted,
         document=document,

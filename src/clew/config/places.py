@@ -1,5 +1,6 @@
 """Where settings are: which files there may be, and in which order they count."""
 
+import os
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -65,7 +66,7 @@ def _each_once(found: Iterator[Place]) -> Iterator[Place]:
     """Leave out what was there already: in the home folder the user's files are the project's."""
     seen: set[Path] = set()
     for place in found:
-        real = place.path.parent.resolve() / place.path.name
+        real = Path(os.path.realpath(place.path.parent), place.path.name)
         if real not in seen:
             seen.add(real)
             yield place

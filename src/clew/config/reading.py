@@ -134,6 +134,8 @@ def _toml(text: str, path: Path) -> dict[str, Any]:
         where = f"{path}:{found[1]}:{found[2]}" if found and found[1] else str(path)
         reason = str(error)[: found.start()] if found else str(error)
         raise ConfigError(f"{where}: this is not valid TOML: {reason}") from error
+    except ValueError as error:  # a number of too many digits
+        raise ConfigError(f"{path}: this is not valid TOML: {error}") from error
 
 
 def _refuse_odd(value: Any, way: Keys) -> None:

@@ -21,6 +21,14 @@ _Way: TypeAlias = tuple[str, ...]
 _MODES = tuple(str(mode) for mode in PermissionMode)
 """The one that allows least first."""
 _LONGEST = 200
+_BY_DANGER: tuple[tuple[str, ...], ...] = (
+    ("hooks.",),
+    ("env.",),
+    ("currentProvider", "provider"),
+    ("permissions.allow",),
+    ("permissions.defaultMode",),
+)
+"""How keys begin, the ones that can do most first: a long list must not hide them."""
 
 
 class Withheld(Struct, frozen=True, kw_only=True):
@@ -55,7 +63,7 @@ def screen(layer: Layer, below: Mapping[str, Any]) -> Screened:
             put(kept, way, value)
         else:
             held += (
-                Withheld(path=layer.path, key=".".join(way), why=_shortened(why))
+                Withheld(path=layer.path, key=_shortened(".".join(way)), why=_shortened(why))
                 for why in _whys(way, value)
             )
     held += (
@@ -69,6 +77,12 @@ def screen(layer: Layer, below: Mapping[str, Any]) -> Screened:
     return Screened(data=kept, withheld=tuple(held))
 
 
+def danger(one: Withheld) -> int:
+    """Return a number for sorting: what can do most comes first."""
+    ranks = (rank for rank, begins in enumerate(_BY_DANGER) if one.key.startswith(begins))
+    return next(ranks, len(_BY_DANGER))
+
+
 def summary(withheld: Sequence[Withheld], *, most: int = 20) -> str:
     """Return a line for each thing that was withheld, `most` of them at the most."""
     lines = [f"{each.path}: {each.key} {each.why}" for each in withheld[:most]]
@@ -80,6 +94,8 @@ def summary(withheld: Sequence[Withheld], *, most: int = 20) -> str:
 def _passes(way: _Way, value: Any, below: Mapping[str, Any]) -> bool:
     if way in _FREE:
         return True
+    if _is_crippling(way, value):
+        return False
     if way[0] == "context":
         return not _names_a_model(way, value)
     tightens = _TIGHTENING.get(way)
@@ -97,6 +113,27 @@ _FREE = frozenset(
         ("session", "recall"),
     }
 )
+
+
+_LEAST: Mapping[_Way, float] = MappingProxyType(
+    {
+        ("context", "blockThreshold"): 0.5,
+        ("context", "compactThreshold"): 0.3,
+        ("context", "maxContextTokens"): 8_192,
+        ("context", "maxToolOutputChars"): 1_000,
+        ("session", "maxTurns"): 10,
+        ("session", "toolTimeout"): 5_000,
+    }
+)
+"""A limit below these would keep a session from working, and nobody would know why."""
+_LEAST_TOKENS = 8_192
+"""The same for the tokens from which a strategy compacts."""
+
+
+def _is_crippling(way: _Way, value: Any) -> bool:
+    if isinstance(value, dict):
+        return bool(value.get("maxTokens", _LEAST_TOKENS) < _LEAST_TOKENS)
+    return way in _LEAST and bool(value < _LEAST[way])
 
 
 def _names_a_model(way: _Way, value: Any) -> bool:
@@ -122,7 +159,6 @@ _TIGHTENING: Mapping[_Way, Callable[[Any, Any], bool]] = MappingProxyType(
         ("permissions", "defaultMode"): _is_stricter_mode,
         ("sandbox", "mode"): lambda new, old: new in ("on", old or "auto"),
         ("sandbox", "allowNetwork"): lambda new, _: new is False,
-        ("session", "budgetUsd"): _is_lower,
         ("session", "maxTurns"): _is_lower,
         ("session", "toolTimeout"): _is_lower,
         ("session", "detectLoops"): _is_true,
@@ -148,12 +184,13 @@ def _whys(way: _Way, value: Any) -> Iterator[str]:
             yield f"sets the variable {name}"
         case ("model",) | ("context", "compactionModel"):
             yield f"chooses the model {value}"
-        case ("context", *_):
+        case ("context", "strategy") if _names_a_model(way, value):
             yield f"chooses the model {value['summaryModel']}"
         case (("provider" | "providers"), *_):
             yield "changes how a provider is reached"
         case _:
-            yield f"would be {str(value).lower()}"
+            little = ", too little to work with" if _is_crippling(way, value) else ""
+            yield f"would be {str(value).lower()}{little}"
 
 
 def _host(address: str) -> str:

@@ -1,5 +1,6 @@
 """What all layers say together, as values that the rest of Clew can use."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -156,8 +157,8 @@ def _hooks(layers: Sequence[tuple[Layer, Mapping[str, Any]]]) -> HookTable:
 
 def _folder(text: str, *, cwd: Path, user_home: Path) -> Path:
     if text == "~" or text.startswith("~/"):
-        return (user_home / text[2:]).resolve()
-    return (cwd / text).resolve()
+        return Path(os.path.realpath(user_home / text[2:]))
+    return Path(os.path.realpath(cwd / text))
 
 
 def _reading(folder: Path, label: str) -> Rule:

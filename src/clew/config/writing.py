@@ -2,8 +2,10 @@
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -163,6 +165,12 @@ def _below(kind: Any, name: str) -> Any:
 
 def _write(place: Place, data: bytes, *, new: bool) -> None:
     private = place.scope is Scope.USER
+    folder = Path(os.path.realpath(place.path.parent))
+    if not private and not folder.is_relative_to(os.path.realpath(place.root)):
+        raise ConfigError(
+            f"{place.path} cannot be written: {place.path.parent} leads out of the project, to"
+            f" {folder}; put a folder in place of the link"
+        )
     try:
         path = place.path
         if private:

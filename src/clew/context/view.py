@@ -189,7 +189,7 @@ def _set_up(view: View, body: SetupChanged) -> View:
     if calibration is None:
         same = body.model.name == view.setup.model.name
         calibration = view.calibration if same else default_for(body.model.name)
-        if same and not (view.setup.system or view.setup.tools):
+        if same and (body.system or body.tools) and not (view.setup.system or view.setup.tools):
             # What was counted above the estimate was a prompt that nobody recorded, as in a
             # session of another tool. This one has its own.
             calibration = replace(calibration, units=0, tokens=0)

@@ -20,8 +20,10 @@ from typing import Any
 
 from msgspec import Struct
 
-MAX_HEAD = 64 * 1024
+MAX_HEAD = 16 * 1024
 """Characters that the fields may take; a longer head is not read."""
+MAX_FIELDS = 200
+"""How many fields there may be; of a head with more, none is taken."""
 
 _FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _PAIR = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?")
@@ -88,12 +90,16 @@ def read_frontmatter(text: str) -> Frontmatter:
         return Frontmatter({}, text)
     closing = _FENCE.search(text, opening.end())
     if not closing:
-        return Frontmatter({}, text, ("the head is opened with --- but not closed",))
+        far = f" within {MAX_HEAD:,} characters" if len(text) > MAX_HEAD else ""
+        return Frontmatter({}, text, (f"the head is opened with --- but not closed{far}",))
     head, body = text[opening.end() : closing.start()], text[closing.end() + 1 :]
     if len(head) > MAX_HEAD:
         why = f"the head has {len(head):,} characters; at most {MAX_HEAD:,} are read"
         return Frontmatter({}, body, (why,))
     fields, problems = _read_head(head)
+    if len(fields) > MAX_FIELDS:
+        why = f"the head has {len(fields):,} fields; at most {MAX_FIELDS} are read"
+        return Frontmatter({}, body, (why,))
     return Frontmatter(fields, body, problems)
 
 

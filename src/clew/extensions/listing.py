@@ -1,4 +1,4 @@
-"""What a model is told about the things that it may call: a name and a line for each."""
+"""Lists that are not too long: what a model may call, and what a person is warned of."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, takewhile
@@ -26,6 +26,12 @@ def listing(entries: Sequence[tuple[str, str]], *, max_chars: int, things: str) 
     kept = list(takewhile(lambda line: line[1] <= room + 1, zip(lines, _ends(lines), strict=True)))
     left = len(lines) - len(kept)
     return "\n".join([line for line, _ in kept] + ([_rest(left, things)] if left else []))
+
+
+def few(sentences: Sequence[str], most: int, what: str) -> tuple[str, ...]:
+    """Return the first sentences, and one that says of how many more things `what` holds."""
+    more = len(sentences) - most
+    return (*sentences[:most], *([f"{more:,} more {what}."] if more > 0 else ()))
 
 
 def _longest_that_fits(entries: Sequence[tuple[str, str]], max_chars: int) -> int:

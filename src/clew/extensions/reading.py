@@ -47,15 +47,35 @@ class Refused(Struct, frozen=True):
         return f"{self.path} {self.why}"
 
 
+class Room:
+    """How much may be read in one search, of files that the user did not write."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._left = most
+
+    def take(self, characters: int) -> None:
+        """Say how much was read."""
+        self._left -= characters
+
+    def refusal(self, path: Path) -> Refused | None:
+        """Return why a file is not read any more, or None while there is room."""
+        if self._left >= 0:
+            return None
+        return Refused(path, f"comes after {self._most:,} characters of others; no more is read")
+
+
 class Folder(Struct, frozen=True):
     """A folder to look into, and the tree that links in it may not leave."""
 
     path: Path
     tree: Path | None = None
     """None where links may lead anywhere: in a folder that the user made."""
+    room: Room | None = None
+    """None where as much is read as there is."""
 
     def __truediv__(self, name: str) -> "Folder":
-        return Folder(self.path / name, self.tree)
+        return Folder(self.path / name, self.tree, self.room)
 
 
 class _Unfit(Exception):

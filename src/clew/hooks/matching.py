@@ -13,6 +13,7 @@ from clew.hooks.protocol import HookEvent, HookInput
 
 _NAMES = re.compile(r"[A-Za-z0-9_\-, |]*")
 _NARROW_NAMES = re.compile(r"[A-Za-z0-9_|]*")
+_SHOWN = 100
 _OLD_NAMES = {"Agent": ("Task",)}
 """Names that Claude Code gave its tools once, and that hooks still use."""
 
@@ -53,7 +54,7 @@ def matcher_for(event: HookEvent, text: str) -> tuple[Matcher, str]:
     if text in ("", "*"):
         return ALL, ""
     if event in UNMATCHED:
-        return ALL, f"the matcher {text!r} has no effect: {event} has nothing to match"
+        return ALL, f"the matcher {shown(text)} has no effect: {event} has nothing to match"
     # Claude Code reads commas and hyphens as part of a list of names, except here.
     narrow = event is HookEvent.STOP_FAILURE
     if (_NARROW_NAMES if narrow else _NAMES).fullmatch(text):
@@ -61,9 +62,15 @@ def matcher_for(event: HookEvent, text: str) -> tuple[Matcher, str]:
         return Matcher(names=frozenset(name for name in names if name)), ""
     try:
         return Matcher(pattern=re.compile(text)), ""
-    except re.error as error:
-        why = f"the matcher {text!r} is not a regular expression ({error}); it is read as a name"
-        return Matcher(names=frozenset({text})), why
+    except (re.error, RecursionError, OverflowError) as error:
+        why = f"is not a regular expression ({error}); it is read as a name"
+        return Matcher(names=frozenset({text})), f"the matcher {shown(text)} {why}"
+
+
+def shown(written: object) -> str:
+    """Return what somebody wrote, a text between quotes, on one line and not too long."""
+    text = repr(written)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def target_of(event: HookEvent, payload: HookInput) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
 from clew.hooks.handlers import KINDS, CommandHook, Handler
-from clew.hooks.matching import TOOL_EVENTS, Matcher, matcher_for
+from clew.hooks.matching import TOOL_EVENTS, Matcher, matcher_for, shown
 from clew.hooks.protocol import HookEvent
 
 _GROUP_KEYS = frozenset({"matcher", "hooks", "env", "description"})
@@ -38,6 +38,7 @@ _ALLOWED = {
     "type": ", ".join(KINDS),
     "url": "an address that begins with http:// or https://",
 }
+_WORD = re.compile(r"[\w$-]{1,60}")
 _KEY = re.compile(r"`\$\.(\w+)|field `(\w+)`")
 
 
@@ -134,7 +135,9 @@ def _event(name: str, groups: object, source: Source) -> HookTable:
     except ValueError:
         if name == "description":
             return HookTable()
-        return HookTable(problems=(f"{source.name}: there is no event {name} here; left out",))
+        return HookTable(
+            problems=(f"{source.name}: there is no event {_named(name)} here; left out",)
+        )
     return merged(
         *(
             _group(event, group, source, f"{name}[{index}]")
@@ -178,7 +181,7 @@ def _handler(event: HookEvent, raw: object, where: str) -> tuple[Handler | None,
     kind = KINDS.get(raw["type"]) if isinstance(raw["type"], str) else None
     if kind is None:
         return None, [
-            f"there is no type {raw['type']!r} here (known: {_ALLOWED['type']}); left out"
+            f"there is no type {shown(raw['type'])} here (known: {_ALLOWED['type']}); left out"
         ]
     try:
         handler = msgspec.convert(raw, kind)
@@ -203,7 +206,11 @@ def _malformed(error: msgspec.ValidationError, where: str) -> ConfigError:
 
 def _unknown(raw: Mapping[str, Any], known: Iterable[str]) -> Iterator[str]:
     for key in sorted(raw.keys() - set(known)):
-        yield f"the key {key} is not known here and has no effect"
+        yield f"the key {_named(key)} is not known here and has no effect"
+
+
+def _named(key: str) -> str:
+    return key if _WORD.fullmatch(key) else shown(key)
 
 
 def _list(value: object, where: str) -> list[object]:

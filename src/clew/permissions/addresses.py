@@ -6,6 +6,7 @@ import socket
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from clew.permissions.globs import Glob, anything, glob, parts, within
 from clew.permissions.rules import Rule
 from clew.permissions.texts import matches_text
 
@@ -38,7 +39,7 @@ def allows_address(rule: Rule, address: str) -> bool:
         return False
     pattern = rule.pattern or ""
     if pattern.startswith(_DOMAIN):
-        return bool(_regex(_of(pattern)).fullmatch(host))
+        return _glob(_of(pattern)).matches(host)
     return matches_text(rule, address)
 
 
@@ -49,7 +50,7 @@ def denies_address(rule: Rule, address: str) -> bool:
     host, pattern = host_of(address), rule.pattern or ""
     if host is None or not pattern.startswith(_DOMAIN):
         return False
-    return bool(_regex(_of(pattern)).fullmatch(host))
+    return _glob(_of(pattern)).matches(host)
 
 
 def _of(pattern: str) -> str:
@@ -75,10 +76,9 @@ def _plain(host: str) -> str | None:
 
 
 @lru_cache(maxsize=512)
-def _regex(domain: str) -> re.Pattern[str]:
+def _glob(domain: str) -> Glob:
     if domain == "*":
-        return re.compile(".*")
-    head = r"(?:[^.]+\.)+" if domain.startswith("*.") else ""
+        return glob([anything])
+    head = [parts(".")] if domain.startswith("*.") else []
     rest = domain.removeprefix("*.")
-    body = "".join("[^.]*" if char == "*" else re.escape(char) for char in rest)
-    return re.compile(head + body)
+    return glob([*head, *(within(".") if char == "*" else char for char in rest)])

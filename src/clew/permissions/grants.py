@@ -10,8 +10,9 @@ from pathlib import Path
 
 from clew.core.access import Access, Kind, Risk
 from clew.permissions.addresses import host_of
-from clew.permissions.paths import escaped, resolve
+from clew.permissions.paths import escaped, is_folder, resolve
 from clew.permissions.policy import Grant
+from clew.permissions.rules import LONGEST
 from clew.permissions.shell.line import Command, Line
 from clew.permissions.shell.programs import RUNNERS, UNFORGIVING
 from clew.permissions.shell.reading import read
@@ -41,10 +42,12 @@ def covers(grant: Grant, access: Access, cwd: Path) -> bool:
 def rules_for(access: Access, cwd: Path) -> tuple[str, ...]:
     """Return the allow rules that would let calls of this shape run in the whole project.
 
-    Nothing when no rule can: a line that is in doubt is never allowed by a rule.
+    Nothing when no rule can: a line that is in doubt is never allowed by a rule, and a rule
+    has a longest length.
     """
     found = [tuple(_rules(access, target, cwd)) for target in access.targets]
-    return tuple(dict.fromkeys(rule for rules in found for rule in rules)) if all(found) else ()
+    rules = tuple(dict.fromkeys(rule for rules in found for rule in rules))
+    return rules if all(found) and all(len(rule) <= LONGEST for rule in rules) else ()
 
 
 def is_command(access: Access) -> bool:
@@ -71,7 +74,7 @@ def _shape(access: Access, target: str, cwd: Path) -> tuple[tuple[str, ...], ...
 
 def _folder(target: str, cwd: Path) -> Path | None:
     path = resolve(target, cwd) if target else None
-    return path if path is None or path.is_dir() else path.parent
+    return path if path is None or is_folder(path) else path.parent
 
 
 def _line_shape(line: Line) -> tuple[tuple[str, ...], ...]:

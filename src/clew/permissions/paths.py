@@ -8,14 +8,35 @@ crosses folders.
 import os
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from clew.permissions.globs import (
+    Glob,
+    Step,
+    anything,
+    beyond,
+    either,
+    exactly,
+    glob,
+    letter_that,
+    letter_within,
+    maybe,
+    parts,
+    within,
+)
 from clew.permissions.rules import Rule
 
 _TOKEN = re.compile(r"(?s)/\*\*$|\*\*/|\*\*|\*|\?|\\.|\[[^]/]+\]|.")
-_PIECES = {"/**": "(?:/.*)?", "**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_STEPS: dict[str, Step] = {
+    "/**": beyond("/"),
+    "**/": maybe(parts("/")),
+    "**": anything,
+    "*": within("/"),
+    "?": letter_within("/"),
+}
+_RANGE = re.compile(r"(?s)(.)-(.)|(.)")
 _WILD = frozenset("*?[")
 _ONE_FOLDER = re.compile(r"[^/]+/\*\*")
 
@@ -37,7 +58,7 @@ def allows_path(rule: Rule, path: str, cwd: Path) -> bool:
     target = resolve(path, cwd)
     if target is None:
         return False
-    return any(_regex(each).fullmatch(str(target)) for each in _allowing(rule, cwd))
+    return any(_glob(each).matches(str(target)) for each in _allowing(rule, cwd))
 
 
 def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -> bool:
@@ -70,12 +91,12 @@ def mentions_path(rule: Rule, path: str, cwd: Path) -> bool:
 def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
     """May something that the rule denies be inside the folder that `path` leads to?"""
     target = resolve(path, cwd)
-    if target is None or not target.is_dir():
+    if target is None or not is_folder(target):
         return False
     patterns = _denying(rule, cwd)
     for pattern in patterns | {_real_prefix(each) for each in patterns}:
         fixed = Path(_fixed_part(pattern))
-        if fixed.is_relative_to(target) and fixed.exists():
+        if fixed.is_relative_to(target) and _exists(fixed):
             return True
         if str(fixed) != pattern and target.is_relative_to(fixed):
             return True
@@ -87,7 +108,7 @@ def denies_some(rule: Rule, glob: str, cwd: Path) -> bool:
     pattern = _written(glob, cwd)
     for denied in _denying(rule, cwd):
         if not _WILD & set(denied):
-            if _regex(pattern).fullmatch(denied) or _regex(f"{pattern}/**").fullmatch(denied):
+            if _glob(pattern).matches(denied) or _glob(f"{pattern}/**").matches(denied):
                 return True
         elif _may_meet(pattern, denied):
             return True
@@ -97,6 +118,14 @@ def denies_some(rule: Rule, glob: str, cwd: Path) -> bool:
 def fixed_folder(glob: str) -> str:
     """Return the folder in which a pattern of file names stays."""
     return _fixed_part(glob, otherwise="/" if glob.startswith("/") else ".")
+
+
+def is_folder(path: Path) -> bool:
+    """Is there a folder at this path? At one that cannot be asked for there is none."""
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long
+        return False
 
 
 @lru_cache(maxsize=512)
@@ -151,7 +180,7 @@ def _denying(rule: Rule, cwd: Path) -> set[str]:
 
 def _matches(patterns: Iterable[str], targets: Iterable[str], *, fold: bool) -> bool:
     return any(
-        _regex(_folded(pattern, fold=fold), below=True).fullmatch(_folded(each, fold=fold))
+        _glob(_folded(pattern, fold=fold), below=True).matches(_folded(each, fold=fold))
         for pattern in patterns
         for each in targets
     )
@@ -159,6 +188,13 @@ def _matches(patterns: Iterable[str], targets: Iterable[str], *, fold: bool) -> 
 
 def _written(path: str, cwd: Path) -> str:
     return os.path.normpath(_below(_expanded(path), str(_real(cwd))))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _real_path(path: str) -> str | None:
@@ -224,19 +260,32 @@ def _may_meet(one: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=2048)
-def _regex(pattern: str, *, below: bool = False) -> re.Pattern[str]:
-    body = "".join(_piece(token) for token in _TOKEN.findall(os.path.normpath(pattern)))
-    return re.compile(body + ("(?:/.*)?" if below else ""), re.DOTALL)
+def _glob(pattern: str, *, below: bool = False) -> Glob:
+    tokens = _TOKEN.findall(os.path.normpath(pattern))
+    return glob([*map(_piece, tokens), *([beyond("/")] if below else [])])
 
 
-def _piece(token: str) -> str:
-    if token in _PIECES:
-        return _PIECES[token]
+def _piece(token: str) -> str | Step:
+    if token in _STEPS:
+        return _STEPS[token]
     if len(token) == 2 and token[0] == "\\":
-        return re.escape(token[1])
+        return token[1]
     if len(token) > 2 and token[0] == "[":
         # Folders are named `[id]` as often as rules have sets of letters: both readings count.
-        letters = re.escape(token[1:-1]).replace(r"\-", "-").removeprefix("!")
-        negated = "^/" if token[1] == "!" else ""
-        return f"(?:{re.escape(token)}|[{negated}{letters}])"
-    return re.escape(token)
+        return either(exactly(token), letter_that(_member_of(token[1:-1])))
+    return token
+
+
+def _member_of(letters: str) -> Callable[[str], bool]:
+    """Return who knows the letters of a set such as `a-z_`, or `!a-z` for all others."""
+    ranges = [
+        (first or single, last or single)
+        for first, last, single in _RANGE.findall(letters.removeprefix("!"))
+    ]
+
+    def is_member(letter: str) -> bool:
+        return any(first <= letter <= last for first, last in ranges)
+
+    if letters.startswith("!"):
+        return lambda letter: letter != "/" and not is_member(letter)
+    return is_member

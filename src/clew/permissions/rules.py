@@ -27,12 +27,15 @@ from msgspec import Struct
 
 from clew.core.access import Risk
 from clew.core.errors import ConfigError
+from clew.permissions.globs import Glob, any_letter, anything, glob
 
 _RULE = re.compile(r"(?s)\s*([A-Za-z_*?][\w.*?-]*)\s*(?:\((.*)\))?\s*")
 _SERVER_GLOB = re.compile(r"mcp__[^*?]+?__.*")
 _WILD = frozenset("*?")
 _PREFIX = ":*"
 
+LONGEST = 2_000
+"""Characters of a rule. The time for comparing one grows with its length."""
 EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 READING = frozenset({"Read", "Grep", "Glob"})
 
@@ -83,8 +86,12 @@ def parse(text: str, *, source: str = "", base: str = "") -> Rule:
     """Read `Tool` or `Tool(pattern)`.
 
     Raises:
-        ConfigError: The rule is malformed; the message quotes it.
+        ConfigError: The rule is malformed or too long; the message quotes it.
     """
+    if len(text) > LONGEST:
+        raise ConfigError(
+            f"{text[:40]!r}… is no permission rule: it is longer than {LONGEST:,} characters"
+        )
     match = _RULE.fullmatch(text)
     if not match or (match[2] is not None and not match[2].strip()):
         raise ConfigError(f"{text!r} is not a permission rule: write Tool or Tool(pattern)")
@@ -110,7 +117,7 @@ def names(rule: Rule, tool: str) -> bool:
         return True
     if rule.tool.startswith("mcp__") and tool.startswith(f"{rule.tool}__"):
         return True
-    return bool(_WILD & set(rule.tool)) and bool(_tool_regex(rule.tool).fullmatch(tool))
+    return bool(_WILD & set(rule.tool)) and _tool_glob(rule.tool).matches(tool)
 
 
 def permits(rule: Rule, tool: str) -> bool:
@@ -138,6 +145,5 @@ def guards(rule: Rule, tool: str, risk: Risk) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _tool_regex(pattern: str) -> re.Pattern[str]:
-    pieces = {"*": ".*", "?": "."}
-    return re.compile("".join(pieces.get(char, re.escape(char)) for char in pattern))
+def _tool_glob(pattern: str) -> Glob:
+    return glob({"*": anything, "?": any_letter}.get(char, char) for char in pattern)

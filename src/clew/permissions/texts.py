@@ -3,17 +3,18 @@
 import re
 from functools import lru_cache
 
+from clew.permissions.globs import Glob, Step, any_letter, anything, beyond, glob
 from clew.permissions.rules import Rule
 from clew.permissions.shell.line import Command
 
 _QUOTES = frozenset("\"'\\")
 _BETWEEN_WORDS = "\0"
-_PIECES = {"*": ".*", "?": "."}
+_STEPS: dict[str, str | Step] = {"*": anything, "?": any_letter}
 
 
 def matches_text(rule: Rule, text: str) -> bool:
     """Does the rule's pattern match the whole of `text`?"""
-    return rule.covers_all or bool(_regex(rule.pattern or "", " ").fullmatch(text))
+    return rule.covers_all or _glob(rule.pattern or "", " ").matches(text)
 
 
 def denies_text(rule: Rule, text: str, *, fold: bool = False) -> bool:
@@ -37,7 +38,7 @@ def allows_command(rule: Rule, command: Command) -> bool:
     words = _BETWEEN_WORDS.join(word.text for word in command.words)
     if any(_BETWEEN_WORDS in word.text for word in command.words):
         return False
-    return bool(_regex(pattern, _BETWEEN_WORDS).fullmatch(words))
+    return _glob(pattern, _BETWEEN_WORDS).matches(words)
 
 
 def spells(rule: Rule, word: str) -> bool:
@@ -46,16 +47,13 @@ def spells(rule: Rule, word: str) -> bool:
 
 
 @lru_cache(maxsize=2048)
-def _regex(pattern: str, blank: str) -> re.Pattern[str]:
-    body, ending = re.sub(r"\*+", "*", pattern), ""
-    separator = re.escape(blank)
+def _glob(pattern: str, blank: str) -> Glob:
+    body, ending = re.sub(r"\*+", "*", pattern), list[Step]()
     for mark in (":*", " *"):
         # A `*` at the end also stands for nothing, unless there is another wildcard.
         if body.endswith(mark) and (mark == ":*" or body.count("*") == 1):
-            body, ending = body.removesuffix(mark).rstrip(), rf"(?:{separator}.*)?"
+            body, ending = body.removesuffix(mark).rstrip(), [beyond(blank)]
             break
-    pieces = [
-        separator if char.isspace() and blank != " " else _PIECES.get(char, re.escape(char))
-        for char in (re.sub(r"\s+", " ", body) if blank != " " else body)
-    ]
-    return re.compile("".join(pieces) + ending, re.DOTALL)
+    if blank != " ":
+        body = re.sub(r"\s+", blank, body)
+    return glob([*(_STEPS.get(char, char) for char in body), *ending])

@@ -6,12 +6,14 @@ name where that tells the family. An adapter is imported only when it is made.
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.errors import ConfigError, UnknownModel
 from clew.providers.catalogue import SMOLLM2
-from clew.providers.profiles import PROFILES
+from clew.providers.profiles import PROFILES, Profile
 from clew.providers.protocol import Provider
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class Family(Struct, frozen=True, kw_only=True):
     needs_key: bool = True
     address_name: str = ""
     """The variable that may hold the address."""
+    read_address: Callable[[str], str] = str
+    """Makes an address of what the variable holds."""
     default_model: str = ""
     prefixes: tuple[str, ...] = ()
     """What the bare names of its models begin with."""
@@ -64,7 +68,9 @@ class Family(Struct, frozen=True, kw_only=True):
         """Return what the environment says, unless the caller says otherwise."""
         found = next((environ[name] for name in self.key_names if environ.get(name)), "")
         address = environ.get(self.address_name, "") if self.address_name else ""
-        return Settings(api_key=api_key or found, base_url=base_url or address)
+        if address and not base_url:
+            base_url = self.read_address(address)
+        return Settings(api_key=api_key or found, base_url=base_url)
 
     def is_ready(self, environ: Mapping[str, str]) -> bool:
         """Say whether the environment holds a key for it."""
@@ -229,17 +235,45 @@ _OWN = (
     ),
 )
 
+
+def ollama_address(host: str) -> str:
+    """Return the address that `OLLAMA_HOST` means: `host`, `host:port` or `http://host:port`.
+
+    A server that listens on every address of the machine is reached on its own.
+
+    Raises:
+        ConfigError: It is none of these.
+    """
+    scheme, found, rest = host.strip().partition("://")
+    # As Ollama has it, the usual port of the scheme counts where the scheme is written.
+    usual = {"http": 80, "https": 443}.get(scheme, 0) if found else 11_434
+    parts = urlsplit(f"//{(rest if found else scheme).partition('/')[0]}")
+    try:
+        port = parts.port or usual
+    except ValueError:
+        port = 0
+    if not port:
+        raise ConfigError(f"OLLAMA_HOST is {host!r}: write host, host:port or http://host:port")
+    name = parts.hostname or "127.0.0.1"
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104
+    return f"{scheme if found else 'http'}://{f'[{name}]' if ':' in name else name}:{port}/v1"
+
+
+def _of_profile(profile: Profile) -> Family:
+    family = Family(
+        name=profile.name,
+        make=_compatible(profile.name),
+        key_names=(profile.key_env,) if profile.key_env else (),
+        needs_key=profile.needs_key,
+    )
+    if profile.name == "ollama":
+        return replace(family, address_name="OLLAMA_HOST", read_address=ollama_address)
+    return family
+
+
 FAMILIES: Mapping[str, Family] = {
     **{family.name: family for family in _OWN},
-    **{
-        profile.name: Family(
-            name=profile.name,
-            make=_compatible(profile.name),
-            key_names=(profile.key_env,) if profile.key_env else (),
-            needs_key=profile.needs_key,
-        )
-        for profile in PROFILES.values()
-    },
+    **{profile.name: _of_profile(profile) for profile in PROFILES.values()},
 }
 """All that can be named before the slash, in the order in which keys are looked for."""
 

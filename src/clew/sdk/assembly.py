@@ -262,6 +262,7 @@ class _Builder:
             gate=gate,
             project=self._found.project,
             emit=lambda event: wiring.hub.emit("background_task_event", event),
+            warn=lambda text: wiring.bridge(Warned(text)),
             parent=lambda: wiring.host.session,
             options=shared,
             transcripts=wiring.homes.project(wiring.cwd) / "transcripts",

@@ -1,19 +1,24 @@
 """What a project's folder and the user's own say, read once when a session is opened."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from clew.config.loading import Loaded, load_settings, load_trusted
 from clew.config.trust import Trust
-from clew.extensions.agents import AgentDefinition, discover_agents
+from clew.extensions.agents import AgentDefinition, FoundAgents, discover_agents
 from clew.extensions.commands.sources import SkillCommandSource
+from clew.extensions.listing import few
 from clew.extensions.memory import ProjectMemory
+from clew.extensions.names import one_line
 from clew.extensions.project import ProjectContext, load_project
+from clew.extensions.skills import Found as SkillsFound
+from clew.extensions.skills import Refused, Skill, catalogue
 from clew.sdk.places import Homes
 
 _MOST_NAMED = 3
+_MOST_REASONS = 6
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -48,18 +53,21 @@ def find(
     project = load_project(cwd, user_home=homes.user, clew_home=homes.clew)
     skills = SkillCommandSource(cwd, user_home=homes.user, clew_home=homes.clew)
     agents = discover_agents(cwd, user_home=homes.user, clew_home=homes.clew)
-    refused = [(one.path, one.why) for one in (*skills.found().refused, *agents.refused)]
+    warnings = (
+        *_withheld(loaded),
+        *project.warnings,
+        *ProjectMemory(memory_folder(cwd)).problems(),
+        *_refused((*skills.found().refused, *agents.refused)),
+        *_replaced(skills.found(), agents),
+        *_untold(skills.found().skills),
+    )
     return Found(
         loaded=loaded,
         project=project,
         skills=skills,
         agents=agents.agents,
-        warnings=(
-            *_withheld(loaded),
-            *project.warnings,
-            *ProjectMemory(memory_folder(cwd)).problems(),
-            *_refused(refused),
-        ),
+        # Names of files may hold line ends, orders to a terminal, and what is no text.
+        warnings=tuple(map(one_line, warnings)),
     )
 
 
@@ -88,17 +96,51 @@ def load(
 def _withheld(loaded: Loaded) -> list[str]:
     if not loaded.withheld:
         return []
-    asked = "; ".join(f"{one.key} in {one.path.name}" for one in loaded.withheld[:_MOST_NAMED])
-    more = len(loaded.withheld) - _MOST_NAMED
-    rest = f" and {more} more" if more > 0 else ""
+    asked = _first([f"{one.key} in {one.path.name}" for one in loaded.withheld])
     return [
-        f"this folder's own settings do not count in full until you accept them: {asked}{rest}."
+        f"this folder's own settings do not count in full until you accept them: {asked}."
         " `clew config show` lists them, `clew config accept` accepts them"
     ]
 
 
-def _refused(refused: list[tuple[Path, str]]) -> list[str]:
-    shown = [f"{path} was left out: {why}" for path, why in refused[:_MOST_NAMED]]
-    if len(refused) > _MOST_NAMED:
-        shown.append(f"{len(refused) - _MOST_NAMED:,} more skills or agents were left out")
-    return shown
+def _refused(refused: Iterable[Refused]) -> tuple[str, ...]:
+    """Say what was left out, once for each reason."""
+    reasons: dict[str, list[Path]] = {}
+    for one in refused:
+        reasons.setdefault(one.why, []).append(one.path)
+    said = [
+        f"{path} was left out: {why}{f' (and so were {len(others):,} others)' if others else ''}"
+        for why, (path, *others) in reasons.items()
+    ]
+    return few(said, _MOST_REASONS, "reasons for leaving skills or agents out")
+
+
+def _replaced(skills: SkillsFound, agents: FoundAgents) -> list[str]:
+    """Say which of the user's things a project puts its own in the place of."""
+    winners = {skill.name: skill for skill in skills.skills}
+    names = [
+        f"the skill {one.name}"
+        for one in skills.shadowed
+        if one.source == "user" and winners[one.name].source == "project"
+    ]
+    names += (
+        f"the agent {one.name}"
+        for one in agents.shadowed
+        if one.source != "project" and agents.agents[one.name].source == "project"
+    )
+    if not names:
+        return []
+    return [f"this folder has its own in place of {_first(list(dict.fromkeys(names)))}"]
+
+
+def _untold(skills: Sequence[Skill]) -> list[str]:
+    offered = sum(skill.model_invocable for skill in skills)
+    told = sum(line.startswith("- ") for line in catalogue(skills).splitlines())
+    if told == offered:
+        return []
+    return [f"{offered:,} skills were found; the model is told of {told:,}"]
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return "; ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

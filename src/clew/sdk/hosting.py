@@ -7,7 +7,8 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.context.policy import Thresholds
-from clew.core.errors import ConfigError, SessionNotFound
+from clew.core.errors import ConfigError, SessionNotFound, StoreError
+from clew.core.events import Warned
 from clew.extensions.agents import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import ProjectMemory
@@ -120,6 +121,14 @@ class Hosting(Queries):
             SessionError: There is no such checkpoint.
         """
         return await self.session.rewind(entry_id, conversation=False)
+
+    async def _settle(self) -> None:
+        """Keep what is beside the conversation; that it cannot be kept fails no prompt."""
+        try:
+            await self._keep_name()
+            await self._note_memory()
+        except StoreError as error:
+            self._bridge(Warned(f"the session's name or memory trail was not kept: {error}"))
 
     async def _note_memory(self) -> None:
         """Write down in the journal what happened to the memory."""

@@ -7,6 +7,7 @@ from typing import Protocol, Self, Unpack
 import anyio
 
 from clew.core.access import Approval
+from clew.core.errors import ConfigError
 from clew.core.events import Warned
 from clew.extensions.commands.protocol import Command, CommandResult
 from clew.providers.protocol import Provider
@@ -19,6 +20,10 @@ from clew.sdk.prompts import Prompts
 from clew.sdk.questions import Questions
 from clew.sdk.running import Foreground
 from clew.sdk.turnstile import Turnstile
+from clew.sdk.values import ExecutionResult
+
+_PATIENCE = 30.0
+"""Seconds that a shutdown waits for work that does not heed its abort."""
 
 
 class Transport(Protocol):
@@ -66,25 +71,42 @@ class InteractiveSession(Prompts):
         self._turnstile = Turnstile(lambda label: self._hub.emit("queue", label))
         self._opening = anyio.Lock()
         self._made: Assembly | None = None
-        self._closed = False
+        self._closed = self._ended = False
+        self._ending = anyio.Lock()
+        self._last_words = ("other", "")
 
     async def open(self) -> Self:
         """Read the project and begin or reopen the session; harmless when called again.
 
         Raises:
-            ConfigError: A settings file is wrong, or no model is known.
+            ConfigError: There is no such folder, a settings file is wrong, or no model is known.
             StoreError: The session cannot be read or written.
+            SessionClosed: The session was shut down.
         """
         async with self._opening:
+            self._refuse_if_closed()
             if self._made is None:
+                if not self._cwd.is_dir():
+                    raise ConfigError(f"there is no folder {self._cwd} to work in")
                 self._made = await assemble(self._wiring())
                 for text in self._made.found.warnings:
                     self._bridge(Warned(text))
         return self
 
     def on(self, name: EventName, listener: Listener) -> Unsubscribe:
-        """Listen to one kind of event; returns how to stop."""
-        return self._hub.on(name, listener)
+        """Listen to one kind of event; returns how to stop.
+
+        Raises:
+            SessionError: There is no such event, or the listener would have to be awaited.
+        """
+        stop = self._hub.on(name, listener)
+
+        def stopped() -> None:
+            stop()
+            if not self._hub.hears("permission_request"):
+                self._questions.dismiss()
+
+        return stopped if name == "permission_request" else stop
 
     def on_any(self, listener: AnyListener) -> Unsubscribe:
         """Listen to everything, as name and payload; returns how to stop."""
@@ -100,13 +122,17 @@ class InteractiveSession(Prompts):
         command = self.registry.find(name)
         if command is None:
             return None
+        if command.skill is not None:
+            return _told(await self.execute_skill_command(command.skill, arguments))
+        is_light = command.safety == "read-only" or self._is_inside()
         try:
-            if self._turnstile.busy or command.skill or command.safety == "read-only":
+            if is_light or self.session.is_running:
                 return await self.registry.execute(self, name, arguments)
             async with self._turn(f"/{name} {arguments}".rstrip()):
                 return await self.registry.execute(self, name, arguments)
         finally:
-            await self._note_memory()
+            with anyio.CancelScope(shield=True):
+                await self._settle()
 
     def list_commands(self) -> list[Command]:
         """Return all commands that a person can use."""
@@ -115,6 +141,7 @@ class InteractiveSession(Prompts):
     def abort(self) -> None:
         """End what is under way, and send away what waits."""
         self._turnstile.cancel()
+        self._aborted = self._turnstile.busy
         if self._made is not None:
             self._made.session.abort()
 
@@ -131,19 +158,35 @@ class InteractiveSession(Prompts):
         transport.attach(self)
 
     async def shutdown(self, *, reason: str = "other", message: str = "") -> None:
-        """Take no more prompts, abort what is under way, tell the hooks why; once is enough."""
-        if self._closed:
-            return
-        self._closed = True
+        """Take no more prompts, abort what is under way, tell the hooks why; once is enough.
+
+        Called from within a command, a tool or a permission handler, it returns at once: the
+        session is over when what is under way has ended.
+        """
+        if not self._closed:
+            self._closed, self._last_words = True, (reason, message)
         self.abort()
-        if self._made is None:
+        if self._is_inside():
             return
         with anyio.CancelScope(shield=True):
-            await self._turnstile.idle()
-            if message:
-                await self.session.add_history_entry("shutdown", message, reason=reason)
-            await self.session.shutdown(reason)
-            await self._made.aclose()
+            async with self._opening:
+                pass
+            with anyio.move_on_after(_PATIENCE):
+                await self._turnstile.idle()
+            await self._farewell()
+
+    async def _farewell(self) -> None:
+        """End the session, once; whoever comes meanwhile waits until that is done."""
+        with anyio.CancelScope(shield=True):
+            async with self._ending:
+                if self._made is None or self._ended:
+                    return
+                self._ended = True
+                reason, message = self._last_words
+                if message:
+                    await self.session.add_history_entry("shutdown", message, reason=reason)
+                await self.session.shutdown(reason)
+                await self._made.aclose()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -168,3 +211,9 @@ class InteractiveSession(Prompts):
             provider=self._provider,
             options=self._options,
         )
+
+
+def _told(result: ExecutionResult) -> CommandResult:
+    if result.interrupted:
+        return CommandResult("aborted", success=False, data={"interrupted": True})
+    return CommandResult(result.response)

@@ -8,7 +8,7 @@ from clew.core.access import Access, Decision, PermissionMode
 from clew.core.events import Event
 from clew.extensions.commands.protocol import CommandModule
 from clew.session.gate import Ask
-from clew.session.log.writer import SessionLog
+from clew.session.log.protocol import SessionLogger
 from clew.session.parts import SessionOptions
 from clew.session.stores.protocol import Store
 from clew.tools.protocol import Tool
@@ -53,7 +53,7 @@ class InteractiveOptions(TypedDict, total=False):
     """The language to answer in."""
     on_event: Callable[[Event], None] | None
     """Hears the session's own events, from which those of `on` are made: each entry too."""
-    log: SessionLog | None
+    log: SessionLogger | None
     checkpoints: bool
     """Keep files before tools change them, so that a rewind can restore them; on unless
     switched off."""

@@ -33,7 +33,7 @@ class Homes(Struct, frozen=True, kw_only=True):
         """Return the folder for what is kept of the project in `cwd`."""
         folder = cwd.resolve()
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name) or "root"
-        mark = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+        mark = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
         return self.clew / "projects" / f"{name}-{mark}"
 
 

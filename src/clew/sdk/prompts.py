@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Self
 
 import anyio
 
-from clew.core.errors import ClewError, ConfigError, SessionClosed
+from clew.core.errors import AbortError, ClewError, ConfigError, SessionClosed
 from clew.core.events import Warned
 from clew.extensions.skills import Skill, render
 from clew.sdk.history import SKILL_INVOCATION
@@ -16,6 +17,9 @@ from clew.sdk.running import Foreground, Work
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest
 from clew.sdk.values import ExecutionResult
 
+_INSIDE: ContextVar[object] = ContextVar("clew_inside", default=None)
+"""The session whose work a task is part of."""
+
 
 class Prompts(Hosting):
     """The part of an interactive session that has the model work."""
@@ -23,9 +27,14 @@ class Prompts(Hosting):
     _hub: Hub
     _foreground: Foreground
     _closed: bool
+    _aborted = False
+    """True when what is inside the turnstile was aborted before it began to run."""
 
     async def open(self) -> Self:
         """Open the session, if it is not open."""
+        raise NotImplementedError
+
+    async def _farewell(self) -> None:
         raise NotImplementedError
 
     async def submit(
@@ -89,25 +98,48 @@ class Prompts(Hosting):
         or the answer of an agent where the skill wants one.
         """
         if not self.session.is_running:
-            return (await self.execute_skill_command(skill, arguments)).response
+            result = await self.execute_skill_command(skill, arguments)
+            if result.interrupted:
+                raise AbortError("the skill was aborted")
+            return result.response
         text = self._words(skill, arguments)
         return await self._apart(skill, text) if skill.fork else text
 
     @asynccontextmanager
     async def _turn(self, label: str) -> AsyncIterator[None]:
+        await self.open()
+        try:
+            async with self._turnstile.turn(label):
+                self._refuse_if_closed()
+                mark = _INSIDE.set(self)
+                try:
+                    yield
+                finally:
+                    _INSIDE.reset(mark)
+                    self._aborted = False
+        finally:
+            if self._closed:
+                await self._farewell()
+
+    def _refuse_if_closed(self) -> None:
         if self._closed:
             raise SessionClosed("the session was shut down; open another one")
-        await self.open()
-        async with self._turnstile.turn(label):
-            yield
+
+    def _is_inside(self) -> bool:
+        """Say whether the caller is part of what is under way, such as a command or a tool."""
+        return _INSIDE.get() is self
 
     async def _run(self, work: Work, label: str) -> ExecutionResult:
+        async def unless_aborted() -> str:
+            if self._aborted:
+                raise AbortError("it was aborted before it began")
+            return await work()
+
         try:
-            return await self._foreground.run(self.session, work, label=label)
+            return await self._foreground.run(self.session, unless_aborted, label=label)
         finally:
             with anyio.CancelScope(shield=True):
-                await self._keep_name()
-                await self._note_memory()
+                await self._settle()
             await self._compact_if_asked()
 
     def _words(self, skill: Skill, arguments: str) -> str:

@@ -59,7 +59,7 @@ def create_query(
         on_text_delta: Callable[[str], object] | None = None,
         on_compact: Callable[[str], object] | None = None,
     ) -> str:
-        options: InteractiveOptions = {"store": MemoryStore(), **defaults}
+        options: InteractiveOptions = {"store": MemoryStore(), "checkpoints": False, **defaults}
         if permission_mode is not None:
             options["permission_mode"] = permission_mode
         if max_turns is not None:

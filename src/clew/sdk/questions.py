@@ -54,6 +54,11 @@ class Questions:
             self._hub.emit("permission_resolved", question.request)
         return question.answer
 
+    def dismiss(self) -> None:
+        """Take nobody's answer for a no: there is nobody left to give one."""
+        for question in self._open.values():
+            question.answered.set()
+
     def answer(self, request_id: str, approval: Approval) -> None:
         """Answer a question.
 

@@ -5,7 +5,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from clew.core.errors import AbortError
+from clew.core.errors import AbortError, StoreError
+from clew.core.events import Warned
 from clew.core.spending import Spending
 from clew.sdk.bridge import Bridge
 from clew.sdk.history import TOOL_SUMMARY, history
@@ -46,10 +47,7 @@ class Foreground:
         try:
             response = await work()
         except AbortError:
-            await self._note(session)
-            result = self._result(session, before, self._bridge.text, interrupted=True)
-            self._hub.emit("interrupted", result)
-            return result
+            return await self._end(session, before, None)
         except Exception:
             await self._note(session)
             raise
@@ -58,9 +56,19 @@ class Foreground:
             result = self._result(session, before, self._bridge.text, interrupted=True)
             self._hub.emit("interrupted", result)
             raise
-        await self._note(session)
-        result = self._result(session, before, response)
-        self._hub.emit("complete", result)
+        return await self._end(session, before, response)
+
+    async def _end(
+        self, session: Session, before: Spending, response: str | None
+    ) -> ExecutionResult:
+        """Leave the summary and tell the end, whatever becomes of the summary; None is an abort."""
+        try:
+            await self._note(session)
+        finally:
+            aborted = response is None
+            text = self._bridge.text if response is None else response
+            result = self._result(session, before, text, interrupted=aborted)
+            self._hub.emit("interrupted" if aborted else "complete", result)
         return result
 
     async def _note(self, session: Session) -> None:
@@ -68,7 +76,10 @@ class Foreground:
         states = self._bridge.tools.states
         if states:
             tools = [msgspec.to_builtins(state) for state in states]
-            await session.add_history_entry(TOOL_SUMMARY, summary(states), tools=tools)
+            try:
+                await session.add_history_entry(TOOL_SUMMARY, summary(states), tools=tools)
+            except StoreError as error:
+                self._bridge(Warned(f"what the tools showed was not kept: {error}"))
 
     def _result(
         self, session: Session, before: Spending, response: str, *, interrupted: bool = False

@@ -5,20 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from clew.core.access import Access
 from clew.core.entries import Charged
 from clew.core.errors import ClewError, ConfigError
-from clew.core.events import Event, TextDelta, ToolEnded, ToolStarted
+from clew.core.events import Event, TextDelta, ToolEnded, ToolStarted, Warned
 from clew.extensions.agents import AgentDefinition, assemble_prompt, filter_tools, resolve_model
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
 from clew.sdk.tracking import ToolTracker
 from clew.sdk.values import TaskEvent, TaskStage
 from clew.session.gate import Gate
-from clew.session.log.writer import SessionLog
+from clew.session.log.protocol import SessionLogger
 from clew.session.parts import SessionOptions
 from clew.session.session import Session
 from clew.session.stores.memory import MemoryStore
@@ -57,6 +58,7 @@ class AgentRuntime(Struct, kw_only=True):
     gate: Gate
     project: ProjectContext
     emit: Callable[[TaskEvent], None]
+    warn: Callable[[str], None]
     parent: Callable[[], Session]
     options: SessionOptions
     """What the parent was made with, as far as it holds for an agent too."""
@@ -75,7 +77,7 @@ class AgentRuntime(Struct, kw_only=True):
         definition = self.definition(task.agent)
         agent_id = f"agent-{os.urandom(4).hex()}"
         log, transcript = self._log(agent_id)
-        told = _Teller(self.emit, agent_id, definition.name, transcript)
+        told = _Teller(self, agent_id, definition.name, transcript)
         child = self._session(definition, task, log=log, told=told, agent_id=agent_id)
         told(TaskStage.STARTED, text=task.prompt)
         try:
@@ -88,6 +90,9 @@ class AgentRuntime(Struct, kw_only=True):
                     await self._charge(child, definition.name)
         except ClewError as error:
             told(TaskStage.FAILED, text=str(error))
+            raise
+        except BaseException:
+            told(TaskStage.FAILED, text="aborted")
             raise
         told(TaskStage.COMPLETED, text=text)
         return AgentResult(agent_id=agent_id, text=text, transcript=transcript)
@@ -114,7 +119,7 @@ class AgentRuntime(Struct, kw_only=True):
         definition: AgentDefinition,
         task: AgentRequest,
         *,
-        log: SessionLog | None,
+        log: SessionLogger | None,
         told: "_Teller",
         agent_id: str,
     ) -> Session:
@@ -143,9 +148,11 @@ class AgentRuntime(Struct, kw_only=True):
         model = resolve_model(task.model or definition.model, parent)
         return Session(self.parent().provider, model=model, on_event=told.listen, **options)
 
-    def _log(self, agent_id: str) -> tuple[SessionLog | None, Path | None]:
+    def _log(self, agent_id: str) -> tuple[SessionLogger | None, Path | None]:
         if self.transcripts is None:
             return None, None
+        from clew.session.log.writer import SessionLog  # noqa: PLC0415 - seldom needed
+
         folder = self.transcripts / self.parent().session_id / "subagents"
         return SessionLog(folder), folder / f"{agent_id}.jsonl"
 
@@ -154,9 +161,10 @@ class AgentRuntime(Struct, kw_only=True):
         spent = child.get_cost()
         if spent.calls:
             cost = None if spent.unpriced else spent.usd
-            await self.parent().journal.append(
-                Charged(why=f"agent {name}", usage=spent.usage, cost=cost)
-            )
+            with anyio.CancelScope(shield=True):
+                await self.parent().journal.append(
+                    Charged(why=f"agent {name}", usage=spent.usage, cost=cost)
+                )
 
 
 class _Placed:
@@ -182,13 +190,10 @@ class _Teller:
     """Tells the clients of the parent what an agent does."""
 
     def __init__(
-        self,
-        emit: Callable[[TaskEvent], None],
-        agent_id: str,
-        name: str,
-        transcript: Path | None,
+        self, runtime: AgentRuntime, agent_id: str, name: str, transcript: Path | None
     ) -> None:
-        self._emit = emit
+        self._emit = runtime.emit
+        self._warn = runtime.warn
         self._base = TaskEvent(
             task_id=agent_id,
             agent=name,
@@ -211,6 +216,8 @@ class _Teller:
             case ToolEnded():
                 state = self._tools.ended(event)
                 self._emit(replace(self._base, stage=TaskStage.TOOL_END, tool=state))
+            case Warned(text=text):
+                self._warn(f"{self._base.agent}: {text}")
             case _:
                 pass
 

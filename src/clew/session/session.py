@@ -5,6 +5,7 @@ from typing import Any, Self, Unpack
 
 import anyio
 
+from clew.core.cleaning import clean_text
 from clew.core.entries import Compacted, Entry
 from clew.core.events import RunEnded
 from clew.core.ids import EntryId
@@ -86,15 +87,16 @@ class Session(Controls):
                 raise
             await remember(self._opened(), self._parts.calibrations)
         self._opened().runs += 1
+        text = clean_text(answer.message.text)
         self._emit(
             RunEnded(
-                text=answer.message.text,
+                text=text,
                 stop_reason=answer.reason,
                 detail=answer.detail,
                 usage=answer.usage,
             )
         )
-        return answer.message.text
+        return text
 
     async def delegate(self, prompt: str, work: Delegate) -> str:
         """Let `work` answer a prompt in the model's place; both join the conversation.

@@ -23,7 +23,7 @@ from clew.extensions.agents.builtin import BUILT_IN
 from clew.extensions.agents.definition import AgentDefinition, Source
 from clew.extensions.frontmatter import Frontmatter, read_frontmatter
 from clew.extensions.names import choose_name, one_line
-from clew.extensions.reading import Folder, Refused, markdown_in, read_whole
+from clew.extensions.reading import Folder, Refused, Room, markdown_in, read_whole
 
 _NOT_READ = (
     "permissionMode",
@@ -39,6 +39,10 @@ _NOT_READ = (
 """Fields of Claude Code that would change what an agent does, and do nothing here."""
 
 
+MAX_ALL = 4_000_000
+"""Characters that all definitions of a project may have."""
+
+
 class FoundAgents(Struct, frozen=True):
     """What a search came upon."""
 
@@ -46,12 +50,15 @@ class FoundAgents(Struct, frozen=True):
     """Under their names, the built-in ones first."""
     refused: tuple[Refused, ...] = ()
     shadowed: tuple[AgentDefinition, ...] = ()
-    """Those that another definition of the same name keeps from being used."""
+    """Those that another definition of the same name keeps from being used, built-in ones too."""
 
 
 def discover_agents(cwd: Path, *, user_home: Path, clew_home: Path) -> FoundAgents:
     """Return the agents that can be used in `cwd`."""
-    projects = (Folder(cwd / name / "agents", cwd) for name in (".clew", ".agents", ".claude"))
+    room = Room(MAX_ALL)
+    projects = (
+        Folder(cwd / name / "agents", cwd, room) for name in (".clew", ".agents", ".claude")
+    )
     users = (Folder(home / "agents") for home in (clew_home, user_home / ".claude"))
     places: list[tuple[Folder, Source]] = [(folder, "project") for folder in projects]
     places += [(folder, "user") for folder in users]
@@ -79,11 +86,13 @@ def scan_agents(
         if isinstance(path, Refused):
             yield path
             continue
-        text = read_whole(path, tree=folder.tree)
+        text = (folder.room and folder.room.refusal(path)) or read_whole(path, tree=folder.tree)
         if isinstance(text, Refused):
             yield text
-        else:
-            yield _define(path, read_frontmatter(text), source, prefix)
+            continue
+        if folder.room:
+            folder.room.take(len(text))
+        yield _define(path, read_frontmatter(text), source, prefix)
 
 
 def _define(
@@ -121,5 +130,6 @@ def _sort_out(found: list[AgentDefinition | Refused]) -> FoundAgents:
             refused.append(each)
         elif chosen.setdefault(each.name, each) is not each:
             shadowed.append(each)
+    shadowed += (agent for agent in BUILT_IN if agent.name in chosen)
     agents = {agent.name: agent for agent in BUILT_IN} | chosen
     return FoundAgents(agents, tuple(refused), tuple(shadowed))

@@ -59,17 +59,34 @@ def read_bounded(path: Path, *, inside: Path, limit: int, whole: bool = True) ->
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.") from error
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ConfigError(f"{path} is not a regular file. Move it away.")
+        _check_kind(os.fstat(handle), path)
         with os.fdopen(handle, "rb", closefd=False) as stream:
             data = stream.read(limit + 1)
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.") from error
     finally:
         os.close(handle)
-    if whole and len(data) > limit:
-        raise ConfigError(f"{path} is larger than {limit:,} bytes. Shorten it or split it.")
+    if whole:
+        _check_size(len(data), path, limit)
     return data[:limit]
+
+
+def check_readable(path: Path, *, inside: Path, limit: int) -> None:
+    """Look whether `read_bounded` would refuse a file, without reading it.
+
+    Raises:
+        ConfigError: It leads out of `inside`, is no regular file, or is too long.
+        StoreUnavailable: It cannot be looked at.
+    """
+    target = real_path(path, inside=inside)
+    try:
+        facts = target.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.") from error
+    _check_kind(facts, path)
+    _check_size(facts.st_size, path, limit)
 
 
 def write_private(path: Path, data: bytes, *, inside: Path) -> None:
@@ -127,6 +144,16 @@ def made_and_held(folder: Path, *, inside: Path) -> Iterator[None]:
         raise StoreUnavailable(f"{folder} cannot be made: {error.strerror}.") from error
     with held(home):
         yield
+
+
+def _check_kind(facts: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        raise ConfigError(f"{path} is not a regular file. Move it away.")
+
+
+def _check_size(size: int, path: Path, limit: int) -> None:
+    if size > limit:
+        raise ConfigError(f"{path} is larger than {limit:,} bytes. Shorten it or split it.")
 
 
 def _lock(handle: int, folder: Path, patience: float) -> None:

@@ -60,14 +60,13 @@ class ProjectMemory:
             return ""
 
     def problems(self) -> tuple[str, ...]:
-        """Return what cannot be used, each with what to do about it."""
-        found = []
-        for look in (self._store.startup, self._pending.all, self._store.topics):
-            try:
-                found += [seen.problem for seen in look() if isinstance(seen, Topic)]
-            except ClewError as error:
-                found.append(str(error))
-        return tuple(dict.fromkeys(problem for problem in found if problem))
+        """Return what cannot be used, each with what to do about it.
+
+        Topics are looked at and not read, so a large memory does not keep a session from
+        opening; of many that cannot be used, a few are named.
+        """
+        found = (*_problem_of(self._store.startup), *_problem_of(self._pending.all))
+        return tuple(dict.fromkeys((*found, *self._store.problems())))
 
     def topics(self) -> tuple[Topic, ...]:
         """Return the topics by name, those that cannot be used with the reason.
@@ -219,6 +218,14 @@ class ProjectMemory:
 
     def _held(self) -> AbstractContextManager[None]:
         return made_and_held(self._folder, inside=self._root)
+
+
+def _problem_of(look: Callable[[], object]) -> tuple[str, ...]:
+    try:
+        look()
+    except ClewError as error:
+        return (str(error),)
+    return ()
 
 
 def _fact(text: str, topic: str, kind: str) -> Fact:

@@ -7,14 +7,21 @@ from typing import Final
 from msgspec import Struct
 
 from clew.core.errors import ClewError, ConfigError, StoreUnavailable
+from clew.extensions.listing import few
 from clew.extensions.memory.facts import Fact, count_in, decoded, keys_in
-from clew.extensions.memory.files import read_bounded, real_path, write_private
+from clew.extensions.memory.files import check_readable, read_bounded, real_path, write_private
 from clew.extensions.memory.startup import MAX_BYTES, startup_text
 from clew.extensions.memory.topics import topic_name
 
 INDEX: Final = "MEMORY.md"
 MAX_FILE: Final = 1024 * 1024
 """Bytes that a file of the memory may have."""
+
+
+_MOST_LOOKED_AT = 1_000
+"""Topics that are looked at when a session begins."""
+_MOST_NAMED = 5
+_NO_NAME = "{} cannot be the name of a topic. Rename it."
 
 
 class Topic(Struct, frozen=True, kw_only=True):
@@ -74,6 +81,26 @@ class ProjectMemoryStore:
             ClewError: The folder leads somewhere else.
         """
         return tuple(self._look(path)[0] for path in self._files())
+
+    def problems(self) -> tuple[str, ...]:
+        """Return why topics cannot be used, a few of them; the files are not read.
+
+        Only the first 1,000 are looked at, so that no folder keeps a session from opening.
+        """
+        found: list[str] = []
+        try:
+            home, paths = self._home(), self._files()[:_MOST_LOOKED_AT]
+        except ClewError as error:
+            return (str(error),)
+        for path in paths:
+            shown = f"topics/{path.name}"
+            try:
+                check_readable(self.folder / shown, inside=home, limit=MAX_FILE)
+            except ClewError as error:
+                found.append(str(error))
+            else:
+                found += [] if _name_of(path) else [_NO_NAME.format(shown)]
+        return few(found, _MOST_NAMED, "topics cannot be used")
 
     def pages(self) -> Iterator[tuple[Topic, str]]:
         """Yield the topics that can be used, each with its text.
@@ -170,7 +197,7 @@ class ProjectMemoryStore:
     def _look(self, path: Path) -> tuple[Topic, str]:
         shown = f"topics/{path.name}"
         name = _name_of(path)
-        problem = "" if name else f"{shown} cannot be the name of a topic. Rename it."
+        problem = "" if name else _NO_NAME.format(shown)
         try:
             text = decoded(self._read(shown) or b"")
         except ClewError as error:

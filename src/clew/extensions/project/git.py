@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from clew.extensions.project.reading import Unreadable, read_text
+from clew.extensions.project.reading import Unreadable, exists, read_text
 
 _LIMIT = 4_096
 _BRANCH = re.compile(r"ref: refs/heads/([^\s\x00-\x20\x7f~^:?*\[\\]{1,200})")
@@ -18,32 +18,33 @@ def branch(folders: Sequence[Path]) -> str:
     """Return the branch of the innermost of `folders` that is a repository; empty if unknown.
 
     A worktree and a submodule have a file that says where their repository is. Where no branch
-    is checked out, the beginning of the commit is given.
+    is checked out, it is called `detached`.
 
     Args:
         folders: From the outermost to the working folder.
     """
     for folder in reversed(folders):
         place = folder / ".git"
-        if place.exists():
+        if exists(place):
             return _head(place if place.is_dir() else _named(place))
     return ""
 
 
 def _head(repository: Path | None) -> str:
-    head = "" if repository is None else _line(repository / "HEAD")
+    # A link in place of HEAD is not followed: it may lead to anything.
+    head = "" if repository is None else _line(Path(os.path.realpath(repository), "HEAD"))
     if found := _BRANCH.fullmatch(head):
         return "" if found.group(1) == _NO_BRANCH else found.group(1)
-    return f"no branch, at {head[:12]}" if _COMMIT.fullmatch(head) else ""
+    return "detached" if _COMMIT.fullmatch(head) else ""
 
 
 def _named(file: Path) -> Path | None:
-    key, _, place = _line(file).partition(": ")
+    key, _, place = _line(Path(os.path.realpath(file))).partition(": ")
     return file.parent / place if key == "gitdir" and place else None
 
 
 def _line(file: Path) -> str:
     try:
-        return read_text(Path(os.path.realpath(file)), _LIMIT).text.strip()
+        return read_text(file, _LIMIT).text.strip()
     except Unreadable:
         return ""

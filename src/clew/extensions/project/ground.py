@@ -9,8 +9,9 @@ system when the working folder is outside it. What a file may import depends on 
 | in a folder above the project | that folder |
 | in one of the user's own folders (Clew's, `~/.claude`) | the home folder |
 
-and each may import Markdown from the user's own folders. So a project that nobody has looked
-at yet cannot carry a private key into a prompt.
+and each may import Markdown from the user's own folders, but nothing that is kept there for a
+single project. So a project that nobody has looked at yet cannot carry a private key, or what
+another project remembers, into a prompt.
 """
 
 import os
@@ -66,6 +67,8 @@ class Ground(Struct, frozen=True, kw_only=True):
             return ""
         if not _within(path, self.own):
             return "which leads out of the project and of your own folders; it was refused"
+        if _within(path, tuple(folder / "projects" for folder in self.own)):
+            return "which is kept for one project and not for others; it was refused"
         if path.suffix.lower() != ".md":
             return "but only Markdown may be imported from your own folders; it was refused"
         return ""

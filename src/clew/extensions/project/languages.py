@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.extensions.project.reading import Unreadable, read_text
+from clew.extensions.project.reading import Unreadable, exists, read_text
 
 _LIMIT = 200_000
 _ENTRIES = 2_000
@@ -33,7 +33,7 @@ class Look(Struct, frozen=True, kw_only=True):
 
     def has(self, name: str) -> bool:
         """Is there such a file or folder here?"""
-        return (self.folder / name).exists()
+        return exists(self.folder / name)
 
     def first(self, *names: str) -> str:
         """Return the first of `names` that is here, or nothing."""
@@ -42,7 +42,7 @@ class Look(Struct, frozen=True, kw_only=True):
     def above(self, name: str) -> bool:
         """Is there such a file here, or in a folder up to the root of the project?"""
         folder = self.folder
-        while not (folder / name).exists():
+        while not exists(folder / name):
             if folder in (self.root, folder.parent):
                 return False
             folder = folder.parent

@@ -28,6 +28,14 @@ class Unreadable(Exception):
     """There is no text to be had; the message says why, in the middle of a sentence."""
 
 
+def exists(path: Path) -> bool:
+    """Say whether something is there; what cannot be asked for is not."""
+    try:
+        return path.exists()
+    except OSError:  # a link to a name that is too long
+        return False
+
+
 def read_text(real: Path, limit: int) -> Text:
     """Return at most `limit` bytes of the file at `real`, a path without links.
 

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from clew.core.errors import ClewError, ConfigError
+from clew.extensions.listing import few
 from clew.extensions.memory.files import held, read_bounded, real_path, write_private
 from clew.extensions.project.git import branch as branch_of
 from clew.extensions.project.task_document import Document, with_progress, with_status
@@ -25,6 +26,10 @@ SETTABLE: Final[tuple[SettableStatus, ...]] = get_args(SettableStatus)
 MAX_FILE: Final = 256 * 1024
 """Bytes; a larger file is left out."""
 MAX_FILES: Final = 1_000
+MAX_ALL: Final = 1_000_000
+"""Bytes of all files together; those after them are left out."""
+_MAX_NAMED = 5
+"""How many files that were left out are named."""
 _MAX_FIELD, _MAX_OBJECTIVE, _MAX_ITEMS, _MAX_PATH = 200, 600, 10, 300
 _FOLDER = Path(".agents") / "tasks"
 
@@ -71,7 +76,7 @@ def load_task_context(
         current_branch: The branch that is checked out; read from git's files unless given.
         max_tasks: How many are taken at most.
         heading: Begin with a heading.
-        warn: Hears of each file that was left out, and why.
+        warn: Hears of files that were left out, and why.
     """
     tasks, warnings = find_tasks(cwd)
     if warn is not None:
@@ -88,26 +93,36 @@ def read_branch(cwd: Path) -> str:
 
 
 def find_tasks(cwd: Path) -> tuple[tuple[Task, ...], tuple[str, ...]]:
-    """Return the tasks of a project by name, and a sentence for each file that was left out.
+    """Return the tasks of a project by name, and a few sentences about files that were left out.
 
     Only Markdown files directly in `.agents/tasks/` count, and of those not `README.md`.
     """
-    found, warnings = [], []
+    found: list[Task] = []
+    refused: list[str] = []
+    room = MAX_ALL
     try:
         paths = _task_files(cwd)
     except (ClewError, OSError) as error:
         return (), (f"The task files were left out: {error}",)
-    if len(paths) > MAX_FILES:
-        warnings.append(f"Of {len(paths):,} task files only the first {MAX_FILES:,} were read.")
     for path in paths[:MAX_FILES]:
         try:
-            data = read_bounded(path, inside=cwd, limit=MAX_FILE)
+            data = read_bounded(path, inside=cwd, limit=MAX_FILE) or b""
         except ClewError as error:
-            warnings.append(f"A task file was left out: {error}")
-        else:
-            text = (data or b"").decode("utf-8", "replace").removeprefix("\ufeff")
-            found.append(parse_task(text, path=path.relative_to(cwd).as_posix()))
-    return tuple(found), tuple(warnings)
+            refused.append(f"A task file was left out: {error}")
+            continue
+        room -= len(data)
+        if room < 0:
+            break
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+        found.append(parse_task(text, path=path.relative_to(cwd).as_posix()))
+    warnings = few(refused, _MAX_NAMED, "task files were left out")
+    if unread := len(paths) - len(found) - len(refused):
+        warnings = (
+            f"Of {len(paths):,} task files {unread:,} were not read: at most {MAX_FILES:,} files"
+            f" and {MAX_ALL:,} bytes are.",
+            *warnings,
+        )
+    return tuple(found), warnings
 
 
 def parse_task(text: str, *, path: str) -> Task:

