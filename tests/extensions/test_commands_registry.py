@@ -166,7 +166,7 @@ def test_nobody_can_take_the_qualified_name_of_a_built_in() -> None:
         assert command.skill is None
 
 
-@pytest.mark.req("CMD-1", "PLG-1")
+@pytest.mark.req("CMD-1")
 async def test_plugin_commands_have_their_plugins_name_and_are_found_by_the_short_one(
     tmp_path: Path,
 ) -> None:

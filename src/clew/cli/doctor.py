@@ -43,7 +43,7 @@ def run_doctor(arguments: Namespace) -> int:
         user_home=Path.home(),
         clew_home=user_folder(),
         environ=os.environ,
-        servers=models.LOCAL_SERVERS,
+        servers=models.local_servers(os.environ),
     )
     findings = examine(machine)
     works = all(finding.level is not Level.BROKEN for finding in findings)

@@ -3,6 +3,7 @@
 import http.client
 import importlib.util
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,17 +13,21 @@ from clew.cli.doctor_findings import Finding, Level, Machine
 from clew.core.errors import ConfigError
 from clew.providers.embedded.fetch import model_path, verify
 from clew.providers.profiles import PROFILES
-from clew.providers.registry import FAMILIES
+from clew.providers.registry import FAMILIES, ollama_address
 
 _ANSWER_SECONDS = 1.0
 _MOST_BYTES = 1_000_000
 _SHOWN_MODELS = 5
 _SUGGESTED = "ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY"
 
-LOCAL_SERVERS: Mapping[str, str] = {
-    name: PROFILES[name].base_url for name in ("lm_studio", "ollama", "llama_cpp")
-}
-"""Servers that people run on their own machine, where they usually are."""
+
+def local_servers(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return where the servers are that people run on their own machine, or are said to be."""
+    usual = {name: PROFILES[name].base_url for name in ("lm_studio", "ollama", "llama_cpp")}
+    if host := environ.get("OLLAMA_HOST"):
+        with suppress(ConfigError):
+            usual["ollama"] = ollama_address(host)
+    return usual
 
 
 def check_keys(machine: Machine) -> Iterator[Finding]:

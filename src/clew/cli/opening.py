@@ -133,9 +133,9 @@ async def _session_id(
 ) -> SessionId | None:
     store = place.store
     if wanted := resume or arguments.resume:
-        return (await find_session(store, wanted)).id
+        return (await find_session(place, wanted)).id
     if arguments.fork:
-        return (await store.fork((await find_session(store, arguments.fork)).id)).id
+        return (await store.fork((await find_session(place, arguments.fork)).id)).id
     if arguments.latest:
         known = await store.sessions(cwd=place.folder)
         if not known:

@@ -88,7 +88,7 @@ async def _search(ask: _Ask) -> int:
 
 
 async def _show(ask: _Ask) -> int:
-    session_id = (await find_session(ask.store, ask.arguments.id)).id
+    session_id = (await find_session(ask.place, ask.arguments.id)).id
     record, entries = await ask.store.load(session_id)
     _tell_damaged(entries)
     _write(ask, record, *_facts(record))
@@ -98,7 +98,7 @@ async def _show(ask: _Ask) -> int:
 
 
 async def _rename(ask: _Ask) -> int:
-    record = await find_session(ask.store, ask.arguments.id)
+    record = await find_session(ask.place, ask.arguments.id)
     await ask.store.rename(record.id, " ".join(ask.arguments.name))
     return 0
 
@@ -114,7 +114,7 @@ async def _delete(ask: _Ask) -> int:
 
 
 async def _fork(ask: _Ask) -> int:
-    record = await find_session(ask.store, ask.arguments.id)
+    record = await find_session(ask.place, ask.arguments.id)
     upto = None if ask.arguments.upto is None else EntryId(ask.arguments.upto)
     made = await ask.store.fork(record.id, upto=upto, name=ask.arguments.name)
     write_out(f"{made.id}\n")
@@ -131,7 +131,7 @@ async def _export(ask: _Ask) -> int:
             lost = record.entries - len(entries)
             tell(f"{lost:,} of {record.entries:,} entries could not be read")
     else:
-        record, entries = await ask.store.load((await find_session(ask.store, ask.arguments.id)).id)
+        record, entries = await ask.store.load((await find_session(ask.place, ask.arguments.id)).id)
     _tell_damaged(entries)
     write_lines(export_lines(record, entries))
     return 0

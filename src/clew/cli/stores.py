@@ -42,16 +42,18 @@ def project_store(cwd: Path) -> ProjectStore:
     return ProjectStore(store=open_store(path), folder=None, is_empty=not path.exists())
 
 
-async def find_session(store: Store, wanted: str) -> StoredSession:
+async def find_session(place: ProjectStore, wanted: str) -> StoredSession:
     """Return the session of that id, or else of that name, or of the id that begins so.
+
+    Names and beginnings are those of the folder, where the store keeps sessions of others too.
 
     Raises:
         SessionNotFound: There is none, or several are called so.
     """
     try:
-        return await store.record(SessionId(wanted))
+        return await place.store.record(SessionId(wanted))
     except SessionNotFound:
-        known = await store.sessions()
+        known = await place.store.sessions(cwd=place.folder)
     found = [record for record in known if record.name == wanted]
     if not found and len(wanted) >= _LEAST_PREFIX:
         found = [record for record in known if record.id.startswith(wanted)]
