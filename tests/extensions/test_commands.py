@@ -356,8 +356,8 @@ async def test_history_tells_of_every_kind_of_entry(tmp_path: Path) -> None:
             (PinChanged(target=pinned, pinned=False), "session: #2 was unpinned"),
             (ResultsCleared(replaced=(marker,), why="room"), "1 tool result is shown"),
             (ReasoningDropped(targets=(pinned,), why="refused"), "thinking of 1 message is no"),
-            (Rewound(files=("a", "b")), "session: 2 files restored"),
-            (Rewound(before=pinned, files=("a",)), "back to before #2, 1 file restored"),
+            (Rewound(files=("a", "b")), "session: 2 files were restored"),
+            (Rewound(before=pinned, files=("a",)), "back to before #2, and 1 file was restored"),
             (
                 Compacted(
                     trigger="manual",

@@ -95,7 +95,7 @@ async def test_half_characters_from_tools_models_and_people_break_nothing(tmp_pa
     async with Session(provider, model="m", tools=[odd_name], store=store) as session:
         answer = await session.run("what\udcff?")
 
-        assert answer == "an\ud800swer"
+        assert answer == "an\ufffdswer"
         assert session.get_history()[0].text == "what\ufffd?"
         assert session.get_history()[2].results[0].text == "b\ufffdd.txt"
         assert session.get_history()[3].text == "an\ufffdswer"

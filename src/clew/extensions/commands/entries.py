@@ -122,11 +122,15 @@ def _change(
         case Undone(target=target):
             return f"#{target} was taken back"
         case Rewound(before=None, files=files):
-            return f"{counted(len(files), 'file')} restored"
+            return _restored(files)
         case Rewound(before=before, files=files):
-            restored = f", {counted(len(files), 'file')} restored" if files else ""
+            restored = f", and {_restored(files)}" if files else ""
             return f"the conversation went back to before #{before}{restored}"
         case PinChanged(target=target, pinned=pinned):
             return f"#{target} was {'pinned' if pinned else 'unpinned'}"
         case ModeChanged(mode=mode):
             return f"permission mode {one_line(mode, 40)}"
+
+
+def _restored(files: Sequence[str]) -> str:
+    return counted(len(files), "file was restored", "files were restored")
