@@ -85,10 +85,11 @@ class Place:
 class Person:
     """Types, and reads the screen."""
 
-    def __init__(self, side: int, process: anyio.abc.Process) -> None:
+    def __init__(self, side: int, process: anyio.abc.Process, columns: int = COLUMNS) -> None:
         self._side = side
         self.process = process
-        self.screen = pyte.HistoryScreen(COLUMNS, ROWS, history=_KEPT)
+        self._columns = columns
+        self.screen = pyte.HistoryScreen(columns, ROWS, history=_KEPT)
         self._stream = pyte.Stream(self.screen)
         self._line = 0
         """The line of the last prompt that was answered."""
@@ -96,7 +97,8 @@ class Person:
     @property
     def lines(self) -> list[str]:
         """All lines so far, down to the last that is not empty."""
-        gone = ["".join(line[x].data for x in range(COLUMNS)) for line in self.screen.history.top]
+        columns = range(self._columns)
+        gone = ["".join(line[x].data for x in columns) for line in self.screen.history.top]
         shown = "\n".join(line.rstrip() for line in (*gone, *self.screen.display))
         return shown.rstrip().split("\n")
 
@@ -214,10 +216,12 @@ class Person:
 
 
 @asynccontextmanager
-async def clew_for(place: Place, *arguments: str, **env: str) -> AsyncIterator[Person]:
+async def clew_for(
+    place: Place, *arguments: str, columns: int = COLUMNS, **env: str
+) -> AsyncIterator[Person]:
     """Start `clew` in a terminal of its own; ends it with the block."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     async with await anyio.open_process(
         [sys.executable, "-c", IN_TERMINAL, *arguments],
         stdin=theirs,
@@ -228,7 +232,7 @@ async def clew_for(place: Place, *arguments: str, **env: str) -> AsyncIterator[P
     ) as process:
         os.close(theirs)
         try:
-            yield Person(ours, process)
+            yield Person(ours, process, columns)
         finally:
             if process.returncode is None:
                 process.kill()

@@ -197,3 +197,24 @@ def test_setting_a_value_beside_what_is_withheld_says_so(folders: Folders, clew:
     told = clew("set", "language", "Latin", "--project")
 
     assert "withheld until you accept this folder" in told.err
+
+
+def test_a_value_is_taken_out_and_all_else_stays(clew: Clew, folders: Folders) -> None:
+    clew("set", "context.strategy", "tiered")
+    clew("set", "language", "de")
+
+    assert clew("unset", "context.strategy").code == 0
+
+    written = json.loads((folders.clew_home / "settings.json").read_text())
+    assert written == {"language": "de"}
+    with pytest.raises(ConfigError, match=r"context\.strategy is not set in "):
+        clew("unset", "context.strategy")
+
+
+def test_a_value_that_cannot_be_set_names_the_key_and_no_file(clew: Clew, folders: Folders) -> None:
+    with pytest.raises(ConfigError) as caught:
+        clew("set", "permissions.defaultMode", "never")
+
+    assert str(caught.value).startswith("permissions.defaultMode: ")
+    assert "; allowed: " in str(caught.value)
+    assert not (folders.clew_home / "settings.json").exists()

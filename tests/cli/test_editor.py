@@ -72,7 +72,7 @@ with start_blocking_portal() as portal:
             signal.sigwait({signal.SIGUSR1})
         try:
             read = editor.ask if "--ask" in sys.argv else editor.read
-            print("got", ascii(read("> ")), flush=True)
+            print("got", ascii(read(os.environ.get("PROMPT", "> "))), flush=True)
         except KeyboardInterrupt:
             print("broken off", flush=True)
         except EOFError:
@@ -281,6 +281,19 @@ async def test_a_long_line_is_wrapped_and_stays_whole(tmp_path: Path) -> None:
         await at.shows(">", STATUS)
         at.types("x" * 70)
         await at.shows(f"> {'x' * 58}", f"  {'x' * 12}", STATUS)
+
+
+@pytest.mark.parametrize("how", ["--ask", ""])
+async def test_a_prompt_too_wide_for_the_window_stands_above_the_line(
+    tmp_path: Path, how: str
+) -> None:
+    words = "which of all the doors of the labyrinth shall be opened now, if any: "
+    async with stage(tmp_path, how, PROMPT=words) as at:
+        first, second = "which of all the doors of the labyrinth shall be opened now,", "if any:"
+        await at.until(lambda seen: seen[:2] == [first, second])
+        at.types("the third" + ENTER)
+        await at.until(lambda seen: "got 'the third'" in seen)
+        assert at.lines[2] == "the third"
 
 
 @pytest.mark.req("CLI-1")

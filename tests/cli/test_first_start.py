@@ -20,7 +20,7 @@ from tests.cli.emulated import CTRL_C, Person, Place, clew_for
 pytestmark = pytest.mark.anyio
 
 NOTHING_ASKED = Namespace(model=None, provider=None, base_url=None, port=0)
-QUESTION = "Do you trust this folder? [y]es, [n]o: "
+QUESTION = "Do you trust this folder? [y]es, [n]o"
 
 
 @pytest.fixture
@@ -152,8 +152,9 @@ def at(server: Server) -> tuple[str, ...]:
 
 async def is_asked(person: Person, *, touched: str = "hooked") -> None:
     """See the question with all that the settings ask for."""
-    _, *listed = await person.asked(QUESTION)
-    assert listed[-2:] == [
+    *_, one, two, asked = await person.asked("trust? ")
+    assert asked == QUESTION
+    assert [one, two] == [
         "  .claude/settings.json: hooks.SessionStart[0].hooks[0] runs `touch"
         f" {touched}` on SessionStart",
         "  .claude/settings.json: permissions.allow lets Bash(make:*) run without asking",
@@ -170,7 +171,7 @@ async def test_a_folder_is_trusted_once_and_asked_about_again_when_it_changes(
             await is_asked(person)
             assert not hooked.exists()
             await person.answers("perhaps")
-            await person.asked(QUESTION)
+            await person.asked("trust? ")
             assert not hooked.exists()
             await person.answers("y")
             assert "accepted, until one of these files changes" in await person.prompted()
@@ -196,7 +197,8 @@ async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> Non
             shown = await person.prompted()
             assert "they do not count; `clew config accept` accepts them later" in shown
             person.enters("go")
-            await person.asked("allow? [y]es once, [s]ession, [n]o: ")
+            shown = await person.asked("allow? ")
+            assert "[p]roject" not in shown[-1]
             await person.answers("n")
             await person.prompted()
             assert "nothing was allowed for this session" in await person.says("/permissions")

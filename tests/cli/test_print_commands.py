@@ -128,3 +128,13 @@ async def test_other_words_with_a_slash_go_to_the_model_as_they_are(place: Place
 
     said = [request["messages"][-1]["content"] for request in server.requests]
     assert said == prompts
+
+
+async def test_a_mistyped_command_is_not_sent_to_the_model(place: Place) -> None:
+    async with fake_openai(says("ok")) as server:
+        mistyped = await place.runs("-p", "/contxt", *at(server))
+        other = await place.runs("-p", "/nosuch", *at(server))
+
+    assert mistyped.returncode == 1
+    assert mistyped.stderr == "clew: there is no command /contxt; did you mean /context?\n"
+    assert (other.stdout, len(server.requests)) == ("ok\n", 1)

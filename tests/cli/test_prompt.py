@@ -204,7 +204,7 @@ async def test_long_output_is_cut_and_entries_can_be_named(tmp_path: Path) -> No
         await terminal.shows("> ")
         terminal.types("!seq 1000\n")
         await terminal.shows("seq 1000\r\n")
-        shown = await terminal.shows("… 960 lines are hidden; /recall #6 shows all …")
+        shown = await terminal.shows("… 960 lines are hidden; /recall #6 shows what is kept …")
         assert "\n20\r\n" in shown
         assert "\n21\r\n" not in shown
         await terminal.shows("\n1000\r\n")

@@ -85,7 +85,7 @@ async def test_every_line_of_a_command_stands_behind_a_bar(tmp_path: Path) -> No
         await terminal.shows("Bash wants to run:\r\n  │ rm -rf x\r\n")
         shown = await terminal.shows("  │ … 41 more lines\r\n")
         assert shown.count("  │ ") == 20
-        await terminal.shows("allow? [y]es once, [s]ession, [n]o, [v]iew all: ")
+        await terminal.shows("[y]es once, [s]ession: just this call, [n]o, [v]iew all\r\nallow? ")
         terminal.types("v\n")
         await terminal.shows("  │ echo allow?\r\n")
         await terminal.shows("allow? ")
@@ -137,7 +137,7 @@ async def test_whole_words_are_answers_and_others_are_asked_again(tmp_path: Path
         terminal.types("go\n")
         await terminal.shows("allow?")
         terminal.types("sure\n")
-        await terminal.shows("please answer with one of: [y]es once, [s]ession, [n]o")
+        await terminal.shows("please answer with one of: [y]es once, [s]ession")
         await terminal.shows("allow?")
         terminal.types("ONCE\n")
         await terminal.shows("Bash wants to run: touch b.txt")
@@ -161,7 +161,7 @@ async def test_ctrl_c_at_a_question_aborts_the_run_and_asks_no_more(tmp_path: Pa
     ):
         await terminal.shows("> ")
         terminal.types("go\n")
-        await terminal.shows("[n]o: ")
+        await terminal.shows("allow? ")
         await terminal.interrupts(process)
         await terminal.shows("aborted; what had arrived is kept")
         await terminal.shows("> ")

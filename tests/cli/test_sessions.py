@@ -156,16 +156,43 @@ async def test_only_a_whole_id_deletes(tmp_path: Path, store: SqliteStore) -> No
     short = await clew("sessions", "delete", "aaaa", cwd=tmp_path)
     one_wrong = await clew("sessions", "delete", LONG_AGO, "x", cwd=tmp_path)
     assert (short.returncode, one_wrong.returncode) == (1, 1)
+    assert f"did you mean {LONG_AGO}?".encode() in short.stderr
     assert len(await store.sessions()) == 2
 
     kept = store_path(tmp_path).parent / "checkpoints"
     (kept / LONG_AGO).mkdir(parents=True)
     (kept / NEWER).mkdir()
 
-    await out("sessions", "delete", LONG_AGO, cwd=tmp_path)
+    done = await clew("sessions", "delete", LONG_AGO, cwd=tmp_path)
 
+    assert (done.returncode, done.stderr) == (0, b"clew: 1 session deleted, with all traces\n")
     assert [path.name for path in kept.iterdir()] == [NEWER]
     assert [record.id for record in await store.sessions()] == [NEWER]
+
+
+@pytest.mark.req("STO-3")
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "x" * 121])
+async def test_a_name_is_a_short_line(tmp_path: Path, store: SqliteStore, name: str) -> None:
+    done = await clew("sessions", "rename", LONG_AGO, name, cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert b"name" in done.stderr
+    assert (await store.record(LONG_AGO)).name == ""
+
+
+async def test_a_new_name_is_told(tmp_path: Path, store: SqliteStore) -> None:
+    done = await clew("sessions", "rename", "aaaa", "parser", "work", cwd=tmp_path)
+
+    assert done.stderr == f"clew: {LONG_AGO} is called parser work\n".encode()
+    assert (await store.record(LONG_AGO)).name == "parser work"
+
+
+@pytest.mark.usefixtures("store")
+async def test_sessions_are_listed_as_json_without_an_action_too(tmp_path: Path) -> None:
+    listed = await out("sessions", "list", "--json", "--limit", "1", cwd=tmp_path)
+
+    assert await out("sessions", "--json", "--limit", "1", cwd=tmp_path) == listed
+    assert json.loads(listed[0])["id"] == NEWER
 
 
 @pytest.mark.req("STO-4")
@@ -282,3 +309,24 @@ async def test_sessions_may_be_kept_in_another_place(tmp_path: Path) -> None:
     assert len(here.stdout.splitlines()) == 1
     assert len(everywhere.stdout.splitlines()) == 2
     assert (wrong.returncode, b"kind redis" in wrong.stderr) == (1, True)
+
+
+@pytest.mark.req("STO-2")
+async def test_an_export_that_breaks_off_is_told_and_an_empty_one_refused(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    lines = (await clew("sessions", "export", LONG_AGO, cwd=tmp_path)).stdout.splitlines(
+        keepends=True
+    )
+    cut, empty = tmp_path / "cut.jsonl", tmp_path / "empty.jsonl"
+    cut.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])
+    empty.write_bytes(lines[0] + lines[1][:20])
+
+    partly = await clew("sessions", "import", str(cut), cwd=tmp_path)
+    refused = await clew("sessions", "import", str(empty), cwd=tmp_path)
+
+    assert partly.returncode == 0
+    assert f"{len(lines) - 2} of {len(lines) - 1} entries are in the file" in partly.stderr.decode()
+    assert refused.returncode == 1
+    assert "breaks off before its first entry" in refused.stderr.decode()
+    assert len(await store.sessions()) == 3

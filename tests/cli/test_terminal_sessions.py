@@ -1,6 +1,7 @@
 """Whole sessions at a real terminal: what a person types, and what the screen then looks like."""
 
 import re
+from io import StringIO
 from pathlib import Path
 
 import msgspec
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.cli.paint import painter
 from clew.cli.screen import wrapped
 from clew.testing.fake_openai import (
     DONE,
@@ -156,15 +158,16 @@ async def test_tools_edits_and_questions_on_the_screen(place: Place) -> None:
             "  │ -two",
             "  │ +TWO",
             "(The mode default asks before a call that may modify.)",
+            "[y]es once, [s]ession: Edit in this folder, [p]roject, [n]o",
         ]
-        assert person.line == "allow? [y]es once, [s]ession, [p]roject, [n]o:"
+        assert person.line == "allow?"
         for answer in ("y", "once", "s"):
             await person.answers(answer)
             await person.asked("allow?")
         await person.answers("no")
         shown = await person.prompted()
-        assert shown[8:14] == [
-            "allow? [y]es once, [s]ession, [p]roject, [n]o: y",
+        assert shown[9:15] == [
+            "allow? y",
             "✓ Edit: notes.txt +1 -1",
             "  1   one",
             "  2 - two",
@@ -172,7 +175,7 @@ async def test_tools_edits_and_questions_on_the_screen(place: Place) -> None:
             "  3   three",
         ]
         assert (person.colour("2 - two"), person.colour("2 + TWO")) == ("red", "green")
-        assert [line for line in shown[14:] if line.startswith(("→", "✓", "✗", "Bash"))] == [
+        assert [line for line in shown[15:] if line.startswith(("→", "✓", "✗", "Bash"))] == [
             *("→ Bash touch once.txt", "Bash wants to run: touch once.txt", "✓ Bash: [no output]"),
             *("→ Bash mkdir -p inner", "Bash wants to run: mkdir -p inner", "✓ Bash: [no output]"),
             *("→ Bash mkdir -p inner", "✓ Bash: [no output]"),
@@ -184,6 +187,33 @@ async def test_tools_edits_and_questions_on_the_screen(place: Place) -> None:
     assert notes.read_text() == "one\nTWO\nthree\n"
     made = {path.name for path in place.project.iterdir()}
     assert made == {"notes.txt", "once.txt", "inner"}
+
+
+@pytest.mark.req("TUI-1", "PRM-3")
+@pytest.mark.parametrize("columns", [20, 45])
+async def test_questions_are_whole_in_a_narrow_window(place: Place, columns: int) -> None:
+    async with (
+        fake_openai(
+            call("Bash", command="./check.sh all"),
+            call("Write", "c2", file_path="deep/new.txt", content="one\n"),
+            says("done"),
+        ) as server,
+        clew_for(place, *at(server), columns=columns) as person,
+    ):
+        await person.until(lambda: person.line == ">" and "context" in person.status)
+        person.enters("go")
+        shown = " ".join(await person.asked("allow? ")).replace("  │ ", "")
+        assert "Bash wants to run:" in shown
+        assert "./check.sh all" in shown
+        assert "[y]es once, [s]ession: Bash `./check.sh all …`, [p]roject, [n]o" in shown
+        await person.answers("y")
+        await person.until(lambda: "Write wants to change:" in " ".join(person.lines))
+        shown = " ".join(await person.asked("allow? "))
+        assert "[s]ession: Write in deep/, [p]roject, [n]o" in shown
+        await person.answers("y")
+        await person.sees("done")
+
+    assert (place.project / "deep" / "new.txt").exists()
 
 
 @pytest.mark.req("PRM-3", "CFG-1")
@@ -198,7 +228,9 @@ async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) 
         async with clew_for(place, *at(server)) as person:
             await person.prompted()
             person.enters("check")
-            await person.asked("allow? [y]es once, [s]ession, [p]roject, [n]o: ")
+            shown = await person.asked("allow? ")
+            offered = "[y]es once, [s]ession: Bash `./check.sh all …`, [p]roject, [n]o"
+            assert shown[-1] == offered
             await person.answers("p")
             assert (await person.prompted())[-4:] == [
                 "allowed in this folder from now on: Bash(./check.sh all:*)",
@@ -227,9 +259,10 @@ async def test_what_no_rule_can_hold_is_not_offered_for_the_project(place: Place
     ):
         await person.prompted()
         person.enters("go")
-        await person.asked("allow? [y]es once, [s]ession, [n]o: ")
+        shown = await person.asked("allow? ")
+        assert shown[-1] == "[y]es once, [s]ession: just this call, [n]o"
         await person.answers("p")
-        await person.asked("allow? [y]es once, [s]ession, [n]o: ")
+        await person.asked("allow? ")
         await person.answers("n")
         await person.prompted()
 
@@ -257,6 +290,16 @@ async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place)
         assert await person.says("and now?") == ["whole", "you #8, answer #9"]
         person.types(CTRL_C)
         await person.sees("press Ctrl-C again to leave")
+        await person.prompted()
+        person.types("half a line")
+        await person.sees("> half a line")
+        person.types(CTRL_C)
+        await person.until(lambda: person.line == ">")
+        person.types(f"x{EMPTY_LINE}{CTRL_C}")
+        await person.until(lambda: person.lines[-4:-2] == ["> half a line", ">"])
+        await person.prompted()
+        person.types(CTRL_C)
+        await person.until(lambda: person.lines.count("press Ctrl-C again to leave") == 2)
         await person.says("")
         person.types(CTRL_C)
         await person.until(lambda: person.lines[-3] == "press Ctrl-C again to leave")
@@ -266,6 +309,37 @@ async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place)
 
     assert "Half an answer" in str(server.requests[1]["messages"])
     assert not (place.project / "a.txt").exists()
+
+
+@pytest.mark.req("CLI-1", "TUI-1")
+async def test_a_long_wait_is_counted_and_an_empty_answer_told(place: Place) -> None:
+    rest = Stall()
+    empty = Answer(steps=[rest, delta("stop"), usage(9, 1), DONE])
+    async with fake_openai(empty) as server, clew_for(place, *at(server)) as person:
+        await person.prompted()
+        person.enters("go")
+        await person.sees("… 2 s, Ctrl-C aborts")
+        await person.sees("… 3 s, Ctrl-C aborts")
+        rest.go_on()
+        assert (await person.prompted())[0] == "the answer is empty"
+        assert "  /quit, /exit    leave; the session can be resumed" in await person.says("/help")
+
+
+@pytest.mark.req("CLI-1")
+@pytest.mark.parametrize("term", ["dumb", "unknown", ""])
+def test_nothing_is_coloured_where_nothing_is_known_of_the_terminal(
+    term: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shown(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", term)
+    assert painter(Shown())("words", "red") == "words"
+    monkeypatch.setenv("TERM", "xterm")
+    assert painter(Shown())("words", "red") != "words"
 
 
 @pytest.mark.req("CLI-1", "TUI-1", "CTX-6", "PRM-5")
@@ -434,9 +508,9 @@ async def test_sessions_are_left_chosen_and_gone_on_with(place: Place) -> None:
             assert "maze" not in person.status
             assert await person.says("begin the garden") == ["second", "you #2, answer #3"]
             person.enters("/resume")
-            (choice,) = await person.asked("which one?")
+            choice, answers = await person.asked("which one?")
             assert re.fullmatch(r"   1  maze  \(2 messages, \d{4}-\d\d-\d\d \d\d:\d\d\)", choice)
-            assert person.line == "which one? a number, n for a new session, Enter to stay:"
+            assert answers == "a number, n for a new session, Enter to stay"
             await person.answers("7")
             await person.asked("which one?")
             await person.answers("1")

@@ -342,3 +342,9 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="cannot be written"):
         Trust(tmp_path / "file" / "trust.json").accept(tmp_path, "f")
+
+
+def test_the_model_of_the_session_may_be_named_for_summaries(folders: Folders) -> None:
+    folders.put(".clew/settings.json", {"context": {"compactionModel": "default"}})
+
+    assert folders.load().withheld == ()

@@ -14,6 +14,7 @@ from clew.context.view import View, advance, fold
 from clew.core.entries import (
     Body,
     Cleared,
+    Compacted,
     Entry,
     MessageAdded,
     ModeChanged,
@@ -250,3 +251,18 @@ def test_a_prompt_that_was_never_recorded_is_not_counted_when_there_is_another()
     assert (
         again.calibration.overhead == fold(entries_of([*bodies, own, counted])).calibration.overhead
     )
+
+
+@pytest.mark.req("CMP-10")
+def test_a_report_makes_sense_where_a_provider_counts_too_little() -> None:
+    bodies: list[Body] = [SETUP]
+    for number in range(6):
+        bodies.append(MessageAdded(message=user("tell me " * 60)))
+        few = Usage(input_tokens=40 + number, output_tokens=1)
+        bodies.append(MessageAdded(message=assistant("word " * 60), usage=few))
+    view = fold(entries_of(bodies))
+
+    compacted = compaction_of(view)
+
+    assert isinstance(compacted, Compacted)
+    assert 0 < compacted.report.tokens_after < compacted.report.tokens_before < 60

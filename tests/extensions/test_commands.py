@@ -284,6 +284,10 @@ async def test_pins_are_set_listed_and_taken_away(tmp_path: Path) -> None:
 
         nothing = await host.run("/pin")
         pinned = await host.run(f"/pin #{entry}")
+        known = len(host.session.journal.entries)
+        again = await host.run(f"/pin #{entry}")
+        assert again.message == f"#{entry} is pinned already"
+        assert len(host.session.journal.entries) == known
         listed = await host.run("/pin")
         unpinned = await host.run(f"/unpin {entry}")
 
@@ -317,6 +321,8 @@ async def test_history_lists_entries_with_their_numbers(tmp_path: Path) -> None:
         assert "model m" in (await host.run("/history")).message
         await talk(host, "hi\nthere")
         await host.run("/mode plan")
+        await host.session.set_system_message("Answer in German.")
+        await host.session.add_history_entry("memory", "", kind="retrieved", why="notes.md")
         await host.run("/clear")
         await host.run("/undo")
 
@@ -328,6 +334,8 @@ async def test_history_lists_entries_with_their_numbers(tmp_path: Path) -> None:
         assert "nonsense: Error: there is no tool" in result.message
         assert "session: permission mode plan" in result.message
         assert "session: the conversation began anew" in result.message
+        assert "session: system prompt changed" in result.message
+        assert "memory: kind: retrieved, why: notes.md" in result.message
         assert len(_list(last.data, "entries")) == 1
         assert "was taken back" in last.message
 

@@ -15,6 +15,7 @@ from clew.core.errors import (
     ProviderBusy,
     ProviderDenied,
     ProviderError,
+    ProviderRejected,
     ProviderTimeout,
     StreamBroken,
 )
@@ -236,6 +237,18 @@ async def test_a_connection_lost_in_mid_answer_is_not_asked_again() -> None:
             assert await anext(chunks) == TextChunk("par")
             with pytest.raises(StreamBroken):
                 await anext(chunks)
+        await provider.aclose()
+
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.req("PRV-4")
+async def test_a_page_in_place_of_an_answer_says_that_the_address_is_wrong() -> None:
+    page = Answer(steps=[b"<html>Welcome</html>"], content_type="text/html; charset=utf-8")
+    async with fake_openai(page) as server:
+        provider = OpenAIChat(server.url)
+        with pytest.raises(ProviderRejected, match=r"answered with text/html.*ends in /v1"):
+            await anext(provider.stream(HELLO))
         await provider.aclose()
 
     assert len(server.bodies) == 1

@@ -47,10 +47,11 @@ def _show(loaded: Loaded, screen: Screen) -> None:
 def _answered_yes(screen: Screen) -> bool:
     # The editor takes no keys for an answer that were pressed before the question was there.
     editor = LineEditor(user_folder() / "history", complete=lambda _: [], status=_no_standing)
+    screen.say("Do you trust this folder? [y]es, [n]o")
     while True:
         screen.check()
         try:
-            typed = editor.ask("Do you trust this folder? [y]es, [n]o: ").strip().lower()
+            typed = editor.ask("trust? ").strip().lower()
         except EOFError:
             screen.line()
             return False

@@ -71,19 +71,24 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
         "Without an action, lists the newest sessions of this folder. An ID may be shortened to "
         "its beginning, and may be a name, except for what deletes."
     )
-    sessions.set_defaults(limit=20, json=False, all=False)
+    _add_listing(sessions, limit=20, json=False)
+    sessions.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
     actions = sessions.add_subparsers(
         dest="action", metavar="{list,show,search,rename,delete,fork,export,import}"
     )
     known = actions.add_parser("list", help="the newest sessions, the one used last first")
-    known.add_argument("--all", action="store_true", help="of every folder, in a shared store")
+    known.add_argument(
+        "--all",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="of every folder, in a shared store",
+    )
     show = actions.add_parser("show", help="what is known of a session, and its last entries")
     show.add_argument("id", metavar="ID")
     search = actions.add_parser("search", help="find sessions by their names and all their words")
     search.add_argument("words", nargs="+", metavar="WORD", help="or the beginning of one")
     for action in (known, show, search):
-        action.add_argument("--limit", type=_count, default=20, metavar="N", help="at most so many")
-        action.add_argument("--json", action="store_true", help="print everything as JSON")
+        _add_listing(action, limit=argparse.SUPPRESS, json=argparse.SUPPRESS)
     rename = actions.add_parser("rename", help="give a session a name")
     rename.add_argument("id", metavar="ID")
     rename.add_argument("name", nargs="+", metavar="NAME")
@@ -100,6 +105,12 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     )
     bring = actions.add_parser("import", help="take in sessions of Clew, Claude Code, Codex or pi")
     bring.add_argument("files", nargs="+", metavar="FILE", help="or - for standard input")
+
+
+def _add_listing(action: argparse.ArgumentParser, *, limit: object, json: object) -> None:
+    """Add what tells how much is listed, and how; the arguments are the defaults."""
+    action.add_argument("--limit", type=_count, default=limit, metavar="N", help="at most so many")
+    action.add_argument("--json", action="store_true", default=json, help="print all as JSON")
 
 
 def _add_simulate(simulate: argparse.ArgumentParser) -> None:

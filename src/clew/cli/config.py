@@ -21,7 +21,7 @@ from clew.config.providers import mistakes
 from clew.config.screening import summary
 from clew.config.showing import rows, shown
 from clew.config.trust import Trust
-from clew.config.writing import find_key, set_value, target
+from clew.config.writing import find_key, set_value, target, unset_value
 from clew.core.errors import ConfigError
 
 _WIDEST = 40
@@ -157,6 +157,14 @@ def _set(ask: _Ask) -> int:
     return 0
 
 
+def _unset(ask: _Ask) -> int:
+    loaded = ask.load()
+    place = target(loaded, ask.arguments.where)
+    unset_value(loaded, place, ask.arguments.key, trust=ask.trust)
+    _write([f"{ask.arguments.key} is no longer set in {place.label}"])
+    return 0
+
+
 def _accept(ask: _Ask) -> int:
     loaded = ask.load()
     if not loaded.withheld:
@@ -194,6 +202,7 @@ _ACTIONS: Mapping[str, _Action] = MappingProxyType(
         "schema": _schema,
         "get": _get,
         "set": _set,
+        "unset": _unset,
         "accept": _accept,
         "forget": _forget,
     }

@@ -11,7 +11,7 @@ def add_config(config: argparse.ArgumentParser) -> None:
     )
     config.set_defaults(json=False)
     actions = config.add_subparsers(
-        dest="action", metavar="{show,path,check,schema,get,set,accept,forget}"
+        dest="action", metavar="{show,path,check,schema,get,set,unset,accept,forget}"
     )
     show = actions.add_parser("show", help="what counts, and which file says so")
     show.add_argument("--json", action="store_true", help="print everything as JSON")
@@ -23,13 +23,20 @@ def add_config(config: argparse.ArgumentParser) -> None:
     put = actions.add_parser("set", help="write one value into a settings file")
     put.add_argument("key", metavar="KEY", help="such as context.strategy")
     put.add_argument("value", metavar="VALUE", help="JSON, or a text where the key takes one")
-    where = put.add_mutually_exclusive_group()
-    for name, words in (
-        ("user", "into your own settings (the default)"),
-        ("project", "into the project's settings, for all who work on it"),
-        ("local", "into the project's settings, for you alone"),
-    ):
-        where.add_argument(f"--{name}", dest="where", action="store_const", const=name, help=words)
-    put.set_defaults(where="user")
+    drop = actions.add_parser("unset", help="take one value out of a settings file")
+    drop.add_argument("key", metavar="KEY", help="such as context.strategy")
+    for action in (put, drop):
+        _add_places(action)
     actions.add_parser("accept", help="let the settings of this folder count in full")
     actions.add_parser("forget", help="accept this folder no longer")
+
+
+def _add_places(action: argparse.ArgumentParser) -> None:
+    where = action.add_mutually_exclusive_group()
+    for name, words in (
+        ("user", "your own settings (the default)"),
+        ("project", "the project's settings, for all who work on it"),
+        ("local", "the project's settings, for you alone"),
+    ):
+        where.add_argument(f"--{name}", dest="where", action="store_const", const=name, help=words)
+    action.set_defaults(where="user")

@@ -20,6 +20,7 @@ from clew.cli.question import (
     choices,
     lasting_rules,
     question,
+    session_shape,
 )
 from clew.cli.screen import Screen
 from clew.core.access import Access, Approval, Decision
@@ -59,8 +60,12 @@ class Desk:
         self._inbox: SimpleQueue[_Question | _Done | _Abort] = SimpleQueue()
         self._reading = False
         self._aborting = False
+        self.left_by = 0
+        """The signal that asked to end; 0 for none."""
         self.gate: Gate | None = None
-        """Says what can be allowed for longer than a session."""
+        """Says what can be allowed for longer than once."""
+        self.keeps_rules = False
+        """True where something can be allowed for longer than a session."""
 
     def read(self, prompt: str) -> str:
         """Read a line.
@@ -92,6 +97,15 @@ class Desk:
         self._aborting = True
         self._inbox.put(_Abort())
 
+    def hang_up(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal that asks to end: what is under way is aborted, nothing more is read."""
+        self.left_by = number
+        self._aborting = True
+        if self._reading:
+            self._editor.leave()
+        else:
+            self._inbox.put(_Abort())
+
     async def ask(self, access: Access, decision: Decision) -> Approval:
         """Put a question to the person; called from the session's loop.
 
@@ -109,7 +123,9 @@ class Desk:
         """Answer questions until `task` is done; Ctrl-C calls `abort`, and asks no more."""
         while not self._inbox.empty():
             self._inbox.get()
-        self._aborting = False
+        self._aborting = bool(self.left_by)
+        if self._aborting:
+            self._inbox.put(_Abort())
         task.add_done_callback(lambda _: self._inbox.put(_Done()))
         while True:
             match self._inbox.get():
@@ -127,13 +143,17 @@ class Desk:
     def _settle(self, asked: _Question) -> None:
         width = shutil.get_terminal_size().columns
         title, lines = question(asked.access, asked.call, width=width)
-        rules, hidden = lasting_rules(asked.access, self.gate), len(lines) > MOST_LINES
-        offered = choices(project=bool(rules), hidden=hidden)
+        hidden = len(lines) > MOST_LINES
+        rules = lasting_rules(asked.access, self.gate) if self.keeps_rules else ()
+        session = session_shape(asked.access, self.gate)
+        offered = choices(session=session, project=bool(rules), hidden=hidden)
         with self._screen.hold():
-            self._screen.lines("", title, *barred(lines, width=width))
+            self._screen.say("", title)
+            self._screen.lines(*barred(lines, width=width))
             self._screen.say(f"({asked.decision.reason})", style="dim")
+            self._screen.say(offered)
             while True:
-                typed = self._answer(f"allow? {offered}: ")
+                typed = self._answer("allow? ")
                 if typed is None:
                     return
                 if hidden and typed.strip().lower() in VIEW:
@@ -142,7 +162,7 @@ class Desk:
                     asked.answer = answer
                     break
                 else:
-                    self._screen.line(f"please answer with one of: {offered}")
+                    self._screen.say(f"please answer with one of: {offered}")
             if asked.answer is Approval.PROJECT:
                 self._screen.say(
                     f"allowed in this folder from now on: {', '.join(rules)}", style="dim"

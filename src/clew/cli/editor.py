@@ -6,21 +6,27 @@ is read, so that scripts never pay for it.
 
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clew.cli.editor_history import HistoryFile
-from clew.cli.editor_protocol import Complete, Completion, Editor, EditorFailed
+from clew.cli.editor_protocol import Complete, Completion, Editor, EditorFailed, LineDropped
+from clew.cli.paint import is_dumb
 from clew.cli.status import Standing
 
-__all__ = ["Complete", "Completion", "LineEditor", "Offer", "PlainEditor", "offered"]
+__all__ = [
+    "Complete",
+    "Completion",
+    "LineDropped",
+    "LineEditor",
+    "Offer",
+    "PlainEditor",
+    "offered",
+]
 
 logger = logging.getLogger(__name__)
-
-_DUMB = ("dumb", "unknown")
 
 
 class LineEditor:
@@ -60,7 +66,7 @@ class LineEditor:
         A line that was finished before the prompt was shown is taken as it is, as `input` does.
 
         Raises:
-            KeyboardInterrupt: On Ctrl-C.
+            KeyboardInterrupt: On Ctrl-C; `LineDropped` if something had been typed.
             EOFError: On Ctrl-D in an empty line.
         """
         try:
@@ -78,6 +84,10 @@ class LineEditor:
             return self._prepared().ask(prompt)
         except EditorFailed as error:
             return self._plain(error).ask(prompt)
+
+    def leave(self) -> None:
+        """Have the reading end with `EOFError`; called by a signal's handler while it reads."""
+        self._prepared().leave()
 
     def _prepared(self) -> Editor:
         if self._editor is None:
@@ -115,6 +125,10 @@ class PlainEditor:
         """Read a line."""
         return input(prompt)
 
+    def leave(self) -> None:
+        """End the reading: what a handler raises breaks `input` off."""
+        raise EOFError
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -144,4 +158,4 @@ def offered(line: str, offers: Sequence[Offer]) -> list[Completion]:
 
 def _can_edit() -> bool:
     terminals = sys.stdin.isatty() and sys.stdout.isatty()
-    return terminals and os.environ.get("TERM", "").lower() not in _DUMB
+    return terminals and not is_dumb()

@@ -7,11 +7,20 @@ from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
 from prompt_toolkit.filters import Condition, has_completions, has_focus
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
+from clew.cli.editor_protocol import LineDropped
+
 
 def answer_keys(buffer: Buffer) -> KeyBindings:
     """Return the keys that send, break off and leave."""
     keys = KeyBindings()
     here = has_focus(buffer)
+    touched = False
+
+    def touch(_: Buffer) -> None:
+        nonlocal touched
+        touched = True
+
+    buffer.on_text_changed += touch
 
     @keys.add("enter", filter=here)
     def _send(event: KeyPressEvent) -> None:
@@ -20,7 +29,8 @@ def answer_keys(buffer: Buffer) -> KeyBindings:
     @keys.add("c-c", filter=here)
     @keys.add("<sigint>")
     def _break_off(event: KeyPressEvent) -> None:
-        event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+        broken = LineDropped if touched else KeyboardInterrupt
+        event.app.exit(exception=broken, style="class:aborting")
 
     @keys.add("c-d", filter=here)
     def _leave(event: KeyPressEvent) -> None:

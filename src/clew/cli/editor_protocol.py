@@ -24,6 +24,10 @@ Complete = Callable[[str], Sequence[Completion]]
 """Is given the text up to the cursor, which begins with a slash."""
 
 
+class LineDropped(KeyboardInterrupt):
+    """Ctrl-C broke off a line in which something had been typed."""
+
+
 class EditorFailed(ClewError):
     """The terminal does not let itself be edited on."""
 
@@ -31,8 +35,9 @@ class EditorFailed(ClewError):
 class Editor(Protocol):
     """One way to read what a person types.
 
-    Both methods raise `KeyboardInterrupt` on Ctrl-C, `EOFError` on Ctrl-D in an empty line, and
-    `EditorFailed` when there is no reading in this way.
+    Both methods raise `KeyboardInterrupt` on Ctrl-C, which is `LineDropped` where it can be told
+    that keys were pressed, `EOFError` on Ctrl-D in an empty line, and `EditorFailed` when there
+    is no reading in this way.
     """
 
     def read(self, prompt: str, status: Callable[[], Standing]) -> str:
@@ -41,4 +46,8 @@ class Editor(Protocol):
 
     def ask(self, prompt: str) -> str:
         """Read an answer that shall be remembered nowhere."""
+        ...
+
+    def leave(self) -> None:
+        """Have the reading end with `EOFError`; called by a signal's handler while it reads."""
         ...

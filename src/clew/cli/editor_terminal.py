@@ -46,9 +46,11 @@ from clew.cli.editor_history import HistoryFile
 from clew.cli.editor_keys import answer_keys, line_keys
 from clew.cli.editor_protocol import Complete, EditorFailed
 from clew.cli.harmless import one_line
+from clew.cli.screen import wrapped
 from clew.cli.status import Standing, status_line
 
 _MENU_ROWS = 8
+_SHORT = 2
 _SHOWN_META = 80
 _COLOURS = {"green": "ansigreen", "yellow": "ansiyellow", "red": "ansired", "dim": "dim"}
 _LOOKS = Style(
@@ -78,6 +80,7 @@ class TerminalEditor:
         with _translated():
             self._input = create_input(sys.stdin)
             self._output = _output()
+        self._running: Application[str] | None = None
         self._history = _History(history)
         self._completer = _Completer(complete, folder)
         self._depth = ColorDepth.DEPTH_1_BIT if "NO_COLOR" in os.environ else None
@@ -96,8 +99,8 @@ class TerminalEditor:
             _menu(buffer),
             ConditionalContainer(_below(status(), self._output), filter=~is_done),
         ]
-        layout = _layout(buffer, prompt, below, search=search)
         with _translated(), typed_ahead() as keys:
+            layout = _layout(buffer, self._fitting(prompt), below, search=search)
             store_typeahead(self._input, keys)
             return self._run(layout, line_keys(buffer))
 
@@ -107,7 +110,26 @@ class TerminalEditor:
         buffer = Buffer(multiline=False)
         with _translated():
             drop_typed_ahead()
-            return self._run(_layout(buffer, prompt, []), answer_keys(buffer))
+            layout = _layout(buffer, self._fitting(prompt), [])
+            return self._run(layout, answer_keys(buffer))
+
+    def leave(self) -> None:
+        """End the reading as Ctrl-D would; the terminal is left as it was found."""
+        application = self._running
+        if application is not None and application.loop is not None:
+            application.loop.call_soon_threadsafe(_end, application)
+
+    def _fitting(self, prompt: str) -> str:
+        """Return a prompt that leaves room to type; one that does not is shown above the line.
+
+        A prompt as wide as the window would be shown as empty lines.
+        """
+        width = self._output.get_size().columns
+        if get_cwidth(prompt) <= max(_SHORT, width // 2):
+            return prompt
+        self._output.write("".join(f"{row}\n" for row in wrapped(prompt.rstrip(), width)))
+        self._output.flush()
+        return ""
 
     def _run(self, layout: Layout, keys: KeyBindingsBase) -> str:
         application: Application[str] = Application(
@@ -121,11 +143,18 @@ class TerminalEditor:
         )
         is_main = threading.current_thread() is threading.main_thread()
         before = signal.getsignal(signal.SIGINT)
+        self._running = application
         try:
             return application.run(handle_sigint=is_main)
         finally:
+            self._running = None
             if is_main and before is not None:
                 signal.signal(signal.SIGINT, before)
+
+
+def _end(application: Application[str]) -> None:
+    if application.is_running and not application.is_done:
+        application.exit(exception=EOFError())
 
 
 class _History(History):

@@ -6,6 +6,7 @@ from clew.cli.opening import Opened
 from clew.cli.screen import Screen
 from clew.core.entries import MessageAdded
 from clew.core.messages import Role
+from clew.extensions.commands.words import counted
 
 _SHOWN = 200
 
@@ -21,19 +22,20 @@ def greet(opened: Opened, screen: Screen, *, again: bool = False) -> None:
     choice = opened.choice
     if not again:
         screen.say(f"{choice.model}: {choice.why}", style="dim")
-        screen.line(f"permission mode: {opened.mode}", "dim")
+        screen.say(f"permission mode: {opened.mode}", style="dim")
         screen.say(opened.sandbox, style="dim")
     if opened.resumed:
         _recap(opened, screen)
     if not again:
-        screen.line("/help lists the commands, !ls runs one of the shell, Ctrl-D leaves", "dim")
+        words = "/help lists the commands, !ls runs one of the shell, Ctrl-D leaves"
+        screen.say(words, style="dim")
 
 
 def _recap(opened: Opened, screen: Screen) -> None:
     session = opened.session.session
     record, entries = session.journal.record, session.journal.entries
     count = sum(isinstance(entry.body, MessageAdded) for entry in entries)
-    screen.line(f"session {record.name or record.id}: {count:,} messages", "dim")
+    screen.line(f"session {record.name or record.id}: {counted(count, 'message')}", "dim")
     for who, role in (("you", Role.USER), ("answer", Role.ASSISTANT)):
         if words := newest(entries, role):
             screen.say(f"  {who}: {one_line(words, _SHOWN)}", style="dim")

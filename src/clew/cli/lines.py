@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Final
 
 import msgspec
 
 from clew.cli.harmless import one_line
 from clew.cli.opening import Opened
+from clew.cli.paint import stop_note
 from clew.core.errors import SessionError
 from clew.extensions.commands.protocol import Command, CommandResult
+from clew.extensions.commands.words import counted
 from clew.sdk.values import ExecutionResult
 
 _SHOWN_LINES = 40
 _SHOWN_LINE = 2_000
+_LIKENESS = 0.75
+_LEAVING = f"  /{'quit, /exit':<14} leave; the session can be resumed"
 ABORTED: Final = "aborted; what had arrived is kept"
 NEW: Final = ""
 """In place of a session's id: begin a new one."""
@@ -58,16 +63,27 @@ async def carry_out(made: Opened, line: str) -> Reply:
     if not line.startswith("/"):
         return _answered(await made.session.submit(line))
     command = command_in(made, line)
+    name, rest = _parted(line)
     if command is None:
-        name, _ = _parted(line)
-        raise SessionError(f"there is no command /{one_line(name, 40)}; /help lists them")
-    return await run_command(made, command, line)
+        near = nearest(made, name)
+        hint = f"did you mean /{near}?" if near else "/help lists them"
+        raise SessionError(f"there is no command /{one_line(name, 40)}; {hint}")
+    reply = await run_command(made, command, line)
+    if command.name == "help" and not rest:
+        return replace(reply, lines=(*reply.lines, _LEAVING))
+    return reply
 
 
 def command_in(made: Opened, line: str) -> Command | None:
     """Return the command that a line begins with, if a person may use it."""
     command = made.session.registry.find(_parted(line)[0]) if line.startswith("/") else None
     return command if command is not None and command.user_invocable else None
+
+
+def nearest(made: Opened, name: str) -> str:
+    """Return the command that a mistyped name most likely means; nothing if none is near."""
+    known = [command.name for command in made.session.list_commands()]
+    return next(iter(get_close_matches(name.lower(), known, n=1, cutoff=_LIKENESS)), "")
 
 
 async def run_command(made: Opened, command: Command, line: str) -> Reply:
@@ -92,7 +108,9 @@ def _parted(line: str) -> tuple[str, str]:
 def _answered(done: ExecutionResult, *, whole: bool = False) -> Reply:
     if done.interrupted:
         return Reply(lines=(ABORTED,))
-    return Reply(gauge=True, answer=done.response if whole else "")
+    empty = not done.response.strip() and not stop_note(done.stop_reason)
+    lines = ("the answer is empty",) if empty else ()
+    return Reply(gauge=True, answer=done.response if whole else "", lines=lines)
 
 
 async def _applied(made: Opened, name: str, result: CommandResult) -> Reply:
@@ -138,16 +156,17 @@ async def _shell(made: Opened, line: str) -> str:
 
 
 def shortened(text: str, *, entry: int) -> str:
-    """Return the first and the last lines of a long output, and say where all of it is."""
+    """Return the first and the last lines of a long output, and say where the rest is."""
     lines = text.split("\n")
     half = _SHOWN_LINES // 2
     if len(lines) > _SHOWN_LINES:
-        hidden = f"… {len(lines) - 2 * half:,} lines are hidden; /recall #{entry} shows all …"
+        count = counted(len(lines) - 2 * half, "line is", "lines are")
+        hidden = f"… {count} hidden; /recall #{entry} shows what is kept …"
         lines = [*lines[:half], hidden, *lines[-half:]]
     return "\n".join(
         line
         if len(line) <= _SHOWN_LINE
         else f"{line[:_SHOWN_LINE]} … {len(line) - _SHOWN_LINE:,} characters are hidden; "
-        f"/recall #{entry} shows all"
+        f"/recall #{entry} shows what is kept"
         for line in lines
     )

@@ -19,13 +19,21 @@ _STOPS = {
     "refused": "the model refused to answer",
 }
 
+_DUMB = frozenset({"", "dumb", "unknown"})
+
 Paint = Callable[[str, str], str]
+
+
+def is_dumb() -> bool:
+    """Is the terminal one that only writes line after line, or of which nothing is known?"""
+    return os.name == "posix" and os.environ.get("TERM", "").lower() in _DUMB
 
 
 def painter(stream: TextIO | None = None) -> Paint:
     """Return a function that colours text if `stream` (standard output) shows colours."""
     stream = stream or sys.stdout
-    colours = "NO_COLOR" not in os.environ and (stream.isatty() or "FORCE_COLOR" in os.environ)
+    shows = (stream.isatty() and not is_dumb()) or "FORCE_COLOR" in os.environ
+    colours = "NO_COLOR" not in os.environ and shows
 
     def paint(text: str, style: str) -> str:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colours else text

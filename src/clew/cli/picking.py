@@ -8,6 +8,7 @@ from clew.cli.lines import NEW
 from clew.cli.opening import Opened
 from clew.cli.screen import Screen
 from clew.cli.times import when
+from clew.extensions.commands.words import counted
 from clew.session.stores.record import StoredSession
 
 _MOST = 15
@@ -30,11 +31,12 @@ def pick(
         return None
     for number, record in enumerate(known, start=1):
         title = one_line(record.heading, _SHOWN) or record.id
-        facts = f"{record.messages:,} messages, {when(record.updated_at)}"
-        screen.line(f"  {number:>2}  {title}  ({facts})")
+        facts = f"{counted(record.messages, 'message')}, {when(record.updated_at)}"
+        screen.say(f"  {number:>2}  {title}  ({facts})")
+    screen.say("a number, n for a new session, Enter to stay")
     while True:
         try:
-            typed = desk.ask_line("which one? a number, n for a new session, Enter to stay: ")
+            typed = desk.ask_line("which one? ")
         except (EOFError, KeyboardInterrupt):
             return None
         match typed.strip().lower():

@@ -14,7 +14,8 @@ import anyio
 import msgspec
 
 from clew.cli.harmless import harmless, harmless_json, one_line
-from clew.cli.lines import Reply, command_in, run_command
+from clew.cli.leaving import exit_code, signals
+from clew.cli.lines import Reply, command_in, nearest, run_command
 from clew.cli.opening import Desired, Opened, opened
 from clew.cli.paint import stop_note
 from clew.cli.streams import OutputLost, reader_left, tell, write_out
@@ -73,22 +74,37 @@ async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
         failure = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(printer.watch)
+            tasks.start_soon(_heed_signals, made, printer)
             try:
                 await _carry_out(made, prompt, printer)
             except ClewError as error:
                 failure = error
             tasks.cancel_scope.cancel()
         printer.check()
+        if printer.left_by:
+            printer.end_line()
+            tell(f"ended by a signal; what had arrived is saved{printer.how_to_resume}")
+            return exit_code(printer.left_by)
         if failure is not None and printer.style == "text":
             printer.end_line()
             raise failure
         return printer.end(error="" if failure is None else str(failure))
 
 
+async def _heed_signals(made: Opened, printer: "Printer") -> None:
+    """Abort when the program is asked to end, so that what had arrived is kept."""
+    with anyio.open_signal_receiver(*signals()) as received:
+        async for number in received:
+            printer.left_by = number
+            made.session.abort()
+
+
 async def _carry_out(made: Opened, prompt: str, printer: "Printer") -> None:
     line = prompt.strip()
     command = command_in(made, line)
     if command is None:
+        if line.startswith("/") and len(line.split()) == 1 and (near := nearest(made, line[1:])):
+            raise SessionError(f"there is no command {one_line(line, 40)}; did you mean /{near}?")
         await made.session.submit(prompt)
         return
     reply = await run_command(made, command, line)
@@ -111,6 +127,8 @@ class Printer:
         self._data: Mapping[str, object] | msgspec.UnsetType = msgspec.UNSET
         self._open_line = False
         self._lost: OutputLost | None = None
+        self.left_by = 0
+        """The signal that asked to end; 0 for none."""
 
     @property
     def how_to_resume(self) -> str:

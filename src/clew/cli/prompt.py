@@ -16,10 +16,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from clew.cli.accepting import ask_to_accept
 from clew.cli.desk import Desk
-from clew.cli.editor import Completion, LineEditor, Offer, offered
+from clew.cli.editor import Completion, LineDropped, LineEditor, Offer, offered
 from clew.cli.greeting import greet
 from clew.cli.harmless import one_line
 from clew.cli.history import numbers
+from clew.cli.leaving import exit_code, heeding
 from clew.cli.lines import ABORTED, Reply, carry_out, leaves
 from clew.cli.opening import Desired, Opened, opened
 from clew.cli.paint import painter
@@ -46,9 +47,10 @@ def run_prompt(arguments: Namespace) -> int:
     go_to: str | None = None
     with start_blocking_portal() as portal:
         while True:
-            go_to = _Talk(arguments, portal, screen).run(go_to)
+            talk = _Talk(arguments, portal, screen)
+            go_to = talk.run(go_to)
             if go_to is None:
-                return 0
+                return exit_code(talk.left_by) if talk.left_by else 0
             arguments.resume = arguments.fork = None
             arguments.latest = False
 
@@ -79,33 +81,43 @@ class _Talk:
         )
         with portal.wrap_async_context_manager(opened(self._arguments, desired)) as made:
             self._made = made
-            self._desk.gate = made.session.gate if made.keeps_rules else None
+            self._desk.gate, self._desk.keeps_rules = made.session.gate, made.keeps_rules
             screen.on_lost = made.session.abort
             watching = portal.start_task_soon(screen.watch)
             try:
                 greet(made, screen, again=session_id is not None)
                 signal.signal(signal.SIGINT, self._desk.interrupt)
-                for line in self._lines():
-                    go_to = self._carry_out(made, line)
-                    screen.check()
-                    if go_to is not None:
-                        return go_to
+                with heeding(self._desk.hang_up):
+                    for line in self._lines():
+                        go_to = self._carry_out(made, line)
+                        screen.check()
+                        if go_to is not None and not self.left_by:
+                            return go_to
                 self._say_goodbye(made)
             finally:
                 watching.cancel()
         return None
 
+    @property
+    def left_by(self) -> int:
+        """The signal that ended it; 0 when the user left."""
+        return self._desk.left_by
+
     def _lines(self) -> Iterator[str]:
         """Yield what the user types, until end of file, /quit, or Ctrl-C twice in a row."""
         warned = False
         screen = self._screen
-        while True:
+        while not self.left_by:
             screen.check()
             try:
                 line = self._desk.read("> ").strip()
             except EOFError:
                 self._end_line()
                 return
+            except LineDropped:
+                self._end_line()
+                warned = False
+                continue
             except KeyboardInterrupt:
                 self._end_line()
                 if warned:
@@ -126,8 +138,10 @@ class _Talk:
         screen.by_hand = line.startswith("!")
         if not line.startswith(("!", "/")):
             screen.hint()
+        ticking = self._portal.start_task_soon(screen.tick)
         task = self._portal.start_task_soon(carry_out, made, line)
         self._desk.wait(task, portal=self._portal, abort=session.abort)
+        ticking.cancel()
         reply = show_result(task, screen)
         after = self._portal.call(session.get_context_state)
         if after != before if reply is None or reply.gauge is None else reply.gauge:

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-from clew.cli.harmless import harmless, rows
+from clew.cli.harmless import harmless, one_line, rows
 from clew.core.access import Access, Approval, Risk
 from clew.core.events import ToolStarted
+from clew.extensions.commands.words import counted
 from clew.sdk.gatekeeping import ProjectGate
 from clew.session.gate import Gate
 from clew.tools.builtin.diff import compare
@@ -20,6 +21,8 @@ from clew.tools.builtin.diff import compare
 BAR = "  │ "
 MOST_LINES = 20
 _MOST_BYTES = 1_000_000
+_SHOWN_SHAPE = 80
+_NARROWEST = 8
 _VERBS = {Risk.INSPECT: "read", Risk.MODIFY: "change", Risk.EXECUTE: "run", Risk.UNKNOWN: "do"}
 _ANSWERS = {
     **dict.fromkeys(("y", "yes", "o", "once"), Approval.ONCE),
@@ -30,15 +33,51 @@ _ANSWERS = {
 VIEW = frozenset({"v", "view"})
 
 
-def choices(*, project: bool, hidden: bool) -> str:
+def choices(*, session: str, project: bool, hidden: bool) -> str:
     """Return the answers that may be given.
 
     Args:
+        session: What would be allowed until the session ends.
         project: Can the call be allowed for the project?
         hidden: Are there lines that are not shown?
     """
+    longer = f"[s]ession: {session}" if session else "[s]ession"
     kept = ", [p]roject" if project else ""
-    return f"[y]es once, [s]ession{kept}, [n]o{', [v]iew all' if hidden else ''}"
+    return f"[y]es once, {longer}{kept}, [n]o{', [v]iew all' if hidden else ''}"
+
+
+def session_shape(access: Access, gate: Gate | None) -> str:
+    """Say which calls would be allowed until the session ends, such as `Write in this folder`."""
+    if gate is None:
+        return ""
+    # This loads a grammar, and a prompt opens faster without.
+    from clew.permissions.decide import asks_by_rule  # noqa: PLC0415
+    from clew.permissions.grants import exact_grant, grant_for  # noqa: PLC0415
+
+    exact = asks_by_rule(access, gate.policy())
+    grant = exact_grant(access) if exact else grant_for(access, gate.cwd)
+    if any(kind == "exactly" for kind, *_ in grant.shape):
+        return "just this call"
+    parts = dict.fromkeys(_part(part, gate.cwd) for part in grant.shape)
+    return one_line(f"{grant.tool} {' and '.join(parts)}".rstrip(), _SHOWN_SHAPE)
+
+
+def _part(part: tuple[str, ...], cwd: Path) -> str:
+    match part:
+        case ("folder", folder):
+            return _place(Path(folder), cwd.resolve())
+        case ("host", host):
+            return f"from {host}"
+        case (_, *words):
+            return f"`{' '.join(words)} …`"
+        case _:
+            return ""
+
+
+def _place(folder: Path, root: Path) -> str:
+    if folder == root:
+        return "in this folder"
+    return f"in {folder.relative_to(root) if folder.is_relative_to(root) else folder}/"
 
 
 def approval(typed: str, *, project: bool) -> Approval | None:
@@ -74,10 +113,10 @@ def question(access: Access, call: ToolStarted | None, *, width: int) -> tuple[s
 def barred(lines: list[str], *, width: int, most: int | None = MOST_LINES) -> Iterator[str]:
     """Put lines behind the bar, long ones broken; what is left out is counted."""
     for line in lines[:most]:
-        for row in rows(harmless(line), max(20, width - len(BAR) - 1)):
+        for row in rows(harmless(line), max(_NARROWEST, width - len(BAR) - 1)):
             yield BAR + row
     if most is not None and len(lines) > most:
-        yield f"{BAR}… {len(lines) - most:,} more lines"
+        yield f"{BAR}… {counted(len(lines) - most, 'more line')}"
 
 
 def preview(access: Access, arguments: Mapping[str, Any]) -> list[str]:

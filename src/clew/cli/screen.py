@@ -1,18 +1,20 @@
 """Showing the events of a session on a plain terminal."""
 
-import os
 import re
 import shutil
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+import anyio
 
 from clew.cli.diffs import Row, diff_rows
 from clew.cli.harmless import harmless, one_line
 from clew.cli.markdown import MarkdownStream
-from clew.cli.paint import Paint, gauge, loss_report, stop_note
+from clew.cli.paint import Paint, gauge, is_dumb, loss_report, stop_note
 from clew.cli.streams import OutputLost, reader_left, write_out
 from clew.core.events import (
     CompactionEnded,
@@ -31,6 +33,7 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.state import ContextState
+from clew.extensions.commands.words import counted
 from clew.sdk.tracking import first_argument
 from clew.sdk.values import TaskEvent, TaskStage, ToolState
 
@@ -38,8 +41,12 @@ _SHOWN_ARGUMENTS = 100
 _SHOWN_OUTCOME = 120
 _SHOWN_FAILURE = 400
 _SHOWN_AGENT = 30
-_NARROWEST = 30
+_NARROWEST = 10
+"""Columns below which a line is left to the terminal."""
 WAITING = "…"
+_FAILED = "✗"
+_PATIENCE = 2
+"""Seconds of a wait that need no words."""
 _ToolEvent = ToolStarted | ToolEnded | ServerToolStarted | ServerToolEnded
 _FIRST_COLUMN = re.compile(r" *+(?:\S++(?: \S++)*+ {2,}+(?=\S))?")
 """The indentation of a line, with the first column where it is a row of a table."""
@@ -54,11 +61,13 @@ class Screen:
 
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
-        self.live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self.live = sys.stdout.isatty() and not is_dumb()
         """True where what was written can be erased."""
         self._words = MarkdownStream(paint, _width())
         self._open_line = False
         self._hinted = False
+        self._waits_since: float | None = None
+        """When the wait began that the hint tells of."""
         self._lock = threading.RLock()
         self._held: list[Event] | None = None
         self._lost: OutputLost | None = None
@@ -143,6 +152,18 @@ class Screen:
                 self.end_line()
                 self._put(self._paint(one_line(text, 60), "dim"))
                 self._hinted = True
+                self._waits_since = time.monotonic() if text == WAITING else None
+
+    async def tick(self) -> None:
+        """Count the seconds of a wait, second by second, until it is cancelled."""
+        while self.live:
+            await anyio.sleep(1)
+            with self._lock:
+                since = self._waits_since if self._hinted else None
+                seconds = 0 if since is None else round(time.monotonic() - since)
+                if seconds >= _PATIENCE:
+                    self.hint(f"{WAITING} {seconds:,} s, Ctrl-C aborts"[: _width() - 1])
+                    self._waits_since = since
 
     def end_line(self) -> None:
         """End the line that streamed words left open; erase a hint."""
@@ -175,7 +196,8 @@ class Screen:
         if self.by_hand:
             return
         for row in tool_rows(event, _width()):
-            self.line(row.text, row.style)
+            say = self.say if row.text.startswith(_FAILED) else self.lines
+            say(row.text, style=row.style)
         if isinstance(event, ToolEnded | ServerToolEnded):
             self.hint()
 
@@ -201,7 +223,7 @@ class Screen:
         row = task_row(event, _width())
         if row is not None:
             with self._lock:
-                self.line(row.text, row.style)
+                self.say(row.text, style=row.style)
                 self.hint()
 
     def _put_words(self, text: str) -> None:
@@ -240,9 +262,9 @@ def tool_rows(event: _ToolEvent, width: int) -> list[Row]:
             call = f"{name} {first_argument(given) or given}"
             return [Row(f"→ {_fitted(call, _SHOWN_ARGUMENTS, width - 2)}", "cyan")]
         case ToolEnded(name=name, failed=True, display=text):
-            return [Row(f"✗ {name}: {one_line(text, _SHOWN_FAILURE)}", "red")]
+            return [Row(f"{_FAILED} {name}: {one_line(text, _SHOWN_FAILURE)}", "red")]
         case ServerToolEnded(name=name, failed=True, text=text):
-            return [Row(f"✗ {name}: {one_line(text, _SHOWN_FAILURE)}", "red")]
+            return [Row(f"{_FAILED} {name}: {one_line(text, _SHOWN_FAILURE)}", "red")]
         case ToolEnded(name=name, display=display, data=data):
             rows = diff_rows(data, width=width - 2)
             title = rows[0].text if rows else outcome(display)
@@ -291,7 +313,7 @@ def wrapped(line: str, width: int) -> list[str]:
 def outcome(display: str) -> str:
     """Say in one line what a tool call brought."""
     lines = display.strip().splitlines() or [""]
-    more = f" (+{len(lines) - 1:,} lines)" if len(lines) > 1 else ""
+    more = f" (+{counted(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
     return one_line(lines[0], _SHOWN_OUTCOME) + more
 
 

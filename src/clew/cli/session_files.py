@@ -13,7 +13,7 @@ from clew.session.importers.journal import import_session
 from clew.session.importers.reading import KNOWN, read_session
 from clew.session.stores.protocol import Store
 from clew.session.stores.record import StoredSession
-from clew.session.stores.transfer import import_export, read_export
+from clew.session.stores.transfer import Exported, import_export, read_export
 
 _GZIP = b"\x1f\x8b"
 
@@ -46,12 +46,21 @@ async def read_file(name: str, store: Store, *, cwd: str) -> StoredSession:
     exported = read_export(_bytes(name).split(b"\n"))
     if exported is not None:
         _tell(name, exported.problems)
+        _check_whole(name, exported)
         return await import_export(store, exported, cwd=cwd)
     if name == "-":
         raise ConfigError("what came through the pipe is no session that `clew` exported")
     recorded = read_session(name)
     _tell(name, recorded.problems)
     return await store.record(await import_session(store, recorded))
+
+
+def _check_whole(name: str, exported: Exported) -> None:
+    wanted, found = exported.record.entries if exported.record else 0, len(exported.entries)
+    if wanted and not found:
+        raise ConfigError(f"{name} breaks off before its first entry; nothing was taken in")
+    if found < wanted:
+        tell(f"{name}: {found:,} of {wanted:,} entries are in the file")
 
 
 def _bytes(name: str) -> bytes:

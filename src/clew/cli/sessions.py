@@ -18,6 +18,8 @@ from clew.cli.times import when
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
+from clew.extensions.commands.session import fit_name
+from clew.extensions.commands.words import counted
 from clew.session.checkpoints.keeper import forget
 from clew.session.stores.protocol import Store
 from clew.session.stores.reading import damaged
@@ -98,19 +100,37 @@ async def _show(ask: _Ask) -> int:
 
 
 async def _rename(ask: _Ask) -> int:
+    name = fit_name(" ".join(ask.arguments.name))
     record = await find_session(ask.place, ask.arguments.id)
-    await ask.store.rename(record.id, " ".join(ask.arguments.name))
+    await ask.store.rename(record.id, name)
+    tell(f"{record.id} is called {name}")
     return 0
 
 
 async def _delete(ask: _Ask) -> int:
     for session_id in ask.arguments.ids:
-        await ask.store.record(SessionId(session_id))
+        await _make_sure(ask, session_id)
     kept = store_path(working_folder()).parent / "checkpoints"
     for session_id in ask.arguments.ids:
         await ask.store.delete(SessionId(session_id))
         forget(kept, SessionId(session_id))
+    tell(f"{counted(len(set(ask.arguments.ids)), 'session')} deleted, with all traces")
     return 0
+
+
+async def _make_sure(ask: _Ask, session_id: str) -> None:
+    """Make sure that this is the whole id of a session; raises `SessionNotFound` if it is not."""
+    try:
+        await ask.store.record(SessionId(session_id))
+    except SessionNotFound as error:
+        try:
+            meant = await find_session(ask.place, session_id)
+        except SessionNotFound:
+            raise error from None
+        raise SessionNotFound(
+            f"{one_line(session_id, _SHOWN)} is not a whole id, and only that deletes;"
+            f" did you mean {meant.id}?"
+        ) from None
 
 
 async def _fork(ask: _Ask) -> int:
@@ -118,7 +138,8 @@ async def _fork(ask: _Ask) -> int:
     upto = None if ask.arguments.upto is None else EntryId(ask.arguments.upto)
     made = await ask.store.fork(record.id, upto=upto, name=ask.arguments.name)
     write_out(f"{made.id}\n")
-    tell(f"{made.entries:,} of {record.entries:,} entries; go on with: clew --resume {made.id}")
+    entries = counted(record.entries, "entry", "entries")
+    tell(f"{made.entries:,} of {entries}; go on with: clew --resume {made.id}")
     return 0
 
 
@@ -141,7 +162,8 @@ async def _import(ask: _Ask) -> int:
     for name in ask.arguments.files:
         made = await read_file(name, ask.store, cwd=str(working_folder()))
         write_out(f"{made.id}\n")
-        tell(f"{one_line(name, _SHOWN)}: {made.entries:,} entries, {one_line(made.heading, 40)}")
+        entries = counted(made.entries, "entry", "entries")
+        tell(f"{one_line(name, _SHOWN)}: {entries}, {one_line(made.heading, 40)}")
     return 0
 
 
@@ -155,9 +177,15 @@ def _write(ask: _Ask, value: msgspec.Struct, *lines: str) -> None:
 def _line(record: StoredSession) -> str:
     fork = "  (fork)" if record.parent else ""
     return (
-        f"{one_line(record.id, 40)}  {when(record.updated_at)}  {record.messages:>6,} messages"
+        f"{one_line(record.id, 40)}  {when(record.updated_at)}  {_messages(record)}"
         f"  {_size(record.size):>8}  {one_line(record.heading, _SHOWN)}{fork}"
     )
+
+
+def _messages(record: StoredSession) -> str:
+    """Return how many messages a session has, in a column of its own."""
+    noun = "message" if record.messages == 1 else "messages"
+    return f"{record.messages:>6,} {noun:<8}"
 
 
 def _hit_lines(hit: Hit) -> list[str]:
@@ -178,7 +206,8 @@ def _facts(record: StoredSession) -> list[str]:
         "begun": when(record.created_at),
         "last used": when(record.updated_at),
         "forked from": parent,
-        "holds": f"{record.messages:,} messages in {record.entries:,} entries, "
+        "holds": f"{counted(record.messages, 'message')} in"
+        f" {counted(record.entries, 'entry', 'entries')}, "
         f"{_size(record.size)}",
         "last words": record.last_words,
     }

@@ -126,6 +126,8 @@ _LEAST: Mapping[_Way, float] = MappingProxyType(
     }
 )
 """A limit below these would keep a session from working, and nobody would know why."""
+_SAME_MODEL = "default"
+"""Stands for the model of the session, wherever another could be chosen."""
 _LEAST_TOKENS = 8_192
 """The same for the tokens from which a strategy compacts."""
 
@@ -137,9 +139,9 @@ def _is_crippling(way: _Way, value: Any) -> bool:
 
 
 def _names_a_model(way: _Way, value: Any) -> bool:
-    return way == ("context", "compactionModel") or (
-        isinstance(value, dict) and "summaryModel" in value
-    )
+    if way == ("context", "compactionModel"):
+        return bool(value != _SAME_MODEL)
+    return isinstance(value, dict) and value.get("summaryModel", _SAME_MODEL) != _SAME_MODEL
 
 
 def _is_lower(new: Any, old: Any) -> bool:

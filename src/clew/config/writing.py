@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from clew.config.checking import members, sections, spellings, values_of
+from clew.config.checking import Fault, members, sections, spelled, spellings, values_of
 from clew.config.layers import understood
 from clew.config.loading import Loaded, fingerprint
 from clew.config.places import Place, Scope
@@ -28,6 +28,7 @@ TARGETS: Mapping[str, str] = {
     "local": ".clew/settings.local.json",
 }
 """The files that may be written: the user's own, and by their labels the project's."""
+_NOTHING = object()
 _PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
 
 
@@ -58,6 +59,21 @@ def set_value(loaded: Loaded, place: Place, key: str, text: str, *, trust: Trust
     way, kind = find_key(key)
     value = _value(kind, text)
     _edit(loaded, place, lambda data: _put(data, SettingsFile, way, value), trust=trust)
+
+
+def unset_value(loaded: Loaded, place: Place, key: str, *, trust: Trust) -> None:
+    """Take `key` out of the file at `place`; everything else stays, as with `set_value`.
+
+    Raises:
+        ConfigError: There is no such key, that file does not set it, or it cannot be written.
+    """
+    way, _ = find_key(key)
+
+    def drop(data: dict[str, Any]) -> None:
+        if not _drop(data, SettingsFile, way):
+            raise ConfigError(f"{key} is not set in {place.label}")
+
+    _edit(loaded, place, drop, trust=trust)
 
 
 def add_allow_rules(loaded: Loaded, rules: Sequence[str], *, trust: Trust) -> None:
@@ -134,18 +150,48 @@ def _edit(
             understood(place, before)
         change(data)
         after = json.dumps(data, indent=2, ensure_ascii=False).encode() + b"\n"
-        understood(place, after)
+        _check(place, after)
         _write(place, after, new=before is None)
         if place.scope is Scope.PROJECT:
             _keep_trust(loaded, place, trust, before=before, after=after)
 
 
-def _put(data: dict[str, Any], kind: Any, way: tuple[str, ...], value: Any) -> None:
-    """Put a value where the way leads, under the spelling that the file already has."""
+def _check(place: Place, content: bytes) -> None:
+    """Make sure that a file may hold `content`, which is not written yet."""
+    try:
+        understood(place, content)
+    except ConfigError as error:
+        fault = error.__cause__
+        if not isinstance(fault, Fault):
+            raise
+        allowed = f"; allowed: {fault.allowed}" if fault.allowed else ""
+        raise ConfigError(f"{spelled(fault.keys)}: {fault.problem}{allowed}") from error
+
+
+def _drop(data: dict[str, Any], kind: Any, way: tuple[str, ...]) -> bool:
+    """Take out the value that the way leads to, and what is empty without it."""
+    key = _spelling(data, kind, way[0])
+    if len(way) == 1:
+        return data.pop(key, _NOTHING) is not _NOTHING
+    below = data.get(key)
+    if not isinstance(below, dict) or not _drop(below, _below(kind, way[0]), way[1:]):
+        return False
+    if not below:
+        del data[key]
+    return True
+
+
+def _spelling(data: Mapping[str, Any], kind: Any, name: str) -> str:
+    """Return how the file writes a key; its name, if it does not have it."""
     names: dict[str, str] = {}
     for section in sections(kind):
         names |= spellings(section)
-    key = next((each for each in data if names.get(each) == way[0]), way[0])
+    return next((each for each in data if names.get(each) == name), name)
+
+
+def _put(data: dict[str, Any], kind: Any, way: tuple[str, ...], value: Any) -> None:
+    """Put a value where the way leads, under the spelling that the file already has."""
+    key = _spelling(data, kind, way[0])
     if len(way) == 1:
         data[key] = value
         return

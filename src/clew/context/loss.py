@@ -52,9 +52,13 @@ def account(
     )
     shrunk = view.apply(Entry(id=EntryId(0), at=0.0, body=draft))
     saved = round((view.units - shrunk.units) * view.calibration.rate)
+    after = report.tokens_before - saved
+    if after <= 0:
+        # The provider counted less than the estimate of what goes: then the share of what
+        # stays says more.
+        after = round(report.tokens_before * shrunk.units / max(1, view.units))
     return msgspec.structs.replace(
-        draft,
-        report=msgspec.structs.replace(report, tokens_after=max(0, report.tokens_before - saved)),
+        draft, report=msgspec.structs.replace(report, tokens_after=after)
     )
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import anyio
 
-from clew.core.errors import ProviderBusy, ProviderError, StreamBroken
+from clew.core.errors import ProviderBusy, ProviderError, ProviderRejected, StreamBroken
 from clew.providers.http import Arriving, Transport
 from clew.providers.protocol import Chunk, UsageChunk
 from clew.providers.sse import EventParser, ServerEvent
@@ -18,6 +18,9 @@ DRAIN_LIMIT = 0.1
 
 USAGE_LIMIT = 2.0
 """Seconds to wait, after a complete answer, for its token counts."""
+
+_PAGE = "text/html"
+"""What no model answers with, but any web server does."""
 
 T = TypeVar("T")
 
@@ -68,6 +71,12 @@ async def _attempt(
 ) -> AsyncGenerator[Chunk, None]:
     arriving = await transport.send(path, body)
     try:
+        if arriving.content_type == _PAGE:
+            raise ProviderRejected(
+                f"{transport.endpoint.where} answered with {_PAGE}, not with a stream: is the"
+                " address right (often it ends in /v1)?",
+                provider=transport.provider,
+            )
         data = await arriving.read()
         if arriving.is_json or data.lstrip().startswith(b"{"):
             for chunk in decoder.whole(data + await _rest(arriving)):

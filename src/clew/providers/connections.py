@@ -60,6 +60,11 @@ class Answer:
         """True when the server sends one JSON document, not a stream of events."""
         return self._response.content_type == "application/json"
 
+    @property
+    def content_type(self) -> str:
+        """What the server says it sends; empty if it does not."""
+        return self._response.content_type if "Content-Type" in self._response.headers else ""
+
     async def read(self) -> bytes:
         """Return the next bytes as they come; empty at the end."""
         try:

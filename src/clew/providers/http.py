@@ -21,6 +21,11 @@ class Arriving(Protocol):
         """True when the server sends one JSON document, not a stream of events."""
         ...
 
+    @property
+    def content_type(self) -> str:
+        """What the server says it sends, such as `text/event-stream`; empty if it does not."""
+        ...
+
     async def read(self) -> bytes:
         """Return the next bytes as they come; empty at the end.
 

@@ -58,6 +58,10 @@ class _WatchedArriving(Arriving):
     def is_json(self) -> bool:
         return self._arriving.is_json
 
+    @property
+    def content_type(self) -> str:
+        return self._arriving.content_type
+
     async def read(self) -> bytes:
         try:
             data = await self._arriving.read()

@@ -79,6 +79,7 @@ class CalibrationFile:
         data = msgspec.json.format(msgspec.json.encode(_Content(models=dict(models))))
         fresh = self._path.with_name(f"{self._path.name}.{os.urandom(4).hex()}.tmp")
         try:
+            fresh.touch(mode=0o600)
             fresh.write_bytes(data)
             fresh.replace(self._path)
         except OSError:

@@ -142,7 +142,7 @@ def _warn_if_unknown(model: ModelFacts, emit: Emit) -> None:
         emit(
             Warned(
                 f"nothing is known of the model {model.name}: a window of {model.window:,} "
-                f"tokens is assumed. Set max_context_tokens if it is larger."
+                f"tokens is assumed. If it is larger, say so: max_context_tokens, or --window."
             )
         )
 

@@ -1,6 +1,6 @@
 """Entries of the journal in few words: who, what, and what a compaction did to them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from clew.core.entries import (
     Body,
@@ -19,6 +19,7 @@ from clew.core.entries import (
     Undone,
     UnknownBody,
 )
+from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.report import LossReport
 from clew.extensions.commands.words import counted, numbers, one_line
@@ -38,9 +39,25 @@ def who(body: Body) -> str:
             return "session"
 
 
+def listing(entries: Sequence[Entry], most: int) -> list[tuple[EntryId, str, str]]:
+    """Return the last entries, the oldest of them first: number, who it comes from, its words."""
+    first = max(0, len(entries) - most)
+    before: SetupChanged | None = None
+    found: list[tuple[EntryId, str, str]] = []
+    for at, entry in enumerate(entries):
+        if at >= first:
+            said = _setup(entry.body, before) or words(entry)
+            found.append((entry.id, who(entry.body), said))
+        if isinstance(entry.body, SetupChanged):
+            before = entry.body
+    return found
+
+
 def words(entry: Entry) -> str:
     """Return what an entry says, on one line."""
     match entry.body:
+        case Noted(text="", data=data) if data:
+            return one_line(", ".join(_facts(data)), _WORDS)
         case Charged(why=why, cost=cost):
             return f"{one_line(why, 60)}, {'price unknown' if cost is None else f'${cost:.4f}'}"
         case MessageAdded(display=str(display)):
@@ -81,6 +98,24 @@ def loss_facts(done: Compacted) -> dict[str, object]:
         "why": report.why,
         "summary": done.summary,
     }
+
+
+def _setup(body: Body, before: SetupChanged | None) -> str:
+    """Say what changed from one setup to the next, if it is not the model."""
+    if not isinstance(body, SetupChanged) or before is None or body.model != before.model:
+        return ""
+    changed = {
+        "system prompt": body.system != before.system,
+        "tools": body.tools != before.tools,
+    }
+    what = " and ".join(name for name, differs in changed.items() if differs)
+    return f"{what} changed" if what else ""
+
+
+def _facts(data: Mapping[str, object]) -> Iterator[str]:
+    for name, value in data.items():
+        if isinstance(value, str | int) and value not in ("", False):
+            yield f"{name.replace('_', ' ')}: {value}"
 
 
 def _ids(ids: Sequence[int]) -> str:

@@ -42,8 +42,20 @@ async def _rename(host: Host, arguments: str) -> CommandResult:
     if not arguments:
         now = f"it is called {one_line(host.name, _SHOWN)} now" if host.name else "it has none yet"
         raise SessionError(f"write a name for the session, such as /rename parser work; {now}")
-    name = fit(arguments, _NAME, "a name", lines=False)
+    name = fit_name(arguments)
     return told([f"the session is called {name}"], name=name)
+
+
+def fit_name(text: str) -> str:
+    """Return `text` if a session can be called so.
+
+    Raises:
+        SessionError: It is empty, too long, or more than a line.
+    """
+    name = fit(text.strip(), _NAME, "a name", lines=False)
+    if not name:
+        raise SessionError("the name is empty; write a few words")
+    return name
 
 
 async def _resume(host: Host, arguments: str) -> CommandResult:

@@ -5,7 +5,7 @@ from msgspec.structs import asdict
 from clew.core.entries import Cleared, Compacted, MessageAdded, Rewound
 from clew.core.errors import SessionError
 from clew.core.spending import Spending
-from clew.extensions.commands.entries import loss_facts, loss_lines, who, words
+from clew.extensions.commands.entries import listing, loss_facts, loss_lines, words
 from clew.extensions.commands.picture import categories, marks, picture
 from clew.extensions.commands.protocol import Command, CommandResult, Host
 from clew.extensions.commands.words import (
@@ -133,6 +133,8 @@ async def _pin(host: Host, arguments: str) -> CommandResult:
         pinned = sorted(host.session.journal.view.pinned)
         return told([f"pinned: {numbers(pinned) or 'nothing; write /pin #12'}"], pinned=pinned)
     entry = entry_number(arguments)
+    if entry in host.session.journal.view.pinned:
+        return told([f"#{entry} is pinned already"], entry=entry)
     await host.session.pin(entry)
     return told([f"#{entry} will survive every compaction word for word"], entry=entry)
 
@@ -166,8 +168,8 @@ async def _history(host: Host, arguments: str) -> CommandResult:
     if not most:
         raise SessionError("say how many entries to list, such as /history 50")
     listed = [
-        {"id": entry.id, "who": who(entry.body), "words": words(entry)}
-        for entry in list(host.session.journal.entries[-most:])
+        {"id": number, "who": whose, "words": said}
+        for number, whose, said in listing(host.session.journal.entries, most)
     ]
     lines = [f"#{one['id']} {one['who']}: {one['words']}" for one in listed]
     return told(lines or ["nothing was said yet"], entries=listed)

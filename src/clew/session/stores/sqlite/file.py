@@ -20,7 +20,7 @@ FILE_VERSION = 3
 _APPLICATION = 0x434C4557
 """`CLEW`, where SQLite's header has room for the name of a program."""
 _BUSY_SECONDS = 10.0
-_UNREADABLE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_FULL = "; is the disk full, or does a limit keep the file from growing?"
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -99,12 +99,19 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        if _code(error) in _UNREADABLE:
+        code = _code(error)
+        if code == sqlite3.SQLITE_NOTADB:
+            raise StoreDamaged(
+                f"the session store {path} is no database any more; it was not changed. Restore "
+                "it from a copy, or move it away, and Clew begins a new one"
+            ) from error
+        if code == sqlite3.SQLITE_CORRUPT:
             raise StoreDamaged(
                 f"the session store {path} is damaged ({error}); it was not changed. Restore it "
                 "from a copy, or save what can still be read: clew sessions export --salvage ID"
             ) from error
-        raise StoreUnavailable(f"the session store {path} cannot be used: {error}") from error
+        hint = _FULL if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else ""
+        raise StoreUnavailable(f"the session store {path} cannot be used: {error}{hint}") from error
     except OSError as error:
         raise StoreUnavailable(
             f"the session store {path} cannot be used: {error.strerror}"
