@@ -9,7 +9,7 @@ import pytest
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Charged
-from clew.core.errors import ClewError, ConfigError
+from clew.core.errors import AbortError, ClewError, ConfigError
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import AGENT_RUNTIME, CommandModule
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
@@ -428,6 +428,26 @@ async def test_an_abort_reaches_the_agent(place: Place) -> None:
             await pause.reached.wait()
             session.abort()
         assert len(heard.of("interrupted")) == 1
+        assert (await session.submit("again")).response == "on"
+
+
+@pytest.mark.req("AGT-1", "CMD-2")
+async def test_an_abort_reaches_an_agent_that_a_person_started(place: Place) -> None:
+    pause, ends = Pause(), list[str]()
+    session = place.session([[pause, *text_reply("never")], "on"], agents=True)
+
+    async def start() -> None:
+        try:
+            await session.execute_command("agent", "run Explore find the exit")
+        except AbortError:
+            ends.append("aborted")
+
+    async with session:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(start)
+            await pause.reached.wait()
+            session.abort()
+        assert ends == ["aborted"]
         assert (await session.submit("again")).response == "on"
 
 

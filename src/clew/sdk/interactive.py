@@ -144,6 +144,8 @@ class InteractiveSession(Prompts):
         self._aborted = self._turnstile.busy
         if self._made is not None:
             self._made.session.abort()
+            if self._made.runtime is not None:
+                self._made.runtime.abort()
 
     def cancel_queue(self) -> bool:
         """Take back the prompt that waits; returns whether there was one."""
