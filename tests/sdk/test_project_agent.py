@@ -9,9 +9,10 @@ import pytest
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Charged
-from clew.core.errors import AbortError, ClewError, ConfigError
+from clew.core.errors import AbortError, BudgetReached, ClewError, ConfigError
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import AGENT_RUNTIME, CommandModule
+from clew.providers.prices import Price
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
 from clew.sdk.values import TaskStage
 from tests.sdk.places import Heard, Place
@@ -469,6 +470,39 @@ async def test_what_an_agent_changes_is_restored_with_the_turn(place: Place) -> 
         await session.restore_edit_checkpoint(checkpoint.entry)
 
     assert path.read_text() == "before\n"
+
+
+@pytest.mark.req("AGT-1", "PRV-7", "CTX-9")
+async def test_an_agent_has_the_window_and_the_rest_of_the_budget_of_its_parent(
+    place: Place,
+) -> None:
+    heard = Heard()
+    replies: list[Reply] = [
+        text_reply("one", usage=USAGE),
+        call_reply(("Agent", {"prompt": "spend"}), usage=USAGE),
+        call_reply(("Glob", {"pattern": "*"}), usage=Usage(input_tokens=1_000_000)),
+        "never",
+    ]
+    session = place.session(
+        replies,
+        agents=True,
+        session_options={
+            "budget_usd": 0.5,
+            "max_context_tokens": 8_000_000,
+            "prices": {"m": Price(input=1.0, output=1.0)},
+        },
+    )
+    session.on_any(heard)
+    async with session:
+        await session.submit("hi")
+        with pytest.raises(BudgetReached):
+            await session.submit("go")
+        assert session.session.get_budget_left() == 0
+
+    parent, _, child = place.provider.requests
+    assert child.system != parent.system
+    assert not any("nothing is known" in text for text in heard.of("warning"))
+    assert not list((place.clew_home / "projects").rglob("checkpoints/agent-*"))
 
 
 @pytest.mark.req("CMD-1", "AGT-1")

@@ -280,7 +280,11 @@ class _Builder:
         }
         if self._options.get("checkpoints", True):
             shared["checkpoints"] = folder / "checkpoints"
-        return {**shared, **context_options(self._settings, self._provider)}
+        return {
+            **shared,
+            **context_options(self._settings, self._provider),
+            **self._options.get("session_options", {}),
+        }
 
     def _profile(self) -> ResolvedProvider | None:
         """Return the profile of the settings, if it is of the provider that was given."""

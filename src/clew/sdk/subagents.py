@@ -125,8 +125,10 @@ class AgentRuntime(Struct, kw_only=True):
     ) -> Session:
         names = [tool.spec.name for tool in self.tools]
         kept = set(filter_tools(names, definition, allowed=task.allowed_tools))
-        before_change = self.parent().place.before_change
-        parent = self.parent().journal.view.setup.model.name
+        parent = self.parent()
+        facts = parent.journal.view.setup.model
+        before_change = parent.place.before_change
+        model = resolve_model(task.model or definition.model, facts.name)
         options: SessionOptions = {
             **self.options,
             "system_message": assemble_prompt(
@@ -144,9 +146,11 @@ class AgentRuntime(Struct, kw_only=True):
             "hooks": _AgentHooks(self.hooks, agent_id, definition.name, told.transcript),
             "max_turns": task.max_turns or definition.max_turns,
             "log": log,
+            "checkpoints": None,
+            "budget_usd": parent.get_budget_left(),
         }
-        model = resolve_model(task.model or definition.model, parent)
-        return Session(self.parent().provider, model=model, on_event=told.listen, **options)
+        options["max_context_tokens"] = facts.window if model == facts.name else None
+        return Session(parent.provider, model=model, on_event=told.listen, **options)
 
     def _log(self, agent_id: str) -> tuple[SessionLogger | None, Path | None]:
         if self.transcripts is None:

@@ -27,6 +27,11 @@ class Readings:
         """Return what the session has cost so far: calls, tokens, US dollars."""
         return self.journal.spending
 
+    def get_budget_left(self) -> float | None:
+        """Return the US dollars that may still be spent; None for no limit."""
+        budget = self._opened().purse.budget
+        return None if budget is None else max(0.0, budget - self.journal.spending.usd)
+
     def get_context_state(self) -> ContextState:
         """Read how full the window is."""
         return self._opened().state()
