@@ -7,11 +7,24 @@ import pytest
 
 from clew.cli.choose import Choice, Chooser
 from clew.cli.local import Local
+from clew.cli.switching import Switchboard
+from clew.config.schema import ContextSection, LegacySection, ModelSection, ProfileSection
 from clew.config.settings import Settings
 from clew.core.errors import ConfigError, UnknownModel
+from clew.core.messages import user
+from clew.providers.protocol import Request
 from clew.providers.registry import FAMILIES, find, named
+from clew.session.session import Session
+from clew.testing.replies import Reply
+from clew.testing.server import Answer, serve
+from clew.testing.voices.chat import ChatVoice
 
 pytestmark = pytest.mark.req("PRV-1")
+
+WINDOWS = {
+    "deepseek-chat": ModelSection(max_context_tokens=9_000),
+    "deepseek-reasoner": ModelSection(max_context_tokens=7_000),
+}
 
 
 async def nothing_local() -> Local | None:
@@ -144,3 +157,89 @@ def test_every_family_makes_a_provider_of_its_name(
 
     assert made.name == name
     assert "key" not in repr(made).replace("key_", "")
+
+
+def profile(base_url: str = "http://127.0.0.1:1", key: str = "profile-key") -> Settings:
+    """Return settings with a profile of DeepSeek in use."""
+    work = ProfileSection(
+        type="DeepSeek",
+        model="deepseek-chat",
+        api_key=key,
+        base_url=base_url,
+        options={"user": "me"},
+        models=WINDOWS,
+    )
+    return Settings(
+        current_provider="work",
+        providers={"work": work},
+        context=ContextSection(max_context_tokens=5_000),
+    )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("asked", ["deepseek-reasoner", "deepseek/deepseek-reasoner", "mystery"])
+async def test_a_model_of_the_profile_s_type_is_reached_by_the_profile(asked: str) -> None:
+    async with serve(Answer(steps=ChatVoice().stream(Reply(words=("ok",))))) as server:
+        chooser = Chooser(profile(server.url), {"DEEPSEEK_API_KEY": "other-key"})
+        choice = await chooser.first(flags(model=asked), nothing_local)
+        request = Request(model=choice.model, messages=(user("hi"),))
+        with anyio.fail_after(10):
+            async for _ in choice.provider.stream(request):
+                pass
+        await choice.provider.aclose()
+
+    (sent,) = server.requests
+    assert server.headers[0]["Authorization"] == "Bearer profile-key"
+    assert (sent["model"], sent["user"]) == (asked.removeprefix("deepseek/"), "me")
+    assert choice.why == "the provider work of the settings"
+
+
+def test_the_older_provider_serves_models_of_its_type_too() -> None:
+    settings = Settings(provider=LegacySection(name="anthropic", api_key="k"))
+
+    choice = Chooser(settings, {}).named("claude-opus-4-6")
+
+    assert (choice.provider.name, choice.model) == ("anthropic", "claude-opus-4-6")
+    assert choice.why == "the provider anthropic of the settings"
+
+
+def test_a_model_of_another_type_does_not_need_the_variables_of_the_profile() -> None:
+    chooser = Chooser(profile(key="$ENV:NOT_SET"), {"OPENAI_API_KEY": "k"})
+
+    assert chooser.named("gpt-5-mini").provider.name == "openai"
+    with pytest.raises(ConfigError, match="NOT_SET"):
+        chooser.named("deepseek-reasoner")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("CTX-5")
+@pytest.mark.parametrize(
+    ("asked", "window"),
+    [
+        ("deepseek-chat", 9_000),
+        ("deepseek-reasoner", 7_000),
+        ("mystery", 5_000),
+        ("gpt-5-mini", 5_000),
+        ("smollm2-135m", 5_000),
+    ],
+)
+async def test_a_window_of_the_settings_counts_after_a_switch(asked: str, window: int) -> None:
+    chooser = Chooser(profile(), {"OPENAI_API_KEY": "k"})
+    first = await chooser.first(flags(), nothing_local)
+    board = Switchboard(first, chooser)
+    session = Session(first.provider, model=first.model, max_context_tokens=first.window)
+    async with session:
+        assert session.get_context_state().max_tokens == 9_000
+
+        await board.switch(session, asked)
+
+        assert session.get_context_state().max_tokens == window
+    await board.aclose()
+
+
+@pytest.mark.parametrize("environ", [{}, {"OPENAI_API_KEY": "k"}])
+def test_a_window_of_the_settings_counts_without_a_profile(environ: dict[str, str]) -> None:
+    settings = Settings(context=ContextSection(max_context_tokens=5_000))
+
+    assert choose(flags(), environ, settings).window == 5_000
+    assert choose(flags(), environ).window is None

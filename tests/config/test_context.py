@@ -153,3 +153,4 @@ def test_the_window_of_the_profile_comes_before_the_general_one(folders: Folders
     assert context_options(settings)["max_context_tokens"] == 9_000
     provider = resolve_provider(settings, {})
     assert context_options(settings, provider)["max_context_tokens"] == 4_000
+    assert context_options(settings, provider, model="other")["max_context_tokens"] == 9_000

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.config.providers import mistakes, resolve_provider
+from clew.config.providers import current_type, mistakes, resolve_provider, window_of
 from clew.core.errors import ConfigError
 from tests.config.folders import Folders
 
@@ -44,7 +44,7 @@ def test_the_current_profile_is_used_with_the_name_of_its_family(folders: Folder
 
     assert (found.name, found.type, found.model) == ("local", "lm_studio", "gemma-3")
     assert (found.api_key, found.base_url) == ("lm-studio", "http://localhost:1234/v1")
-    assert (found.timeout, found.options, found.max_context_tokens) == (None, {}, None)
+    assert (found.timeout, found.options, found.windows) == (None, {}, {})
 
 
 def test_references_are_filled_in_everywhere_in_a_profile(folders: Folders) -> None:
@@ -54,7 +54,7 @@ def test_references_are_filled_in_everywhere_in_a_profile(folders: Folders) -> N
 
     assert found.api_key == "sk-1"
     assert found.options == {"headers": {"X-Team": "red"}, "list": ["red", 1]}
-    assert (found.timeout, found.max_context_tokens) == (2.5, 32_000)
+    assert (found.timeout, found.windows) == (2.5, {"qwen3-plus": 32_000})
     assert "sk-1" not in repr(found)
 
 
@@ -117,6 +117,47 @@ def test_what_cannot_be_resolved_is_an_error_that_names_what_there_is(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         resolve(folders, content)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ({}, ""),
+        ({"providers": PROFILES}, ""),
+        ({"currentProvider": "qwen", "providers": PROFILES}, "qwen"),
+        ({"currentProvider": "local", "providers": PROFILES}, "lm_studio"),
+        ({"currentProvider": "local", "providers": PROFILES, "provider": LEGACY}, "lm_studio"),
+        ({"provider": LEGACY}, "openai"),
+        ({"provider": {"model": "m"}}, ""),
+        ({"currentProvider": "x", "providers": PROFILES, "provider": LEGACY}, ""),
+        ({"currentProvider": "x", "providers": {"x": {}}}, ""),
+        ({"currentProvider": "x", "providers": {"x": {"type": "nothing"}}}, ""),
+        ({"currentProvider": "x", "providers": {"x": {"type": "$ENV:UNSET"}}}, ""),
+        ({"currentProvider": "x", "providers": {"x": {"type": "$ENV:KIND"}}}, "gemini"),
+    ],
+)
+def test_the_type_in_use_is_told_whatever_else_is_missing(
+    folders: Folders, content: dict[str, Any], kind: str
+) -> None:
+    folders.put("~/.clew/settings.json", content)
+
+    assert current_type(folders.load().settings, {"KIND": "Gemini"}) == kind
+
+
+def test_a_window_is_the_profile_s_for_each_of_its_models_and_else_the_general_one(
+    folders: Folders,
+) -> None:
+    models = {"a": {"maxContextTokens": 1_000}, "b": {"maxContextTokens": 2_000}, "c": {}}
+    content = {"currentProvider": "x", "providers": {"x": {"type": "openai", "models": models}}}
+    profile = resolve(folders, content)
+    without = folders.load().settings
+    folders.put("~/.clew/settings.json", {**content, "context": {"maxContextTokens": 3_000}})
+    settings = folders.load().settings
+
+    assert [window_of(settings, profile, name) for name in "abcd"] == [1_000, 2_000, 3_000, 3_000]
+    assert window_of(settings, None, "a") == 3_000
+    assert [window_of(without, profile, name) for name in "acd"] == [1_000, None, None]
+    assert window_of(without, None, "a") is None
 
 
 def test_an_unset_variable_matters_only_for_the_profile_in_use(folders: Folders) -> None:

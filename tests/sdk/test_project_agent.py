@@ -1,20 +1,23 @@
 """An agent that knows its project: rules, settings, commands, skills, agents, memory, hooks."""
 
+import os
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Charged
-from clew.core.errors import AbortError, BudgetReached, ClewError, ConfigError
+from clew.core.errors import AbortError, AlreadyRunning, BudgetReached, ClewError, ConfigError
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import AGENT_RUNTIME, CommandModule
 from clew.providers.prices import Price
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
 from clew.sdk.values import TaskStage
+from clew.session.stores.memory import MemoryStore
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -585,3 +588,118 @@ async def test_a_memory_that_cannot_be_read_is_told_at_the_start(place: Place) -
         pass
 
     assert any("pending" in text for text in heard.of("warning"))
+
+
+@pytest.mark.req("HOK-2", "HOK-3")
+async def test_a_hook_that_is_async_keeps_nobody_waiting_and_ends_with_the_session(
+    place: Place,
+) -> None:
+    place.clew_home.mkdir(parents=True)
+    pid = place.root / "pid"
+    slow = {"type": "command", "command": f"echo $$ > {pid}; exec sleep 600", "async": True}
+    (place.clew_home / "settings.json").write_text(
+        msgspec.json.encode({"hooks": {"PreToolUse": [{"hooks": [slow]}]}}).decode()
+    )
+    async with place.session([call_reply(("Glob", {"pattern": "*"})), "done"]) as session:
+        with anyio.fail_after(20):
+            assert (await session.submit("go")).response == "done"
+            while not (pid.exists() and pid.read_text().strip()):
+                await anyio.lowlevel.checkpoint()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+@pytest.mark.req("HOK-2")
+async def test_an_agent_that_a_hook_runs_fires_no_hooks(place: Place) -> None:
+    place.clew_home.mkdir(parents=True)
+    hook = {"type": "agent", "prompt": "Is it safe?"}
+    (place.clew_home / "settings.json").write_text(
+        msgspec.json.encode({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}).decode()
+    )
+    replies: list[Reply] = [
+        call_reply(("Glob", {"pattern": "*"})),
+        call_reply(("Read", {"file_path": "x.txt"})),
+        '{"ok": true}',
+        "done",
+    ]
+    async with place.session(replies, agents=True) as session:
+        assert (await session.submit("go")).response == "done"
+
+
+@pytest.mark.req("PRM-3", "PRV-7")
+async def test_who_is_asked_sees_the_very_call_and_what_hooks_ask_is_paid_for(
+    place: Place,
+) -> None:
+    place.clew_home.mkdir(parents=True)
+    hook = {"type": "prompt", "prompt": "Is it fine? $ARGUMENTS"}
+    (place.clew_home / "settings.json").write_text(
+        msgspec.json.encode(
+            {"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [hook]}]}}
+        ).decode()
+    )
+    asked: dict[str, object] = {}
+
+    async def yes(access: Access, _: Decision) -> Approval:
+        asked[access.call_id] = access.arguments["content"]
+        return Approval.ONCE
+
+    fine = text_reply('{"ok": true}', usage=USAGE)
+    calls = [("Write", {"file_path": "a.txt", "content": text}) for text in ("one", "two")]
+    async with place.session(
+        [call_reply(*calls), fine, fine, "done"], permission_handler=yes
+    ) as session:
+        result = await session.submit("write")
+        charged = [e.body for e in session.session.journal.entries if isinstance(e.body, Charged)]
+
+    assert [asked[state.call_id] for state in result.tool_summaries] == ["one", "two"]
+    assert [(charge.why, charge.usage) for charge in charged] == [("a hook", USAGE)] * 2
+
+
+async def test_a_prompt_from_within_a_command_is_refused_and_does_not_hang(place: Place) -> None:
+    ends: list[str] = []
+
+    async def ask(access: Access, _: Decision) -> Approval:
+        try:
+            await session.submit("from within")
+        except AlreadyRunning as error:
+            ends.append(str(error))
+        return Approval.NO
+
+    session = place.session(
+        [call_reply(("Bash", {"command": "ls"})), "done"], permission_handler=ask
+    )
+    async with session:
+        with anyio.fail_after(20):
+            await session.submit("go")
+
+    assert len(ends) == 1
+    with pytest.raises(TypeError, match="store"):
+        place.session(session_options={"store": MemoryStore()})
+
+
+@pytest.mark.req("CFG-1")
+async def test_a_profile_of_another_provider_is_not_looked_into(place: Place) -> None:
+    place.clew_home.mkdir(parents=True)
+    settings = place.clew_home / "settings.json"
+    profile = {"type": "anthropic", "model": "claude-x", "apiKey": "$ENV:NOT_SET"}
+    settings.write_text(
+        msgspec.json.encode({"currentProvider": "work", "providers": {"work": profile}}).decode()
+    )
+
+    with pytest.raises(ConfigError, match="say which model of scripted"):
+        await place.session(model="").open()
+    settings.write_text('{"currentProvider": "work"}')
+    with pytest.raises(ConfigError, match="work"):
+        await place.session(model="").open()
+
+
+@pytest.mark.req("CMP-6")
+async def test_compact_instructions_of_settings_and_project_add_up(place: Place) -> None:
+    place.write("CLAUDE.md", "# Compact Instructions\nKeep names.\n")
+    place.clew_home.mkdir(parents=True)
+    (place.clew_home / "settings.json").write_text(
+        '{"context": {"compactInstructions": "Keep colours."}}'
+    )
+    async with place.session() as session:
+        assert session.session._opened().compact_instructions == "Keep names.\nKeep colours."

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from clew.cli.local import Local
-from clew.config.providers import ResolvedProvider, profile_named, resolve_provider
+from clew.config.providers import (
+    ResolvedProvider,
+    current_type,
+    profile_named,
+    resolve_provider,
+    window_of,
+)
 from clew.config.settings import Settings
 from clew.core.errors import ConfigError, UnknownModel
 from clew.providers import registry
@@ -33,7 +39,7 @@ class Choice:
     model: str
     why: str
     window: int | None = None
-    """The model's window, where the settings know it."""
+    """The model's window, where the settings say it."""
 
 
 class Chooser:
@@ -68,10 +74,13 @@ class Chooser:
             if family.default_model and family.is_ready(self._environ):
                 return self._from(Asked(family=family, model=family.default_model))
         local = await find_local()
-        return _embedded(arguments.port) if local is None else _local(local)
+        return self._embedded(arguments.port) if local is None else self._local(local)
 
     def named(self, model: str, *, port: int = 0) -> Choice:
-        """Pick the provider of a model that is asked for by its name; raises as `first` does."""
+        """Pick the provider of a model that is asked for by its name; raises as `first` does.
+
+        The profile in use serves the models of its own kind, and those that nobody knows.
+        """
         try:
             asked = find(model)
         except UnknownModel:
@@ -79,7 +88,13 @@ class Chooser:
             if profile is None:
                 raise
             return self._profile(profile, model)
-        return _embedded(port) if asked.family.name == "embedded" else self._from(asked)
+        if asked.family.name == "embedded":
+            return self._embedded(port)
+        if asked.family.name == current_type(self._settings, self._environ):
+            profile = resolve_provider(self._settings, self._environ)
+            if profile is not None:
+                return self._profile(profile, asked.model)
+        return self._from(asked)
 
     def ready(self) -> list[str]:
         """Return the providers that lack no key: profiles of the settings first."""
@@ -119,13 +134,8 @@ class Chooser:
                 **web,
             )
         )
-        same = not model or model == profile.model
-        return Choice(
-            provider=provider,
-            model=name,
-            why=f"the provider {profile.name} of the settings",
-            window=profile.max_context_tokens if same else None,
-        )
+        why = f"the provider {profile.name} of the settings"
+        return self._made(provider, name, why, profile)
 
     def _from(self, asked: Asked, *, base_url: str = "") -> Choice:
         family = asked.family
@@ -137,23 +147,23 @@ class Chooser:
                 f" embedded model: --model {SMOLLM2.name}"
             )
         why = _why(family, self._environ, base_url)
-        return Choice(provider=family.make(settings), model=asked.model, why=why)
+        return self._made(family.make(settings), asked.model, why)
 
+    def _embedded(self, port: int) -> Choice:
+        from clew.providers.embedded.provider import Embedded  # noqa: PLC0415 - seldom needed
 
-def _embedded(port: int) -> Choice:
-    from clew.providers.embedded.provider import Embedded  # noqa: PLC0415 - seldom needed
+        why = "the embedded model, on this machine"
+        return self._made(Embedded(port=port), SMOLLM2.name, why)
 
-    return Choice(
-        provider=Embedded(port=port), model=SMOLLM2.name, why="the embedded model, on this machine"
-    )
+    def _local(self, local: Local) -> Choice:
+        why = f"{local.provider.name} answers on this machine, and no key is set"
+        return self._made(local.provider, local.model, why)
 
-
-def _local(local: Local) -> Choice:
-    return Choice(
-        provider=local.provider,
-        model=local.model,
-        why=f"{local.provider.name} answers on this machine, and no key is set",
-    )
+    def _made(
+        self, provider: Provider, model: str, why: str, profile: ResolvedProvider | None = None
+    ) -> Choice:
+        window = window_of(self._settings, profile, model)
+        return Choice(provider=provider, model=model, why=why, window=window)
 
 
 def _why(family: Family, environ: Mapping[str, str], base_url: str) -> str:

@@ -24,7 +24,6 @@ from clew.cli.question import (
 )
 from clew.cli.screen import Screen
 from clew.core.access import Access, Approval, Decision
-from clew.core.events import ToolStarted
 from clew.session.gate import Gate
 
 _T = TypeVar("_T")
@@ -34,7 +33,6 @@ _T = TypeVar("_T")
 class _Question:
     access: Access
     decision: Decision
-    call: ToolStarted | None
     answer: Approval = Approval.NO
     answered: anyio.Event = field(default_factory=anyio.Event)
 
@@ -107,12 +105,8 @@ class Desk:
             self._inbox.put(_Abort())
 
     async def ask(self, access: Access, decision: Decision) -> Approval:
-        """Put a question to the person; called from the session's loop.
-
-        The call that it is about has just been taken up: nothing is awaited between that
-        event and this question.
-        """
-        asked = _Question(access=access, decision=decision, call=self._screen.call)
+        """Put a question to the person; called from the session's loop."""
+        asked = _Question(access=access, decision=decision)
         self._inbox.put(asked)
         await asked.answered.wait()
         return asked.answer
@@ -142,7 +136,7 @@ class Desk:
 
     def _settle(self, asked: _Question) -> None:
         width = shutil.get_terminal_size().columns
-        title, lines = question(asked.access, asked.call, width=width)
+        title, lines = question(asked.access, width=width)
         hidden = len(lines) > MOST_LINES
         rules = lasting_rules(asked.access, self.gate) if self.keeps_rules else ()
         session = session_shape(asked.access, self.gate)

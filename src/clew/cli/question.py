@@ -12,7 +12,6 @@ import msgspec
 
 from clew.cli.harmless import harmless, one_line, rows
 from clew.core.access import Access, Approval, Risk
-from clew.core.events import ToolStarted
 from clew.extensions.commands.words import counted
 from clew.sdk.gatekeeping import ProjectGate
 from clew.session.gate import Gate
@@ -100,11 +99,11 @@ def lasting_rules(access: Access, gate: Gate | None) -> tuple[str, ...]:
     return () if asks_by_rule(access, gate.policy()) else rules_for(access, gate.cwd)
 
 
-def question(access: Access, call: ToolStarted | None, *, width: int) -> tuple[str, list[str]]:
+def question(access: Access, *, width: int) -> tuple[str, list[str]]:
     """Return the first line of a question, and the lines that belong behind the bar."""
     title = f"{access.tool} wants to {_VERBS[access.risk]}:"
     target = harmless(access.target)
-    arguments = _arguments(access, call)
+    arguments = access.arguments
     if "\n" not in target and len(list(rows(f"{title} {target}", width))) == 1:
         return f"{title} {target}", preview(access, arguments)
     return title, [*target.split("\n"), *preview(access, arguments)]
@@ -138,18 +137,6 @@ def _others(access: Access, arguments: Mapping[str, Any]) -> list[str]:
     others = {key: value for key, value in arguments.items() if value != access.target}
     shown = msgspec.json.format(msgspec.json.encode(others), indent=2).decode()
     return shown.split("\n") if others else []
-
-
-def _arguments(access: Access, call: ToolStarted | None) -> dict[str, Any]:
-    """Return the arguments of the call that is asked about: the one that was taken up last."""
-    if call is None or call.name != access.tool:
-        return {}
-    try:
-        arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
-    except msgspec.DecodeError:
-        return {}
-    known = not access.target or access.target in map(str, arguments.values())
-    return arguments if known else {}
 
 
 def _changes(old: str, new: str) -> list[str]:

@@ -74,16 +74,12 @@ class Screen:
         self.on_lost: Callable[[], object] = lambda: None
         self.by_hand = False
         """True while a person runs a tool: its output is shown by other means."""
-        self.call: ToolStarted | None = None
-        """The tool call that was taken up last."""
         self.entries = 0
         """How many entries are known to be on disk."""
 
     def __call__(self, event: Event) -> None:
         """Show one event, or keep it while a question is open."""
         with self._lock:
-            if isinstance(event, ToolStarted):
-                self.call = event
             if self._held is None:
                 self._show(event)
             else:
@@ -218,8 +214,6 @@ class Screen:
 
     def task(self, event: TaskEvent) -> None:
         """Show what an agent does: its beginning, its calls, its end."""
-        if event.call is not None:
-            self.call = event.call
         row = task_row(event, _width())
         if row is not None:
             with self._lock:

@@ -1,6 +1,6 @@
 """From settings to the options of a session."""
 
-from clew.config.providers import ResolvedProvider
+from clew.config.providers import ResolvedProvider, window_of
 from clew.config.schema import (
     CompactSection,
     LengthSection,
@@ -22,7 +22,9 @@ from clew.session.parts import SessionOptions
 _OWN_MODEL = "default"
 
 
-def context_options(settings: Settings, provider: ResolvedProvider | None = None) -> SessionOptions:
+def context_options(
+    settings: Settings, provider: ResolvedProvider | None = None, *, model: str = ""
+) -> SessionOptions:
     """Return the options that the `context` and `session` settings stand for.
 
     Beside the policy only what is set is there: a session's own defaults hold for the rest.
@@ -30,15 +32,15 @@ def context_options(settings: Settings, provider: ResolvedProvider | None = None
     Args:
         settings: The settings.
         provider: The provider in use, whose profile may know the model's window.
+        model: The model in use; the provider's own if it is empty.
     """
     context, session = settings.context, settings.session
     options = SessionOptions(policy=_policy(settings))
     if context.strategy:
         options["strategy"] = _strategy(context.strategy)
-    if model := _summary_model(settings):
-        options["summary_model"] = model
-    window = (provider and provider.max_context_tokens) or context.max_context_tokens
-    if window:
+    if summary_model := _summary_model(settings):
+        options["summary_model"] = summary_model
+    if window := window_of(settings, provider, model or (provider.model if provider else "")):
         options["max_context_tokens"] = window
     if context.compact_instructions:
         options["compact_instructions"] = context.compact_instructions

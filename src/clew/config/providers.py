@@ -33,8 +33,8 @@ class ResolvedProvider:
     """Seconds without a sign of life; None for the provider's own limit."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Fields for the provider itself."""
-    max_context_tokens: int | None = None
-    """The window of the model, where the profile knows it."""
+    windows: Mapping[str, int] = field(default_factory=dict)
+    """The windows of its models that the profile knows, by name."""
 
 
 def resolve_provider(settings: Settings, environ: Mapping[str, str]) -> ResolvedProvider | None:
@@ -67,6 +67,36 @@ def profile_named(settings: Settings, name: str, environ: Mapping[str, str]) -> 
             f" there are: {there}"
         )
     return _resolved(name, profile, settings, environ)
+
+
+def current_type(settings: Settings, environ: Mapping[str, str] | None = None) -> str:
+    """Return the type of the provider that the settings choose; empty when it has none.
+
+    Nothing else of the profile is looked at, so that a variable that is not set for its key
+    does no harm to those who ask for another provider. It raises nothing.
+
+    Args:
+        settings: The settings.
+        environ: Where to look when the type itself is a reference.
+    """
+    profile: ProfileSection | LegacySection | None = settings.provider
+    if settings.current_provider:
+        profile = settings.providers.get(settings.current_provider)
+    if profile is None:
+        return ""
+    try:
+        return _type_of(profile, "", environ or {})
+    except ConfigError:
+        return ""
+
+
+def window_of(settings: Settings, profile: ResolvedProvider | None, model: str) -> int | None:
+    """Return the window that the settings give a model; None to leave it to the catalogue.
+
+    What the profile says of that model comes before the window for all of them.
+    """
+    known = profile.windows.get(model) if profile is not None else None
+    return known or settings.context.max_context_tokens or None
 
 
 def mistakes(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
@@ -109,16 +139,15 @@ def _resolved(
     legacy = isinstance(profile, LegacySection)
     key = "provider" if legacy else f"providers.{name}"
     kind = _type_of(profile, key, environ)
-    model = _filled(profile.model or settings.model, f"{key}.model", environ)
     return ResolvedProvider(
         name=kind if legacy else name,
         type=kind,
-        model=model,
+        model=_filled(profile.model or settings.model, f"{key}.model", environ),
         api_key=_filled(profile.api_key or "", f"{key}.apiKey", environ),
         base_url=_filled(profile.base_url or "", f"{key}.baseURL", environ),
         timeout=profile.timeout / 1000 if profile.timeout else None,
         options=_filled(profile.options, f"{key}.options", environ),
-        max_context_tokens=_window(profile, model),
+        windows={} if isinstance(profile, LegacySection) else _windows(profile),
     )
 
 
@@ -138,10 +167,9 @@ def _type_of(profile: ProfileSection | LegacySection, key: str, environ: Mapping
     return family.name
 
 
-def _window(profile: ProfileSection | LegacySection, model: str) -> int | None:
-    if isinstance(profile, LegacySection) or model not in profile.models:
-        return None
-    return profile.models[model].max_context_tokens or None
+def _windows(profile: ProfileSection) -> dict[str, int]:
+    known = {name: facts.max_context_tokens for name, facts in profile.models.items()}
+    return {name: window for name, window in known.items() if isinstance(window, int)}
 
 
 def _filled(value: Any, key: str, environ: Mapping[str, str]) -> Any:

@@ -20,7 +20,6 @@ from clew.config.schema import (
     SettingsFile,
 )
 from clew.core.access import PermissionMode
-from clew.core.errors import ConfigError
 from clew.hooks.settings import HookTable, merged
 from clew.permissions.rules import Rule
 
@@ -31,27 +30,12 @@ class Permissions(Struct, frozen=True, kw_only=True):
     """Rules, each with the file it comes from, and a mode."""
 
     allow: tuple[Rule, ...] = ()
+    """With a rule for each folder outside the working folder that may be read."""
     ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     default_mode: PermissionMode = PermissionMode.DEFAULT
-    directories: tuple[Path, ...] = ()
-    """Folders outside the working folder that may be read; the allow rules say so too."""
     bypass_disabled: bool = False
     """True when nothing may run in the mode `bypassPermissions`."""
-
-    def mode(self, asked: PermissionMode | None) -> PermissionMode:
-        """Return the mode that was asked for, or the default one.
-
-        Raises:
-            ConfigError: It is the one that the settings forbid.
-        """
-        mode = asked or self.default_mode
-        if mode is PermissionMode.BYPASS and self.bypass_disabled:
-            raise ConfigError(
-                "the mode bypassPermissions is switched off by"
-                " permissions.disableBypassPermissionsMode in the settings"
-            )
-        return mode
 
 
 class Unused(Struct, frozen=True, kw_only=True):
@@ -130,7 +114,6 @@ def _permissions(
         default_mode=PermissionMode.DEFAULT
         if forbidden and mode is PermissionMode.BYPASS
         else mode,
-        directories=tuple(folders),
         bypass_disabled=forbidden,
     )
 

@@ -4,6 +4,7 @@ Tools declare an `Access`; permissions judge it; neither knows the other.
 """
 
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 
@@ -53,6 +54,10 @@ class Access(Struct, frozen=True, kw_only=True):
     kind: Kind = Kind.TEXT
     further: tuple[str, ...] = ()
     """More targets of the same kind: each must be allowed, and any may be denied."""
+    call_id: str = ""
+    """The call, for whoever is asked about it; rules do not look at it."""
+    arguments: dict[str, Any] = {}
+    """What the call would run with, hooks' changes included; likewise."""
 
     @property
     def targets(self) -> tuple[str, ...]:

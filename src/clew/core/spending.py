@@ -16,6 +16,8 @@ class Spending(Struct, frozen=True, kw_only=True):
     calls: int = 0
     unpriced: int = 0
     """Calls whose price is unknown: `usd` does not speak for them."""
+    uncounted: int = 0
+    """Calls that no provider counted: `usage` does not speak for them."""
     usage: Usage = Usage()
 
     def __add__(self, other: "Spending") -> "Spending":
@@ -24,6 +26,7 @@ class Spending(Struct, frozen=True, kw_only=True):
             usd=self.usd + other.usd,
             calls=self.calls + other.calls,
             unpriced=self.unpriced + other.unpriced,
+            uncounted=self.uncounted + other.uncounted,
             usage=self.usage + other.usage,
         )
 
@@ -34,7 +37,11 @@ class Spending(Struct, frozen=True, kw_only=True):
                 return self
             case MessageAdded(usage=usage, cost=cost) | Charged(usage=usage, cost=cost):
                 return self + Spending(
-                    usd=cost or 0.0, calls=1, unpriced=cost is None, usage=usage or Usage()
+                    usd=cost or 0.0,
+                    calls=1,
+                    unpriced=cost is None,
+                    uncounted=usage is None,
+                    usage=usage or Usage(),
                 )
             case _:
                 return self

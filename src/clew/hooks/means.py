@@ -3,12 +3,13 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVarTuple, Unpack
 
-from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from clew.hooks.protocol import HookInput
+
+_Ts = TypeVarTuple("_Ts")
 
 
 class AgentTask(Struct, frozen=True, kw_only=True):
@@ -34,6 +35,14 @@ Wake: TypeAlias = Callable[[str], None]
 """Brings words of a hook in the background to the model at once."""
 
 
+class Starts(Protocol):
+    """Where work begins that nobody waits for, such as a task group."""
+
+    def start_soon(self, func: Callable[[Unpack[_Ts]], Awaitable[Any]], /, *args: *_Ts) -> object:
+        """Begin some work."""
+        ...
+
+
 def _as_it_is(text: str) -> str:
     return text
 
@@ -53,7 +62,7 @@ class Means(Struct, frozen=True, kw_only=True):
     """Without it, `if` compares the tool's name alone."""
     wake: Wake | None = None
     """Without it, such words wait for the next prompt."""
-    background: TaskGroup | None = None
+    background: Starts | None = None
     """Where `async` hooks run, and who ends them; without it, they are waited for."""
     redact: Callable[[str], str] = _as_it_is
     """Every text that a hook says goes through this."""

@@ -9,7 +9,8 @@ from anyio import to_thread
 from msgspec import Struct
 
 from clew.config.context import context_options
-from clew.config.providers import ResolvedProvider, resolve_provider
+from clew.config.providers import ResolvedProvider, current_type, resolve_provider
+from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError
 from clew.core.events import Warned
 from clew.core.ids import SessionId
@@ -18,10 +19,12 @@ from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.commands.tool import ExecuteCommand
 from clew.extensions.memory import MemoryEvent, ProjectMemory
+from clew.hooks.means import Means
 from clew.hooks.protocol import Hooks
 from clew.providers.protocol import Provider
 from clew.providers.registry import FAMILIES
 from clew.sdk.agent_tool import AgentTool
+from clew.sdk.behind import Behind
 from clew.sdk.bridge import Bridge
 from clew.sdk.finding import Found, find, memory_folder
 from clew.sdk.gatekeeping import ProjectGate
@@ -73,6 +76,8 @@ class Assembly(Struct, kw_only=True):
     recollected: bool = False
     """True once it knows what the session used of it before."""
     runtime: AgentRuntime | None
+    behind: Behind
+    """Hooks that nobody waits for."""
     name: str
     language: str
 
@@ -89,6 +94,7 @@ class Assembly(Struct, kw_only=True):
 
     async def aclose(self) -> None:
         """Close what was opened for the session."""
+        await self.behind.aclose()
         if "store" not in self.wiring.options:
             await self.store.aclose()
 
@@ -105,19 +111,30 @@ async def assemble(wiring: Wiring) -> Assembly:
         partial(find, wiring.cwd, wiring.homes, wiring.environ, accepted=options.get("accepted"))
     )
     store = options.get("store") or SqliteStore(wiring.homes.project(wiring.cwd) / "sessions.db")
+    made: Assembly | None = None
     try:
         session_id = await _session_id(options, store)
         made = await to_thread.run_sync(_Builder(wiring, found, store, session_id).build)
+        _check_mode(options, found)
         await made.session.open()
         made.name = made.name or made.session.journal.record.name
         if (mode := options.get("permission_mode")) is not None:
             await made.session.set_permission_mode(mode)
     except BaseException:
-        if "store" not in options:
-            with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):
+            if made is not None:
+                await made.session.shutdown()
+            if "store" not in options:
                 await store.aclose()
         raise
     return made
+
+
+def _check_mode(options: InteractiveOptions, found: Found) -> None:
+    """Refuse a mode that the settings forbid, before anything is opened."""
+    asked = options.get("permission_mode")
+    if asked is PermissionMode.BYPASS and found.loaded.settings.permissions.bypass_disabled:
+        raise ConfigError("the settings do not allow the mode bypassPermissions")
 
 
 async def _session_id(options: InteractiveOptions, store: Store) -> SessionId | None:
@@ -141,6 +158,7 @@ class _Builder:
         self._settings = found.loaded.settings
         self._store = store
         self._session_id = session_id
+        self._behind = Behind()
         self._provider = None if self._options.get("model") else self._profile()
 
     def build(self) -> Assembly:
@@ -181,6 +199,7 @@ class _Builder:
             memory=memory,
             memory_events=events,
             runtime=runtime,
+            behind=self._behind,
             name=options.get("name", ""),
             language=language,
         )
@@ -200,8 +219,11 @@ class _Builder:
     def _hooks(self, tools: Sequence[Tool], runtime: AgentRuntime | None) -> Hooks:
         return hooks_for(
             self._settings.hooks,
-            cwd=self._wiring.cwd,
-            environ=self._found.loaded.environ,
+            Means(
+                project=self._wiring.cwd,
+                environ=self._found.loaded.environ,
+                background=self._behind,
+            ),
             session=lambda: self._wiring.host.session,
             tools=tools,
             runtime=runtime,
@@ -264,6 +286,7 @@ class _Builder:
             emit=lambda event: wiring.hub.emit("background_task_event", event),
             warn=lambda text: wiring.bridge(Warned(text)),
             parent=lambda: wiring.host.session,
+            provider_name=wiring.provider.name,
             options=shared,
             transcripts=wiring.homes.project(wiring.cwd) / "transcripts",
         )
@@ -276,20 +299,22 @@ class _Builder:
             "cwd": wiring.cwd,
             "env": self._settings.env,
             "calibrations": CalibrationFile(wiring.homes.clew / "calibration.json"),
-            "compact_instructions": project.compact_instructions,
         }
         if self._options.get("checkpoints", True):
             shared["checkpoints"] = folder / "checkpoints"
-        return {
-            **shared,
-            **context_options(self._settings, self._provider),
-            **self._options.get("session_options", {}),
-        }
+        own = context_options(self._settings, self._provider, model=self._model())
+        both = (project.compact_instructions, own.get("compact_instructions", ""))
+        shared["compact_instructions"] = "\n".join(filter(None, both))
+        return {**own, **shared, **self._options.get("session_options", {})}
 
     def _profile(self) -> ResolvedProvider | None:
         """Return the profile of the settings, if it is of the provider that was given."""
-        found = resolve_provider(self._settings, self._found.loaded.environ)
-        return found if found is not None and found.type == self._wiring.provider.name else None
+        environ = self._found.loaded.environ
+        named = self._settings.current_provider
+        is_there = not named or named in self._settings.providers
+        if is_there and current_type(self._settings, environ) != self._wiring.provider.name:
+            return None
+        return resolve_provider(self._settings, environ)
 
     def _model(self) -> str:
         """Return the model: as it is asked for, as the settings say, or the provider's usual."""

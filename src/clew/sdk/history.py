@@ -114,7 +114,7 @@ class _Turn:
                 pass
 
     def ended(self) -> Iterator[HistoryEntry]:
-        """Tell of the turn that is over, if the provider counted it; and begin another."""
+        """Tell of the turn that is over, if the provider counted any of it; and begin another."""
         if self._last is not None:
             yield _event(self._last, USAGE_SUMMARY, self._facts())
         self._spent, self._last = Spending(), None
@@ -122,7 +122,7 @@ class _Turn:
     def _facts(self) -> dict[str, Any]:
         usage = self._spent.usage
         return {
-            "kind": "exact",
+            "kind": "estimated" if self._spent.uncounted else "exact",
             "scope": "turn",
             "prompt_tokens": usage.input_tokens,
             "completion_tokens": usage.output_tokens,

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from clew.core.access import PermissionMode, Verdict
 from clew.core.redaction import redact
 from clew.hooks.means import AgentTask, Holds, Means
@@ -12,28 +14,24 @@ from clew.hooks.settings import HookTable
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRuntime
-from clew.session.asking import ask_model
 from clew.session.session import Session
 from clew.tools.protocol import Place, Tool
 
 
 def hooks_for(
     table: HookTable,
+    means: Means,
     *,
-    cwd: Path,
-    environ: Mapping[str, str],
     session: Callable[[], Session],
     tools: Sequence[Tool],
     runtime: AgentRuntime | None,
 ) -> Hooks:
-    """Return who runs the hooks of a table."""
+    """Return who runs the hooks of a table, with `means` and what the session adds to them."""
     if not table.hooks:
         return NoHooks()
 
     async def ask(prompt: str, model: str) -> str:
-        now = session()
-        name = model or now.journal.view.setup.model.name
-        return await ask_model(now.provider, name, prompt)
+        return await session().ask_aside(prompt, model=model, why="a hook")
 
     async def run_agent(task: AgentTask) -> str:
         assert runtime is not None  # noqa: S101 - given only where there is one
@@ -42,17 +40,17 @@ def hooks_for(
             prompt=task.prompt,
             model=task.model,
             max_turns=task.max_turns,
+            fires_hooks=False,
         )
         return (await runtime.run(request)).text
 
     return HookRunner(
         table,
-        Means(
-            project=cwd,
-            environ=environ,
+        replace(
+            means,
             ask=ask,
             run_agent=run_agent if runtime is not None else None,
-            holds=_holds({tool.spec.name: tool for tool in tools}, cwd),
+            holds=_holds({tool.spec.name: tool for tool in tools}, means.project),
             redact=redact,
         ),
     )

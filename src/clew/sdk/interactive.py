@@ -22,6 +22,8 @@ from clew.sdk.running import Foreground
 from clew.sdk.turnstile import Turnstile
 from clew.sdk.values import ExecutionResult
 
+_OWNED = frozenset({"cwd", "gate", "hooks", "log", "session_id", "store", "tools"})
+"""What is not taken from `session_options`."""
 _PATIENCE = 30.0
 """Seconds that a shutdown waits for work that does not heed its abort."""
 
@@ -61,6 +63,9 @@ class InteractiveSession(Prompts):
         unknown = options.keys() - InteractiveOptions.__annotations__.keys()
         if unknown:
             raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")
+        owned = _OWNED & options.get("session_options", {}).keys()
+        if owned:
+            raise TypeError(f"{', '.join(sorted(owned))}: an option of InteractiveSession itself")
         self._cwd = Path(cwd).resolve()
         self._provider = provider
         self._options = options
@@ -185,10 +190,14 @@ class InteractiveSession(Prompts):
                     return
                 self._ended = True
                 reason, message = self._last_words
-                if message:
-                    await self.session.add_history_entry("shutdown", message, reason=reason)
-                await self.session.shutdown(reason)
-                await self._made.aclose()
+                try:
+                    if message:
+                        await self.session.add_history_entry("shutdown", message, reason=reason)
+                finally:
+                    try:
+                        await self.session.shutdown(reason)
+                    finally:
+                        await self._made.aclose()
 
     async def __aenter__(self) -> Self:
         return await self.open()

@@ -58,7 +58,8 @@ class InteractiveOptions(TypedDict, total=False):
     """Keep files before tools change them, so that a rewind can restore them; on unless
     switched off."""
     session_options: SessionOptions
-    """Anything else that `Session` takes; counts above all that is found."""
+    """Anything else that `Session` takes; counts above all that is found. What has an option of
+    its own here is not taken from there."""
     user_home: Path
     clew_home: Path
     environ: Mapping[str, str]

@@ -7,7 +7,7 @@ from typing import Self
 
 import anyio
 
-from clew.core.errors import AbortError, ClewError, ConfigError, SessionClosed
+from clew.core.errors import AbortError, AlreadyRunning, ClewError, ConfigError, SessionClosed
 from clew.core.events import Warned
 from clew.extensions.skills import Skill, render
 from clew.sdk.history import SKILL_INVOCATION
@@ -107,6 +107,8 @@ class Prompts(Hosting):
 
     @asynccontextmanager
     async def _turn(self, label: str) -> AsyncIterator[None]:
+        if self._is_inside():
+            raise AlreadyRunning("a command, a tool or a handler cannot send a prompt of its own")
         await self.open()
         try:
             async with self._turnstile.turn(label):

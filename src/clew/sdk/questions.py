@@ -43,6 +43,8 @@ class Questions:
                 target=access.target,
                 risk=access.risk,
                 reason=decision.reason,
+                call_id=access.call_id,
+                arguments=access.arguments,
             )
         )
         self._open[question.request.request_id] = question

@@ -13,6 +13,7 @@ from clew.core.access import Access
 from clew.core.entries import Charged
 from clew.core.errors import ClewError, ConfigError
 from clew.core.events import Event, TextDelta, ToolEnded, ToolStarted, Warned
+from clew.core.usage import Usage
 from clew.extensions.agents import AgentDefinition, assemble_prompt, filter_tools, resolve_model
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
@@ -40,6 +41,8 @@ class AgentRequest(Struct, frozen=True, kw_only=True):
     fork_worker: bool = False
     """True for a skill that runs apart: its answer is to be short."""
     max_turns: int | None = None
+    fires_hooks: bool = True
+    """False for an agent that a hook runs: it would start itself again and again."""
 
 
 class AgentResult(Struct, frozen=True, kw_only=True):
@@ -60,6 +63,8 @@ class AgentRuntime(Struct, kw_only=True):
     emit: Callable[[TaskEvent], None]
     warn: Callable[[str], None]
     parent: Callable[[], Session]
+    provider_name: str
+    """Whose options those below are."""
     options: SessionOptions
     """What the parent was made with, as far as it holds for an agent too."""
     hooks: Hooks = field(default_factory=NoHooks)
@@ -143,12 +148,19 @@ class AgentRuntime(Struct, kw_only=True):
             "store": MemoryStore(),
             "session_id": agent_id,
             "gate": self.gate,
-            "hooks": _AgentHooks(self.hooks, agent_id, definition.name, told.transcript),
+            "hooks": (
+                _AgentHooks(self.hooks, agent_id, definition.name, told.transcript)
+                if task.fires_hooks
+                else NoHooks()
+            ),
             "max_turns": task.max_turns or definition.max_turns,
             "log": log,
             "checkpoints": None,
             "budget_usd": parent.get_budget_left(),
         }
+        if parent.provider.name != self.provider_name:
+            options.pop("request_options", None)
+            options.pop("summary_model", None)
         options["max_context_tokens"] = facts.window if model == facts.name else None
         return Session(parent.provider, model=model, on_event=told.listen, **options)
 
@@ -162,13 +174,15 @@ class AgentRuntime(Struct, kw_only=True):
 
     async def _charge(self, child: Session, name: str) -> None:
         """Let the parent's budget know what its agent has cost."""
-        spent = child.get_cost()
-        if spent.calls:
-            cost = None if spent.unpriced else spent.usd
-            with anyio.CancelScope(shield=True):
-                await self.parent().journal.append(
-                    Charged(why=f"agent {name}", usage=spent.usage, cost=cost)
-                )
+        spent, journal = child.get_cost(), self.parent().journal
+        if not spent.calls:
+            return
+        is_priced = spent.unpriced < spent.calls
+        with anyio.CancelScope(shield=True):
+            why, usd = f"agent {name}", spent.usd if is_priced else None
+            await journal.append(Charged(why=why, usage=spent.usage, cost=usd))
+            if is_priced and spent.unpriced:
+                await journal.append(Charged(why=f"{why}, at an unknown price", usage=Usage()))
 
 
 class _Placed:
@@ -216,7 +230,7 @@ class _Teller:
                 self(TaskStage.TEXT_DELTA, text=text)
             case ToolStarted():
                 state = self._tools.started(event)
-                self._emit(replace(self._base, stage=TaskStage.TOOL_START, tool=state, call=event))
+                self._emit(replace(self._base, stage=TaskStage.TOOL_START, tool=state))
             case ToolEnded():
                 state = self._tools.ended(event)
                 self._emit(replace(self._base, stage=TaskStage.TOOL_END, tool=state))

@@ -13,10 +13,11 @@ def snapshot(before: Spending, after: Spending, state: ContextState) -> UsageSna
     used, earlier = after.usage, before.usage
     prompt = used.input_tokens - earlier.input_tokens
     completion = used.output_tokens - earlier.output_tokens
-    counted = prompt + completion > 0
+    total = prompt + completion
+    is_exact = total > 0 and after.uncounted == before.uncounted
     return UsageSnapshot(
-        kind="exact" if counted else "estimated",
-        total_tokens=prompt + completion if counted else state.used_tokens,
+        kind="exact" if is_exact else "estimated",
+        total_tokens=total if is_exact else max(total, state.used_tokens),
         prompt_tokens=prompt,
         completion_tokens=completion,
         cache_read_tokens=used.cache_read_tokens - earlier.cache_read_tokens,

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from clew.core.access import Risk
-from clew.core.events import ToolStarted
 from clew.core.state import ContextState
 from clew.sdk.history import HistoryEntry
 
@@ -43,7 +42,10 @@ class UsageSnapshot(Struct, frozen=True, kw_only=True):
     """What one turn consumed, and how full the window is after it."""
 
     kind: Literal["exact", "estimated"]
-    """`exact` when the provider counted every call of the turn."""
+    """`exact` when the provider counted every call of the turn.
+    Otherwise the counts are of those calls that were counted, and the total is at least the
+    context.
+    """
     scope: Literal["turn"] = "turn"
     total_tokens: int
     prompt_tokens: int = 0
@@ -53,8 +55,10 @@ class UsageSnapshot(Struct, frozen=True, kw_only=True):
     context_used_tokens: int
     context_max_tokens: int
     context_used_percentage: float
-    cost_status: Literal["unknown", "estimated", "exact"]
-    """`estimated` is tokens times list prices; `unknown` when a price is missing."""
+    cost_status: Literal["unknown", "estimated"]
+    """`unknown` when the price of a call is missing, which `cost_usd` then leaves out.
+    Else `estimated`: tokens times list prices, or what the provider says that it charged.
+    """
     cost_usd: float = 0.0
 
 
@@ -84,6 +88,9 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     target: str
     risk: Risk
     reason: str
+    call_id: str = ""
+    arguments: dict[str, Any] = {}
+    """What the call would run with."""
 
 
 class TaskStage(StrEnum):
@@ -105,6 +112,4 @@ class TaskEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stage: TaskStage
     text: str = ""
     tool: ToolState | None = None
-    call: ToolStarted | None = None
-    """For `tool_start`: the call itself, with all its arguments."""
     transcript_path: str = ""

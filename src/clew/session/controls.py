@@ -5,10 +5,11 @@ from typing import Literal
 from msgspec.structs import replace
 
 from clew.core.access import PermissionMode
-from clew.core.entries import ModeChanged, Noted
+from clew.core.entries import Charged, ModeChanged, Noted
 from clew.core.errors import ConfigError
 from clew.core.ids import EntryId
 from clew.session import edits
+from clew.session.asking import ask_model
 from clew.session.readings import Readings
 from clew.session.spending import purse_for
 
@@ -23,6 +24,21 @@ class Controls(Readings):
     async def add_history_entry(self, topic: str, text: str, /, **data: object) -> None:
         """Add something for people to the journal; the model never sees it."""
         await self._opened().journal.append(Noted(topic=topic, text=text, data=data))
+
+    async def ask_aside(self, prompt: str, *, model: str = "", why: str) -> str:
+        """Ask a model outside the conversation; it counts for the session's cost and budget.
+
+        Raises:
+            BudgetReached: The session has cost as much as it may.
+            ProviderError: The call failed.
+        """
+        kit = self._opened()
+        kit.check_budget()
+        name = model or kit.journal.view.setup.model.name
+        reply = await ask_model(kit.provider, name, prompt)
+        cost = kit.cost(reply.usage, name) if reply.usage is not None else None
+        await kit.journal.append(Charged(why=why, usage=reply.usage, cost=cost))
+        return reply.text
 
     async def set_permission_mode(self, mode: PermissionMode) -> None:
         """Change how much runs without asking, from the next call on.

@@ -41,10 +41,12 @@ async def greet(kit: Kit, *, resumed: bool) -> None:
 
 async def farewell(kit: Kit, reason: str) -> None:
     """Tell that the session is over, and let others write to it."""
-    await fire(kit, HookEvent.SESSION_END, reason=reason)
-    if kit.log is not None:
-        kit.log.end(reason)
-    await kit.journal.aclose()
+    try:
+        await fire(kit, HookEvent.SESSION_END, reason=reason)
+        if kit.log is not None:
+            kit.log.end(reason)
+    finally:
+        await kit.journal.aclose()
 
 
 async def admitted(kit: Kit, prompt: Message, *, raw: str | None = None) -> Message:

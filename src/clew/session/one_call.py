@@ -88,7 +88,8 @@ async def _judged(kit: Kit, prepared: Prepared) -> Outcome:
         if verdict.updated_input is not None:
             prepared = replace(prepared, arguments=verdict.updated_input)
             access = prepared.tool.access(prepared.arguments, kit.place)
-    decision = await kit.gate.judge(access, wish=wish)
+    asked = replace(access, call_id=prepared.call.call_id, arguments=prepared.arguments)
+    decision = await kit.gate.judge(asked, wish=wish)
     if decision.verdict is not Verdict.ALLOW:
         return _denied(decision.reason, "denied")
     return await _run(kit, prepared)

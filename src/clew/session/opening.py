@@ -170,6 +170,8 @@ async def switch_model(
     if used >= (kit.policy.thresholds.compact or kit.policy.thresholds.block) * facts.window:
         await compact(kit, trigger="auto", window=facts.window)
     setup = replace(kit.journal.view.setup, model=facts, calibration=None)
+    if provider.name != kit.provider.name:
+        kit.summary_model = None
     kit.provider = provider
     kit.journal.measure_by(meter_for(facts.name) or text_units)
     await set_up(kit.journal, setup, calibrations)
