@@ -151,13 +151,14 @@ async def never_chokes_on_nonsense(stage: HttpStage) -> None:
     page = Answer(steps=[b"<html>Please log in</html>\n\n"], content_type="text/html")
     begun, _ = begun_and_rest(stage)
     noise = b"data: {\xff nonsense\n\n" * 3
-    for what, answer in (
-        ("a page", page),
-        ("noise", stage.streamed(noise)),
-        ("noise in mid-stream", stage.streamed(*begun, noise)),
-    ):
+    nonsense: tuple[tuple[str, Answer, type[ProviderError]], ...] = (
+        ("a page", page, ProviderError),
+        ("noise", stage.streamed(noise), StreamBroken),
+        ("noise in mid-stream", stage.streamed(*begun, noise), StreamBroken),
+    )
+    for what, answer, error in nonsense:
         async with stage.playing(answer) as (provider, server):
-            await fails(stage, provider, StreamBroken, f"{what} in place of an answer")
+            await fails(stage, provider, error, f"{what} in place of an answer")
             expect(len(server.bodies), 1, f"{what}: requests")
 
 
