@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import median
 from typing import IO, TypeAlias
 
 import msgspec
@@ -20,6 +20,7 @@ import msgspec
 from benchmarks.fake_model import FakeModel, fake_model
 from benchmarks.overhead_runs import Done, Job
 from benchmarks.results import Section, write
+from benchmarks.spread import Spread
 
 LENGTHS = (10, 1_000, 10_000)
 ROUNDS = 50
@@ -48,20 +49,6 @@ COMMAND = "python -m benchmarks.overhead"
 
 Place: TypeAlias = tuple[str, int, bool]
 """Who, how many messages, and whether answers are streamed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """The middle of some numbers, and how far apart they lie."""
-
-    median: float
-    iqr: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
-        """Take the median and the interquartile range."""
-        low, _, high = quantiles(values, n=4, method="inclusive")
-        return cls(median=median(values), iqr=high - low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

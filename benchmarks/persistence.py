@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import IO
 
 import msgspec
 
 from benchmarks.persistence_runs import Done, Job
 from benchmarks.results import Section, write
+from benchmarks.spread import Spread
 
 LENGTHS = (10, 1_000, 10_000)
 REPEATS = 15
@@ -36,20 +37,6 @@ NAMES = {
     SAVER: "langgraph `SqliteSaver`",
 }
 """By the package that each participant needs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """A number that was measured many times."""
-
-    median: float
-    iqr: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
-        """Take the median and the interquartile range."""
-        low, _, high = quantiles(values, n=4, method="inclusive")
-        return cls(median=median(values), iqr=high - low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.access import Access, Kind, PermissionMode, Risk, Verdict
-from clew.permissions.decide import decide
-from clew.permissions.policy import Policy
-from clew.permissions.rules import parse
+from clew.core.access import Verdict
+from tests.permissions.lines import judge, pairs
 
 pytestmark = pytest.mark.req("PRM-2")
 
@@ -180,28 +178,6 @@ ASKED_ABOUT = {
         "echo a | xargs touch",
     ],
 }
-
-
-def pairs(table: dict[str, list[str]]) -> list[tuple[str, str]]:
-    return [(rule, command) for rule, commands in table.items() for command in commands]
-
-
-def judge(command: str, rule: str, cwd: Path) -> Verdict:
-    """Judge under a deny rule, where all else would be allowed."""
-    policy = Policy(
-        cwd=cwd, mode=PermissionMode.BYPASS, allow=(parse("Bash"),), deny=(parse(rule),)
-    )
-    access = Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND)
-    return decide(access, policy).verdict
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("project")
-    (root / ".env").write_text("KEY=1")
-    (root / "conf").mkdir()
-    (root / "src").mkdir()
-    return root
 
 
 @pytest.mark.parametrize(("rule", "command"), pairs(ASKED_ABOUT))

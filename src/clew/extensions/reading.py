@@ -10,9 +10,10 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -34,6 +35,18 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0
 _A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
 _OUT = "leads out of {tree} through a link"
 _LOST = "is a link that leads nowhere"
+
+
+class Named(Protocol):
+    """Something that people call by its name."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        ...
+
+
+_Named = TypeVar("_Named", bound=Named)
 
 
 class Refused(Struct, frozen=True):
@@ -229,3 +242,18 @@ def _text(data: bytes, *, whole: bool) -> str:
         return codecs.getincrementaldecoder("utf-8")().decode(data, final=whole)
     except UnicodeDecodeError as error:
         raise _Unfit(f"is no UTF-8 text (byte {error.start:,})") from error
+
+
+def first_of_each(
+    found: Iterable[_Named | Refused],
+) -> tuple[dict[str, _Named], list[Refused], list[_Named]]:
+    """Part what was found: the first of each name, what was refused, and what comes too late."""
+    chosen: dict[str, _Named] = {}
+    refused: list[Refused] = []
+    shadowed: list[_Named] = []
+    for each in found:
+        if isinstance(each, Refused):
+            refused.append(each)
+        elif chosen.setdefault(each.name, each) is not each:
+            shadowed.append(each)
+    return chosen, refused, shadowed

@@ -83,13 +83,8 @@ class Assembly(Struct, kw_only=True):
 
     def system_message(self) -> str:
         """Return the words that every request begins with, as they would be now."""
-        return system_prompt(
-            self.wiring.cwd,
-            self.found,
-            identity=self.wiring.options.get("identity"),
-            language=self.language,
-            memory=self.memory.startup(),
-            agents=self.runtime.definitions if self.runtime else {},
+        return _first_words(
+            self.wiring, self.found, self.memory, language=self.language, runtime=self.runtime
         )
 
     async def aclose(self) -> None:
@@ -128,6 +123,24 @@ async def assemble(wiring: Wiring) -> Assembly:
                 await store.aclose()
         raise
     return made
+
+
+def _first_words(
+    wiring: Wiring,
+    found: Found,
+    memory: ProjectMemory,
+    *,
+    language: str,
+    runtime: AgentRuntime | None,
+) -> str:
+    return system_prompt(
+        wiring.cwd,
+        found,
+        identity=wiring.options.get("identity"),
+        language=language,
+        memory=memory.startup(),
+        agents=runtime.definitions if runtime else {},
+    )
 
 
 def _check_mode(options: InteractiveOptions, found: Found) -> None:
@@ -177,7 +190,9 @@ class _Builder:
             own.append(AgentTool(runtime))
         session_options: SessionOptions = {
             **shared,
-            "system_message": self._system_message(language, memory, runtime),
+            "system_message": _first_words(
+                wiring, self._found, memory, language=language, runtime=runtime
+            ),
             "tools": [*tools, *own],
             "store": self._store,
             "session_id": self._session_id,
@@ -202,18 +217,6 @@ class _Builder:
             behind=self._behind,
             name=options.get("name", ""),
             language=language,
-        )
-
-    def _system_message(
-        self, language: str, memory: ProjectMemory, runtime: AgentRuntime | None
-    ) -> str:
-        return system_prompt(
-            self._wiring.cwd,
-            self._found,
-            identity=self._options.get("identity"),
-            language=language,
-            memory=memory.startup(),
-            agents=runtime.definitions if runtime else {},
         )
 
     def _hooks(self, tools: Sequence[Tool], runtime: AgentRuntime | None) -> Hooks:

@@ -23,7 +23,7 @@ from clew.extensions.agents.builtin import BUILT_IN
 from clew.extensions.agents.definition import AgentDefinition, Source
 from clew.extensions.frontmatter import Frontmatter, read_frontmatter
 from clew.extensions.names import choose_name, one_line
-from clew.extensions.reading import Folder, Refused, Room, markdown_in, read_whole
+from clew.extensions.reading import Folder, Refused, Room, first_of_each, markdown_in, read_whole
 
 _NOT_READ = (
     "permissionMode",
@@ -122,14 +122,7 @@ def _define(
 
 
 def _sort_out(found: list[AgentDefinition | Refused]) -> FoundAgents:
-    chosen: dict[str, AgentDefinition] = {}
-    refused: list[Refused] = []
-    shadowed: list[AgentDefinition] = []
-    for each in found:
-        if isinstance(each, Refused):
-            refused.append(each)
-        elif chosen.setdefault(each.name, each) is not each:
-            shadowed.append(each)
+    chosen, refused, shadowed = first_of_each(found)
     shadowed += (agent for agent in BUILT_IN if agent.name in chosen)
     agents = {agent.name: agent for agent in BUILT_IN} | chosen
     return FoundAgents(agents, tuple(refused), tuple(shadowed))

@@ -28,7 +28,15 @@ from msgspec.structs import replace
 
 from clew.extensions.frontmatter import read_frontmatter
 from clew.extensions.names import as_word, choose_name, one_line
-from clew.extensions.reading import Folder, Refused, Room, folders_in, markdown_in, read_head
+from clew.extensions.reading import (
+    Folder,
+    Refused,
+    Room,
+    first_of_each,
+    folders_in,
+    markdown_in,
+    read_head,
+)
 from clew.extensions.skills.skill import Skill, Source
 
 _Scan: TypeAlias = Callable[..., "Iterator[Skill | Refused]"]
@@ -79,14 +87,7 @@ def discover(cwd: Path, *, user_home: Path, clew_home: Path) -> Found:
 
 def sort_out(found: Iterable[Skill | Refused]) -> Found:
     """Return what was found, with the first of each name as the one that counts."""
-    chosen: dict[str, Skill] = {}
-    refused: list[Refused] = []
-    shadowed: list[Skill] = []
-    for each in found:
-        if isinstance(each, Refused):
-            refused.append(each)
-        elif chosen.setdefault(each.name, each) is not each:
-            shadowed.append(each)
+    chosen, refused, shadowed = first_of_each(found)
     return Found(tuple(chosen.values()), tuple(refused), tuple(shadowed))
 
 
