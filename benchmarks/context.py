@@ -32,9 +32,9 @@ from clew.core.ids import EntryId
 from clew.core.messages import Message
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.session.importers import claude_code
-from clew.session.importers.reading import read_session
-from clew.session.plain.fit import fit
+from clew.dict_messages.fit import fit
+from clew.importers import claude_code
+from clew.importers.reading import read_session
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SIZES = (2, 4, 8, 16, 32)

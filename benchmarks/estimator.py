@@ -34,9 +34,9 @@ from clew.core.messages import (
 )
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
+from clew.importers.journal import journal_of
+from clew.importers.reading import read_session
 from clew.providers.tokenizers import meter_for
-from clew.session.importers.journal import journal_of
-from clew.session.importers.reading import read_session
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 FIRST_CALL = 3

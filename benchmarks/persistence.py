@@ -29,7 +29,7 @@ FEWER_REPEATS, FEWER_TURNS = 5, 2
 """For who writes the whole conversation at every step."""
 TURN_RATIO = 1.2
 RESUME_SHARE = 0.5
-CLEW, ALONE, SAVER = "clew", "clew.session.stores", "langgraph.checkpoint.sqlite"
+CLEW, ALONE, SAVER = "clew", "clew.stores", "langgraph.checkpoint.sqlite"
 NAMES = {
     CLEW: "Clew, a session",
     ALONE: "Clew, every message read",

@@ -24,7 +24,7 @@ from clew.core.messages import Message, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.session.journal import Journal
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 
 ID = SessionId("bench")
 FILE = "sessions.db"
@@ -213,7 +213,7 @@ class LanggraphSaver:
 
 KEEPERS: dict[str, Callable[[], Keeper]] = {
     "clew": InSession,
-    "clew.session.stores": Store,
+    "clew.stores": Store,
     "agents": AgentsSession,
     "langgraph.checkpoint.sqlite": LanggraphSaver,
 }

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from benchmarks.results import Section, write
 from clew.context.policy import ContextPolicy
 from clew.context.strategies.tiered import Tiered
+from clew.importers.reading import read_session
 from clew.providers.catalogue import lookup
-from clew.session.importers.reading import read_session
-from clew.session.simulation.replay import simulate
-from clew.session.simulation.runs import Run, totals
-from clew.session.simulation.ways import EAGER, NONE, WAYS, Way, ways_named
+from clew.simulation.replay import simulate
+from clew.simulation.runs import Run, totals
+from clew.simulation.ways import EAGER, NONE, WAYS, Way, ways_named
 
 SESSIONS = Path(__file__).parents[2] / "shared" / "data" / "sessions"
 WINDOW = 200_000

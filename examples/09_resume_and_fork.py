@@ -10,7 +10,7 @@ import anyio
 
 from clew import InteractiveSession
 from clew.providers.scripted import ScriptedProvider
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 
 
 async def main() -> None:

@@ -27,18 +27,18 @@ SLOW = {
 LATER = {
     "clew.extensions.memory.sensitive",
     "clew.providers.connections",
-    "clew.session.plain",
-    "clew.session.simulation",
-    "clew.session.stores.postgres",
+    "clew.dict_messages",
+    "clew.simulation",
+    "clew.stores.postgres",
 }
 """Parts of Clew that no command needs to begin with."""
 SELDOM = LATER | {
     "clew.core.redaction.scan",
     "clew.permissions.shell",
-    "clew.session.checkpoints.keeper",
-    "clew.session.importers",
-    "clew.session.log.writer",
-    "clew.session.stores.sqlite",
+    "clew.checkpoints.keeper",
+    "clew.importers",
+    "clew.log.writer",
+    "clew.stores.sqlite",
 }
 """Parts that a program with a session of its own may well do without."""
 LIBRARY = {

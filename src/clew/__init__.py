@@ -3,7 +3,7 @@
 An `InteractiveSession` is a whole agent for one project, and `create_query` answers a single
 prompt. A `Session` is the conversation within, with nothing around it. All else here is what
 you hand to them or get from them. Providers and stores are imported from their own modules,
-such as `clew.providers.openai_chat` and `clew.session.stores.sqlite`. Names are imported when
+such as `clew.providers.openai_chat` and `clew.stores.sqlite`. Names are imported when
 they are first asked for, so that `import clew` costs next to nothing.
 """
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clew.core.report import LossReport
     from clew.core.state import ContextState
     from clew.core.usage import Usage
+    from clew.dict_messages.fit import count_tokens, fit
     from clew.extensions.agents import AgentDefinition as AgentDefinition
     from clew.extensions.commands.protocol import CommandModule as CommandModule
     from clew.extensions.commands.protocol import CommandResult as CommandResult
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from clew.extensions.project.tasks import load_task_context as load_task_context
     from clew.extensions.project.tasks import update_task_file_status as update_task_file_status
     from clew.extensions.skills import Skill as Skill
+    from clew.importers.reading import read_session
     from clew.providers.protocol import Provider
     from clew.sdk.history import HistoryEntry as HistoryEntry
     from clew.sdk.history import chat_entry_to_message as chat_entry_to_message
@@ -52,12 +54,10 @@ if TYPE_CHECKING:
     from clew.sdk.values import ToolState as ToolState
     from clew.sdk.values import UsageSnapshot as UsageSnapshot
     from clew.session.gate import Gate
-    from clew.session.importers.reading import read_session
-    from clew.session.plain.fit import count_tokens, fit
     from clew.session.session import Session
-    from clew.session.stores.memory import MemoryStore
+    from clew.stores.memory import MemoryStore
     from clew.tools.function import tool
-    from clew.tools.protocol import Place, Tool, ToolOutput
+    from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 _LATER = {
     "AbortError": "clew.core.errors",
@@ -80,11 +80,11 @@ _LATER = {
     "Image": "clew.core.messages",
     "InteractiveSession": "clew.sdk.interactive",
     "LossReport": "clew.core.report",
-    "MemoryStore": "clew.session.stores.memory",
+    "MemoryStore": "clew.stores.memory",
     "Message": "clew.core.messages",
     "ModelFacts": "clew.core.models",
     "PermissionMode": "clew.core.access",
-    "Place": "clew.tools.protocol",
+    "ToolContext": "clew.tools.protocol",
     "ProjectMemory": "clew.extensions.memory",
     "Provider": "clew.providers.protocol",
     "Reasoning": "clew.core.messages",
@@ -107,15 +107,15 @@ _LATER = {
     "UsageSnapshot": "clew.sdk.values",
     "Verdict": "clew.core.access",
     "chat_entry_to_message": "clew.sdk.history",
-    "count_tokens": "clew.session.plain.fit",
+    "count_tokens": "clew.dict_messages.fit",
     "create_query": "clew.sdk.query",
-    "fit": "clew.session.plain.fit",
+    "fit": "clew.dict_messages.fit",
     "get_messages_for_api": "clew.sdk.history",
     "is_chat_entry": "clew.sdk.history",
     "load_task_context": "clew.extensions.project.tasks",
     "message_to_history_entry": "clew.sdk.history",
     "plan_self_hosting_verification": "clew.sdk.self_hosting",
-    "read_session": "clew.session.importers.reading",
+    "read_session": "clew.importers.reading",
     "tool": "clew.tools.function",
     "transition_self_hosting_loop": "clew.sdk.self_hosting",
     "update_task_file_status": "clew.extensions.project.tasks",
@@ -153,7 +153,6 @@ __all__ = [
     "Message",
     "ModelFacts",
     "PermissionMode",
-    "Place",
     "Provider",
     "Reasoning",
     "Risk",
@@ -166,6 +165,7 @@ __all__ = [
     "Tiered",
     "Tool",
     "ToolCall",
+    "ToolContext",
     "ToolOutput",
     "ToolResult",
     "Usage",

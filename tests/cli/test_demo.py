@@ -13,7 +13,7 @@ import pytest
 from clew.cli.places import store_path
 from clew.core.ids import SessionId
 from clew.providers.embedded.fetch import model_path
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 
 pytestmark = [
     pytest.mark.anyio,

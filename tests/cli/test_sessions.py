@@ -15,8 +15,8 @@ from clew.cli.places import store_path
 from clew.core.entries import Entry, MessageAdded, SessionRecord, UnknownBody
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import assistant, user
-from clew.session.stores.record import StoredSession
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.record import StoredSession
+from clew.stores.sqlite import SqliteStore
 from clew.testing.fake_openai import fake_openai, says
 
 pytestmark = pytest.mark.anyio

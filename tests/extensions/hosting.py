@@ -17,8 +17,8 @@ from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.providers.scripted import Reply, ScriptedProvider
 from clew.session.gate import Gate
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.protocol import Store
+from clew.stores.memory import MemoryStore
+from clew.stores.protocol import Store
 from clew.tools.protocol import Tool
 
 FACTS = ModelFacts(name="m", window=10_000)

@@ -30,7 +30,7 @@ from clew.extensions.commands.picture import cells, picture
 from clew.extensions.memory import ProjectMemory
 from clew.permissions.rules import parse
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from tests.extensions.hosting import USAGE, SmallHost, hosting
 

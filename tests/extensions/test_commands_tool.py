@@ -22,7 +22,7 @@ from clew.extensions.commands.tool import ExecuteCommand
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.providers.scripted import Reply, call_reply
-from clew.tools.protocol import Place
+from clew.tools.protocol import ToolContext
 from tests.extensions.hosting import SmallHost, hosting
 from tests.histories import problems
 
@@ -94,7 +94,7 @@ def test_the_description_is_the_same_bytes_every_time_and_bounded() -> None:
 @pytest.mark.req("CMD-3", "PRM-1")
 def test_the_risk_is_that_of_the_command_or_subcommand(tmp_path: Path) -> None:
     tool = ExecuteCommand(registry_with(skill("audit")), no_host)
-    place = Place(cwd=tmp_path)
+    place = ToolContext(cwd=tmp_path)
     for arguments, risk, target in (
         ({"command": "context"}, Risk.INSPECT, "context"),
         ({"command": "memory", "args": "list"}, Risk.INSPECT, "memory list"),
@@ -206,7 +206,7 @@ async def test_what_changes_files_is_asked_about(tmp_path: Path) -> None:
 def test_access_never_raises(arguments: dict[str, Any]) -> None:
     tool = ExecuteCommand(registry_with(), no_host)
 
-    assert tool.access(arguments, Place(cwd=Path.cwd())).tool == "ExecuteCommand"
+    assert tool.access(arguments, ToolContext(cwd=Path.cwd())).tool == "ExecuteCommand"
 
 
 @asynccontextmanager

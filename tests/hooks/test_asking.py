@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from clew.core.access import Decision, Verdict
+from clew.hooks.context import AgentTask, HookContext
 from clew.hooks.handlers import HttpHook
 from clew.hooks.http import headers_for
-from clew.hooks.means import AgentTask, Means
 from clew.hooks.process import MAX_BYTES
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
@@ -28,7 +28,7 @@ async def fire(
 ) -> HookVerdict:
     table = parse({event.value: [{"hooks": list(hooks)}]}, Source(name="test"))
     with anyio.fail_after(20):
-        return await HookRunner(table, Means(**means)).fire(event, CALL)
+        return await HookRunner(table, HookContext(**means)).fire(event, CALL)
 
 
 async def posted(answer: Answer, tmp_path: Any, **hook: Any) -> tuple[HookVerdict, Server]:
@@ -224,7 +224,7 @@ async def test_an_agent_may_fire_events_of_its_own(tmp_path: Any) -> None:
         "Stop": [{"hooks": [{"type": "agent", "prompt": "look"}]}],
         "PreToolUse": [{"hooks": [{"type": "command", "command": f"echo '{context}'"}]}],
     }
-    means = Means(project=tmp_path, run_agent=run_agent, parallel=1)
+    means = HookContext(project=tmp_path, run_agent=run_agent, parallel=1)
     hooks = HookRunner(parse(section, Source(name="test")), means)
 
     with anyio.fail_after(20):

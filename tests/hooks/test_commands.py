@@ -16,8 +16,8 @@ import pytest
 
 from clew.core.access import Decision, Verdict
 from clew.hooks.command import argv_for, folder_for
+from clew.hooks.context import HookContext
 from clew.hooks.handlers import CommandHook
-from clew.hooks.means import Means
 from clew.hooks.process import MAX_BYTES
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
@@ -37,7 +37,7 @@ def runner(
         for line in lines
     ]
     table = parse({event.value: [{"hooks": hooks}]}, more.pop("source", Source(name="test")))
-    return HookRunner(table, Means(project=cwd, **more))
+    return HookRunner(table, HookContext(project=cwd, **more))
 
 
 async def fire(
@@ -146,7 +146,7 @@ async def test_a_command_runs_in_the_working_folder_and_knows_its_places(tmp_pat
         "pwd; echo $CLAUDE_PROJECT_DIR $CLEW_PROJECT_DIR ${CLAUDE_PLUGIN_ROOT} "
         "'${CLAUDE_PLUGIN_ROOT}' $CLAUDE_PLUGIN_DATA $CLAUDE_SESSION_ID $API_KEY"
     )
-    means = Means(project=project, environ={**os.environ, "API_KEY": "k"})
+    means = HookContext(project=project, environ={**os.environ, "API_KEY": "k"})
     source = Source(name="p", plugin_root=plugin, plugin_data=tmp_path)
     section = {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": line}]}]}
 
@@ -165,7 +165,7 @@ async def test_a_hook_that_is_no_plugins_has_no_plugins_folder(tmp_path: Path) -
 async def test_a_groups_variables_reach_its_commands(tmp_path: Path) -> None:
     hook = {"type": "command", "command": "echo $MODE"}
     section = {"UserPromptSubmit": [{"hooks": [hook], "env": {"MODE": "ci"}}]}
-    hooks = HookRunner(parse(section, Source(name="s")), Means(project=tmp_path))
+    hooks = HookRunner(parse(section, Source(name="s")), HookContext(project=tmp_path))
 
     said = await hooks.fire(PROMPT, HookInput(session_id="s", cwd=str(tmp_path)))
 
@@ -225,10 +225,10 @@ async def test_a_folder_that_is_gone_is_replaced_by_one_that_exists(tmp_path: Pa
     told = HookInput(session_id="s", cwd=str(tmp_path / "gone"))
     gone = tmp_path / "gone too"
 
-    assert folder_for(told, Means(project=tmp_path)) == tmp_path
-    assert folder_for(told, Means(project=gone, environ={"HOME": str(tmp_path)})) == tmp_path
-    assert folder_for(told, Means(project=gone, environ={})) == Path("/")
-    assert folder_for(told, Means(project=gone, environ={"HOME": str(gone)})).is_dir()
+    assert folder_for(told, HookContext(project=tmp_path)) == tmp_path
+    assert folder_for(told, HookContext(project=gone, environ={"HOME": str(tmp_path)})) == tmp_path
+    assert folder_for(told, HookContext(project=gone, environ={})) == Path("/")
+    assert folder_for(told, HookContext(project=gone, environ={"HOME": str(gone)})).is_dir()
 
 
 async def test_hooks_run_side_by_side_and_answer_in_their_order(tmp_path: Path) -> None:

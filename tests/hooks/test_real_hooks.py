@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from clew.core.access import Verdict
+from clew.hooks.context import HookContext
 from clew.hooks.matching import TOOL_EVENTS
-from clew.hooks.means import Means
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import Hook, HookTable, Source, read
@@ -55,13 +55,13 @@ def tables(plugins: Path) -> list[tuple[Path, HookTable]]:
     return found
 
 
-def means_for(home: Path) -> Means:
+def means_for(home: Path) -> HookContext:
     """A machine of their own: another home, no keys, and no way to the network."""
     dead = "http://127.0.0.1:1"
     kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), dead)
-    return Means(project=home, environ={**kept, **proxies, "PATH": path, "HOME": str(home)})
+    return HookContext(project=home, environ={**kept, **proxies, "PATH": path, "HOME": str(home)})
 
 
 async def run(hook: Hook, home: Path, folder: Path, tool: str = "Bash") -> HookVerdict:

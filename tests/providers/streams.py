@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from clew.core.messages import Message
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.decoder import Decoder
-from clew.session.assembly import Assembly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def event(name: str = "", **fields: object) -> ServerEvent:
 
 def read(decoder: Decoder, events: Sequence[ServerEvent]) -> tuple[Message, Finished]:
     """Return the message that the events make."""
-    assembly = Assembly(provenance="host")
+    assembly = MessageBuilder(provenance="host")
     chunks: list[Chunk] = [chunk for each in events for chunk in decoder.feed(each)]
     for chunk in [*chunks, finished := decoder.close()]:
         assembly.add(chunk)

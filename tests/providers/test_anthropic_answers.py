@@ -29,6 +29,7 @@ from clew.core.messages import (
     user,
 )
 from clew.core.usage import Usage
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -44,7 +45,6 @@ from clew.providers.protocol import (
 from clew.providers.sse import EventParser
 from clew.providers.wire.anthropic import encode as wire
 from clew.providers.wire.anthropic.decode import Decoder
-from clew.session.assembly import Assembly
 
 SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}}
 DONE = Finished(reason=StopReason.DONE)
@@ -87,7 +87,7 @@ def whole(content: list[Any], reason: str = "end_turn", **fields: object) -> lis
 
 
 def assembled(chunks: Sequence[Chunk]) -> Message:
-    assembly = Assembly(provenance="anthropic")
+    assembly = MessageBuilder(provenance="anthropic")
     for chunk in chunks:
         assembly.add(chunk)
     return assembly.message()

@@ -29,6 +29,7 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.bedrock import Bedrock
 from clew.providers.endpoint import Retry
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
     Chunk,
     CountsTokens,
@@ -39,7 +40,6 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.session.assembly import Assembly
 from clew.testing.replies import Reply
 from clew.testing.server import Answer, Hangup, Server, Stall, serve
 from clew.testing.voices.converse import ConverseVoice, event, exception
@@ -192,7 +192,7 @@ async def test_an_answer_in_one_piece_comes_from_the_other_path() -> None:
     async with serve(whole) as server:
         found = await ask(bedrock(server, streaming=False))
 
-    assembly = Assembly(provenance="bedrock")
+    assembly = MessageBuilder(provenance="bedrock")
     for chunk in found:
         assembly.add(chunk)
     assert server.paths == [f"/model/{CLAUDE}/converse"]

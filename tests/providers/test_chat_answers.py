@@ -13,6 +13,7 @@ from clew.core.errors import (
 from clew.core.ids import CallId
 from clew.core.messages import Image, Reasoning, Text, ToolCall
 from clew.core.usage import Usage
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -26,7 +27,6 @@ from clew.providers.protocol import (
 )
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.chat.decode import Decoder
-from clew.session.assembly import Assembly
 from tests.recordings import chat
 from tests.recordings.checks import parse
 from tests.recordings.records import PRESENT, answer_bytes, records
@@ -56,8 +56,8 @@ def said(finish: str = "stop", **fields: object) -> dict[str, object]:
     return {"index": 0, "message": {"role": "assistant", **fields}, "finish_reason": finish}
 
 
-def assembled(chunks: list[Chunk]) -> Assembly:
-    assembly = Assembly(provenance="host")
+def assembled(chunks: list[Chunk]) -> MessageBuilder:
+    assembly = MessageBuilder(provenance="host")
     for chunk in chunks:
         assembly.add(chunk)
     return assembly

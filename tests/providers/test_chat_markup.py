@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.messages import Reasoning, Text, ToolCall
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import CallChunk, Chunk, ReasoningChunk, StopReason, TextChunk
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.chat.decode import Decoder
 from clew.providers.wire.chat.markup import GEMMA, THINK, Said, Splitter, Wrote
 from clew.providers.wire.chat.writing import LONGEST
 from clew.providers.wire.chat.written import Form, read
-from clew.session.assembly import Assembly
 
 TOOLS = ("read", "write_file")
 
@@ -234,7 +234,7 @@ def test_a_stream_with_markup_becomes_thinking_words_and_calls() -> None:
         event("stop"),
     )
 
-    assembly = Assembly(provenance="gemma")
+    assembly = MessageBuilder(provenance="gemma")
     for chunk in found:
         assembly.add(chunk)
     thought, words, written = assembly.message().parts

@@ -19,6 +19,7 @@ from clew.core.messages import (
 )
 from clew.core.usage import Usage
 from clew.providers.eventstream import EventStream
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -33,7 +34,6 @@ from clew.providers.protocol import (
 )
 from clew.providers.wire.converse import encode as converse
 from clew.providers.wire.converse.decode import Decoder
-from clew.session.assembly import Assembly
 from clew.testing.voices.converse import event
 
 READER = Reader("bedrock", Echoes.OWN_ISSUED)
@@ -91,7 +91,7 @@ def decode_whole(*content: object, reason: str = "end_turn", **fields: object) -
 
 
 def assembled(chunks: list[Chunk]) -> Message:
-    assembly = Assembly(provenance="bedrock")
+    assembly = MessageBuilder(provenance="bedrock")
     for chunk in chunks:
         assembly.add(chunk)
     return assembly.message()

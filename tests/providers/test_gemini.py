@@ -19,6 +19,7 @@ from clew.core.models import ModelFacts, ToolSpec
 from clew.core.usage import Usage
 from clew.providers.endpoint import Retry
 from clew.providers.gemini import Gemini, Vertex
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
     Chunk,
     CountsTokens,
@@ -32,7 +33,6 @@ from clew.providers.protocol import (
     UsageChunk,
 )
 from clew.providers.wire.gemini.encode import encode, fragments
-from clew.session.assembly import Assembly
 from clew.testing.replies import Reply
 from clew.testing.server import Answer, Server, Stall, serve
 from clew.testing.voices.gemini import GeminiVoice
@@ -86,7 +86,7 @@ async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
 
 
 def assembled(chunks: list[Chunk]) -> Message:
-    assembly = Assembly(provenance="gemini")
+    assembly = MessageBuilder(provenance="gemini")
     for chunk in chunks:
         assembly.add(chunk)
     return assembly.message()

@@ -20,10 +20,10 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ToolSpec
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Finished, Request
 from clew.providers.wire.gemini.encode import encode, fragments, is_own
 from clew.providers.wire.gemini.recorded import decode_request
-from clew.session.assembly import Assembly
 from tests.recordings import gemini
 from tests.recordings.records import PRESENT, Record, key, records, round_trips, tokens
 
@@ -195,7 +195,7 @@ def recorded(*apis: str) -> list[Record]:
 
 def answered(pieces: list[bytes], *, whole: bool) -> tuple[Message, Finished]:
     decoder, framing = gemini.decoder(), gemini.framing()
-    assembly = Assembly(provenance="gemini")
+    assembly = MessageBuilder(provenance="gemini")
     if whole:
         chunks = decoder.whole(b"".join(pieces))
     else:

@@ -24,6 +24,7 @@ from clew.core.messages import (
     Text,
 )
 from clew.core.usage import Usage
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -39,7 +40,6 @@ from clew.providers.protocol import (
 from clew.providers.sse import EventParser
 from clew.providers.wire.gemini.decode import Decoder
 from clew.providers.wire.gemini.encode import encode, fragments
-from clew.session.assembly import Assembly
 
 READER = Reader("gemini", Echoes.OWN_ISSUED)
 
@@ -77,7 +77,7 @@ def answer(
 
 
 def assembled(chunks: Iterable[Chunk]) -> Message:
-    assembly = Assembly(provenance="gemini")
+    assembly = MessageBuilder(provenance="gemini")
     for chunk in chunks:
         assembly.add(chunk)
     return assembly.message()

@@ -16,6 +16,7 @@ from clew.core.ids import CallId
 from clew.core.messages import Message, Reasoning, ToolCall, tool_result, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.openai_responses import OpenAIResponses
 from clew.providers.protocol import (
     Chunk,
@@ -27,7 +28,6 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.session.assembly import Assembly
 from clew.testing.replies import Reply
 from clew.testing.server import Answer, serve
 from clew.testing.voices.responses import ResponsesVoice
@@ -59,7 +59,7 @@ async def ask(provider: OpenAIResponses, request: Request = HELLO) -> list[Chunk
 
 
 def assembled(chunks: list[Chunk]) -> Message:
-    assembly = Assembly(provenance="openai")
+    assembly = MessageBuilder(provenance="openai")
     for chunk in chunks:
         assembly.add(chunk)
     return assembly.message()

@@ -27,21 +27,21 @@ from clew.core.messages import (
 )
 from clew.core.models import ModelFacts, ToolSpec
 from clew.core.usage import Usage
+from clew.importers.clew_jsonl import export_jsonl
+from clew.importers.journal import journal_of
+from clew.importers.reading import read_session
+from clew.log.events import LogLevel
+from clew.log.recording import tape_of_journal, tape_of_log
+from clew.log.secrets import Redaction
+from clew.log.writer import SessionLog
 from clew.providers.differences import Difference
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished, ReasoningChunk, Request, StopReason
 from clew.providers.recording import RecordedCall, RecordedRequest, Recording, chunks_of
 from clew.providers.replay import ReplayDiverged, ReplayProvider
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
-from clew.session.assembly import Assembly
-from clew.session.importers.clew_jsonl import export_jsonl
-from clew.session.importers.journal import journal_of
-from clew.session.importers.reading import read_session
-from clew.session.log.events import LogLevel
-from clew.session.log.recording import tape_of_journal, tape_of_log
-from clew.session.log.secrets import Redaction
-from clew.session.log.writer import SessionLog
-from clew.session.rerun import rerun, tape_of
-from clew.session.stores.memory import MemoryStore
+from clew.sdk.replay import rerun, tape_of
+from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -287,7 +287,7 @@ async def test_any_answer_comes_out_of_its_chunks_again() -> None:
             ToolCall(call_id=CallId("d"), name="t"),
         ),
     )
-    assembly = Assembly(provenance="x")
+    assembly = MessageBuilder(provenance="x")
 
     for chunk in chunks_of(message, Finished(reason=StopReason.TOOL_CALLS)):
         assembly.add(chunk)

@@ -36,6 +36,7 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.core.usage import Usage
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -51,7 +52,6 @@ from clew.providers.sse import EventParser
 from clew.providers.wire.responses import encode as responses
 from clew.providers.wire.responses.decode import Decoder
 from clew.providers.wire.responses.recorded import decode_request
-from clew.session.assembly import Assembly
 from clew.testing.replies import Reply
 from clew.testing.voices.responses import ResponsesVoice
 from tests.recordings import responses as wire
@@ -100,7 +100,7 @@ def whole(**response: object) -> list[Chunk]:
 
 
 def assembled(chunks: list[Chunk]) -> Message:
-    assembly = Assembly(provenance="openai")
+    assembly = MessageBuilder(provenance="openai")
     for chunk in chunks:
         assembly.add(chunk)
     return assembly.message()

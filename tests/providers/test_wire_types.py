@@ -8,10 +8,10 @@ import pytest
 
 from clew.core.errors import ProviderError
 from clew.core.messages import Message, Native, Role, user
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Request
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.decoder import Decoder
-from clew.session.assembly import Assembly
 from tests.providers.formats import FORMATS, READER, Format, name_of
 from tests.providers.streams import STREAMS, Said, event
 
@@ -114,7 +114,7 @@ def spoilt(value: Any) -> Iterator[Any]:
 
 def answer(decoder: Decoder, events: list[ServerEvent]) -> Message | None:
     """Return what can be made of `events`; None if that is an error of ours."""
-    assembly = Assembly(provenance="host")
+    assembly = MessageBuilder(provenance="host")
     try:
         for each in events:
             for chunk in decoder.feed(each):

@@ -11,8 +11,8 @@ import msgspec
 
 from clew.core.errors import ProviderError, StreamBroken
 from clew.core.messages import Message
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished
-from clew.session.assembly import Assembly
 from tests.recordings.records import Record, answer_bytes, is_whole, tokens
 
 _CUTS = 25
@@ -32,7 +32,7 @@ def parse(wire: ModuleType, pieces: Sequence[bytes], *, whole: bool) -> tuple[Me
                 chunks += decoder.feed(event)
         for event in framing.close():
             chunks += decoder.feed(event)
-    assembly = Assembly(provenance=wire.PROVENANCE)
+    assembly = MessageBuilder(provenance=wire.PROVENANCE)
     for chunk in [*chunks, finished := decoder.close()]:
         assembly.add(chunk)
     return assembly.message(), finished

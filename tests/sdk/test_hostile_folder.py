@@ -40,7 +40,7 @@ from clew.sdk.hub import EventName
 from clew.sdk.interactive import InteractiveSession
 from clew.sdk.query import create_query
 from clew.sdk.values import ExecutionResult, TaskStage
-from clew.session.stores.memory import MemoryStore
+from clew.stores.memory import MemoryStore
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 from tests.cli.terminal import clew as terminal
 from tests.sdk.hostile import (

@@ -20,7 +20,7 @@ from clew.sdk.history import chat_entry_to_message, get_messages_for_api, is_cha
 from clew.sdk.interactive import InteractiveSession
 from clew.sdk.query import create_query
 from clew.sdk.values import ExecutionResult
-from clew.session.stores.memory import MemoryStore
+from clew.stores.memory import MemoryStore
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from clew.extensions.commands.protocol import AGENT_RUNTIME, CommandModule
 from clew.providers.prices import Price
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
 from clew.sdk.values import TaskStage
-from clew.session.stores.memory import MemoryStore
+from clew.stores.memory import MemoryStore
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio

@@ -22,14 +22,14 @@ from clew.core.events import EntryAdded, Event
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Role, assistant, user
 from clew.core.models import ModelFacts
+from clew.log.events import LogLevel
+from clew.log.replaying import replay
+from clew.log.writer import SessionLog
 from clew.providers.protocol import Chunk, Request
 from clew.providers.scripted import Reply, ScriptedProvider
-from clew.session.log.events import LogLevel
-from clew.session.log.replaying import replay
-from clew.session.log.writer import SessionLog
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.protocol import Store
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.memory import MemoryStore
+from clew.stores.protocol import Store
+from clew.stores.sqlite import SqliteStore
 from tests.session.plain_model import Model
 
 WINDOW = 3_000

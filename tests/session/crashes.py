@@ -18,7 +18,7 @@ from clew.context.validity import problems
 from clew.core.entries import Compacted
 from clew.core.ids import SessionId
 from clew.session.journal import Journal
-from clew.session.stores.opening import open_store
+from clew.stores.opening import open_store
 from tests.session.postgres import server
 
 ROOT = Path(__file__).parent.parent.parent

@@ -19,9 +19,9 @@ from clew.core.events import EntryAdded, Event, Warned
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import ToolCall
 from clew.core.models import ModelFacts
+from clew.log.writer import SessionLog
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply
-from clew.session.log.writer import SessionLog
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 
 FACTS = ModelFacts(name="m", window=20_000, summarises=False)
 S = SessionId("s")

@@ -24,11 +24,11 @@ from clew.core.messages import Role
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import lookup
 from clew.providers.scripted import ScriptedProvider
-from clew.session.stores.protocol import Store
-from clew.session.stores.record import StoredSession
-from clew.session.stores.sqlite import SqliteStore
-from clew.session.stores.transfer import export_lines, import_export, read_export
-from clew.session.stores.words import words
+from clew.stores.protocol import Store
+from clew.stores.record import StoredSession
+from clew.stores.sqlite import SqliteStore
+from clew.stores.transfer import export_lines, import_export, read_export
+from clew.stores.words import words
 
 SMALL = ModelFacts(name="small", window=20_000, max_output=2_000)
 """A model whose window most recordings do not fit into."""

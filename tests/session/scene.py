@@ -11,11 +11,11 @@ from clew.core.events import (
 from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
+from clew.log.reading import LogReader
+from clew.log.writer import SessionLog
 from clew.providers.scripted import Reply, ScriptedProvider
-from clew.session.log.reading import LogReader
-from clew.session.log.writer import SessionLog
-from clew.session.stores.protocol import Store
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.protocol import Store
+from clew.stores.sqlite import SqliteStore
 
 FACTS = ModelFacts(name="m", window=2_000, max_output=200, summarises=False)
 S = SessionId("s")

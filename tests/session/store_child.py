@@ -11,8 +11,8 @@ from clew.core.entries import Entry, MessageAdded, SessionRecord
 from clew.core.errors import SessionBusy
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
-from clew.session.stores.opening import open_store
-from clew.session.stores.protocol import Store
+from clew.stores.opening import open_store
+from clew.stores.protocol import Store
 
 SHARED = SessionId("shared")
 RECORD = SessionRecord(id=SHARED, cwd="/work", created_at=1.0, updated_at=1.0)

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from clew.checkpoints.atomic import link_whole, write_whole
+from clew.checkpoints.keeper import Checkpoints, forget
+from clew.checkpoints.listing import FileChange
+from clew.checkpoints.plan import Rules
+from clew.checkpoints.records import Began
+from clew.checkpoints.restoring import Restored, restore
+from clew.checkpoints.retention import Limits
+from clew.checkpoints.shelf import Shelf
+from clew.checkpoints.states import File
 from clew.core.errors import SessionError, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
-from clew.session.checkpoints.atomic import link_whole, write_whole
-from clew.session.checkpoints.keeper import Checkpoints, forget
-from clew.session.checkpoints.listing import FileChange
-from clew.session.checkpoints.plan import Rules
-from clew.session.checkpoints.records import Began
-from clew.session.checkpoints.restoring import Restored, restore
-from clew.session.checkpoints.retention import Limits
-from clew.session.checkpoints.shelf import Shelf
-from clew.session.checkpoints.states import File
 
 pytestmark = pytest.mark.req("CKP-1")
 

@@ -22,13 +22,13 @@ import anyio
 import pytest
 
 from clew import Session
+from clew.checkpoints.keeper import Checkpoints
 from clew.context.validity import problems
 from clew.core.access import PermissionMode
 from clew.core.ids import EntryId, SessionId
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply
-from clew.session.checkpoints.keeper import Checkpoints
 from clew.session.gate import Gate
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from clew.checkpoints.keeper import Checkpoints
+from clew.checkpoints.lines import changed_lines
 from clew.core.ids import EntryId, SessionId
-from clew.session.checkpoints.keeper import Checkpoints
-from clew.session.checkpoints.lines import changed_lines
 
 NAMES = ["a", "b", "d", "d/x", "d/y", "d/e/z", "l", "l/x", "k"]
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -24,7 +24,7 @@ from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio

@@ -27,7 +27,7 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
 from clew.session.calibrations import CalibrationFile
-from clew.session.stores.memory import MemoryStore
+from clew.stores.memory import MemoryStore
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio

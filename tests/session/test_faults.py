@@ -25,12 +25,12 @@ from clew.core.entries import (
 from clew.core.errors import SessionBusy, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message, assistant, tool_result, user
+from clew.log.faults import Code
+from clew.log.replaying import replay
+from clew.log.validation import validate
+from clew.log.writer import SessionLog
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply
-from clew.session.log.faults import Code
-from clew.session.log.replaying import replay
-from clew.session.log.validation import validate
-from clew.session.log.writer import SessionLog
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 from clew.testing.fake_openai import fake_openai, says
 from tests.session.person import CALL, FACTS, NOBODY, Person, S, clew, sentence
 from tests.session.test_stores import child

@@ -17,7 +17,7 @@ from clew.core.entries import (
 )
 from clew.core.errors import StoreDamaged, StoreUnavailable
 from clew.core.ids import EntryId
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 from tests.session.person import NOBODY, Person, S, clew, sentence
 from tests.session.test_stores_sqlite import fingerprint
 

@@ -24,14 +24,14 @@ from clew.core.errors import (
 )
 from clew.core.events import Event, ToolEnded, ToolStarted, Warned
 from clew.core.models import ModelFacts
-from clew.hooks.means import Means
+from clew.hooks.context import HookContext
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import Source, read
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
 from clew.session.gate import Gate
 from clew.session.loops import REFUSE_AFTER, WARN_AFTER
-from clew.session.stores.memory import MemoryStore
+from clew.stores.memory import MemoryStore
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio
@@ -293,7 +293,7 @@ async def test_a_hooks_file_of_claude_code_guards_a_session(tmp_path: Path) -> N
     gate = Gate(cwd=tmp_path, mode=PermissionMode.BYPASS)
     calls = call_reply(("launch", {"what": "kite"}), ("launch", {"what": "moon"}))
     provider = ScriptedProvider([calls, "ok"], FACTS)
-    hooks = HookRunner(table, Means(project=tmp_path))
+    hooks = HookRunner(table, HookContext(project=tmp_path))
     async with Session(provider, model="m", tools=[launch], hooks=hooks, gate=gate) as chat:
         await chat.run("go")
         results = [m.results[0] for m in chat.get_history() if m.results]

@@ -22,15 +22,15 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Image, Reasoning, Role, Text, assistant, user
 from clew.core.report import LossReport
 from clew.core.usage import Usage
-from clew.session.importers import claude_code, clew_jsonl, codex, pi
-from clew.session.importers.journal import entries_for, import_session, journal_of
-from clew.session.importers.reading import read_session
-from clew.session.importers.recorded import RecordedSession
-from clew.session.importers.tidy import NO_BEGINNING, NO_RESULT
+from clew.importers import claude_code, clew_jsonl, codex, pi
+from clew.importers.journal import entries_for, import_session, journal_of
+from clew.importers.reading import read_session
+from clew.importers.recorded import RecordedSession
+from clew.importers.tidy import NO_BEGINNING, NO_RESULT
 from clew.session.journal import Journal
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.protocol import Store
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.memory import MemoryStore
+from clew.stores.protocol import Store
+from clew.stores.sqlite import SqliteStore
 from tests.histories import SETUP, entries_of, histories, problems
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("STO-5")]

@@ -22,6 +22,14 @@ from clew.core.events import Event, Warned
 from clew.core.ids import SessionId
 from clew.core.messages import Image, Message, Role, Text, assistant, user
 from clew.core.models import ModelFacts
+from clew.log.events import ENVELOPE, NAMES, LogLevel, typed
+from clew.log.faults import Code
+from clew.log.reading import LogReader
+from clew.log.replaying import replay
+from clew.log.secrets import Redaction
+from clew.log.validation import validate
+from clew.log.walking import Walk
+from clew.log.writer import SessionLog
 from clew.providers.openai_chat import OpenAIChat
 from clew.providers.protocol import (
     Finished,
@@ -31,17 +39,9 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
-from clew.session.log.events import ENVELOPE, NAMES, LogLevel, typed
-from clew.session.log.faults import Code
-from clew.session.log.reading import LogReader
-from clew.session.log.replaying import replay
-from clew.session.log.secrets import Redaction
-from clew.session.log.validation import validate
-from clew.session.log.walking import Walk
-from clew.session.log.writer import SessionLog
-from clew.session.stores.memory import MemoryStore
+from clew.stores.memory import MemoryStore
 from clew.testing.fake_openai import calls, fails, fake_openai, says
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 pytestmark = pytest.mark.anyio
 
@@ -228,7 +228,7 @@ async def test_what_looks_like_a_reference_is_not_taken_for_one(tmp_path: Path) 
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
             return ToolOutput(text="done", data={"found": lie})
 
     log = SessionLog(tmp_path)
@@ -542,7 +542,7 @@ async def test_half_characters_and_odd_values_of_tools_can_be_written(tmp_path: 
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
             return ToolOutput(
                 text="ok", display="\ud83d broken", data={"path": Path("/x"), "1": {2}}
             )

@@ -27,16 +27,16 @@ from clew.core.errors import (
 from clew.core.messages import Image, Message, Role, Text, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
+from clew.log.events import LogLevel
+from clew.log.recording import tape_of_journal, tape_of_log
+from clew.log.replaying import Replayed, replay
+from clew.log.validation import validate
+from clew.log.writer import SessionLog
 from clew.providers.protocol import ReasoningChunk, TextChunk
 from clew.providers.replay import ReplayProvider
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
-from clew.session.log.events import LogLevel
-from clew.session.log.recording import tape_of_journal, tape_of_log
-from clew.session.log.replaying import Replayed, replay
-from clew.session.log.validation import validate
-from clew.session.log.writer import SessionLog
-from clew.session.rerun import rerun
-from clew.session.stores.memory import MemoryStore
+from clew.sdk.replay import rerun
+from clew.stores.memory import MemoryStore
 
 FACTS = ModelFacts(name="m", window=4_000, max_output=400)
 POLICY = ContextPolicy(thresholds=Thresholds(compact=0.6), compress_tool_results=300)

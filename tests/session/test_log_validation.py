@@ -11,13 +11,13 @@ import pytest
 
 from clew import Session, tool
 from clew.core.access import Risk
+from clew.log.events import LogLevel
+from clew.log.faults import Code
+from clew.log.outline import content_name
+from clew.log.replaying import replay
+from clew.log.validation import validate
+from clew.log.writer import SessionLog
 from clew.providers.openai_chat import OpenAIChat
-from clew.session.log.events import LogLevel
-from clew.session.log.faults import Code
-from clew.session.log.outline import content_name
-from clew.session.log.replaying import replay
-from clew.session.log.validation import validate
-from clew.session.log.writer import SessionLog
 from clew.testing.fake_openai import calls, fake_openai, says
 
 Line = dict[str, Any]

@@ -9,14 +9,14 @@ from clew import Session, tool
 from clew.core.access import Risk
 from clew.core.ids import CallId
 from clew.core.messages import ToolCall
+from clew.log.events import LogLevel, NativePayload
+from clew.log.reading import LogReader
+from clew.log.recording import tape_of_log
+from clew.log.validation import validate
+from clew.log.walking import Walk
+from clew.log.writer import SessionLog
 from clew.providers.replay import ReplayProvider
-from clew.session.log.events import LogLevel, NativePayload
-from clew.session.log.reading import LogReader
-from clew.session.log.recording import tape_of_log
-from clew.session.log.validation import validate
-from clew.session.log.walking import Walk
-from clew.session.log.writer import SessionLog
-from clew.session.rerun import rerun
+from clew.sdk.replay import rerun
 from clew.testing.replies import Reply
 from clew.testing.stage import API_KEY, HttpStage
 from tests.providers.stages import STAGES

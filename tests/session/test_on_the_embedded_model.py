@@ -14,7 +14,7 @@ from clew.core.state import Basis
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.embedded.fetch import model_path
 from clew.providers.embedded.provider import Embedded
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from tests.histories import problems
 

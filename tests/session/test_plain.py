@@ -14,9 +14,9 @@ from clew.core.entries import Entry
 from clew.core.errors import ConfigError, ContextFull
 from clew.core.ids import CallId
 from clew.core.messages import Message, Role, ToolCall, ToolResult, assistant, user
+from clew.dict_messages.mending import mend
+from clew.dict_messages.styles import Piece, read_pieces
 from clew.providers.tokenizers import meter_for
-from clew.session.plain.mending import mend
-from clew.session.plain.styles import Piece, read_pieces
 from tests.histories import histories
 from tests.histories import problems as independent_problems
 

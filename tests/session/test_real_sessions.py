@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from clew.core.ids import SessionId
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 from tests.session.real_sessions import RECORDINGS, TOOLS, go_through, recordings
 
 pytestmark = [

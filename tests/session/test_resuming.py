@@ -31,8 +31,8 @@ from clew.providers.scripted import ScriptedProvider
 from clew.session.journal import Journal
 from clew.session.resuming import is_due, pack, stand
 from clew.session.session import Session
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.memory import MemoryStore
+from clew.stores.sqlite import SqliteStore
 from tests.histories import entries_of, histories, turns
 
 pytestmark = pytest.mark.anyio

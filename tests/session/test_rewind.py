@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew import Session, tool
+from clew.checkpoints.retention import Limits
 from clew.cli.history import listed
 from clew.context.validity import problems
 from clew.context.view import View, advance, fold
@@ -41,14 +42,13 @@ from clew.core.ids import EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, assistant, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
+from clew.importers.clew_jsonl import export_jsonl, parse
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
-from clew.session.checkpoints.retention import Limits
 from clew.session.gate import Gate
-from clew.session.importers.clew_jsonl import export_jsonl, parse
 from clew.session.rewind import whole_before
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.protocol import Store
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.memory import MemoryStore
+from clew.stores.protocol import Store
+from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.protocol import Tool
 from tests.histories import SETUP, entries_of, histories, turns

@@ -28,8 +28,8 @@ from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Finished, StopReason, TextChunk
 from clew.providers.scripted import Reply, ScriptedProvider, Step, call_reply, text_reply
 from clew.session.gate import Gate
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.memory import MemoryStore
+from clew.stores.sqlite import SqliteStore
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio

@@ -10,14 +10,14 @@ from clew.core.access import PermissionMode
 from clew.core.events import Event
 from clew.core.models import ModelFacts
 from clew.core.redaction import redact
-from clew.hooks.means import Means
+from clew.hooks.context import HookContext
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import Source, read
+from clew.log.events import LogLevel
+from clew.log.writer import SessionLog
 from clew.providers.scripted import ScriptedProvider, call_reply
 from clew.session.gate import Gate
-from clew.session.log.events import LogLevel
-from clew.session.log.writer import SessionLog
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 from tests.core.test_redaction import ALONE, TOKENS
@@ -64,7 +64,7 @@ async def test_no_secret_of_the_corpus_is_on_disk_or_sent(tmp_path: Path) -> Non
         provider,
         model="m",
         tools=builtin_tools(sandbox=Sandbox(SandboxPolicy(mode=SandboxMode.OFF))),
-        hooks=HookRunner(table, Means(project=project, redact=redact)),
+        hooks=HookRunner(table, HookContext(project=project, redact=redact)),
         gate=Gate(cwd=project, mode=PermissionMode.BYPASS),
         cwd=project,
         store=store,

@@ -37,9 +37,9 @@ from clew.permissions.rules import parse
 from clew.providers.protocol import CallChunk, TextChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
 from clew.session.gate import Gate
-from clew.session.stores.lease import SessionHeld
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.lease import SessionHeld
+from clew.stores.memory import MemoryStore
+from clew.stores.sqlite import SqliteStore
 from clew.tools.protocol import Tool, ToolOutput
 from tests.histories import problems
 

@@ -19,13 +19,13 @@ from clew.core.errors import ConfigError
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
-from clew.session.importers.reading import read_session
-from clew.session.importers.recorded import RecordedSession, Step
-from clew.session.simulation.chart import chart
-from clew.session.simulation.names import names_in
-from clew.session.simulation.replay import simulate
-from clew.session.simulation.runs import Point, Run, total, totals
-from clew.session.simulation.ways import EAGER, NONE, WAYS, Untouched, Way, way_named, ways_named
+from clew.importers.reading import read_session
+from clew.importers.recorded import RecordedSession, Step
+from clew.simulation.chart import chart
+from clew.simulation.names import names_in
+from clew.simulation.replay import simulate
+from clew.simulation.runs import Point, Run, total, totals
+from clew.simulation.ways import EAGER, NONE, WAYS, Untouched, Way, way_named, ways_named
 from tests.histories import histories
 
 pytestmark = pytest.mark.req("SIM-1")

@@ -20,13 +20,13 @@ from clew.core.events import (
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import Role, ToolCall
 from clew.hooks.protocol import HookEvent, HookVerdict
+from clew.log.events import LogLevel
+from clew.log.reading import LogReader
+from clew.log.validation import validate
+from clew.log.writer import SessionLog
 from clew.providers.protocol import ServerToolChunk, TextChunk
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
-from clew.session.log.events import LogLevel
-from clew.session.log.reading import LogReader
-from clew.session.log.validation import validate
-from clew.session.log.writer import SessionLog
-from clew.session.stores.record import StoredSession
+from clew.stores.record import StoredSession
 from clew.testing.replies import Reply as Spoken
 from tests.providers.stages import STAGES
 from tests.session.scene import S, Scene, add

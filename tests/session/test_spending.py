@@ -11,7 +11,7 @@ from clew.core.usage import Usage
 from clew.providers.prices import Price
 from clew.providers.protocol import Finished, StopReason, TextChunk, UsageChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
-from clew.session.stores.memory import MemoryStore
+from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

@@ -14,10 +14,10 @@ import pytest
 from clew.core.errors import MissingExtra, SessionBusy
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
-from clew.session.stores.lease import SessionHeld
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.opening import open_store
-from clew.session.stores.protocol import Store
+from clew.stores.lease import SessionHeld
+from clew.stores.memory import MemoryStore
+from clew.stores.opening import open_store
+from clew.stores.protocol import Store
 from clew.testing.stores import SHARED_STORE_CHECKS, STORE_CHECKS, Check, SharedCheck
 from tests.session.store_child import RECORD, SHARED, entry
 

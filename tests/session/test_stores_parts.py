@@ -17,14 +17,14 @@ from clew.core.errors import SessionError, StoreDamaged
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
 from clew.core.models import ModelFacts
-from clew.session.importers.reading import read_session
-from clew.session.stores.lease import SILENCE, Heart, SessionHeld, is_dead, this_process
-from clew.session.stores.memory import MemoryStore
-from clew.session.stores.reading import read_entry
-from clew.session.stores.record import Growth, StoredSession, stored
-from clew.session.stores.sqlite import SqliteStore
-from clew.session.stores.transfer import Exported, export_lines, import_export, read_export
-from clew.session.stores.words import matches, terms, words
+from clew.importers.reading import read_session
+from clew.stores.lease import SILENCE, Heart, SessionHeld, is_dead, this_process
+from clew.stores.memory import MemoryStore
+from clew.stores.reading import read_entry
+from clew.stores.record import Growth, StoredSession, stored
+from clew.stores.sqlite import SqliteStore
+from clew.stores.transfer import Exported, export_lines, import_export, read_export
+from clew.stores.words import matches, terms, words
 from tests.histories import histories
 
 pytestmark = pytest.mark.anyio

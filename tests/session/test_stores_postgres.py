@@ -13,8 +13,8 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
-from clew.session.stores.lease import SILENCE, SessionHeld
-from clew.session.stores.postgres import PostgresStore
+from clew.stores.lease import SILENCE, SessionHeld
+from clew.stores.postgres import PostgresStore
 from tests.session.postgres import Server
 
 pytestmark = pytest.mark.anyio

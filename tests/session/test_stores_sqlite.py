@@ -22,9 +22,9 @@ from clew.core.messages import assistant, user
 from clew.core.models import ModelFacts
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
-from clew.session.stores.reading import damaged
-from clew.session.stores.record import StoredSession
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.reading import damaged
+from clew.stores.record import StoredSession
+from clew.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
 

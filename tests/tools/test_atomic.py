@@ -29,7 +29,7 @@ from clew.tools.builtin.edit import edit_tool
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.read import read_tool
 from clew.tools.builtin.write import write_tool
-from clew.tools.protocol import Place, Tool
+from clew.tools.protocol import Tool, ToolContext
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
 
@@ -148,14 +148,14 @@ async def test_edits_of_one_answer_that_exclude_each_other_are_told(tmp_path: Pa
 # From here on: the program.
 
 
-async def run(tool: Tool, place: Place, **arguments: object) -> str:
+async def run(tool: Tool, place: ToolContext, **arguments: object) -> str:
     out = await tool.run(arguments, place)
     return out.text if out.failed else ""
 
 
 async def write_on(folder: Path, begun: Callable[[], None], way: str) -> None:
     """Write one version after another until somebody kills us."""
-    ledger, place, path = FileLedger(), Place(cwd=folder), folder / "file"
+    ledger, place, path = FileLedger(), ToolContext(cwd=folder), folder / "file"
     read, write, edit = read_tool(ledger), write_tool(ledger), edit_tool(ledger)
     version = version_of(path.read_text()) or 0
     await run(read, place, file_path="file")
@@ -202,7 +202,7 @@ def kill(folder: Path, way: str, times: int) -> dict[str, int]:
 
 
 async def edit_all(folder: Path, worker: int, edits: int) -> int:
-    ledger, place, refused = FileLedger(), Place(cwd=folder), 0
+    ledger, place, refused = FileLedger(), ToolContext(cwd=folder), 0
     read, edit = read_tool(ledger), edit_tool(ledger)
     print("ready", flush=True)  # noqa: T201
     sys.stdin.readline()

@@ -15,7 +15,7 @@ from clew.providers.scripted import ScriptedProvider
 from clew.tools.builtin.bash import bash_tool
 from clew.tools.builtin.environment import child_environment, is_secret
 from clew.tools.builtin.output import HeadTail, printable
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
@@ -28,13 +28,13 @@ def bare(*pass_env: str) -> Tool:
 
 
 async def run(
-    cwd: Path | Place,
+    cwd: Path | ToolContext,
     command: str,
     timeout: float = 30,  # noqa: ASYNC109
     *,
     tool: Tool | None = None,
 ) -> ToolOutput:
-    place = cwd if isinstance(cwd, Place) else Place(cwd=cwd)
+    place = cwd if isinstance(cwd, ToolContext) else ToolContext(cwd=cwd)
     with anyio.fail_after(20):
         return await (tool or bare()).run({"command": command, "timeout": timeout}, place)
 
@@ -217,7 +217,7 @@ def test_output_is_printable_whatever_it_is(data: bytes) -> None:
 
 async def test_a_folder_reached_with_cd_holds_for_the_next_call(tmp_path: Path) -> None:
     (tmp_path / "a b/c").mkdir(parents=True)
-    place = Place(cwd=tmp_path)
+    place = ToolContext(cwd=tmp_path)
 
     moved = await run(place, "cd 'a b' && cd c; exit 3")
     here = await run(place, "pwd")
@@ -233,7 +233,7 @@ async def test_a_folder_reached_with_cd_holds_for_the_next_call(tmp_path: Path) 
 @pytest.mark.parametrize("command", ["(cd sub)", "bash -c 'cd sub'", "exec bash -c 'cd sub'", "ls"])
 async def test_what_happens_in_other_shells_moves_nothing(tmp_path: Path, command: str) -> None:
     (tmp_path / "sub").mkdir()
-    place = Place(cwd=tmp_path)
+    place = ToolContext(cwd=tmp_path)
 
     await run(place, command)
 
@@ -243,7 +243,7 @@ async def test_what_happens_in_other_shells_moves_nothing(tmp_path: Path, comman
 async def test_a_call_that_did_not_move_leaves_the_move_of_another(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    place, outs = Place(cwd=tmp_path), dict[str, ToolOutput]()
+    place, outs = ToolContext(cwd=tmp_path), dict[str, ToolOutput]()
 
     async def call(command: str) -> None:
         outs[command] = await run(place, command)
@@ -259,7 +259,7 @@ async def test_a_call_that_did_not_move_leaves_the_move_of_another(tmp_path: Pat
 async def test_outside_the_working_folder_nobody_stays(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "sub").mkdir(parents=True)
-    place = Place(cwd=project)
+    place = ToolContext(cwd=project)
 
     await run(place, "cd sub")
     out = await run(place, "cd ../.. && pwd")
@@ -273,7 +273,7 @@ async def test_outside_the_working_folder_nobody_stays(tmp_path: Path) -> None:
 
 async def test_nothing_runs_elsewhere_when_its_folder_is_gone(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    place = Place(cwd=tmp_path)
+    place = ToolContext(cwd=tmp_path)
     await run(place, "cd sub")
     await run(place, "rmdir ../sub")
 
@@ -344,7 +344,7 @@ async def test_commands_do_not_see_secrets_unless_they_are_passed_on(
     for name in ("ONE_TOKEN", "TWO_TOKEN", "PLAIN"):
         monkeypatch.setenv(name, name.lower())
     show = 'echo "$ONE_TOKEN,$TWO_TOKEN,$PLAIN,$GIVEN_KEY,$CLEW"'
-    place = Place(cwd=tmp_path, env={"GIVEN_KEY": "given"})
+    place = ToolContext(cwd=tmp_path, env={"GIVEN_KEY": "given"})
 
     assert (await run(place, show)).text == ",,plain,given,1"
     assert (await run(place, show, tool=bare("TWO_*"))).text == ",two_token,plain,given,1"

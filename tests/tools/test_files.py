@@ -13,7 +13,7 @@ import pytest
 from clew.core.access import Risk
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.files import MAX_BYTES
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
 
@@ -22,7 +22,7 @@ class Kit:
     """One session's tools in one folder."""
 
     def __init__(self, cwd: Path) -> None:
-        self.place = Place(cwd=cwd)
+        self.place = ToolContext(cwd=cwd)
         self.tools: dict[str, Tool] = {made.spec.name: made for made in builtin_tools()}
 
     async def __call__(self, name: str, **arguments: Any) -> ToolOutput:

@@ -12,10 +12,10 @@ import pytest
 
 from clew.core.access import Risk
 from clew.tools.function import tool
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-1")]
-HERE = Place(cwd=Path("/"))
+HERE = ToolContext(cwd=Path("/"))
 
 
 class Colour(enum.Enum):
@@ -179,7 +179,7 @@ async def test_what_is_returned_is_put_into_words() -> None:
 
 async def test_a_place_is_given_by_the_session_and_not_by_the_model() -> None:
     @tool
-    async def where(place: Place) -> str:
+    async def where(place: ToolContext) -> str:
         return str(place.cwd)
 
     assert where.spec.schema["properties"] == {}

@@ -13,7 +13,7 @@ from clew.core.errors import ConfigError
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.bash import bash_tool
 from clew.tools.grounds import Grounds, git_folder, survey
-from clew.tools.protocol import Place, ToolOutput
+from clew.tools.protocol import ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy, arguments
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
@@ -100,7 +100,7 @@ async def test_a_sandbox_that_is_off_leaves_commands_as_they_are(tmp_path: Path)
     off = Sandbox(SandboxPolicy(mode=SandboxMode.OFF))
     tool = bash_tool(sandbox=off)
 
-    out = await tool.run({"command": "echo hi"}, Place(cwd=tmp_path))
+    out = await tool.run({"command": "echo hi"}, ToolContext(cwd=tmp_path))
 
     assert off.describe() == "Commands run without a sandbox: it is switched off."
     assert "sandbox" not in tool.spec.description
@@ -172,8 +172,10 @@ def outside() -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-async def run(place: Place | Path, command: str, policy: SandboxPolicy | None = None) -> ToolOutput:
-    place = place if isinstance(place, Place) else Place(cwd=place)
+async def run(
+    place: ToolContext | Path, command: str, policy: SandboxPolicy | None = None
+) -> ToolOutput:
+    place = place if isinstance(place, ToolContext) else ToolContext(cwd=place)
     tool = bash_tool(sandbox=Sandbox(policy or SandboxPolicy(mode=SandboxMode.ON)))
     with anyio.fail_after(30):
         return await tool.run({"command": command, "timeout": 20}, place)
@@ -232,7 +234,7 @@ async def test_settings_and_hooks_of_the_project_are_read_only(project: Path) ->
 
 @needs_bubblewrap
 async def test_a_folder_holds_for_the_next_command_in_the_sandbox_too(project: Path) -> None:
-    place = Place(cwd=project)
+    place = ToolContext(cwd=project)
 
     await run(place, "cd sub")
 
@@ -290,7 +292,7 @@ async def test_time_that_is_up_ends_the_sandbox(project: Path) -> None:
     command = "trap '' TERM; exec > >(tee alive); echo hi; while :; do sleep 1000; done"
 
     with anyio.fail_after(20):
-        out = await tool.run({"command": command, "timeout": 1}, Place(cwd=project))
+        out = await tool.run({"command": command, "timeout": 1}, ToolContext(cwd=project))
         while os.read(reader, 10):
             await anyio.wait_readable(reader)
 
@@ -327,7 +329,7 @@ async def test_git_commits_from_inside(project: Path) -> None:
     env = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
     names = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b"}
     names |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
-    place = Place(cwd=project, env=env | names)
+    place = ToolContext(cwd=project, env=env | names)
 
     out = await run(place, "git init -q . && echo x > f && git add f && git commit -qm m")
 

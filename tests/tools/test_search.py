@@ -16,7 +16,7 @@ from clew.tools.builtin.glob import glob_tool
 from clew.tools.builtin.grep import grep_tool
 from clew.tools.builtin.ripgrep import find_ripgrep
 from clew.tools.builtin.scan import walk
-from clew.tools.protocol import Place, ToolOutput
+from clew.tools.protocol import ToolContext, ToolOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
 
@@ -44,7 +44,7 @@ def project(tmp_path: Path) -> Path:
 
 
 async def glob(root: Path, **arguments: Any) -> ToolOutput:
-    return await glob_tool().run(arguments, Place(cwd=root))
+    return await glob_tool().run(arguments, ToolContext(cwd=root))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ async def test_glob_says_that_a_folder_is_none(project: Path) -> None:
 async def test_grep_answers_alike_with_and_without_ripgrep(
     project: Path, engine: str, arguments: dict[str, Any], text: str
 ) -> None:
-    out = await grep_tool(engine).run(arguments, Place(cwd=project))
+    out = await grep_tool(engine).run(arguments, ToolContext(cwd=project))
 
     assert not out.failed
     assert out.text == text
@@ -156,7 +156,7 @@ async def test_grep_answers_alike_with_and_without_ripgrep(
 async def test_grep_fails_in_words(
     project: Path, engine: str, arguments: dict[str, Any], said: str
 ) -> None:
-    out = await grep_tool(engine).run(arguments, Place(cwd=project))
+    out = await grep_tool(engine).run(arguments, ToolContext(cwd=project))
 
     assert out.failed
     assert said in out.text
@@ -167,9 +167,9 @@ async def test_grep_knows_lines_and_names_that_are_no_utf_8(tmp_path: Path, engi
     (tmp_path / os.fsdecode(b"n\xff.txt")).write_bytes(b"caf\xe9 x\r\n")
 
     out = await grep_tool(engine).run(
-        {"pattern": "x", "output_mode": "content"}, Place(cwd=tmp_path)
+        {"pattern": "x", "output_mode": "content"}, ToolContext(cwd=tmp_path)
     )
-    names = await grep_tool(engine).run({"pattern": "x"}, Place(cwd=tmp_path))
+    names = await grep_tool(engine).run({"pattern": "x"}, ToolContext(cwd=tmp_path))
 
     assert out.text == os.fsdecode(b"n\xff.txt") + ":1:caf\ufffd x"
     assert names.text == os.fsdecode(b"n\xff.txt")
@@ -185,7 +185,9 @@ async def test_grep_leaves_out_what_git_ignores_unless_it_is_named(
         (project / name).write_text("needle\n")
 
     async def found(**arguments: Any) -> list[str]:
-        out = await grep_tool(engine).run({"pattern": "needle", **arguments}, Place(cwd=project))
+        out = await grep_tool(engine).run(
+            {"pattern": "needle", **arguments}, ToolContext(cwd=project)
+        )
         return out.text.splitlines()
 
     assert await found() == ["keep.log", "src/only.py"]
@@ -198,7 +200,7 @@ async def test_grep_ends_its_program_with_the_call(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a" * 40 + "b")
 
     with anyio.move_on_after(0.5) as scope:
-        await grep_tool("").run({"pattern": "(a+)+$"}, Place(cwd=tmp_path))
+        await grep_tool("").run({"pattern": "(a+)+$"}, ToolContext(cwd=tmp_path))
 
     assert scope.cancelled_caught
 

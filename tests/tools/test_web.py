@@ -22,7 +22,7 @@ from clew.core.errors import ConfigError
 from clew.testing.server import Answer, Hangup, Server, Stall, serve
 from clew.tools.builtin.webfetch import MAX_IMAGE_BYTES, webfetch_tool
 from clew.tools.builtin.websearch import websearch_tool
-from clew.tools.protocol import Place, ToolOutput
+from clew.tools.protocol import ToolContext, ToolOutput
 from clew.tools.web.addresses import Refused, guard, is_public, is_same_place, parse
 from clew.tools.web.brave import Brave
 from clew.tools.web.configured import search_backend
@@ -34,7 +34,7 @@ from clew.tools.web.searxng import SearXNG
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
 
-PLACE = Place(cwd=Path())
+PLACE = ToolContext(cwd=Path())
 HERE = Limits(allow_private=True)
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 PAGE = """<!doctype html><html><head><title>Tea &amp;

@@ -14,6 +14,7 @@ import msgspec
 from clew.cli.paint import painter
 from clew.cli.places import store_path, working_folder
 from clew.cli.screen import Screen
+from clew.context.recall import entry_text
 from clew.core.entries import Entry
 from clew.core.errors import AbortError, ClewError
 from clew.core.ids import SessionId, new_session_id
@@ -21,10 +22,9 @@ from clew.core.state import Status
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.embedded.provider import Embedded
 from clew.session.gate import Gate
-from clew.session.recall import entry_text
 from clew.session.session import Session
-from clew.session.stores.protocol import Store
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.protocol import Store
+from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 
 SYSTEM = "You are a friendly guide. Answer in one short sentence."

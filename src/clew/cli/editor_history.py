@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from clew.core.redaction import redact
-from clew.session.private import make_private
+from clew.files.private import make_private
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,7 @@ import msgspec
 from clew.cli.harmless import harmless, harmless_json, one_line
 from clew.cli.streams import tell, write_out
 from clew.context.render import render_text
-from clew.providers.replay import ReplayProvider
-from clew.session.log.events import (
+from clew.log.events import (
     Assistant,
     ContextReading,
     HistoryMutation,
@@ -25,11 +24,12 @@ from clew.session.log.events import (
     ToolOutcome,
     ToolRequest,
 )
-from clew.session.log.faults import Fault
-from clew.session.log.reading import LogLine, LogReader
-from clew.session.log.replaying import replay
-from clew.session.log.validation import validate
-from clew.session.rerun import Rerun, rerun, tape_of
+from clew.log.faults import Fault
+from clew.log.reading import LogLine, LogReader
+from clew.log.replaying import replay
+from clew.log.validation import validate
+from clew.providers.replay import ReplayProvider
+from clew.sdk.replay import Rerun, rerun, tape_of
 
 _SHOWN = 100
 

@@ -4,14 +4,14 @@ from argparse import Namespace
 from pathlib import Path
 
 from clew.cli.places import store_path
-from clew.session.log.protocol import SessionLogger
+from clew.log.protocol import SessionLogger
 
 
 def session_log(arguments: Namespace, cwd: Path) -> SessionLogger | None:
     """Return the log that `--log` asks for: beside the sessions of the folder."""
     if not arguments.log_level:
         return None
-    from clew.session.log.events import LogLevel  # noqa: PLC0415 - seldom needed
-    from clew.session.log.writer import SessionLog  # noqa: PLC0415
+    from clew.log.events import LogLevel  # noqa: PLC0415 - seldom needed
+    from clew.log.writer import SessionLog  # noqa: PLC0415
 
     return SessionLog(store_path(cwd).parent / "logs", level=LogLevel(arguments.log_level))

@@ -27,8 +27,8 @@ from clew.sdk.options import InteractiveOptions, OnDenied
 from clew.sdk.places import Homes
 from clew.sdk.sandboxing import sandbox_for
 from clew.sdk.values import TaskEvent
+from clew.session.config import SessionOptions
 from clew.session.gate import Ask
-from clew.session.parts import SessionOptions
 from clew.tools.sandbox import SandboxMode
 
 

@@ -9,7 +9,7 @@ from clew.cli.opening import Opened
 from clew.cli.screen import Screen
 from clew.cli.times import when
 from clew.extensions.commands.words import counted
-from clew.session.stores.record import StoredSession
+from clew.stores.record import StoredSession
 
 _MOST = 15
 _SHOWN = 60

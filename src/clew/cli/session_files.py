@@ -9,11 +9,11 @@ from pathlib import Path
 from clew.cli.harmless import harmless_json
 from clew.cli.streams import OutputLost, discard_output, tell, write_out
 from clew.core.errors import ConfigError
-from clew.session.importers.journal import import_session
-from clew.session.importers.reading import KNOWN, read_session
-from clew.session.stores.protocol import Store
-from clew.session.stores.record import StoredSession
-from clew.session.stores.transfer import Exported, import_export, read_export
+from clew.importers.journal import import_session
+from clew.importers.reading import KNOWN, read_session
+from clew.stores.protocol import Store
+from clew.stores.record import StoredSession
+from clew.stores.transfer import Exported, import_export, read_export
 
 _GZIP = b"\x1f\x8b"
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import anyio
 import msgspec
 
+from clew.checkpoints.keeper import forget
 from clew.cli.harmless import harmless_json, one_line
 from clew.cli.history import listed
 from clew.cli.places import store_path, working_folder
@@ -20,12 +21,11 @@ from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.extensions.commands.session import fit_name
 from clew.extensions.commands.words import counted
-from clew.session.checkpoints.keeper import forget
-from clew.session.stores.protocol import Store
-from clew.session.stores.reading import damaged
-from clew.session.stores.record import Hit, StoredSession
-from clew.session.stores.sqlite import SqliteStore
-from clew.session.stores.transfer import export_lines
+from clew.stores.protocol import Store
+from clew.stores.reading import damaged
+from clew.stores.record import Hit, StoredSession
+from clew.stores.sqlite import SqliteStore
+from clew.stores.transfer import export_lines
 
 _SHOWN = 60
 _EXCERPT = 100

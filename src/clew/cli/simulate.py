@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from clew.cli.paint import painter
 from clew.core.errors import ConfigError, UnknownModel
 from clew.core.models import ModelFacts
+from clew.importers.reading import read_session
+from clew.importers.recorded import RecordedSession
 from clew.providers.catalogue import lookup
-from clew.session.importers.reading import read_session
-from clew.session.importers.recorded import RecordedSession
-from clew.session.simulation.chart import chart
-from clew.session.simulation.replay import simulate
-from clew.session.simulation.runs import Run, totals
-from clew.session.simulation.ways import NONE, WAYS, Way, ways_named
+from clew.simulation.chart import chart
+from clew.simulation.replay import simulate
+from clew.simulation.runs import Run, totals
+from clew.simulation.ways import NONE, WAYS, Way, ways_named
 
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 _CELLS = 30

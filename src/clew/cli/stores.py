@@ -8,9 +8,9 @@ from clew.cli.harmless import one_line
 from clew.cli.places import store_path
 from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
-from clew.session.stores.opening import open_store
-from clew.session.stores.protocol import Store
-from clew.session.stores.record import StoredSession
+from clew.stores.opening import open_store
+from clew.stores.protocol import Store
+from clew.stores.record import StoredSession
 
 VARIABLE = "CLEW_STORE"
 """Names another place than a file for each project: a file, or a PostgreSQL database."""

@@ -17,7 +17,7 @@ from clew.context.strategies.named import strategy_named
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.summarize import Summarize
 from clew.context.strategies.tiered import Tiered
-from clew.session.parts import SessionOptions
+from clew.session.config import SessionOptions
 
 _OWN_MODEL = "default"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from clew.checkpoints.atomic import write_whole
 from clew.core.errors import ConfigError
-from clew.session.checkpoints.atomic import write_whole
-from clew.session.private import make_private
+from clew.files.private import make_private
 from clew.tools.claims import claimed
 
 _PRIVATE_FILE = 0o600

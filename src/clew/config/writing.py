@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from clew.checkpoints.atomic import write_whole
 from clew.config.checking import Fault, members, sections, spelled, spellings, values_of
 from clew.config.layers import understood
 from clew.config.loading import Loaded, fingerprint
@@ -18,8 +19,7 @@ from clew.config.reading import decode, read_bytes
 from clew.config.schema import Section, SettingsFile
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError
-from clew.session.checkpoints.atomic import write_whole
-from clew.session.private import make_private
+from clew.files.private import make_private
 from clew.tools.claims import claimed
 
 TARGETS: Mapping[str, str] = {

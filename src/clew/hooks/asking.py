@@ -1,7 +1,7 @@
 """Hooks that ask a model or an agent, through what the session gives them."""
 
+from clew.hooks.context import AgentTask, HookContext
 from clew.hooks.handlers import AgentHook, PromptHook, seconds_for
-from clew.hooks.means import AgentTask, Means
 from clew.hooks.output import failure, read_answer
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 
@@ -13,7 +13,7 @@ _FORM = (
 
 
 async def ask_model(
-    event: HookEvent, handler: PromptHook, payload: HookInput, means: Means
+    event: HookEvent, handler: PromptHook, payload: HookInput, means: HookContext
 ) -> HookVerdict:
     """Let a model decide."""
     if means.ask is None:
@@ -23,7 +23,7 @@ async def ask_model(
 
 
 async def ask_agent(
-    event: HookEvent, handler: AgentHook, payload: HookInput, means: Means
+    event: HookEvent, handler: AgentHook, payload: HookInput, means: HookContext
 ) -> HookVerdict:
     """Let an agent decide."""
     if means.run_agent is None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from clew.hooks import process
+from clew.hooks.context import HookContext
 from clew.hooks.handlers import CommandHook
-from clew.hooks.means import Means
 from clew.hooks.output import Ended
 from clew.hooks.protocol import HookInput
 from clew.hooks.settings import Hook
@@ -21,7 +21,9 @@ _PLACEHOLDER = re.compile(r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_PL
 _HARMLESS = re.compile(r"[\w@%+=:,./ -]*")
 
 
-async def run_command(hook: Hook, handler: CommandHook, payload: HookInput, means: Means) -> Ended:
+async def run_command(
+    hook: Hook, handler: CommandHook, payload: HookInput, means: HookContext
+) -> Ended:
     """Run a command and return how it ended.
 
     Raises:
@@ -58,19 +60,19 @@ def argv_for(handler: CommandHook, paths: Mapping[str, str]) -> list[str]:
     return [*_SHELLS[handler.shell], fill(handler.command, as_code=True)]
 
 
-def folder_for(payload: HookInput, means: Means) -> Path:
+def folder_for(payload: HookInput, means: HookContext) -> Path:
     """Return where a command runs: the session's folder, or the nearest that still exists."""
     return next(folder for folder in _folders(payload, means) if folder.is_dir())
 
 
-def _folders(payload: HookInput, means: Means) -> Iterator[Path]:
+def _folders(payload: HookInput, means: HookContext) -> Iterator[Path]:
     yield Path(payload.cwd)
     yield means.project
     yield Path(means.environ.get("HOME") or "/")
     yield Path(tempfile.gettempdir())
 
 
-def _paths(hook: Hook, means: Means) -> dict[str, str]:
+def _paths(hook: Hook, means: HookContext) -> dict[str, str]:
     paths = {"CLAUDE_PROJECT_DIR": str(means.project)}
     if hook.source.plugin_root is not None:
         paths["CLAUDE_PLUGIN_ROOT"] = str(hook.source.plugin_root)
@@ -85,5 +87,5 @@ def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in strange}
 
 
-def _session(payload: HookInput, means: Means) -> dict[str, str]:
+def _session(payload: HookInput, means: HookContext) -> dict[str, str]:
     return {"CLEW_PROJECT_DIR": str(means.project), "CLAUDE_SESSION_ID": payload.session_id}

@@ -6,8 +6,8 @@ from asyncio import IncompleteReadError
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from clew.hooks.context import HookContext
 from clew.hooks.handlers import HttpHook
-from clew.hooks.means import Means
 from clew.hooks.output import failure, read_body
 from clew.hooks.process import MAX_BYTES
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
@@ -17,7 +17,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 async def post(
-    event: HookEvent, handler: HttpHook, payload: HookInput, means: Means
+    event: HookEvent, handler: HttpHook, payload: HookInput, means: HookContext
 ) -> HookVerdict:
     """Ask the server. A bad status or no connection is a report and decides nothing."""
     import aiohttp  # noqa: PLC0415 - few sessions have such a hook

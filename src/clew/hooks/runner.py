@@ -7,10 +7,10 @@ import anyio
 from clew.hooks.asking import ask_agent, ask_model
 from clew.hooks.combining import Named, combine, mapped
 from clew.hooks.command import run_command
+from clew.hooks.context import Holds, HookContext
 from clew.hooks.handlers import AgentHook, CommandHook, HttpHook, PromptHook, seconds_for
 from clew.hooks.http import post
 from clew.hooks.matching import target_of
-from clew.hooks.means import Holds, Means
 from clew.hooks.output import failure, read_exit, read_late
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.settings import Hook, HookTable
@@ -38,7 +38,7 @@ class HookRunner:
     What hooks in the background have said since is in the verdict of the next prompt.
     """
 
-    def __init__(self, table: HookTable, means: Means) -> None:
+    def __init__(self, table: HookTable, means: HookContext) -> None:
         self.table = table
         self._means = means
         self._late: list[Named] = []

@@ -8,7 +8,7 @@ from clew.core.errors import AbortError, ClewError
 from clew.core.models import ToolSpec
 from clew.extensions.agents import AgentDefinition
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRuntime
-from clew.tools.protocol import Place, ToolOutput
+from clew.tools.protocol import ToolContext, ToolOutput
 
 AGENT = "Agent"
 _DESCRIPTION = """\
@@ -26,12 +26,12 @@ class AgentTool:
         self.spec = _spec(runtime.definitions)
         self.max_output_chars: int | None = None
 
-    def access(self, arguments: dict[str, Any], place: Place) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
         """Starting an agent touches nothing; each of its own calls is judged by itself."""
         kind = arguments.get("subagent_type")
         return Access(tool=AGENT, risk=Risk.INSPECT, target=str(kind or GENERAL_PURPOSE))
 
-    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Run the agent; its failure is a result that the model reads."""
         problem = _problem(arguments)
         if problem:

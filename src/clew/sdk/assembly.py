@@ -19,7 +19,7 @@ from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.commands.tool import ExecuteCommand
 from clew.extensions.memory import MemoryEvent, ProjectMemory
-from clew.hooks.means import Means
+from clew.hooks.context import HookContext
 from clew.hooks.protocol import Hooks
 from clew.providers.protocol import Provider
 from clew.providers.registry import FAMILIES
@@ -38,10 +38,10 @@ from clew.sdk.remembering import remembering
 from clew.sdk.sandboxing import sandbox_for
 from clew.sdk.subagents import AgentRuntime
 from clew.session.calibrations import CalibrationFile
-from clew.session.parts import SessionOptions
+from clew.session.config import SessionOptions
 from clew.session.session import Session
-from clew.session.stores.protocol import Store
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.protocol import Store
+from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.protocol import Tool
 from clew.tools.web.configured import search_backend
@@ -222,7 +222,7 @@ class _Builder:
     def _hooks(self, tools: Sequence[Tool], runtime: AgentRuntime | None) -> Hooks:
         return hooks_for(
             self._settings.hooks,
-            Means(
+            HookContext(
                 project=self._wiring.cwd,
                 environ=self._found.loaded.environ,
                 background=self._behind,

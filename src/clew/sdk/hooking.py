@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from clew.core.access import PermissionMode, Verdict
 from clew.core.redaction import redact
-from clew.hooks.means import AgentTask, Holds, Means
+from clew.hooks.context import AgentTask, Holds, HookContext
 from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import HookTable
@@ -15,12 +15,12 @@ from clew.permissions.policy import Policy
 from clew.permissions.rules import parse
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRuntime
 from clew.session.session import Session
-from clew.tools.protocol import Place, Tool
+from clew.tools.protocol import Tool, ToolContext
 
 
 def hooks_for(
     table: HookTable,
-    means: Means,
+    means: HookContext,
     *,
     session: Callable[[], Session],
     tools: Sequence[Tool],
@@ -65,7 +65,7 @@ def _holds(tools: Mapping[str, Tool], cwd: Path) -> Holds:
         name, arguments = payload.tool_name, payload.tool_input
         if not isinstance(name, str) or not isinstance(arguments, dict) or name not in tools:
             return True
-        access = tools[name].access(arguments, Place(cwd=cwd))
+        access = tools[name].access(arguments, ToolContext(cwd=cwd))
         policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse(text),))
         return decide(access, policy).verdict is Verdict.DENY
 

@@ -19,7 +19,7 @@ from clew.sdk.subagents import AgentRequest
 from clew.session.gate import Gate
 from clew.session.rewind import Rewind
 from clew.session.session import Session
-from clew.session.stores.protocol import Store
+from clew.stores.protocol import Store
 
 
 class Hosting(Queries):

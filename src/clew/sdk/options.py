@@ -7,10 +7,10 @@ from typing import TypeAlias, TypedDict
 from clew.core.access import Access, Decision, PermissionMode
 from clew.core.events import Event
 from clew.extensions.commands.protocol import CommandModule
+from clew.log.protocol import SessionLogger
+from clew.session.config import SessionOptions
 from clew.session.gate import Ask
-from clew.session.log.protocol import SessionLogger
-from clew.session.parts import SessionOptions
-from clew.session.stores.protocol import Store
+from clew.stores.protocol import Store
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from clew.checkpoints.listing import Summary
 from clew.core.errors import SessionError
 from clew.core.ids import SessionId
 from clew.core.messages import Message
@@ -12,7 +13,6 @@ from clew.sdk.history import HistoryEntry, history
 from clew.sdk.questions import Questions
 from clew.sdk.turnstile import Turnstile
 from clew.sdk.values import PermissionRequest, ToolState
-from clew.session.checkpoints.listing import Summary
 
 
 class Queries:

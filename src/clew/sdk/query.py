@@ -9,8 +9,8 @@ from clew.core.events import CompactionEnded
 from clew.providers.protocol import Provider
 from clew.sdk.interactive import InteractiveSession
 from clew.sdk.options import InteractiveOptions
-from clew.session.parts import SessionOptions
-from clew.session.stores.memory import MemoryStore
+from clew.session.config import SessionOptions
+from clew.stores.memory import MemoryStore
 
 
 class Query(Protocol):

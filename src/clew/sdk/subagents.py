@@ -17,14 +17,14 @@ from clew.core.usage import Usage
 from clew.extensions.agents import AgentDefinition, assemble_prompt, filter_tools, resolve_model
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
+from clew.log.protocol import SessionLogger
 from clew.sdk.tracking import ToolTracker
 from clew.sdk.values import TaskEvent, TaskStage
+from clew.session.config import SessionOptions
 from clew.session.gate import Gate
-from clew.session.log.protocol import SessionLogger
-from clew.session.parts import SessionOptions
 from clew.session.session import Session
-from clew.session.stores.memory import MemoryStore
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.stores.memory import MemoryStore
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 GENERAL_PURPOSE = "general-purpose"
 
@@ -167,7 +167,7 @@ class AgentRuntime(Struct, kw_only=True):
     def _log(self, agent_id: str) -> tuple[SessionLogger | None, Path | None]:
         if self.transcripts is None:
             return None, None
-        from clew.session.log.writer import SessionLog  # noqa: PLC0415 - seldom needed
+        from clew.log.writer import SessionLog  # noqa: PLC0415 - seldom needed
 
         folder = self.transcripts / self.parent().session_id / "subagents"
         return SessionLog(folder), folder / f"{agent_id}.jsonl"
@@ -194,11 +194,11 @@ class _Placed:
         self.spec = inner.spec
         self.max_output_chars = inner.max_output_chars
 
-    def access(self, arguments: dict[str, Any], place: Place) -> Access:
+    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:
         """Say what a call would touch."""
         return self._inner.access(arguments, place)
 
-    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:
+    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
         """Do the work."""
         kept = replace(place, before_change=self._before_change)
         return await self._inner.run(arguments, kept)

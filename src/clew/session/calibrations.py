@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from clew.context.calibration import prior
 from clew.core.calibration import Calibration
-from clew.session.private import make_private
+from clew.files.private import make_private
 
 _logger = logging.getLogger(__name__)
 

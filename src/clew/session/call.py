@@ -16,6 +16,7 @@ from clew.core.ids import CallId, new_call_id
 from clew.core.messages import Message, Part, ToolCall, tool_result
 from clew.core.state import ContextState
 from clew.core.usage import Usage
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
     Chunk,
     Finished,
@@ -25,8 +26,7 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.session.assembly import Assembly
-from clew.session.kit import Emit, Kit
+from clew.session.state import Emit, SessionState
 
 _LEAST_OUTPUT = 64
 
@@ -40,7 +40,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-async def call_model(kit: Kit, state: ContextState) -> Answer:
+async def call_model(kit: SessionState, state: ContextState) -> Answer:
     """Send the view and commit the answer.
 
     Whatever ends the stream early (an abort, a broken connection), the words and the
@@ -50,7 +50,7 @@ async def call_model(kit: Kit, state: ContextState) -> Answer:
     Raises:
         ProviderError: The call failed; the session is as usable as before.
     """
-    assembly = Assembly(provenance=kit.provider.name)
+    assembly = MessageBuilder(provenance=kit.provider.name)
     try:
         finished = await _listen(kit, state, assembly)
     except BaseException:
@@ -79,7 +79,7 @@ def _estimate(state: ContextState, message: Message) -> Usage:
     return Usage(input_tokens=state.used_tokens, output_tokens=message_units(message))
 
 
-async def _listen(kit: Kit, state: ContextState, assembly: Assembly) -> Finished:
+async def _listen(kit: SessionState, state: ContextState, assembly: MessageBuilder) -> Finished:
     async with aclosing(kit.stream(request_for(kit, state))) as stream:
         chunks = stream if kit.provider_timeout is None else _in_time(stream, kit)
         async for chunk in chunks:
@@ -92,7 +92,7 @@ async def _listen(kit: Kit, state: ContextState, assembly: Assembly) -> Finished
     )
 
 
-async def _in_time(stream: AsyncIterator[Chunk], kit: Kit) -> AsyncIterator[Chunk]:
+async def _in_time(stream: AsyncIterator[Chunk], kit: SessionState) -> AsyncIterator[Chunk]:
     """Pass chunks on as long as they come soon enough."""
     chunks = aiter(stream)
     while True:
@@ -122,7 +122,7 @@ def _with_own_ids(message: Message, used: Set[CallId]) -> Message:
     return replace(message, parts=tuple(parts))
 
 
-def request_for(kit: Kit, state: ContextState) -> Request:
+def request_for(kit: SessionState, state: ContextState) -> Request:
     """Make the request for the journal's view: this is all that a provider is told."""
     view = kit.journal.view
     model = view.setup.model
@@ -159,7 +159,9 @@ def _show(chunk: Chunk, emit: Emit) -> None:
             pass
 
 
-async def _commit_interrupted(kit: Kit, state: ContextState, assembly: Assembly) -> None:
+async def _commit_interrupted(
+    kit: SessionState, state: ContextState, assembly: MessageBuilder
+) -> None:
     message = _with_own_ids(assembly.message(), kit.journal.call_ids)
     if not message.parts:
         if assembly.usage is not None:

@@ -16,11 +16,11 @@ from clew.core.errors import ContextFull, NothingToDrop
 from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
 from clew.core.state import ContextState
 from clew.session.hooking import compacted, refusal
-from clew.session.kit import Kit
+from clew.session.state import SessionState
 from clew.session.summarising import summarise
 
 
-async def fit(kit: Kit) -> ContextState:
+async def fit(kit: SessionState) -> ContextState:
     """Make sure that the view may be sent, making it smaller first when that is due.
 
     Raises:
@@ -51,7 +51,7 @@ async def fit(kit: Kit) -> ContextState:
 
 
 async def compact(
-    kit: Kit, *, trigger: Trigger, instructions: str = "", window: int | None = None
+    kit: SessionState, *, trigger: Trigger, instructions: str = "", window: int | None = None
 ) -> Compacted | None:
     """Make the view smaller by one compaction, to fit `window` or the model's own.
 
@@ -99,7 +99,7 @@ async def compact(
     return body
 
 
-def preview(kit: Kit) -> Compacted:
+def preview(kit: SessionState) -> Compacted:
     """Return what a compaction would do now, with words by rules; changes nothing.
 
     Raises:
@@ -112,7 +112,7 @@ def preview(kit: Kit) -> Compacted:
 
 
 async def _carry_out(
-    kit: Kit, plan: Reduce, budget: Budget, *, trigger: Trigger, instructions: str
+    kit: SessionState, plan: Reduce, budget: Budget, *, trigger: Trigger, instructions: str
 ) -> Compacted:
     view = kit.journal.view
     summary = await summarise(kit, plan, budget, instructions=instructions)
@@ -123,7 +123,7 @@ async def _carry_out(
     return body
 
 
-async def _ask_function(kit: Kit, strategy: Custom, *, used: int) -> None:
+async def _ask_function(kit: SessionState, strategy: Custom, *, used: int) -> None:
     result = strategy.compress(list(render(kit.journal.view)), used)
     messages = await result if isawaitable(result) else result
     body = rewritten(kit.journal.view, messages)
@@ -131,7 +131,7 @@ async def _ask_function(kit: Kit, strategy: Custom, *, used: int) -> None:
         await kit.journal.append(body)
 
 
-def _full_text(kit: Kit, state: ContextState) -> str:
+def _full_text(kit: SessionState, state: ContextState) -> str:
     limit = int(kit.policy.thresholds.block * state.max_tokens)
     parts = {name: getattr(state.breakdown, name) for name in state.breakdown.__struct_fields__}
     largest = max(parts, key=lambda name: parts[name])

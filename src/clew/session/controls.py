@@ -10,8 +10,8 @@ from clew.core.errors import ConfigError
 from clew.core.ids import EntryId
 from clew.session import edits
 from clew.session.asking import ask_model
+from clew.session.cost_limit import cost_limit_for
 from clew.session.readings import Readings
-from clew.session.spending import purse_for
 
 
 class Controls(Readings):
@@ -63,4 +63,4 @@ class Controls(Readings):
     def set_budget(self, usd: float | None) -> None:
         """Change what the session may cost in all; None for no limit."""
         kit = self._opened()
-        kit.purse = purse_for(usd, kit.purse.prices)
+        kit.purse = cost_limit_for(usd, kit.purse.prices)

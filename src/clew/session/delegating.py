@@ -6,15 +6,15 @@ from typing import TypeAlias
 from clew.core.entries import MessageAdded
 from clew.core.messages import assistant
 from clew.session.hooking import admitted
-from clew.session.kit import Kit
 from clew.session.rewind import checkpointed
+from clew.session.state import SessionState
 from clew.session.turn import Prompt
 
 Delegate: TypeAlias = Callable[[], Awaitable[str]]
 """Does the work and returns the answer."""
 
 
-async def delegate(kit: Kit, prompt: Prompt, work: Delegate) -> str:
+async def delegate(kit: SessionState, prompt: Prompt, work: Delegate) -> str:
     """Add a prompt, have `work` answer it, and add the answer.
 
     The model reads both with the next prompt. Files that are changed meanwhile belong to this

@@ -7,14 +7,14 @@ from clew.core.errors import NothingToUndo, SessionError
 from clew.core.ids import EntryId, new_call_id
 from clew.core.messages import Image, Message, Role, ToolCall, assistant, user
 from clew.session.journal import Journal
-from clew.session.kit import Kit
 from clew.session.one_call import run_call
 from clew.session.rewind import checkpointed, unrestore
+from clew.session.state import SessionState
 from clew.session.tool_calls import commit_outcome
 from clew.tools.protocol import ToolOutput
 
 
-async def undo(kit: Kit) -> Entry:
+async def undo(kit: SessionState) -> Entry:
     """Take back the newest compaction, clear or rewind that still counts; returns it.
 
     Messages that came after it stay. Files that a rewind restored become what they were.
@@ -34,13 +34,13 @@ async def undo(kit: Kit) -> Entry:
     return entry
 
 
-async def clear(kit: Kit) -> None:
+async def clear(kit: SessionState) -> None:
     """Begin the conversation anew."""
     await kit.journal.append(Cleared())
     kit.report_state()
 
 
-async def set_system_message(kit: Kit, text: str) -> None:
+async def set_system_message(kit: SessionState, text: str) -> None:
     """Begin every request with other words from here on."""
     setup = kit.journal.view.setup
     if text != setup.system:
@@ -88,7 +88,7 @@ async def inject(journal: Journal, message: Message) -> None:
     await journal.append(MessageAdded(message=message))
 
 
-async def run_by_hand(kit: Kit, name: str, arguments: str, *, said: str) -> ToolOutput:
+async def run_by_hand(kit: SessionState, name: str, arguments: str, *, said: str) -> ToolOutput:
     """Run a tool because a person asked for it, and put it into the conversation.
 
     It stands there as a request, a call and a result, so that every provider accepts it

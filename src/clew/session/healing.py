@@ -4,10 +4,10 @@ from clew.context.reasoning import is_private_to
 from clew.core.entries import ReasoningDropped
 from clew.core.errors import ProviderError
 from clew.core.events import Warned
-from clew.session.kit import Kit
+from clew.session.state import SessionState
 
 
-async def drop_reasoning(kit: Kit, refusal: ProviderError) -> bool:
+async def drop_reasoning(kit: SessionState, refusal: ProviderError) -> bool:
     """Leave out what only the session's provider understands, from here on.
 
     One bad signature seldom comes alone (another account, a changed history), and there is

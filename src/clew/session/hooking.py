@@ -7,7 +7,7 @@ from clew.core.errors import ClewError, PromptBlocked, ProviderError
 from clew.core.events import Warned
 from clew.core.messages import Message, Text, user
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict, NoHooks
-from clew.session.kit import Kit
+from clew.session.state import SessionState
 
 MOST_STOPS_REFUSED = 8
 """How often in a row a Stop hook may keep a run going."""
@@ -15,7 +15,7 @@ _RESPONSE_CHARS = 500
 _NOTHING = HookVerdict()
 
 
-async def fire(kit: Kit, event: HookEvent, **fields: Any) -> HookVerdict:
+async def fire(kit: SessionState, event: HookEvent, **fields: Any) -> HookVerdict:
     """Fire an event; what hooks say to the user is shown, the rest is for the caller."""
     if isinstance(kit.hooks, NoHooks):
         return _NOTHING
@@ -31,7 +31,7 @@ async def fire(kit: Kit, event: HookEvent, **fields: Any) -> HookVerdict:
     return verdict
 
 
-async def greet(kit: Kit, *, resumed: bool) -> None:
+async def greet(kit: SessionState, *, resumed: bool) -> None:
     """Tell that a session begins; what hooks answer waits for the first prompt."""
     model = kit.journal.view.setup.model.name
     source = "resume" if resumed else "startup"
@@ -39,7 +39,7 @@ async def greet(kit: Kit, *, resumed: bool) -> None:
     kit.reminders.extend(verdict.context)
 
 
-async def farewell(kit: Kit, reason: str) -> None:
+async def farewell(kit: SessionState, reason: str) -> None:
     """Tell that the session is over, and let others write to it."""
     try:
         await fire(kit, HookEvent.SESSION_END, reason=reason)
@@ -49,7 +49,7 @@ async def farewell(kit: Kit, reason: str) -> None:
         await kit.journal.aclose()
 
 
-async def admitted(kit: Kit, prompt: Message, *, raw: str | None = None) -> Message:
+async def admitted(kit: SessionState, prompt: Message, *, raw: str | None = None) -> Message:
     """Return the prompt as it enters the conversation; hooks judge `raw`, where it is given.
 
     Raises:
@@ -72,7 +72,7 @@ def reminder(*texts: str) -> str:
     return f"<system-reminder>\n{joined}\n</system-reminder>\n"
 
 
-async def kept_going(kit: Kit, answer: Message, *, times: int) -> Message | None:
+async def kept_going(kit: SessionState, answer: Message, *, times: int) -> Message | None:
     """Ask whether the run may end; returns the words with which it goes on instead."""
     verdict = await fire(
         kit,
@@ -90,7 +90,7 @@ async def kept_going(kit: Kit, answer: Message, *, times: int) -> Message | None
     return user(reminder(*texts))
 
 
-async def refusal(kit: Kit, trigger: Trigger, instructions: str) -> tuple[str | None, str]:
+async def refusal(kit: SessionState, trigger: Trigger, instructions: str) -> tuple[str | None, str]:
     """Ask whether a compaction may begin.
 
     Returns:
@@ -107,13 +107,13 @@ async def refusal(kit: Kit, trigger: Trigger, instructions: str) -> tuple[str | 
     return verdict.stop or verdict.block, "\n".join(filter(None, [instructions, *verdict.context]))
 
 
-async def compacted(kit: Kit, trigger: Trigger, summary: str) -> None:
+async def compacted(kit: SessionState, trigger: Trigger, summary: str) -> None:
     """Tell that a compaction is done."""
     how = "manual" if trigger == "manual" else "auto"
     await fire(kit, HookEvent.POST_COMPACT, trigger=how, compact_summary=summary)
 
 
-async def failed(kit: Kit, error: ClewError) -> None:
+async def failed(kit: SessionState, error: ClewError) -> None:
     """Tell that a run ended in an error."""
     kind = type(error).__name__ if isinstance(error, ProviderError) else "unknown"
     await fire(

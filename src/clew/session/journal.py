@@ -28,7 +28,7 @@ from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
 from clew.core.spending import Spending
 from clew.session.resuming import Standing, asked, is_due, keep, pack, stand, torn
-from clew.session.stores.protocol import Store
+from clew.stores.protocol import Store
 
 Clock = Callable[[], float]
 _WORTH_KEEPING = 64

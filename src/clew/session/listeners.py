@@ -7,7 +7,7 @@ from clew.core.entries import Noted
 from clew.core.errors import ClewError, ProviderError, StoreError
 from clew.core.events import Event, RunEnded
 from clew.session.hooking import failed
-from clew.session.kit import Kit
+from clew.session.state import SessionState
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Listeners:
                 logger.exception("a listener failed on %s", type(event).__name__)
 
 
-async def report_failure(kit: Kit | None, emit: Listener, error: BaseException) -> None:
+async def report_failure(kit: SessionState | None, emit: Listener, error: BaseException) -> None:
     """Note why a run ended early, in the journal where that is possible, and tell the screen."""
     worth_noting = isinstance(error, ClewError) and not isinstance(error, StoreError)
     if kit is not None and isinstance(error, ClewError) and worth_noting:

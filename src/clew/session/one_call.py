@@ -15,8 +15,8 @@ from clew.core.events import ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.session.hooking import fire, reminder
-from clew.session.kit import Kit
 from clew.session.loops import WARN_AFTER, Advice
+from clew.session.state import SessionState
 from clew.tools.protocol import Tool, ToolOutput
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
 
 
-async def run_call(kit: Kit, call: ToolCall, *, decided: bool = False) -> Outcome:
+async def run_call(kit: SessionState, call: ToolCall, *, decided: bool = False) -> Outcome:
     """Take one call from its name to its outcome; raises nothing but cancellation.
 
     With `decided`, a person asked for the call directly, and nobody else is asked.
@@ -60,7 +60,7 @@ async def run_call(kit: Kit, call: ToolCall, *, decided: bool = False) -> Outcom
         return failure(f"Error: {call.name} crashed: {error!r}", "crashed")
 
 
-def _prepare(kit: Kit, call: ToolCall) -> Prepared | Outcome:
+def _prepare(kit: SessionState, call: ToolCall) -> Prepared | Outcome:
     tool = kit.tools.get(call.name)
     if tool is None:
         known = ", ".join(sorted(kit.tools)) or "none"
@@ -73,7 +73,7 @@ def _prepare(kit: Kit, call: ToolCall) -> Prepared | Outcome:
         return failure(f"Error: {error}", "bad_arguments")
 
 
-async def _judged(kit: Kit, prepared: Prepared) -> Outcome:
+async def _judged(kit: SessionState, prepared: Prepared) -> Outcome:
     """Run a call if rules, hooks and, where these leave it open, a person let it."""
     access = prepared.tool.access(prepared.arguments, kit.place)
     wish: Decision | None = None
@@ -95,7 +95,7 @@ async def _judged(kit: Kit, prepared: Prepared) -> Outcome:
     return await _run(kit, prepared)
 
 
-async def _run(kit: Kit, prepared: Prepared) -> Outcome:
+async def _run(kit: SessionState, prepared: Prepared) -> Outcome:
     name = prepared.call.name
     advice = kit.loops.advice(prepared.call)
     if advice is Advice.STOP:
@@ -118,7 +118,7 @@ async def _run(kit: Kit, prepared: Prepared) -> Outcome:
     return Outcome(output=await _after(kit, prepared, output, took))
 
 
-async def _before(kit: Kit, prepared: Prepared) -> HookVerdict:
+async def _before(kit: SessionState, prepared: Prepared) -> HookVerdict:
     return await fire(
         kit,
         HookEvent.PRE_TOOL_USE,
@@ -128,7 +128,9 @@ async def _before(kit: Kit, prepared: Prepared) -> HookVerdict:
     )
 
 
-async def _after(kit: Kit, prepared: Prepared, output: ToolOutput, took: int) -> ToolOutput:
+async def _after(
+    kit: SessionState, prepared: Prepared, output: ToolOutput, took: int
+) -> ToolOutput:
     """Tell hooks what a tool answered, and add what they say to it."""
     verdict = await fire(
         kit,
@@ -151,7 +153,7 @@ async def _after(kit: Kit, prepared: Prepared, output: ToolOutput, took: int) ->
     return output if text is output.text else replace(output, text=text)
 
 
-def clean(kit: Kit, output: ToolOutput) -> ToolOutput:
+def clean(kit: SessionState, output: ToolOutput) -> ToolOutput:
     """Take the secrets out of an output, for all who will read it."""
     if kit.redact is None:
         return output
@@ -163,7 +165,7 @@ def clean(kit: Kit, output: ToolOutput) -> ToolOutput:
     )
 
 
-def finish(kit: Kit, call: ToolCall, output: ToolOutput) -> tuple[Message, str | None]:
+def finish(kit: SessionState, call: ToolCall, output: ToolOutput) -> tuple[Message, str | None]:
     """Make the message that answers `call`; this is where a long output is cut.
 
     Returns:

@@ -6,33 +6,33 @@ import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
+from clew.checkpoints.protocol import Keeper
 from clew.context.estimate import text_units
+from clew.context.recall import RECALL
 from clew.core.access import PermissionMode
 from clew.core.entries import SetupChanged
 from clew.core.events import EntryAdded, Warned
 from clew.core.ids import EntryId
 from clew.core.models import ModelFacts
 from clew.core.redaction import redact
+from clew.log.protocol import Opening
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
-from clew.session.checkpoints.protocol import Keeper
 from clew.session.compaction import compact
+from clew.session.config import SessionConfig
 from clew.session.hooking import greet
 from clew.session.journal import Journal
-from clew.session.kit import Emit, Kit
-from clew.session.log.protocol import Opening
 from clew.session.loops import LoopGuard
-from clew.session.parts import Parts
-from clew.session.recall import RECALL
 from clew.session.recall_tool import Recall
-from clew.session.stores.reading import damaged
-from clew.tools.protocol import Place
+from clew.session.state import Emit, SessionState
+from clew.stores.reading import damaged
+from clew.tools.protocol import ToolContext
 
 _MOST_NAMED = 10
 
 
-async def open_kit(parts: Parts, emit: Emit) -> Kit:
+async def open_kit(parts: SessionConfig, emit: Emit) -> SessionState:
     """Begin or reopen the journal, and note there what requests begin with.
 
     Raises:
@@ -52,7 +52,7 @@ async def open_kit(parts: Parts, emit: Emit) -> Kit:
         raise
 
 
-async def _kit(parts: Parts, journal: Journal, emit: Emit) -> Kit:
+async def _kit(parts: SessionConfig, journal: Journal, emit: Emit) -> SessionState:
     resumed = bool(journal.entries)
     _warn_of_damage(damaged(entry for _, entry in journal.entries.made()), emit)
     checkpoints = _checkpoints(parts, journal)
@@ -62,7 +62,7 @@ async def _kit(parts: Parts, journal: Journal, emit: Emit) -> Kit:
         parts.gate.mode = PermissionMode(journal.view.mode)
     await set_up(journal, parts.setup, parts.calibrations)
     _warn_if_unknown(parts.setup.model, emit)
-    kit = Kit(
+    kit = SessionState(
         journal=journal,
         provider=parts.provider,
         tools={RECALL: Recall(journal.entries), **parts.tools} if parts.recall else parts.tools,
@@ -81,7 +81,7 @@ async def _kit(parts: Parts, journal: Journal, emit: Emit) -> Kit:
         provider_timeout=parts.provider_timeout,
         loops=LoopGuard(watching=parts.detect_loops),
         redact=redact if parts.redact else None,
-        place=Place(
+        place=ToolContext(
             cwd=parts.cwd,
             env=dict(parts.env),
             before_change=checkpoints.keep if checkpoints else None,
@@ -95,7 +95,7 @@ async def _kit(parts: Parts, journal: Journal, emit: Emit) -> Kit:
     return kit
 
 
-def _begin_log(kit: Kit, *, resumed: bool) -> None:
+def _begin_log(kit: SessionState, *, resumed: bool) -> None:
     if kit.log is not None:
         kit.log.begin(
             Opening(
@@ -108,11 +108,11 @@ def _begin_log(kit: Kit, *, resumed: bool) -> None:
         )
 
 
-def _checkpoints(parts: Parts, journal: Journal) -> Keeper | None:
+def _checkpoints(parts: SessionConfig, journal: Journal) -> Keeper | None:
     if parts.checkpoints is None:
         return None
     # Imported here because a session that keeps no files need not wait for it.
-    from clew.session.checkpoints.keeper import Checkpoints  # noqa: PLC0415
+    from clew.checkpoints.keeper import Checkpoints  # noqa: PLC0415
 
     return Checkpoints(
         parts.checkpoints,
@@ -123,7 +123,7 @@ def _checkpoints(parts: Parts, journal: Journal) -> Keeper | None:
     )
 
 
-def prove(kit: Kit) -> None:
+def prove(kit: SessionState) -> None:
     """Before the first call, make sure that all of the view can be read."""
     if kit.journal.unproven:
         _warn_of_damage(kit.journal.prove(), kit.emit)
@@ -163,7 +163,7 @@ async def set_up(
 
 
 async def switch_model(
-    kit: Kit, facts: ModelFacts, provider: Provider, calibrations: CalibrationFile | None
+    kit: SessionState, facts: ModelFacts, provider: Provider, calibrations: CalibrationFile | None
 ) -> None:
     """Go on with another model; what its window cannot hold is compacted first, by the old one."""
     used = kit.state().used_tokens
@@ -178,7 +178,7 @@ async def switch_model(
     kit.report_state()
 
 
-async def remember(kit: Kit, calibrations: CalibrationFile | None) -> None:
+async def remember(kit: SessionState, calibrations: CalibrationFile | None) -> None:
     """Keep what this session learned of its model for the next one."""
     view = kit.journal.view
     if calibrations is not None and view.calls:

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from clew.context.policy import ContextPolicy
+from clew.context.recall import search
 from clew.core.access import PermissionMode
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError
@@ -13,15 +14,14 @@ from clew.core.state import ContextState
 from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
 from clew.session.journal import Journal
-from clew.session.kit import Kit
-from clew.session.recall import search
-from clew.tools.protocol import Place
+from clew.session.state import SessionState
+from clew.tools.protocol import ToolContext
 
 
 class Readings:
     """The questions that an open session answers."""
 
-    _kit: Kit | None = None
+    _kit: SessionState | None = None
 
     def get_cost(self) -> Spending:
         """Return what the session has cost so far: calls, tokens, US dollars."""
@@ -70,7 +70,7 @@ class Readings:
         return self._opened().policy
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ToolContext:
         """Where the session's tools work."""
         return self._opened().place
 
@@ -93,7 +93,7 @@ class Readings:
         """The id under which the store keeps this session."""
         return self.journal.record.id
 
-    def _opened(self) -> Kit:
+    def _opened(self) -> SessionState:
         if self._kit is None:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
         return self._kit

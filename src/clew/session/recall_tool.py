@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from clew.context.recall import RECALL, around, entry_text, search
 from clew.core.access import Access, Risk
 from clew.core.entries import Compacted, Entry, MessageAdded
 from clew.core.messages import Role
 from clew.core.models import ToolSpec
-from clew.session.recall import RECALL, around, entry_text, search
-from clew.tools.protocol import Place, ToolOutput
+from clew.tools.protocol import ToolContext, ToolOutput
 
 RECALL_SPEC = ToolSpec(
     name=RECALL,
@@ -40,11 +40,11 @@ class Recall:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = entries
 
-    def access(self, arguments: dict[str, Any], place: Place) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
         """Touches nothing but the session itself."""
         return Access(tool=RECALL, risk=Risk.INSPECT)
 
-    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Search or read back."""
         number, query = arguments.get("entry"), arguments.get("query")
         offset = arguments.get("offset", 0)

@@ -14,8 +14,8 @@ from clew.core.entries import Body, Entry, MessageAdded, Rewound, Undone
 from clew.core.errors import StoreError
 from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.spending import Spending, spending
-from clew.session.stores.protocol import Store
-from clew.session.stores.reading import StoredEntries
+from clew.stores.protocol import Store
+from clew.stores.reading import StoredEntries
 
 logger = logging.getLogger(__name__)
 

@@ -17,18 +17,18 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
+from clew.checkpoints.protocol import Keeper
+from clew.checkpoints.values import Restored, Summary
 from clew.context.cuts import between_steps
 from clew.context.view import fold
 from clew.core.entries import Entry, Rewound
 from clew.core.errors import ConfigError, SessionError
 from clew.core.events import Warned
 from clew.core.ids import EntryId
-from clew.session.checkpoints.protocol import Keeper
-from clew.session.checkpoints.values import Restored, Summary
-from clew.session.kit import Kit
+from clew.session.state import SessionState
 
 if TYPE_CHECKING:
-    from clew.session.checkpoints.records import Checkpoint
+    from clew.checkpoints.records import Checkpoint
 
 _MOST_NAMED = 20
 
@@ -56,7 +56,7 @@ class Wish(TypedDict, total=False):
     """Also restore files outside the project."""
 
 
-async def rewind(kit: Kit, entry_id: EntryId, wish: Wish) -> Rewind:
+async def rewind(kit: SessionState, entry_id: EntryId, wish: Wish) -> Rewind:
     """Go back to before an entry, or to the last place before it where nothing is cut in two.
 
     Words alone go back to where no tool call waits for its result. Files are kept by turn, so
@@ -94,7 +94,7 @@ def whole_before(entries: Sequence[Entry], entry_id: EntryId) -> EntryId:
     return entry_id if cut == len(items) else items[cut].entry_id
 
 
-async def unrestore(kit: Kit, entry: Entry) -> None:
+async def unrestore(kit: SessionState, entry: Entry) -> None:
     """Bring back the files that a rewind had replaced, as it is about to be undone."""
     if not isinstance(entry.body, Rewound) or not entry.body.files:
         return
@@ -112,7 +112,7 @@ async def unrestore(kit: Kit, entry: Entry) -> None:
         _tell(kit, files)
 
 
-async def checkpoints(kit: Kit) -> list[Summary]:
+async def checkpoints(kit: SessionState) -> list[Summary]:
     """Return the checkpoints of a session, oldest first; none if it keeps none."""
     if kit.checkpoints is None:
         return []
@@ -120,7 +120,7 @@ async def checkpoints(kit: Kit) -> list[Summary]:
 
 
 @asynccontextmanager
-async def checkpointed(kit: Kit, asked: Entry, words: str) -> AsyncIterator[None]:
+async def checkpointed(kit: SessionState, asked: Entry, words: str) -> AsyncIterator[None]:
     """Keep each file that the `with` block changes, as the checkpoint of the prompt `asked`."""
     keeper = kit.checkpoints
     if keeper is None:
@@ -136,7 +136,7 @@ async def checkpointed(kit: Kit, asked: Entry, words: str) -> AsyncIterator[None
                 kit.emit(Warned(note))
 
 
-def _keeper(kit: Kit) -> Keeper:
+def _keeper(kit: SessionState) -> Keeper:
     if kit.checkpoints is None:
         raise ConfigError(
             "this session keeps no checkpoints: give it a folder for them (`checkpoints`), "
@@ -145,7 +145,7 @@ def _keeper(kit: Kit) -> Keeper:
     return kit.checkpoints
 
 
-async def _take_back(kit: Kit, chosen: "Sequence[Checkpoint]", wish: Wish) -> Restored:
+async def _take_back(kit: SessionState, chosen: "Sequence[Checkpoint]", wish: Wish) -> Restored:
     return await to_thread.run_sync(
         partial(
             _keeper(kit).take_back,
@@ -157,7 +157,7 @@ async def _take_back(kit: Kit, chosen: "Sequence[Checkpoint]", wish: Wish) -> Re
     )
 
 
-async def _code_alone(kit: Kit, files: Restored) -> Rewind:
+async def _code_alone(kit: SessionState, files: Restored) -> Rewind:
     if not files.restored:
         return Rewind(entry=None, files=files)
     entry = await kit.journal.append(Rewound(files=files.restored))
@@ -165,7 +165,7 @@ async def _code_alone(kit: Kit, files: Restored) -> Rewind:
     return Rewind(entry=entry, files=files)
 
 
-def _tell(kit: Kit, files: Restored) -> None:
+def _tell(kit: SessionState, files: Restored) -> None:
     """Let the model know, with the next prompt, that files are not as it left them."""
     if not files.restored:
         return

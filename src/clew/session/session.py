@@ -5,6 +5,7 @@ from typing import Any, Self, Unpack
 
 import anyio
 
+from clew.checkpoints.values import Summary
 from clew.core.cleaning import clean_text
 from clew.core.entries import Compacted, Entry
 from clew.core.events import RunEnded
@@ -12,16 +13,15 @@ from clew.core.ids import EntryId
 from clew.core.messages import Message
 from clew.providers.protocol import Provider
 from clew.session import edits
-from clew.session.checkpoints.values import Summary
 from clew.session.compaction import compact, preview
+from clew.session.config import SessionConfig, SessionOptions, facts_for
 from clew.session.controls import Controls
 from clew.session.delegating import Delegate, delegate
 from clew.session.hooking import farewell
-from clew.session.kit import Kit
 from clew.session.listeners import Listener, Listeners, report_failure
 from clew.session.opening import open_kit, remember, switch_model
-from clew.session.parts import Parts, SessionOptions, facts_for
 from clew.session.rewind import Rewind, Wish, checkpoints, rewind
+from clew.session.state import SessionState
 from clew.session.turn import Prompt, run_turn
 from clew.session.work import Work
 from clew.tools.protocol import ToolOutput
@@ -42,11 +42,11 @@ class Session(Controls):
         on_event: Listener | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        self._parts = Parts.of(provider, model, options)
+        self._parts = SessionConfig.of(provider, model, options)
         self._emit = Listeners(self._parts.log, on_event)
         self._work = Work()
         self._opening = anyio.Lock()
-        self._kit: Kit | None = None
+        self._kit: SessionState | None = None
         self._ended = False
 
     async def open(self) -> Self:

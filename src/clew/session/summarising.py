@@ -24,7 +24,7 @@ from clew.core.events import CompactionProgress, Warned
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.protocol import Finished, Request, TextChunk
-from clew.session.kit import Kit
+from clew.session.state import SessionState
 
 _MOST_FAILURES = 3
 _CHARS_PER_TOKEN = 3
@@ -39,7 +39,9 @@ class _Notes(Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
-async def summarise(kit: Kit, plan: Reduce, budget: Budget, *, instructions: str = "") -> Summary:
+async def summarise(
+    kit: SessionState, plan: Reduce, budget: Budget, *, instructions: str = ""
+) -> Summary:
     """Write the words for `plan`. Always succeeds: the last rung needs no model."""
     instructions = "\n".join(filter(None, [kit.compact_instructions, instructions]))
     if plan.dropped and plan.wording is Wording.MODEL and kit.summary_failures < _MOST_FAILURES:
@@ -50,7 +52,9 @@ async def summarise(kit: Kit, plan: Reduce, budget: Budget, *, instructions: str
     return _with_extra(kit, by_rules(kit.journal.view, plan, budget))
 
 
-async def _by_model(kit: Kit, plan: Reduce, budget: Budget, *, instructions: str) -> Summary | None:
+async def _by_model(
+    kit: SessionState, plan: Reduce, budget: Budget, *, instructions: str
+) -> Summary | None:
     view = kit.journal.view
     for model, brief in _rungs(kit):
         if not model.summarises:
@@ -75,14 +79,14 @@ async def _by_model(kit: Kit, plan: Reduce, budget: Budget, *, instructions: str
     return None
 
 
-def _rungs(kit: Kit) -> list[tuple[ModelFacts, bool]]:
+def _rungs(kit: SessionState) -> list[tuple[ModelFacts, bool]]:
     own = kit.journal.view.setup.model
     meant = kit.summary_model or own
     return [(meant, False), (meant, True), *([(own, True)] if meant != own else [])]
 
 
 async def _read_all(
-    kit: Kit, model: ModelFacts, plan: Reduce, *, budget: Budget, instructions: str
+    kit: SessionState, model: ModelFacts, plan: Reduce, *, budget: Budget, instructions: str
 ) -> _Notes:
     """Let `model` read what goes, in as many chunks as its window asks for."""
     view = kit.journal.view
@@ -102,7 +106,7 @@ async def _read_all(
     return notes
 
 
-async def _charge(kit: Kit, model: str, finished: Finished) -> None:
+async def _charge(kit: SessionState, model: str, finished: Finished) -> None:
     cost = finished.cost
     if cost is None and finished.usage is not None:
         cost = kit.cost(finished.usage, model)
@@ -110,7 +114,7 @@ async def _charge(kit: Kit, model: str, finished: Finished) -> None:
         await kit.journal.append(Charged(why="a summary", usage=finished.usage, cost=cost))
 
 
-async def _ask(kit: Kit, request: Request, *, spent: Usage) -> _Notes:
+async def _ask(kit: SessionState, request: Request, *, spent: Usage) -> _Notes:
     pieces: list[str] = []
     written = shown = 0
     usage = Usage()
@@ -143,7 +147,7 @@ def _stretch(items: Items, plan: Reduce) -> list[Item]:
     return stretch
 
 
-def _with_extra(kit: Kit, summary: Summary) -> Summary:
+def _with_extra(kit: SessionState, summary: Summary) -> Summary:
     if not summary.text or kit.extra_facts is None:
         return summary
     return replace(summary, text="\n".join([summary.text, *kit.extra_facts()]))

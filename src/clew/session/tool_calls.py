@@ -12,11 +12,11 @@ from clew.core.entries import MessageAdded
 from clew.core.errors import ClewError
 from clew.core.events import ToolEnded
 from clew.core.messages import ToolCall
-from clew.session.kit import Kit
 from clew.session.one_call import Outcome, clean, finish, interrupted, run_call
+from clew.session.state import SessionState
 
 
-async def run_calls(kit: Kit, calls: Sequence[ToolCall]) -> None:
+async def run_calls(kit: SessionState, calls: Sequence[ToolCall]) -> None:
     """Run `calls` and commit one result for each, in the order of the calls.
 
     A result is committed as soon as those before it are, so that a crash loses no more
@@ -66,13 +66,13 @@ async def run_calls(kit: Kit, calls: Sequence[ToolCall]) -> None:
         raise ending
 
 
-async def commit_outcome(kit: Kit, call: ToolCall, outcome: Outcome | None) -> None:
+async def commit_outcome(kit: SessionState, call: ToolCall, outcome: Outcome | None) -> None:
     """Commit the one result of `call`; None stands for a call that was cut short."""
     with anyio.CancelScope(shield=True):
         await _commit(kit, call, outcome or interrupted())
 
 
-async def _commit(kit: Kit, call: ToolCall, outcome: Outcome) -> None:
+async def _commit(kit: SessionState, call: ToolCall, outcome: Outcome) -> None:
     output = clean(kit, outcome.output)
     message, full_text = finish(kit, call, output)
     await kit.journal.append(MessageAdded(message=message, full_text=full_text))

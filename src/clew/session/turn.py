@@ -20,17 +20,17 @@ from clew.core.messages import Message
 from clew.providers.protocol import StopReason
 from clew.session.call import Answer, call_model
 from clew.session.compaction import compact, fit
+from clew.session.config import LEAST_WINDOW, facts_for
 from clew.session.healing import drop_reasoning
 from clew.session.hooking import admitted, kept_going
-from clew.session.kit import Kit
 from clew.session.opening import prove
-from clew.session.parts import LEAST_WINDOW, facts_for
 from clew.session.rewind import checkpointed
+from clew.session.state import SessionState
 from clew.session.tool_calls import run_calls
 
 _MOST_PAUSES = 20
 
-Remedy = Callable[[Kit, ProviderError], Awaitable[bool]]
+Remedy = Callable[[SessionState, ProviderError], Awaitable[bool]]
 """Takes away the cause of a failure; False when there was nothing to take away."""
 
 
@@ -44,7 +44,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """What people are shown in its place."""
 
 
-async def run_turn(kit: Kit, prompt: Prompt, *, max_turns: int | None = None) -> Answer:
+async def run_turn(kit: SessionState, prompt: Prompt, *, max_turns: int | None = None) -> Answer:
     """Add a prompt to the conversation and carry on until the model asks for no more tools.
 
     Returns:
@@ -71,7 +71,7 @@ async def run_turn(kit: Kit, prompt: Prompt, *, max_turns: int | None = None) ->
         return await _carry_on(kit, asked.id, max_turns=max_turns)
 
 
-async def _carry_on(kit: Kit, asked: EntryId, *, max_turns: int | None) -> Answer:
+async def _carry_on(kit: SessionState, asked: EntryId, *, max_turns: int | None) -> Answer:
     calls = pauses = stops = 0
     while True:
         if max_turns is not None and calls >= max_turns:
@@ -94,7 +94,7 @@ async def _carry_on(kit: Kit, asked: EntryId, *, max_turns: int | None) -> Answe
             return answer
 
 
-async def _ask(kit: Kit) -> Answer:
+async def _ask(kit: SessionState) -> Answer:
     """Call the model; a failure that has a remedy is met with it, once."""
     kit.check_budget()
     prove(kit)
@@ -113,7 +113,7 @@ async def _ask(kit: Kit) -> Answer:
         state = kit.report_state()
 
 
-async def _make_room(kit: Kit, overflow: ProviderError) -> bool:
+async def _make_room(kit: SessionState, overflow: ProviderError) -> bool:
     learned = isinstance(overflow, ContextOverflow) and await _believe(kit, overflow.limit)
     try:
         await compact(kit, trigger="overflow")
@@ -123,7 +123,7 @@ async def _make_room(kit: Kit, overflow: ProviderError) -> bool:
     return True
 
 
-async def _believe(kit: Kit, limit: int | None) -> bool:
+async def _believe(kit: SessionState, limit: int | None) -> bool:
     """Take the provider's word for a window that is smaller than was thought."""
     setup = kit.journal.view.setup
     model = setup.model
@@ -135,7 +135,7 @@ async def _believe(kit: Kit, limit: int | None) -> bool:
     return True
 
 
-async def _take_back(kit: Kit, asked: EntryId) -> None:
+async def _take_back(kit: SessionState, asked: EntryId) -> None:
     """Make the view what it was before a prompt that cannot be sent."""
     for entry in reversed(kit.journal.since(asked)):
         if isinstance(entry.body, Compacted | ResultsCleared):

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from clew.core.errors import SessionBusy, SessionNotFound
-from clew.session.stores.protocol import Store
+from clew.stores.protocol import Store
 from clew.testing.store_samples import A, a_record, an_entry, entries_in, fails_with
 
 SharedCheck = Callable[[Store, Store], Awaitable[None]]

@@ -6,7 +6,7 @@ from typing import TypeVar
 from clew.core.entries import Entry, MessageAdded, SessionRecord
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message, user
-from clew.session.stores.protocol import Store
+from clew.stores.protocol import Store
 
 A, B, C = SessionId("a"), SessionId("b"), SessionId("c")
 

@@ -19,8 +19,8 @@ from clew.core.errors import SessionBusy, SessionNotFound
 from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
-from clew.session.stores.protocol import Store
-from clew.session.stores.record import StoredSession
+from clew.stores.protocol import Store
+from clew.stores.record import StoredSession
 from clew.testing.shared_stores import SHARED_STORE_CHECKS, SharedCheck, leases_to_itself
 from clew.testing.store_samples import A, B, C, a_record, an_entry, entries_in, fails_with, said
 

@@ -18,7 +18,7 @@ import msgspec
 from clew.core.access import Access, Kind, Risk
 from clew.core.models import ToolSpec
 from clew.tools.docstring import parse
-from clew.tools.protocol import Place, ToolOutput
+from clew.tools.protocol import ToolContext, ToolOutput
 from clew.tools.schema import shape
 
 P = ParamSpec("P")
@@ -54,7 +54,7 @@ class FunctionTool(Generic[P, R]):
         """Call the plain function."""
         return self._function(*args, **kwargs)
 
-    def access(self, arguments: dict[str, Any], place: Place) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
         """Say what a call would touch: the value of the argument named as target."""
         return Access(
             tool=self.spec.name,
@@ -70,7 +70,7 @@ class FunctionTool(Generic[P, R]):
         value = arguments.get(self._target, default)
         return "" if value is None or value is inspect.Parameter.empty else str(value)
 
-    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:
+    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
         """Check the arguments, call the function, and put what it returns into words.
 
         A plain function runs in a worker thread. Cancellation does not wait for it: it
@@ -117,7 +117,7 @@ def tool(
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function, sync or async.
 
-    A parameter annotated `Place` receives the place and is hidden from the model.
+    A parameter annotated `ToolContext` receives the place and is hidden from the model.
 
     Args:
         function: Given when the decorator is used bare.

@@ -31,7 +31,7 @@ class Shell(Struct, kw_only=True):
     """Where the last one ended; None for the folder of the place."""
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class ToolContext(Struct, frozen=True, kw_only=True):
     """Where a call runs. A session makes one and hands it to all its calls."""
 
     cwd: Path
@@ -57,11 +57,11 @@ class Tool(Protocol):
         """Longest text the model gets of one call, or None for the session's limit."""
         ...
 
-    def access(self, arguments: dict[str, Any], place: Place) -> Access:
+    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:
         """Say what a call with these arguments would touch. Never raises."""
         ...
 
-    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:
+    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
         """Do the work.
 
         Failure is an output with `failed` set. What is raised all the same is reported

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from clew.tools.docstring import Docs
-from clew.tools.protocol import Place
+from clew.tools.protocol import ToolContext
 
 _REF = "#/$defs/"
 _WHERE = re.compile(r"(?s)(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?")
@@ -30,7 +30,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     struct: type[Struct]
     schema: dict[str, object]
     place: str = ""
-    """The parameter that receives the `Place`, or empty."""
+    """The parameter that receives the `ToolContext`, or empty."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def shape(function: Callable[..., object], docs: Docs) -> Shape:
     for parameter in inspect.signature(function).parameters.values():
         _refuse_unusable(parameter, hints, label)
         hint = hints[parameter.name]
-        if hint is Place:
+        if hint is ToolContext:
             place = parameter.name
             continue
         _refuse_unknown_type(parameter.name, hint, label)

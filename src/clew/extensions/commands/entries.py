@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from clew.context.recall import entry_text
 from clew.core.entries import (
     Body,
     Charged,
@@ -23,7 +24,6 @@ from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.report import LossReport
 from clew.extensions.commands.words import counted, numbers, one_line
-from clew.session.recall import entry_text
 
 _WORDS = 100
 

@@ -2,8 +2,8 @@
 
 from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
-from clew.session.stores.protocol import Store
-from clew.session.stores.record import StoredSession
+from clew.stores.protocol import Store
+from clew.stores.record import StoredSession
 
 _LEAST_PREFIX = 4
 _MOST = 20

@@ -17,7 +17,7 @@ from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.session.gate import Gate
 from clew.session.session import Session
-from clew.session.stores.protocol import Store
+from clew.stores.protocol import Store
 
 Safety: TypeAlias = Literal["read-only", "changes-session", "changes-files"]
 """The worst that a command does."""

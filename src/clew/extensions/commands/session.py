@@ -2,6 +2,7 @@
 
 from msgspec.structs import asdict
 
+from clew.checkpoints.values import Summary
 from clew.core.errors import ConfigError, SessionError
 from clew.core.ids import EntryId
 from clew.extensions.commands.finding import matching
@@ -18,9 +19,8 @@ from clew.extensions.commands.words import (
     told,
     whole_number,
 )
-from clew.session.checkpoints.values import Summary
 from clew.session.rewind import Rewind, Wish
-from clew.session.stores.record import StoredSession
+from clew.stores.record import StoredSession
 
 _NAME = 120
 _SHOWN = 60

@@ -2,6 +2,7 @@
 
 from msgspec.structs import asdict
 
+from clew.context.recall import entry_text
 from clew.core.entries import Cleared, Compacted, MessageAdded, Rewound
 from clew.core.errors import SessionError
 from clew.core.spending import Spending
@@ -20,7 +21,6 @@ from clew.extensions.commands.words import (
     told,
     whole_number,
 )
-from clew.session.recall import entry_text
 
 _UNDONE = {Compacted: "compaction", Cleared: "clear", Rewound: "rewind"}
 _INSTRUCTIONS = 4_000

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from clew.checkpoints.atomic import write_whole
 from clew.core.errors import ConfigError, StoreUnavailable
-from clew.session.checkpoints.atomic import write_whole
-from clew.session.private import make_private
+from clew.files.private import make_private
 
 _PATIENCE = 5.0
 """Seconds to wait for another process that is writing."""

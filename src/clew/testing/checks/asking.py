@@ -10,8 +10,8 @@ import anyio
 from clew.core.errors import ProviderError
 from clew.core.messages import Message, user
 from clew.core.models import ModelFacts
+from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Provider, Request, TextChunk
-from clew.session.assembly import Assembly
 from clew.testing.stage import Stage
 
 PATIENCE = 10.0
@@ -94,7 +94,7 @@ async def _collect(provider: Provider, request: Request, found: list[Chunk]) -> 
 
 def folded(provider: Provider, chunks: list[Chunk]) -> Message:
     """Return the message that a session would make of the chunks."""
-    assembly = Assembly(provenance=provider.name)
+    assembly = MessageBuilder(provenance=provider.name)
     for chunk in chunks:
         assembly.add(chunk)
     return assembly.message()

@@ -23,7 +23,7 @@ from clew.tools.builtin.environment import child_environment
 from clew.tools.builtin.files import Unusable, failure
 from clew.tools.builtin.running import Job, Ran, run
 from clew.tools.function import tool
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode
 
 DEFAULT_SECONDS = 120
@@ -46,7 +46,7 @@ class Call(Struct, frozen=True, kw_only=True):
     command: str
     seconds: float
     start: Path
-    place: Place
+    place: ToolContext
     boxed: bool
     unsuited: str = ""
     """Why it is not, although there is a sandbox."""
@@ -65,7 +65,7 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
     @tool(name="Bash", risk=Risk.EXECUTE, target="command")
     async def bash(
         command: str,
-        place: Place,
+        place: ToolContext,
         timeout: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] = DEFAULT_SECONDS,  # noqa: ASYNC109
     ) -> ToolOutput:
         """Run a command line with bash; stdout and stderr come back together, and there is no
@@ -90,7 +90,7 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
     return bash
 
 
-def _call(command: str, seconds: float, place: Place, limits: Limits) -> Call:
+def _call(command: str, seconds: float, place: ToolContext, limits: Limits) -> Call:
     start = place.shell.cwd or place.cwd
     if not start.is_dir():
         place.shell.cwd = None

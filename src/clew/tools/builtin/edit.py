@@ -16,7 +16,7 @@ from clew.tools.builtin.files import Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.near import hint
 from clew.tools.function import tool
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 _LISTED = 10
 
@@ -38,7 +38,7 @@ def edit_tool(ledger: FileLedger) -> Tool:
         file_path: str,
         old_string: str,
         new_string: str,
-        place: Place,
+        place: ToolContext,
         *,
         replace_all: bool = False,
     ) -> ToolOutput:
@@ -58,7 +58,7 @@ def edit_tool(ledger: FileLedger) -> Tool:
     return edit
 
 
-def _edit(ledger: FileLedger, change: Change, place: Place) -> ToolOutput:
+def _edit(ledger: FileLedger, change: Change, place: ToolContext) -> ToolOutput:
     path = resolve(change.path, place)
     try:
         with ledger.changing(path):

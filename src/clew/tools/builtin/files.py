@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.tools.protocol import Place, ToolOutput
+from clew.tools.protocol import ToolContext, ToolOutput
 
 MAX_BYTES = 64_000_000
 """Above this a file is never held whole."""
@@ -52,7 +52,7 @@ class TextFile(Struct, frozen=True, kw_only=True):
             raise Unusable(f"The file is {self.encoding} and cannot hold {bad!r}.") from error
 
 
-def resolve(path: str, place: Place) -> Path:
+def resolve(path: str, place: ToolContext) -> Path:
     """Return where `path` is: `~` is the home folder, relative paths start at the cwd."""
     try:
         given = Path(path).expanduser()

@@ -12,7 +12,7 @@ from clew.tools.builtin.files import Unusable, failure, resolve
 from clew.tools.builtin.patterns import MAGIC, refuse_escape
 from clew.tools.builtin.scan import translate, walk
 from clew.tools.function import tool
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 MAX_FILES = 200
 _CHECK_EVERY = 1_000
@@ -22,7 +22,7 @@ def glob_tool() -> Tool:
     """Make the Glob tool."""
 
     @tool(name="Glob", risk=Risk.INSPECT, target="path", kind=Kind.PATH)
-    async def glob(pattern: str, place: Place, path: str = ".") -> ToolOutput:
+    async def glob(pattern: str, place: ToolContext, path: str = ".") -> ToolOutput:
         """Find files by a pattern such as **/*.py or src/*.{ts,tsx}; newest first. What
         .gitignore names is left out, unless the pattern begins with it.
 
@@ -36,7 +36,7 @@ def glob_tool() -> Tool:
     return glob
 
 
-def _glob(pattern: str, path: str, place: Place) -> ToolOutput:
+def _glob(pattern: str, path: str, place: ToolContext) -> ToolOutput:
     root = resolve(path, place)
     try:
         refuse_escape(pattern)

@@ -23,7 +23,7 @@ from clew.tools.builtin.files import Unusable, cut, failure, resolve
 from clew.tools.builtin.patterns import refuse_escape, translate_filter, type_filter
 from clew.tools.builtin.search import Counted, Found, OutputMode, Query
 from clew.tools.function import tool
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 MAX_BYTES = 16_000_000
 """Of the search program's answer; what comes after is not read."""
@@ -40,7 +40,7 @@ def grep_tool(search_program: str | None = None) -> Tool:
     @tool(name="Grep", risk=Risk.INSPECT, target="path", kind=Kind.PATH)
     async def grep(  # noqa: PLR0913
         pattern: str,
-        place: Place,
+        place: ToolContext,
         path: str = ".",
         glob: str = "",
         *,

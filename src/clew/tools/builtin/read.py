@@ -26,7 +26,7 @@ from clew.tools.builtin.files import (
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.notebook import readable
 from clew.tools.function import tool
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 DEFAULT_LINES = 2_000
 MAX_IMAGE_BYTES = 3_750_000
@@ -55,7 +55,7 @@ def read_tool(ledger: FileLedger) -> Tool:
     @tool(name="Read", risk=Risk.INSPECT, target="file_path", kind=Kind.PATH)
     async def read(
         file_path: str,
-        place: Place,
+        place: ToolContext,
         offset: Annotated[int, Meta(ge=0)] = 1,
         limit: Annotated[int, Meta(ge=1)] = DEFAULT_LINES,
     ) -> ToolOutput:

@@ -13,7 +13,7 @@ from clew.core.access import Access, Kind, Risk
 from clew.core.messages import Image
 from clew.tools.builtin.files import failure
 from clew.tools.function import tool
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.web.addresses import Refused, parse
 from clew.tools.web.copies import Copies
 from clew.tools.web.limits import PUBLIC, Limits
@@ -71,7 +71,7 @@ class _WebFetch:
         )
         self.spec = self._tool.spec
 
-    def access(self, arguments: dict[str, Any], place: Place) -> Access:
+    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:
         """Name the address that a call would fetch, in the form that is fetched."""
         access = self._tool.access(arguments, place)
         try:
@@ -79,7 +79,7 @@ class _WebFetch:
         except Refused:
             return access
 
-    async def run(self, arguments: dict[str, Any], place: Place) -> ToolOutput:
+    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
         """Fetch the address."""
         return await self._tool.run(arguments, place)
 

@@ -12,14 +12,14 @@ from clew.tools.builtin.diff import compare
 from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
-from clew.tools.protocol import Place, Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 
 def write_tool(ledger: FileLedger) -> Tool:
     """Make the Write tool; it replaces only files that `ledger` knows as they are."""
 
     @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=Kind.PATH)
-    async def write(file_path: str, content: str, place: Place) -> ToolOutput:
+    async def write(file_path: str, content: str, place: ToolContext) -> ToolOutput:
         """Write a whole file, creating it and its folders if need be. An existing file must
         have been Read before. To change a part of a file, use Edit.
 
@@ -33,7 +33,7 @@ def write_tool(ledger: FileLedger) -> Tool:
     return write
 
 
-def _write(ledger: FileLedger, file_path: str, content: str, place: Place) -> ToolOutput:
+def _write(ledger: FileLedger, file_path: str, content: str, place: ToolContext) -> ToolOutput:
     path = resolve(file_path, place)
     try:
         with ledger.changing(path):
@@ -55,7 +55,7 @@ def _write(ledger: FileLedger, file_path: str, content: str, place: Place) -> To
     )
 
 
-def _current(ledger: FileLedger, file_path: str, place: Place) -> bytes | None:
+def _current(ledger: FileLedger, file_path: str, place: ToolContext) -> bytes | None:
     path = resolve(file_path, place)
     try:
         if not path.exists():

@@ -1,0 +1,1 @@
+"""File helpers that every layer shares: written once, used by all."""

@@ -1,0 +1,251 @@
+"""Walking through a recorded session as if another strategy had managed its context.
+
+The messages are those of the recording; what is simulated is what each call would have been
+sent. The provider is modelled: it counts by what is known of the model's family, and it
+remembers the last request, from which a beginning that is still the same is read at the
+cache's price, unless too much time has passed. Pure; summaries are written by rules.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import takewhile
+
+from msgspec.structs import replace
+
+from clew.context.calibration import default_for, family, tokens
+from clew.context.estimate import message_units
+from clew.context.fitting import clearing, compaction
+from clew.context.items import Item, Items, Kind
+from clew.context.plan import Stuck
+from clew.context.reading import read
+from clew.context.render import render
+from clew.context.validity import problems
+from clew.context.view import View
+from clew.core.entries import Body, Entry, MessageAdded, SetupChanged
+from clew.core.ids import EntryId
+from clew.core.messages import Message, Role
+from clew.core.models import ModelFacts
+from clew.core.usage import Usage
+from clew.importers.recorded import RecordedSession, Step
+from clew.simulation.lookups import Sight
+from clew.simulation.names import Names
+from clew.simulation.runs import Point, Run
+from clew.simulation.ways import Way
+
+
+def simulate(
+    session: RecordedSession,
+    ways: Iterable[Way],
+    model: ModelFacts,
+    *,
+    lookups: bool = True,
+    report: Callable[[str], None] | None = None,
+) -> tuple[Run, ...]:
+    """Replay `session` under each of `ways` and tell what came of it, in their order.
+
+    With `lookups`, the agent looks up what it needs and no longer sees, and pays for it.
+    `report` is told the name of each way when it is done.
+    """
+    steps = replayable(session)
+    messages = [step.message for step in steps]
+    names = Names(messages)
+    setup = SetupChanged(model=model, system=session.system, tools=session.tools)
+    runs = []
+    for way in ways:
+        walk = _Walk(setup, way, names, Sight(names, messages) if lookups else None)
+        for step in steps:
+            walk.take(step)
+        runs.append(walk.run())
+        if report is not None:
+            report(way.name)
+    return tuple(runs)
+
+
+def replayable(session: RecordedSession) -> list[Step]:
+    """Return the steps without the summaries of recorded compactions.
+
+    What those stood for is in the steps before them, so it is the strategy's to manage. A
+    summary with nothing before it stays: it is all there is.
+    """
+    return [step for place, step in enumerate(session.steps) if place == 0 or not step.compacts]
+
+
+class _Walk:
+    """One session under one way, up to the step that was last taken."""
+
+    def __init__(self, setup: SetupChanged, way: Way, names: Names, sight: Sight | None) -> None:
+        self._way = way
+        self._names = names
+        self._sight = sight
+        self._window = setup.model.window
+        self._counting = default_for(setup.model.name)
+        self._keeps_reasoning = family(setup.model.name).keeps_reasoning
+        self._view = View()
+        self._entries = 0
+        self._taken = 0
+        self._at = 0.0
+        self._sent: Items | None = None
+        """What the last request held."""
+        self._grew_only = False
+        """True while nothing but additions came since the last request."""
+        self._was_valid = False
+        self._compacted_at = 0
+        self._run = Run(strategy=way.name)
+        self._timeline: list[Point] = []
+        self._add(setup)
+
+    def take(self, step: Step) -> None:
+        """Add one message; an answer is preceded by the call that brought it."""
+        self._at = step.at or self._at
+        if step.message.role is Role.ASSISTANT:
+            self._answer(step.message)
+        else:
+            self._add(MessageAdded(message=step.message))
+        self._taken += 1
+
+    def run(self) -> Run:
+        """Return what was found out so far."""
+        return replace(self._run, timeline=tuple(self._timeline))
+
+    def _answer(self, answer: Message) -> None:
+        self._clear()
+        compacted = self._compact()
+        looked_up = self._sight.look_up(self._view, self._taken) if self._sight else []
+        if looked_up:
+            self._send(looked_up[0], compacted=compacted)
+            for result in looked_up[1:]:
+                self._add(MessageAdded(message=result))
+            self._run = replace(self._run, lookups=self._run.lookups + 1)
+            self._clear()
+            compacted = self._compact()
+        self._send(answer, compacted=compacted)
+
+    def _send(self, answer: Message, *, compacted: bool) -> None:
+        """Send the view as it is, and add the answer."""
+        same = self._same()
+        usage = self._count(answer, same)
+        self._was_valid = self._valid(same)
+        self._tally(usage, valid=self._was_valid)
+        self._timeline.append(
+            Point(call=self._run.calls, tokens=usage.input_tokens, compacted=compacted)
+        )
+        self._sent, self._grew_only = self._view.items, True
+        self._add(MessageAdded(message=answer, usage=usage))
+
+    def _clear(self) -> None:
+        made = clearing(self._view, self._way.policy, self._way.strategy, now=self._at)
+        if made is not None:
+            self._shrink(made)
+            self._run = replace(self._run, clearings=self._run.clearings + 1)
+
+    def _compact(self) -> bool:
+        policy, strategy = self._way.policy, self._way.strategy
+        thresholds = policy.thresholds
+        used = read(self._view, thresholds, window=self._window).used_tokens
+        threshold = int(thresholds.compact * self._window) if thresholds.compact else None
+        if not strategy.due(self._view, used=used, threshold=threshold):
+            return False
+        made = compaction(self._view, policy, strategy)
+        if isinstance(made, Stuck):
+            return False
+        self._shrink(made)
+        judged = self._names.recall(self._view, since=self._compacted_at, now=self._taken)
+        self._compacted_at = self._taken
+        self._run = replace(
+            self._run,
+            compactions=self._run.compactions + 1,
+            needed_names=self._run.needed_names + judged.needed,
+            found_names=self._run.found_names + judged.found,
+        )
+        return True
+
+    def _same(self) -> int:
+        """Return how many items the request begins with that the last one began with too."""
+        if self._sent is None:
+            return 0
+        if self._grew_only:
+            return len(self._sent)
+        pairs = zip(self._sent, self._view.items, strict=False)
+        return sum(1 for _ in takewhile(_equal, pairs))
+
+    def _count(self, answer: Message, same: int) -> Usage:
+        """Return what the modelled provider would count for the request and its answer."""
+        whole = tokens(self._counting, self._view.units)
+        cached = tokens(self._counting, self._cached_units(same))
+        return Usage(
+            input_tokens=whole,
+            output_tokens=tokens(self._counting, message_units(answer)),
+            cache_read_tokens=cached,
+            cache_write_tokens=whole - cached,
+        )
+
+    def _cached_units(self, same: int) -> int:
+        """Return how much of the view the provider has from the last request."""
+        cold = self._at - self._view.called_at > self._way.policy.economy.cold_after
+        if self._sent is None or cold:
+            return 0
+        fresh = self._view.items.units(same)
+        if not self._keeps_reasoning:
+            fresh -= _past_reasoning(self._view.items, same)
+        return self._view.units - fresh
+
+    def _valid(self, same: int) -> bool:
+        """Say whether the request is in order as it stands.
+
+        What rendering had to repair counts as not valid: a provider would have rejected the
+        view as it was. After a valid request, only what differs from it is looked at.
+        """
+        items = self._view.items
+        start = _last_answer(items, same) if self._was_valid else 0
+        if start > 0:
+            items = Items([items[0], *items[start:]])
+        request = render(replace(self._view, items=items))
+        asked = [item for item in items if item.message.parts]
+        untouched = len(request) == len(asked) and all(
+            item.kind is Kind.SUMMARY or item.message is message
+            for item, message in zip(asked, request, strict=True)
+        )
+        return untouched and not problems(request)
+
+    def _tally(self, usage: Usage, *, valid: bool) -> None:
+        run, economy = self._run, self._way.policy.economy
+        cached, written = usage.cache_read_tokens, usage.cache_write_tokens
+        limit = self._way.policy.thresholds.block * self._window
+        self._run = replace(
+            run,
+            calls=run.calls + 1,
+            input_tokens=run.input_tokens + usage.input_tokens,
+            cached_tokens=run.cached_tokens + cached,
+            uncached_tokens=run.uncached_tokens + written,
+            cost=run.cost + cached * economy.read_price + written * economy.write_price,
+            peak_tokens=max(run.peak_tokens, usage.input_tokens),
+            invalid_requests=run.invalid_requests + (not valid),
+            oversized_requests=run.oversized_requests + (usage.input_tokens > limit),
+        )
+
+    def _shrink(self, body: Body) -> None:
+        self._grew_only = False
+        self._add(body)
+
+    def _add(self, body: Body) -> None:
+        self._entries += 1
+        entry = Entry(id=EntryId(self._entries), at=self._at, body=body)
+        self._view = self._view.apply(entry)
+
+
+def _equal(pair: tuple[Item, Item]) -> bool:
+    old, new = pair
+    return old is new or old.message == new.message
+
+
+def _last_answer(items: Items, end: int) -> int:
+    """Return where the last answer before `end` stands; its calls may be answered after it."""
+    answers = (n for n in range(end - 1, 0, -1) if items[n].message.role is Role.ASSISTANT)
+    return next(answers, 0)
+
+
+def _past_reasoning(items: Items, start: int) -> int:
+    """Return the thinking from index `start` on that came before the user last spoke."""
+    spoken = [n for n in range(start, len(items)) if items[n].kind is Kind.USER]
+    if not spoken:
+        return 0
+    return sum(item.reasoning_units for item in items[start : spoken[-1]])

@@ -1,0 +1,151 @@
+"""A store that forgets everything when the process ends."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from clew.context.recall import around, entry_text
+from clew.core.entries import Entry, SessionRecord, encode
+from clew.core.ids import EntryId, SessionId
+from clew.stores.record import (
+    Growth,
+    Hit,
+    StoredSession,
+    forked,
+    merged,
+    storable,
+    stored,
+)
+from clew.stores.refusals import check_order, not_found, overtaken, taken
+from clew.stores.words import matches, terms, words
+
+
+class MemoryStore:
+    """Keeps sessions in dictionaries; for tests and for sessions nobody resumes."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._records: dict[SessionId, StoredSession] = {}
+        self._entries: dict[SessionId, list[Entry]] = {}
+        self._snapshots: dict[SessionId, bytes] = {}
+
+    async def create(self, record: SessionRecord) -> None:
+        """Begin a session."""
+        if record.id in self._records:
+            raise taken(record.id)
+        self._records[record.id] = stored(record)
+        self._entries[record.id] = []
+
+    async def append(self, session_id: SessionId, entries: Sequence[Entry]) -> None:
+        """Add entries at the end."""
+        record = self._record(session_id)
+        if not entries:
+            return
+        check_order(session_id, entries)
+        held = self._entries[session_id]
+        last = held[-1].id if held else 0
+        growth = Growth.of(entries, [encode(entry) for entry in entries])
+        if growth.first <= last:
+            raise overtaken(session_id)
+        held.extend(entries)
+        self._records[session_id] = growth.applied(record)
+
+    async def load(
+        self, session_id: SessionId, *, after: int = 0
+    ) -> tuple[StoredSession, Sequence[Entry]]:
+        """Return a session with its entries in order."""
+        record = self._record(session_id)
+        return record, [entry for entry in self._entries[session_id] if entry.id > after]
+
+    async def snapshot(self, session_id: SessionId) -> bytes | None:
+        """Return what was kept to open a session fast."""
+        return self._snapshots.get(session_id)
+
+    async def save_snapshot(self, session_id: SessionId, data: bytes) -> None:
+        """Keep something that helps to open a session fast."""
+        if session_id in self._records:
+            self._snapshots[session_id] = data
+
+    async def record(self, session_id: SessionId) -> StoredSession:
+        """Return what is known of a session."""
+        return self._record(session_id)
+
+    async def sessions(
+        self,
+        *,
+        cwd: str | None = None,
+        parent: SessionId | None = None,
+        since: float | None = None,
+        limit: int | None = None,
+    ) -> list[StoredSession]:
+        """Return sessions, the one used last first."""
+        found = [
+            record
+            for record in reversed(self._records.values())
+            if (cwd is None or record.cwd == cwd)
+            and (parent is None or record.parent == parent)
+            and (since is None or record.updated_at >= since)
+        ]
+        return sorted(found, key=lambda record: -record.updated_at)[:limit]
+
+    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+        """Find sessions by their names and words."""
+        wanted = terms(query)
+        if not wanted:
+            return []
+        hits = (self._hit(record, query, wanted) for record in await self.sessions())
+        return [hit for hit in hits if hit is not None][:limit]
+
+    async def rename(self, session_id: SessionId, name: str) -> None:
+        """Give a session a name."""
+        self._records[session_id] = replace(self._record(session_id), name=storable(name))
+
+    async def annotate(self, session_id: SessionId, fields: Mapping[str, object]) -> None:
+        """Set fields of the record's `extra`."""
+        record = self._record(session_id)
+        self._records[session_id] = replace(record, extra=merged(record.extra, fields))
+
+    async def fork(
+        self, session_id: SessionId, *, upto: EntryId | None = None, name: str = ""
+    ) -> StoredSession:
+        """Begin a session with the entries of another one."""
+        record, entries = await self.load(session_id)
+        kept = [entry for entry in entries if upto is None or entry.id <= upto]
+        last = kept[-1].id if kept else None
+        fork = forked(record, last=last, name=name, now=self._clock())
+        await self.create(fork)
+        await self.append(fork.id, kept)
+        return self._record(fork.id)
+
+    async def delete(self, session_id: SessionId) -> None:
+        """Remove a session and its entries."""
+        self._records.pop(session_id, None)
+        self._entries.pop(session_id, None)
+        self._snapshots.pop(session_id, None)
+
+    async def lease(self, session_id: SessionId) -> None:
+        """Only see that there is such a session: nobody else can reach this store."""
+        self._record(session_id)
+
+    async def release(self, session_id: SessionId) -> None:
+        """Do nothing: see `lease`."""
+
+    async def aclose(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def _hit(self, record: StoredSession, query: str, wanted: list[str]) -> Hit | None:
+        texts = ((entry.id, entry_text(entry)) for entry in self._entries[record.id])
+        found = [(number, text) for number, text in texts if matches(wanted, words(text))]
+        if found:
+            number, text = found[-1]
+            return Hit(
+                session=record, entry_id=number, matches=len(found), excerpt=around(text, query)
+            )
+        return Hit(session=record) if matches(wanted, words(record.name)) else None
+
+    def _record(self, session_id: SessionId) -> StoredSession:
+        try:
+            return self._records[session_id]
+        except KeyError:
+            raise not_found(session_id) from None
