@@ -22,6 +22,7 @@ from clew.core.models import ModelFacts
 from clew.log.writer import SessionLog
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply
 from clew.stores.sqlite import SqliteStore
+from tests.event_buses import bus_for
 
 FACTS = ModelFacts(name="m", window=20_000, summarises=False)
 S = SessionId("s")
@@ -64,7 +65,7 @@ class Person:
             store=self.store,
             session_id=S,
             log=log,
-            on_event=self.hear,
+            event_bus=bus_for(self.hear),
         )
         async with made as opened:
             yield opened

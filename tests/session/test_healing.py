@@ -7,7 +7,7 @@ from clew.context.reasoning import Echoes, Reader, spoken
 from clew.core.access import Risk
 from clew.core.entries import ReasoningDropped
 from clew.core.errors import ContextOverflow, SignatureRejected, StreamBroken
-from clew.core.events import Event, RunEnded, ServerToolEnded, ServerToolStarted, Warned
+from clew.core.events import Event, RunCompleted, ServerToolEnded, ServerToolStarted, Warned
 from clew.core.ids import CallId
 from clew.core.messages import Native, Reasoning, Text
 from clew.core.models import ModelFacts
@@ -22,6 +22,7 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.scripted import Reply, ScriptedProvider, Step, call_reply, text_reply
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +54,11 @@ def session(
     *replies: Reply, name: str = "anthropic"
 ) -> tuple[Session, ScriptedProvider, list[Event]]:
     provider, events = ScriptedProvider(replies, FACTS, name=name), list[Event]()
-    return Session(provider, model="m", tools=[look], on_event=events.append), provider, events
+    return (
+        Session(provider, model="m", tools=[look], event_bus=bus_for(events.append)),
+        provider,
+        events,
+    )
 
 
 @pytest.mark.req("RSN-5")
@@ -275,4 +280,6 @@ async def test_why_an_answer_was_refused_is_told() -> None:
     async with chat:
         await chat.run("one")
 
-    assert [e.detail for e in events if isinstance(e, RunEnded)] == ["blocked: SAFETY"]
+    assert [e.result.stop_detail for e in events if isinstance(e, RunCompleted)] == [
+        "blocked: SAFETY"
+    ]

@@ -42,6 +42,7 @@ from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, 
 from clew.stores.memory import MemoryStore
 from clew.testing.fake_openai import calls, fails, fake_openai, says
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 
@@ -419,7 +420,7 @@ async def test_a_full_disk_breaks_no_run_is_told_once_and_made_good(
         tools=[read],
         log=log,
         session_id="s",
-        on_event=heard.append,
+        event_bus=bus_for(heard.append),
     )
     async with session:
         await session.run("a")
@@ -442,7 +443,7 @@ async def test_a_folder_that_cannot_be_made_breaks_no_run(tmp_path: Path) -> Non
     (tmp_path / "logs").write_text("in the way")
     heard: list[Event] = []
     log = SessionLog(tmp_path / "logs")
-    session = Session(scripted("one", "two"), model="m", log=log, on_event=heard.append)
+    session = Session(scripted("one", "two"), model="m", log=log, event_bus=bus_for(heard.append))
     async with session:
         assert await session.run("a") == "one"
         assert await session.run("b") == "two"
@@ -552,7 +553,7 @@ async def test_half_characters_and_odd_values_of_tools_can_be_written(tmp_path: 
     provider = scripted(call_reply(("read", {})), "ok")
     heard: list[Event] = []
     async with Session(
-        provider, model="m", tools=tools, log=log, session_id="s", on_event=heard.append
+        provider, model="m", tools=tools, log=log, session_id="s", event_bus=bus_for(heard.append)
     ) as session:
         await session.run("go")
 
@@ -586,7 +587,7 @@ async def test_an_entry_that_cannot_be_written_does_not_hold_up_the_others(tmp_p
     heard: list[Event] = []
     log = SessionLog(tmp_path, redaction=Redaction(value=fragile, stream=plain.stream))
     provider = scripted("one", "two", "three")
-    session = Session(provider, model="m", log=log, session_id="s", on_event=heard.append)
+    session = Session(provider, model="m", log=log, session_id="s", event_bus=bus_for(heard.append))
     async with session:
         for word in ("a", "boom", "c"):
             await session.run(word)

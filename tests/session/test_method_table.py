@@ -24,7 +24,8 @@ from clew.core.errors import (
 from clew.core.events import (
     CompactionEnded,
     ContextUpdated,
-    RunEnded,
+    RunCompleted,
+    RunInterrupted,
     TextDelta,
     ToolEnded,
     ToolStarted,
@@ -208,7 +209,7 @@ async def abort(scene: Scene) -> None:
         assert (last.text, last.interrupted) == ("half an ", True)
         assert not session.is_running
         assert await session.run("again") == "whole"
-    assert [ended.interrupted for ended in scene.heard(RunEnded)] == [True, False]
+    assert len(scene.heard(RunInterrupted)) == len(scene.heard(RunCompleted)) == 1
 
 
 async def shutdown(scene: Scene) -> None:

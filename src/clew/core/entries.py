@@ -18,6 +18,7 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message
 from clew.core.models import ModelFacts, ToolSpec
 from clew.core.report import LossReport
+from clew.core.tool_states import ToolReport
 from clew.core.usage import Usage
 
 SCHEMA = 1
@@ -54,6 +55,8 @@ class MessageAdded(
     """The uncut output of a tool whose result was shortened; never sent, always readable."""
     display: str | None = None
     """What people are shown in place of a prompt that was made from what they typed."""
+    report: ToolReport | None = None
+    """How the tool call that this result answers looks to a client."""
 
 
 class Replacement(Struct, frozen=True, kw_only=True):
@@ -159,8 +162,11 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
     data: dict[str, object] = {}
 
 
-class UnknownBody(Struct, frozen=True):
-    """A body that this release cannot read, byte for byte as it was found."""
+class UnknownBody(Struct, frozen=True, tag_field="kind", tag="unknown"):
+    """A body that this release cannot read, byte for byte as it was found.
+
+    The tag is for clients only: on disk the body keeps the kind that it has.
+    """
 
     raw: bytes
 

@@ -27,6 +27,7 @@
         ├── QueueFull            a prompt waits already, and only one can
         ├── PromptCancelled      a prompt was taken back before its turn came
         ├── SessionClosed        the session was shut down
+        ├── EventsExpired        the event buffer does not reach back that far
         ├── NothingToUndo        no compaction or clear is left to take back
         ├── TurnLimitReached     `max_turns` model calls were made
         ├── BudgetReached        the session has cost as much as it may
@@ -175,6 +176,10 @@ class PromptCancelled(SessionError):
 
 class SessionClosed(SessionError):
     """The session was shut down and takes no more prompts."""
+
+
+class EventsExpired(SessionError):
+    """The event buffer does not reach back that far; take a new snapshot."""
 
 
 class NothingToUndo(SessionError):

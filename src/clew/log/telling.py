@@ -11,13 +11,15 @@ from clew.core.events import (
     CompactionFailed,
     ContextUpdated,
     Event,
-    RunEnded,
+    RunCompleted,
+    RunInterrupted,
     ServerToolEnded,
     ServerToolStarted,
     ToolEnded,
     ToolStarted,
     Warned,
 )
+from clew.core.events import RunFailed as RunFailedEvent
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Role
 from clew.log.events import (
@@ -88,8 +90,19 @@ class Teller(Struct, kw_only=True):
                 return ServerTool(
                     call_id=call_id, tool=name, ended=True, result=text, failed=failed
                 )
-            case RunEnded():
-                return self._end(event, messages)
+            case RunCompleted(result=result):
+                return Assistant(
+                    run=self.run,
+                    text=result.response,
+                    stop_reason=result.stop_reason,
+                    usage=result.last_call,
+                    entry_id=self.answer,
+                    messages=messages,
+                )
+            case RunInterrupted():
+                return RunFailed(run=self.run, text="", interrupted=True)
+            case RunFailedEvent(message=message):
+                return RunFailed(run=self.run, text=message)
             case _:
                 return _plain(event)
 
@@ -132,18 +145,6 @@ class Teller(Struct, kw_only=True):
             data=event.data,
             entry_id=known.entry_id,
             index=index,
-        )
-
-    def _end(self, event: RunEnded, messages: int) -> LogEvent:
-        if event.error or event.interrupted:
-            return RunFailed(run=self.run, text=event.error, interrupted=event.interrupted)
-        return Assistant(
-            run=self.run,
-            text=event.text,
-            stop_reason=event.stop_reason,
-            usage=event.usage,
-            entry_id=self.answer,
-            messages=messages,
         )
 
 

@@ -14,7 +14,9 @@ from clew.core.events import (
     EntryAdded,
     Event,
     ReasoningDelta,
-    RunEnded,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
     TextDelta,
     ToolStarted,
     Warned,
@@ -42,6 +44,9 @@ from clew.log.requests import Requests
 from clew.log.secrets import Redaction
 from clew.log.telling import Teller
 from clew.providers.protocol import Chunk, Provider, Request, SearchesWeb
+
+_BOUNDARIES = EntryAdded | RunCompleted | RunInterrupted | RunFailed | ToolStarted
+"""Events before which buffered text is written."""
 
 
 class SessionLog:
@@ -186,7 +191,7 @@ class SessionLog:
             if text := pieces.add(event.text):
                 self._lines.write(kind(text=text), is_clean=True)
             return
-        self._flush(is_over=isinstance(event, EntryAdded | RunEnded | ToolStarted))
+        self._flush(is_over=isinstance(event, _BOUNDARIES))
         journal = self._journal
         if isinstance(event, EntryAdded):
             self._history.catch_up(journal.entries)
