@@ -28,7 +28,7 @@ from clew.core.report import LossReport
 from clew.core.state import Basis, Breakdown, ContextState, Status
 from clew.extensions.commands.picture import cells, picture
 from clew.extensions.memory import ProjectMemory
-from clew.permissions.rules import parse
+from clew.permissions.rules import parse_rule
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
@@ -428,7 +428,7 @@ async def test_the_mode_is_shown_and_changed_at_once(tmp_path: Path) -> None:
 @pytest.mark.req("CMD-2", "PRM-3")
 async def test_permissions_list_rules_and_grants_and_clear_the_grants(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
-        host.gate.deny = (parse("Bash(rm *)", source="project settings"),)
+        host.gate.deny = (parse_rule("Bash(rm *)", source="project settings"),)
         empty = await host.run("/permissions")
         host.gate.grant(Access(tool="Write", risk=Risk.MODIFY, target="notes.txt"))
 
