@@ -1,8 +1,9 @@
 """`/help`: all commands, those that begin with some letters, or one of them whole."""
 
 from clew.core.errors import SessionError
+from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandResult, Host
-from clew.extensions.commands.words import Builtin, one_line, told
+from clew.extensions.commands.words import Builtin, told
 
 _MOST = 100
 _NAME = 40

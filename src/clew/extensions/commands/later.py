@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from clew.core.errors import SessionError
+from clew.core.text import one_line
 from clew.extensions.agents import AgentDefinition
 from clew.extensions.commands.protocol import Command, CommandResult, Host
-from clew.extensions.commands.words import Builtin, no_such, nothing_more, one_line, split, told
+from clew.extensions.commands.words import Builtin, no_such, nothing_more, split, told
 
 _SHOWN = 100
 

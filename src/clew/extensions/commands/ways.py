@@ -4,17 +4,9 @@ from collections.abc import Iterable
 
 from clew.core.access import PermissionMode
 from clew.core.errors import SessionError
+from clew.core.text import one_line, pluralize
 from clew.extensions.commands.protocol import Command, CommandResult, Host
-from clew.extensions.commands.words import (
-    Builtin,
-    counted,
-    fit,
-    no_such,
-    nothing_more,
-    one_line,
-    split,
-    told,
-)
+from clew.extensions.commands.words import Builtin, fit, no_such, nothing_more, split, told
 from clew.permissions.policy import Grant
 from clew.permissions.rules import Rule
 
@@ -96,7 +88,7 @@ async def _permissions(host: Host, arguments: str) -> CommandResult:
             nothing_more(rest, "permissions clear")
             count = len(host.session.list_grants())
             host.session.clear_grants()
-            said = f"{counted(count, 'grant')} of this session taken back"
+            said = f"{pluralize(count, 'grant')} of this session taken back"
             return told([f"{said}; rules and mode stay"], cleared=count)
         case _:
             raise no_such("permissions", word, PERMISSIONS)
