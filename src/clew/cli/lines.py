@@ -11,6 +11,7 @@ from clew.cli.harmless import one_line
 from clew.cli.opening import Opened
 from clew.cli.paint import stop_note
 from clew.core.errors import SessionError
+from clew.core.text import pluralize
 from clew.extensions.commands.protocol import (
     Command,
     CommandResult,
@@ -21,7 +22,6 @@ from clew.extensions.commands.protocol import (
     SetLanguage,
     SwitchModel,
 )
-from clew.extensions.commands.words import counted
 from clew.sdk.values import ExecutionResult
 
 _SHOWN_LINES = 40
@@ -175,7 +175,7 @@ def shortened(text: str, *, entry: int) -> str:
     lines = text.split("\n")
     half = _SHOWN_LINES // 2
     if len(lines) > _SHOWN_LINES:
-        count = counted(len(lines) - 2 * half, "line is", "lines are")
+        count = pluralize(len(lines) - 2 * half, "line is", "lines are")
         hidden = f"… {count} hidden; /recall #{entry} shows what is kept …"
         lines = [*lines[:half], hidden, *lines[-half:]]
     return "\n".join(

@@ -1,8 +1,9 @@
 """`/help`: all commands, those that begin with some letters, or one of them whole."""
 
 from clew.core.errors import SessionError
+from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
-from clew.extensions.commands.words import Builtin, build_result, one_line
+from clew.extensions.commands.words import Builtin, build_result
 
 _MOST = 100
 _NAME = 40

@@ -9,17 +9,9 @@ from anyio import to_thread
 from msgspec.structs import asdict
 
 from clew.core.errors import SessionError
+from clew.core.text import one_line, pluralize
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
-from clew.extensions.commands.words import (
-    Builtin,
-    build_result,
-    counted,
-    fit,
-    no_such,
-    nothing_more,
-    one_line,
-    split,
-)
+from clew.extensions.commands.words import Builtin, build_result, fit, no_such, nothing_more, split
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.memory.events import Outcome, Reference
 from clew.extensions.memory.facts import KINDS, MAX_FACT
@@ -45,7 +37,7 @@ async def _list(memory: ProjectMemory, rest: str) -> CommandResult:
     nothing_more(rest, "memory list")
     topics = await _in_thread(memory.topics)
     lines = [
-        f"  {topic.name:<24} {topic.problem or counted(topic.facts, 'fact')}" for topic in topics
+        f"  {topic.name:<24} {topic.problem or pluralize(topic.facts, 'fact')}" for topic in topics
     ]
     return build_result(
         lines or ["nothing is remembered yet; /memory add TOPIC TEXT begins"],

@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.cleaning import clean_text
 from clew.core.errors import AbortError, ClewError, ConfigError
+from clew.core.text import replace_surrogates
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,
     Command,
@@ -151,7 +151,7 @@ class CommandRegistry:
         if refusal:
             return CommandResult(refusal, success=False)
         try:
-            return await _carry_out(row, host, clean_text(arguments))
+            return await _carry_out(row, host, replace_surrogates(arguments))
         except AbortError:
             raise
         except ClewError as error:

@@ -5,6 +5,7 @@ from msgspec.structs import asdict
 from clew.checkpoints.values import Summary
 from clew.core.errors import ConfigError, SessionError
 from clew.core.ids import EntryId
+from clew.core.text import one_line, pluralize
 from clew.extensions.commands.finding import matching
 from clew.extensions.commands.protocol import (
     Command,
@@ -18,12 +19,10 @@ from clew.extensions.commands.protocol import (
 from clew.extensions.commands.words import (
     Builtin,
     build_result,
-    counted,
     entry_number,
     fit,
     no_such,
     nothing_more,
-    one_line,
     split,
     whole_number,
 )
@@ -82,7 +81,7 @@ async def _resume(host: CommandHost, arguments: str) -> CommandResult:
     if not others:
         raise SessionError("that is the session that you are in")
     if len(others) > 1:
-        lines = [f"{counted(len(others), 'session')} match; choose one", *map(_line, others)]
+        lines = [f"{pluralize(len(others), 'session')} match; choose one", *map(_line, others)]
         ids = tuple(record.id for record in others)
         return build_result(lines, PickSession(ids), candidates=list(ids))
     (record,) = others
@@ -131,7 +130,7 @@ async def _checkpoints(host: CommandHost) -> CommandResult:
 
 
 def _checkpoint_line(one: Summary) -> str:
-    files = counted(len(one.files), "file")
+    files = pluralize(len(one.files), "file")
     return f"  {one.number:>3}  #{one.entry}  {one_line(one.words, _SHOWN)}  ({files})"
 
 
@@ -164,7 +163,7 @@ async def _go_back(
     if done.entry is None:
         head = "no file could be restored"
     elif done.before is None:
-        head = f"{counted(len(done.files.restored), 'file')} restored; /undo takes that back"
+        head = f"{pluralize(len(done.files.restored), 'file')} restored; /undo takes that back"
     else:
         head = f"back to before #{done.before}; /undo takes that back"
     restored = [f"  restored: {one_line(path, _PATH)}" for path in done.files.restored]

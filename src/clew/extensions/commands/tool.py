@@ -5,9 +5,9 @@ from typing import Any
 
 from clew.core.access import Access, Risk
 from clew.core.models import ToolSpec
+from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandHost, Descriptor, Safety
 from clew.extensions.commands.registry import CommandRegistry
-from clew.extensions.commands.words import one_line
 from clew.extensions.listing import listing
 from clew.tools.protocol import ToolContext, ToolOutput
 

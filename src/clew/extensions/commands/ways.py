@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from clew.core.access import PermissionMode
 from clew.core.errors import SessionError
+from clew.core.text import one_line, pluralize
 from clew.extensions.commands.protocol import (
     Command,
     CommandHost,
@@ -11,16 +12,7 @@ from clew.extensions.commands.protocol import (
     SetLanguage,
     SwitchModel,
 )
-from clew.extensions.commands.words import (
-    Builtin,
-    build_result,
-    counted,
-    fit,
-    no_such,
-    nothing_more,
-    one_line,
-    split,
-)
+from clew.extensions.commands.words import Builtin, build_result, fit, no_such, nothing_more, split
 from clew.permissions.policy import Grant
 from clew.permissions.rules import Rule
 
@@ -108,7 +100,7 @@ async def _permissions(host: CommandHost, arguments: str) -> CommandResult:
             nothing_more(rest, "permissions clear")
             count = len(host.session.list_grants())
             host.session.clear_grants()
-            said = f"{counted(count, 'grant')} of this session taken back"
+            said = f"{pluralize(count, 'grant')} of this session taken back"
             return build_result([f"{said}; rules and mode stay"], cleared=count)
         case _:
             raise no_such("permissions", word, PERMISSIONS)

@@ -6,18 +6,17 @@ from clew.context.recall import entry_text
 from clew.core.entries import Cleared, Compacted, MessageAdded, Rewound
 from clew.core.errors import SessionError
 from clew.core.spending import Spending
+from clew.core.text import one_line, pluralize
 from clew.extensions.commands.entries import listing, loss_facts, loss_lines, words
 from clew.extensions.commands.picture import categories, marks, picture
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 from clew.extensions.commands.words import (
     Builtin,
     build_result,
-    counted,
     entry_number,
     fit,
     nothing_more,
     numbers,
-    one_line,
     split,
     whole_number,
 )
@@ -45,7 +44,7 @@ async def _compact(host: CommandHost, arguments: str) -> CommandResult:
     report = done.report
     said = (
         f"compacted, {report.tokens_before:,} → {report.tokens_after:,} tokens:"
-        f" {counted(len(report.summarised), 'entry', 'entries')} summarised,"
+        f" {pluralize(len(report.summarised), 'entry', 'entries')} summarised,"
         f" {len(report.kept):,} kept word for word; nothing is lost, /undo brings it back"
     )
     return build_result([said], deferred=False, **loss_facts(done))

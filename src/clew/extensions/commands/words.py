@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId
+from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult, Effect
 
 Work: TypeAlias = Callable[[CommandHost, str], Awaitable[CommandResult]]
@@ -93,17 +94,6 @@ def entry_number(text: str) -> EntryId:
             "name an entry by its number, such as #12; /recall and /history show them"
         )
     return EntryId(number)
-
-
-def one_line(text: str, most: int) -> str:
-    """Return the beginning of `text` as one line of at most `most` characters."""
-    words = " ".join(text[: most * 4].split())
-    return words if len(words) <= most and len(text) <= most * 4 else f"{words[: most - 1]}…"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: `1 file`, `2 files`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def numbers(ids: Sequence[int]) -> str:
