@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import anyio
 from msgspec.structs import replace
 
-from clew.core.cleaning import clean_text
 from clew.core.entries import Noted
 from clew.core.errors import AbortError, AlreadyRunning, ClewError, StoreError
 from clew.core.events import (
@@ -26,6 +25,7 @@ from clew.core.ids import EntryId, RunId, new_run_id
 from clew.core.results import ExecutionResult, UsageSnapshot
 from clew.core.spending import Spending
 from clew.core.state import ContextState
+from clew.core.text import replace_surrogates
 from clew.core.tool_states import ToolReport, ToolState, end_state, report_call, start_state
 from clew.session.call import Answer
 from clew.session.event_bus import EventBus
@@ -157,7 +157,7 @@ class RunOutcome:
     def complete(self, state: SessionState, answer: Answer) -> None:
         """Announce an answer."""
         self.result = replace(
-            self._make(state, clean_text(answer.message.text)),
+            self._make(state, replace_surrogates(answer.message.text)),
             stop_reason=answer.reason,
             stop_detail=answer.detail,
             last_call=answer.usage,
