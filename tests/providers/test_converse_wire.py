@@ -40,7 +40,7 @@ MARK = {"cachePoint": {"type": "default"}}
 
 
 def encode(request: Request, *, cache: bool | None = None) -> bytes:
-    return converse.encode(request, converse.fragments(READER), cache=cache)
+    return converse.encode(request, converse.message_cache(READER), cache=cache)
 
 
 def body(*messages: Message, **fields: Any) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def test_remembered_fragments_change_no_byte(
     history: list[Message], limit: int, model: str
 ) -> None:
     request = Request(model=model, system="s", messages=tuple(history))
-    kept = converse.fragments(READER, limit=limit)
+    kept = converse.message_cache(READER, limit=limit)
 
     for _ in range(2):
         assert converse.encode(request, kept) == encode(request)

@@ -21,13 +21,12 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
-from clew.providers.wire.arguments import as_object
-from clew.providers.wire.fragments import merged
-from clew.providers.wire.names import Rule, spelt
+from clew.providers.wire.message_cache import merge_extra
+from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_name
 
 SILENT_FAILURE = "The tool failed and gave no reason."
 
-NAMES = Rule(characters="a-zA-Z0-9_-", longest=128)
+NAMES = NameRule(characters="a-zA-Z0-9_-", longest=128)
 """What the API takes as a name, and as an id."""
 PDF = "application/pdf"
 WEB = ("https://", "http://")
@@ -71,10 +70,10 @@ def _answer_block(part: Part) -> dict[str, Any] | None:
         case Text():
             return _text(part)
         case Reasoning(redacted=data) if data:
-            return merged({"type": "redacted_thinking", "data": data}, part.extra)
+            return merge_extra({"type": "redacted_thinking", "data": data}, part.extra)
         case Reasoning(text=text, signature=signature):
             block = {"type": "thinking", "thinking": text, "signature": signature}
-            return merged(block, part.extra)
+            return merge_extra(block, part.extra)
         case ToolCall():
             return _call(part)
         case Image() | File():
@@ -100,21 +99,24 @@ def _text(part: Text) -> dict[str, Any] | None:
     # A message whose only words are blank is rejected, and so is any empty block.
     if not part.text.strip():
         return None
-    return merged({"type": "text", "text": part.text}, part.extra)
+    return merge_extra({"type": "text", "text": part.text}, part.extra)
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
     block = {
         "type": "tool_use",
-        "id": spelt(call.call_id, NAMES),
-        "name": spelt(call.name, NAMES),
-        "input": msgspec.Raw(as_object(call.arguments).encode()),
+        "id": sanitize_name(call.call_id, NAMES),
+        "name": sanitize_name(call.name, NAMES),
+        "input": msgspec.Raw(sanitize_arguments(call.arguments).encode()),
     }
-    return merged(block, call.extra)
+    return merge_extra(block, call.extra)
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": spelt(result.call_id, NAMES)}
+    block: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": sanitize_name(result.call_id, NAMES),
+    }
     content = [{"type": "text", "text": result.text}] if result.text.strip() else []
     if result.failed:
         # An error may hold nothing but words, and must hold some.
@@ -123,7 +125,7 @@ def _result(result: ToolResult) -> dict[str, Any]:
         block["is_error"] = True
     elif content or result.images:
         block["content"] = content + [_image(image) for image in result.images]
-    return merged(block, result.extra)
+    return merge_extra(block, result.extra)
 
 
 def _image(image: Image) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def _image(image: Image) -> dict[str, Any]:
         source = {"type": "base64", "media_type": kind, "data": data}
     else:
         return _note(image)
-    return merged({"type": "image", "source": source}, image.extra)
+    return merge_extra({"type": "image", "source": source}, image.extra)
 
 
 def _file(file: File) -> dict[str, Any]:
@@ -149,7 +151,7 @@ def _file(file: File) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "document", "source": source}
     if file.name:
         block["title"] = file.name
-    return merged(block, file.extra)
+    return merge_extra(block, file.extra)
 
 
 def _source(file: File) -> dict[str, Any] | None:

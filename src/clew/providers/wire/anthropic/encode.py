@@ -15,7 +15,7 @@ from clew.providers.protocol import Request
 from clew.providers.wire.anthropic import marks
 from clew.providers.wire.anthropic.pieces import Piece, pieces
 from clew.providers.wire.anthropic.turns import forget_thinking, lay_out, loop_start
-from clew.providers.wire.fragments import LIMIT, Fragments
+from clew.providers.wire.message_cache import LIMIT, MessageCache
 
 LEAST_THINKING = 1_024
 """Tokens of thinking below which the API takes no budget."""
@@ -45,14 +45,14 @@ _RUN_BY_THE_PROVIDER = (
 _json = msgspec.json.Encoder()
 
 
-def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[tuple[Piece, ...]]:
+def message_cache(reader: Reader, *, limit: int = LIMIT) -> MessageCache[tuple[Piece, ...]]:
     """Return a place to keep the encoded messages for `reader`."""
-    return Fragments(reader, _fragment, limit=limit)
+    return MessageCache(reader, _fragment, limit=limit)
 
 
 def encode(
     request: Request,
-    kept: Fragments[tuple[Piece, ...]],
+    kept: MessageCache[tuple[Piece, ...]],
     *,
     streaming: bool = True,
     cache: bool = False,
@@ -81,7 +81,7 @@ def encode(
     return _body(head, turns)
 
 
-def encode_count(request: Request, kept: Fragments[tuple[Piece, ...]]) -> bytes:
+def encode_count(request: Request, kept: MessageCache[tuple[Piece, ...]]) -> bytes:
     """Return the body that asks how long `request` is.
 
     Tools that the provider runs itself are left out, because they cannot be counted.

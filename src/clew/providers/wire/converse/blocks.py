@@ -19,12 +19,11 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
-from clew.providers.wire.arguments import as_object
 from clew.providers.wire.converse import media
-from clew.providers.wire.fragments import merged
-from clew.providers.wire.names import Rule, spelt
+from clew.providers.wire.message_cache import merge_extra
+from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_name
 
-IDS = Rule(characters="A-Za-z0-9_.:-", longest=64)
+IDS = NameRule(characters="A-Za-z0-9_.:-", longest=64)
 """What Converse takes as the id of a call."""
 SERVER_CALL = "server_tool_use"
 NO_OUTPUT = "(no output)"
@@ -142,12 +141,12 @@ def _fields(part: Text | Reasoning | ToolCall | ToolResult) -> dict[str, Any]:
         case Text(text=text, extra=""):
             return {"text": text}
         case Text(text=text, extra=extra):
-            return {"citationsContent": merged({"content": [{"text": text}]}, extra)}
+            return {"citationsContent": merge_extra({"content": [{"text": text}]}, extra)}
         case Reasoning(redacted=redacted, extra=extra) if redacted:
-            return {"reasoningContent": merged({"redactedContent": redacted}, extra)}
+            return {"reasoningContent": merge_extra({"redactedContent": redacted}, extra)}
         case Reasoning(text=text, signature=signature, extra=extra):
             thought = {"text": text, "signature": signature} if signature else {"text": text}
-            return {"reasoningContent": merged({"reasoningText": thought}, extra)}
+            return {"reasoningContent": merge_extra({"reasoningText": thought}, extra)}
         case ToolCall():
             return {"toolUse": _call(part)}
         case ToolResult():
@@ -156,11 +155,11 @@ def _fields(part: Text | Reasoning | ToolCall | ToolResult) -> dict[str, Any]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     fields = {
-        "toolUseId": spelt(call.call_id, IDS),
+        "toolUseId": sanitize_name(call.call_id, IDS),
         "name": tool_name(call.name),
-        "input": Raw(as_object(call.arguments).encode()),
+        "input": Raw(sanitize_arguments(call.arguments).encode()),
     }
-    return merged(fields, call.extra)
+    return merge_extra(fields, call.extra)
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
@@ -171,12 +170,12 @@ def _result(result: ToolResult) -> dict[str, Any]:
         found = media.block(image)
         content.append({found[0]: found[1]} if found else {"text": media.note(image)})
     fields: dict[str, Any] = {
-        "toolUseId": spelt(result.call_id, IDS),
+        "toolUseId": sanitize_name(result.call_id, IDS),
         "content": content or [{"text": NO_OUTPUT}],
     }
     if result.failed:
         fields["status"] = "error"
-    return merged(fields, result.extra)
+    return merge_extra(fields, result.extra)
 
 
 def _media(part: Image | File, role: str) -> tuple[str, Block]:

@@ -6,11 +6,11 @@ from msgspec import Raw, Struct
 from clew.core.errors import ProviderError
 from clew.core.usage import Usage
 from clew.providers.eventstream import EXCEPTION
-from clew.providers.failures import error_for
+from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
+from clew.providers.wire.base_decoder import EventDecoder
 from clew.providers.wire.converse.answer import Answer, Delta, Start
-from clew.providers.wire.folding import Folding
 
 
 class _Usage(Struct, rename="camel"):
@@ -77,8 +77,8 @@ _STATUS = {
 """The status that an exception has outside of a stream; any other is the server's own fault."""
 
 
-class Decoder(Folding):
-    """Folds one answer into chunks; see `clew.providers.wire.decoder.Decoder`."""
+class ConverseDecoder(EventDecoder):
+    """Folds one answer into chunks; see `clew.providers.wire.base_decoder.Decoder`."""
 
     format = "an answer of Converse"
     advice = "Check that the endpoint leads to Bedrock."

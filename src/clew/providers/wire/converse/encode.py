@@ -17,7 +17,7 @@ from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.converse.blocks import Fragment, fragment, tool_name
 from clew.providers.wire.converse.families import Apart, habits
-from clew.providers.wire.fragments import LIMIT, Fragments
+from clew.providers.wire.message_cache import LIMIT, MessageCache
 
 MARK = b'{"cachePoint":{"type":"default"}}'
 OPENING = "Continue."
@@ -34,12 +34,12 @@ _BEGIN = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user",
 _json = msgspec.json.Encoder()
 
 
-def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[Fragment]:
+def message_cache(reader: Reader, *, limit: int = LIMIT) -> MessageCache[Fragment]:
     """Return a place to keep the encoded messages for `reader`."""
-    return Fragments(reader, fragment, limit=limit)
+    return MessageCache(reader, fragment, limit=limit)
 
 
-def encode(request: Request, kept: Fragments[Fragment], *, cache: bool | None = None) -> bytes:
+def encode(request: Request, kept: MessageCache[Fragment], *, cache: bool | None = None) -> bytes:
     """Return the body that asks for `request`; streamed or not, it is the same.
 
     Args:
@@ -58,7 +58,7 @@ def encode(request: Request, kept: Fragments[Fragment], *, cache: bool | None = 
     return b"".join((begin, *_messages(found, marks, known.apart), b"]}"))
 
 
-def encode_count(request: Request, kept: Fragments[Fragment]) -> bytes:
+def encode_count(request: Request, kept: MessageCache[Fragment]) -> bytes:
     """Return the body that asks how long `request` is."""
     options = {name: value for name, value in request.options.items() if name in _COUNTED}
     asked = replace(request, options=options, max_output_tokens=None, temperature=None)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.core.messages import File, Image
-from clew.providers.wire.fragments import merged
+from clew.providers.wire.message_cache import merge_extra
 
 KINDS = ("image", "document", "video", "audio")
 NAMELESS = "Document"
@@ -82,7 +82,7 @@ def block(part: Image | File) -> tuple[str, dict[str, Any]] | None:
     fields: dict[str, Any] = {"format": form, "source": source}
     if kind == "document":
         fields["name"] = _name(part.name if isinstance(part, File) else "")
-    return kind, merged(fields, part.extra)
+    return kind, merge_extra(fields, part.extra)
 
 
 def note(part: Image | File) -> str:

@@ -7,10 +7,10 @@ from msgspec import Raw, Struct
 
 from clew.core.errors import ProviderBusy, ProviderError, SignatureRejected
 from clew.core.usage import Usage
-from clew.providers.failures import error_for
+from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.folding import Folding
+from clew.providers.wire.base_decoder import EventDecoder
 from clew.providers.wire.gemini.answer import Parts
 from clew.providers.wire.gemini.server_tools import Grounding, Pages
 
@@ -78,7 +78,7 @@ _NUMBERED = (
 )
 
 
-class Decoder(Folding):
+class GeminiDecoder(EventDecoder):
     """Folds the events of one answer, or a whole one, into chunks.
 
     A stream of this API has no mark at its end: it is over when the connection is.

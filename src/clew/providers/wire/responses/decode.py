@@ -8,13 +8,13 @@ from msgspec import Raw, Struct
 
 from clew.core.errors import ProviderError, ProviderRejected
 from clew.core.usage import Usage
-from clew.providers.failures import error_for
+from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.folding import Folding
-from clew.providers.wire.halves import mended
+from clew.providers.wire.base_decoder import EventDecoder
 from clew.providers.wire.responses.fields import inner, packed, unpacked, words
 from clew.providers.wire.responses.unfold import Item, Unfolding
+from clew.providers.wire.surrogates import repair_surrogates
 
 DONE = "[DONE]"
 TICKS = 10_000_000_000
@@ -69,8 +69,8 @@ _event = msgspec.json.Decoder(_Event)
 _response = msgspec.json.Decoder(_Response)
 
 
-class Decoder(Folding):
-    """Folds the events of one answer into chunks; see `clew.providers.wire.decoder`."""
+class ResponsesDecoder(EventDecoder):
+    """Folds the events of one answer into chunks; see `clew.providers.wire.base_decoder`."""
 
     format = "an answer of the Responses API"
     advice = "Check that the base URL leads to a server that speaks it."
@@ -217,7 +217,7 @@ class Decoder(Folding):
     def _end(self, response: _Response) -> tuple[StopReason, str]:
         why = response.incomplete_details and response.incomplete_details.reason
         if self._unfolding.refusal:
-            return StopReason.REFUSED, mended(self._unfolding.refusal)
+            return StopReason.REFUSED, repair_surrogates(self._unfolding.refusal)
         if why == "content_filter":
             return StopReason.REFUSED, why
         if why or response.status == "incomplete":

@@ -15,7 +15,7 @@ from clew.context.reasoning import Reader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.fragments import LIMIT, Fragments, joined
+from clew.providers.wire.message_cache import LIMIT, MessageCache, join_array
 from clew.providers.wire.responses.items import CUSTOM_CALL
 from clew.providers.wire.responses.writer import LONGEST_ID, RESULT, Written, write
 
@@ -49,14 +49,14 @@ class Fragment(Struct, frozen=True):
         )
 
 
-def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[Fragment]:
+def message_cache(reader: Reader, *, limit: int = LIMIT) -> MessageCache[Fragment]:
     """Return a place to keep the encoded messages for `reader`."""
-    return Fragments(reader, _fragment, limit=limit)
+    return MessageCache(reader, _fragment, limit=limit)
 
 
 def encode(
     request: Request,
-    kept: Fragments[Fragment],
+    kept: MessageCache[Fragment],
     *,
     streaming: bool = True,
     defaults: Mapping[str, Any] = STATELESS,
@@ -91,7 +91,7 @@ def encode(
     found = kept.encode(request)
     custom = frozenset(chain.from_iterable(each.custom for each in found))
     items = [each.answering(custom) if custom else each.items for each in found]
-    return joined(_json.encode(head)[:-1] + b',"input":[', list(filter(None, items)))
+    return join_array(_json.encode(head)[:-1] + b',"input":[', list(filter(None, items)))
 
 
 def _fragment(message: Message) -> tuple[Fragment, int]:

@@ -20,7 +20,6 @@ from clew.providers.protocol import (
     ServerToolChunk,
     TextChunk,
 )
-from clew.providers.wire.halves import joined
 from clew.providers.wire.responses.fields import Fields, packed, rest, unpacked, words
 from clew.providers.wire.responses.items import BETWEEN, CUSTOM_CALL, read, thought
 from clew.providers.wire.responses.notes import (
@@ -30,6 +29,7 @@ from clew.providers.wire.responses.notes import (
     is_server_tool,
     tool_name,
 )
+from clew.providers.wire.surrogates import join_pairs
 
 _MORE = packed({"more": True})
 _FREE_TEXT = '{"input":"'
@@ -45,7 +45,7 @@ class Piece(Struct):
     @property
     def text(self) -> str:
         """All that has come."""
-        return joined("".join(self.runs))
+        return join_pairs("".join(self.runs))
 
     def take(self, text: str, *, whole: bool = False) -> str:
         """Take the next text, or (`whole`) all of it, and return what is new."""

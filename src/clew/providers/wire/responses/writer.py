@@ -19,17 +19,16 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
-from clew.providers.wire.arguments import as_object
-from clew.providers.wire.names import Rule, spelt
 from clew.providers.wire.responses.fields import Fields, unpacked, words
 from clew.providers.wire.responses.items import BETWEEN, CONTENT, CUSTOM_CALL, SUMMARY
+from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_name
 
 RESULT = "function_call_output"
 LONGEST_ID = 64
 """Characters that the API takes as a name for a call, or as a key of its cache."""
 
-NAMES = Rule(characters="a-zA-Z0-9_-", longest=64)
-IDS = Rule(longest=LONGEST_ID)
+NAMES = NameRule(characters="a-zA-Z0-9_-", longest=64)
+IDS = NameRule(longest=LONGEST_ID)
 
 _json = msgspec.json.Encoder()
 
@@ -112,7 +111,7 @@ class _Writer:
             case ToolResult():
                 result = {
                     "type": RESULT,
-                    "call_id": spelt(part.call_id, IDS),
+                    "call_id": sanitize_name(part.call_id, IDS),
                     "output": output(part),
                 }
                 self._put(_called({**result, **unpacked(part.extra)}))
@@ -194,10 +193,15 @@ def _attached(part: Image | File) -> dict[str, Any]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     fields = unpacked(call.extra)
-    named = {"call_id": spelt(call.call_id, IDS), "name": spelt(call.name, NAMES)}
+    named = {"call_id": sanitize_name(call.call_id, IDS), "name": sanitize_name(call.name, NAMES)}
     if fields.get("type") == CUSTOM_CALL:
         return {"type": CUSTOM_CALL, **named, "input": _free_text(call), **fields}
-    return {"type": "function_call", **named, "arguments": as_object(call.arguments), **fields}
+    return {
+        "type": "function_call",
+        **named,
+        "arguments": sanitize_arguments(call.arguments),
+        **fields,
+    }
 
 
 def _free_text(call: ToolCall) -> str:

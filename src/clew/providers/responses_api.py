@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from clew.context.reasoning import Echoes, Reader
 from clew.core.errors import ProviderRejected
-from clew.providers.calls import stream_call
-from clew.providers.http import Transport
+from clew.providers.http import Transport, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.responses.decode import Decoder
-from clew.providers.wire.responses.encode import STATELESS, encode, fragments
+from clew.providers.wire.responses.decode import ResponsesDecoder
+from clew.providers.wire.responses.encode import STATELESS, encode, message_cache
 
 _UNSEALED: Mapping[str, Any] = {"store": False}
 _COUNTED = frozenset(
@@ -40,7 +39,7 @@ class ResponsesCalls:
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._fragments = fragments(Reader(provider, Echoes.OWN_ISSUED))
+        self._fragments = message_cache(Reader(provider, Echoes.OWN_ISSUED))
         self._unsealed: set[str] = set()
 
     async def stream(
@@ -81,4 +80,4 @@ class ResponsesCalls:
         return encode(request, self._fragments, streaming=streaming, defaults=defaults)
 
     def _call(self, transport: Transport, path: str, body: bytes) -> AsyncGenerator[Chunk, None]:
-        return stream_call(transport, path, body, decoder=partial(Decoder, self._provider))
+        return stream_call(transport, path, body, decoder=partial(ResponsesDecoder, self._provider))

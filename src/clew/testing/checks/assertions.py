@@ -12,7 +12,7 @@ from clew.core.messages import Message, user
 from clew.core.models import ModelFacts
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Provider, Request, TextChunk
-from clew.testing.stage import Stage
+from clew.testing.provider_harness import Stage
 
 PATIENCE = 10.0
 """Seconds after which a check that waits has failed."""

@@ -7,7 +7,7 @@ broken off. So it is held only as long as it can still become a call of a tool t
 import re
 from collections.abc import Collection
 
-from clew.providers.wire.chat.written import QUOTE, Form
+from clew.providers.wire.chat.text_tool_calls import QUOTE, CallSyntax
 
 LONGEST = 1 << 16
 """Characters of one call; what goes on for longer is words."""
@@ -19,10 +19,10 @@ _IN_QUOTE = re.compile(re.escape(QUOTE))
 _KEYS = ('"name"', '"arguments"')
 
 
-class Writing:
+class PartialTextCall:
     """Follows one call; each question is asked with all of the text so far."""
 
-    def __init__(self, form: Form, closing: str, tools: Collection[str]) -> None:
+    def __init__(self, form: CallSyntax, closing: str, tools: Collection[str]) -> None:
         self._form = form
         self._closing = closing
         self._tools = tools
@@ -40,15 +40,15 @@ class Writing:
         self._follow(text)
         if self._end:
             return self._closing.startswith(text[self._end :].lstrip())
-        return len(text) - overlap(text, self._closing) <= LONGEST
+        return len(text) - suffix_overlap(text, self._closing) <= LONGEST
 
     def _begins(self, text: str) -> bool:
         """Say whether `text` begins like a call of one of the tools."""
         match self._form:
-            case Form.GEMMA:
+            case CallSyntax.GEMMA:
                 name, brace, _ = text.partition("{")
                 return self._is_tool(name.strip(), complete=bool(brace))
-            case Form.JSON:
+            case CallSyntax.JSON:
                 return self._begins_object(text.lstrip())
 
     def _begins_object(self, text: str) -> bool:
@@ -74,8 +74,8 @@ class Writing:
     def _follow(self, text: str) -> None:
         """Go on to where the object ends, if it does; nothing is looked at twice."""
         stop = len(text)
-        if self._form is Form.GEMMA:
-            stop -= overlap(text, QUOTE)
+        if self._form is CallSyntax.GEMMA:
+            stop -= suffix_overlap(text, QUOTE)
         while not self._end and (mark := self._marks().search(text, self._at, stop)):
             if mark[0] == "\\":
                 # What it escapes has not come yet.
@@ -88,7 +88,7 @@ class Writing:
     def _marks(self) -> re.Pattern[str]:
         if self._quote:
             return _IN_QUOTE if self._quote == QUOTE else _IN_TEXT
-        return _GEMMA_MARKS if self._form is Form.GEMMA else _MARKS
+        return _GEMMA_MARKS if self._form is CallSyntax.GEMMA else _MARKS
 
     def _take(self, mark: str) -> None:
         if self._quote:
@@ -100,7 +100,7 @@ class Writing:
             self._end = self._at if self._depth <= 0 else 0
 
 
-def overlap(text: str, mark: str) -> int:
+def suffix_overlap(text: str, mark: str) -> int:
     """Return how many characters at the end of `text` may be the beginning of `mark`."""
     sizes = range(min(len(mark) - 1, len(text)), 0, -1)
     return next((size for size in sizes if text.endswith(mark[:size])), 0)

@@ -7,7 +7,7 @@ import msgspec
 
 from clew.core.usage import Usage
 from clew.providers.protocol import StopReason
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.protocol import Reply
 
 _json = msgspec.json.Encoder()
 _REASONS = {

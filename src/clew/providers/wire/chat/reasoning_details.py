@@ -14,7 +14,7 @@ _WORDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The kinds of blocks that come in pieces, and the field that grows."""
 
 
-class Seals:
+class ReasoningDetails:
     """Puts the list together again, piece by piece."""
 
     def __init__(self) -> None:
@@ -28,14 +28,14 @@ class Seals:
                 _join(last, block)
             else:
                 self._blocks.append(dict(block))
-        return words(blocks)
+        return readable_text(blocks)
 
     def whole(self) -> str:
         """Return the list as JSON; empty where there was none."""
         return _json.encode(self._blocks).decode() if self._blocks else ""
 
 
-def words(blocks: list[dict[str, Any]]) -> str:
+def readable_text(blocks: list[dict[str, Any]]) -> str:
     """Return what people can read of a list of blocks."""
     return "".join(map(_words, blocks))
 

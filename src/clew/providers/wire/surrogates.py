@@ -32,7 +32,7 @@ _LOST = "\N{REPLACEMENT CHARACTER}"
 C = TypeVar("C", bound=Struct)
 
 
-class Halves:
+class SurrogateJoiner:
     """Follows one answer, and joins what belongs together."""
 
     def __init__(self) -> None:
@@ -85,27 +85,27 @@ class Halves:
         """Return the next piece of one text, with the half that had been waiting for it."""
         if not text:
             return ""
-        text = joined(self._waiting.pop((kind, index), "") + text)
+        text = join_pairs(self._waiting.pop((kind, index), "") + text)
         if _ENDS_HALF.search(text):
             self._waiting[(kind, index)] = text[-1]
             text = text[:-1]
         return _ALONE.sub(_LOST, text)
 
 
-def joined(text: str) -> str:
+def join_pairs(text: str) -> str:
     """Return `text` with its halves joined; one that is alone stays."""
     return _PAIR.sub(_character, text)
 
 
-def mended(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """Return `text` with its halves joined; one that is alone is lost."""
-    return _ALONE.sub(_LOST, joined(text))
+    return _ALONE.sub(_LOST, join_pairs(text))
 
 
 def _mended(struct: C) -> C:
     """Return a chunk or a part with all of its words whole."""
     changed: dict[str, Any] = {
-        name: mended(value)
+        name: repair_surrogates(value)
         for name in struct.__struct_fields__
         if isinstance(value := getattr(struct, name), str) and _ALONE.search(value)
     }

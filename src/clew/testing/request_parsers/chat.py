@@ -26,7 +26,7 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.chat.seals import words
+from clew.providers.wire.chat.reasoning_details import readable_text
 
 _json = msgspec.json.Encoder()
 _SYSTEM = frozenset({"system", "developer"})
@@ -160,7 +160,8 @@ class _Reader:
         if not above and details is None:
             return None
         return Reasoning(
-            text=next((text for text in above.values() if text), "") or words(details or []),
+            text=next((text for text in above.values() if text), "")
+            or readable_text(details or []),
             provenance=self._provenance,
             signature="" if details is None else _json.encode(details).decode(),
             extra=_extra({"message": above} if above else {}),

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from clew.core.messages import File, Image, Message, Part, Text, ToolResult
 
 
-def unseen(message: Message) -> Message:
+def replace_media(message: Message) -> Message:
     """Return `message` with a note in place of every picture and file.
 
     A message that holds none comes back as the same object.
@@ -15,7 +15,7 @@ def unseen(message: Message) -> Message:
     return replace(message, parts=tuple(map(_told, message.parts)))
 
 
-def note(part: Image | File) -> str:
+def media_note(part: Image | File) -> str:
     """Return the words that stand for `part`."""
     kind, sense = ("picture", "see") if isinstance(part, Image) else ("file", "read")
     name = f" {part.name!r}" if isinstance(part, File) and part.name else ""
@@ -29,9 +29,9 @@ def _shows(part: Part) -> bool:
 def _told(part: Part) -> Part:
     match part:
         case Image() | File():
-            return Text(note(part))
+            return Text(media_note(part))
         case ToolResult(text=text, images=images) if images:
-            lines = filter(None, (text, *map(note, images)))
+            lines = filter(None, (text, *map(media_note, images)))
             return replace(part, text="\n".join(lines), images=())
         case _:
             return part

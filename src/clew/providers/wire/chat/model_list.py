@@ -20,7 +20,7 @@ from clew.providers.catalogue import lookup
 T = TypeVar("T")
 
 
-class Listing(StrEnum):
+class ModelListApi(StrEnum):
     """Where a server tells of its models."""
 
     MODELS = "models"
@@ -98,7 +98,7 @@ _TALKERS = frozenset({"llm", "vlm", "chat", "language", "model", "base"})
 """Types of models that answer; others embed, rank, draw or listen."""
 
 
-def readable(read: Callable[[bytes], T], body: bytes, provider: str) -> T:
+def parse_response(read: Callable[[bytes], T], body: bytes, provider: str) -> T:
     """Return what `read` makes of the answer of a server.
 
     Raises:
@@ -114,25 +114,25 @@ def readable(read: Callable[[bytes], T], body: bytes, provider: str) -> T:
         ) from error
 
 
-def models(body: bytes) -> list[ModelFacts]:
+def parse_models(body: bytes) -> list[ModelFacts]:
     """Read a list of models; what cannot hold a conversation is left out where that is told."""
     found = _models.decode(body)
     every = found if isinstance(found, list) else found.data
     return [_told(model) for model in every if _answers(model)]
 
 
-def ollama_names(body: bytes) -> list[str]:
+def parse_ollama_names(body: bytes) -> list[str]:
     """Read Ollama's list (`/api/tags`)."""
     return [model.name for model in _ollama_names.decode(body).models]
 
 
-def ollama_loaded(body: bytes) -> dict[str, int]:
+def parse_ollama_loaded(body: bytes) -> dict[str, int]:
     """Read which models Ollama has loaded (`/api/ps`), with the windows they were given."""
     loaded = _ollama_names.decode(body).models
     return {model.name: model.context_length for model in loaded if model.context_length}
 
 
-def ollama_model(body: bytes, name: str, loaded: Mapping[str, int]) -> ModelFacts:
+def parse_ollama_model(body: bytes, name: str, loaded: Mapping[str, int]) -> ModelFacts:
     """Read what Ollama tells of one model (`/api/show`).
 
     It cuts a longer prompt without a word, so the window counts that the model is run with:

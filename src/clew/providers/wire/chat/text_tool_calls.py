@@ -13,7 +13,7 @@ _json = msgspec.json.Encoder()
 _object = msgspec.json.Decoder(dict[str, object])
 
 
-class Form(StrEnum):
+class CallSyntax(StrEnum):
     """How a model writes a call."""
 
     GEMMA = "gemma"
@@ -39,12 +39,12 @@ _TOKEN = re.compile(
 _KEY = re.compile(r"\s*:")
 
 
-def read(text: str, form: Form) -> tuple[str, str] | None:
+def parse_call(text: str, form: CallSyntax) -> tuple[str, str] | None:
     """Return name and arguments of the call that `text` is; None if it is none."""
     match form:
-        case Form.GEMMA:
+        case CallSyntax.GEMMA:
             return _gemma(text.strip())
-        case Form.JSON:
+        case CallSyntax.JSON:
             return _plain(text)
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from clew.core.messages import Message, Part
 from clew.providers.protocol import Request
-from clew.providers.recording import RecordedRequest, head_of
+from clew.providers.recorded_calls import RecordedRequest, head_of
 
 _AROUND = 40
 _SHOWN = 120

@@ -9,7 +9,7 @@ import msgspec
 from clew.context.reasoning import Reader, ReasoningPolicy, spoken
 from clew.core.messages import Message
 from clew.providers.protocol import Request
-from clew.providers.wire.sight import unseen
+from clew.providers.wire.unsupported_media import replace_media
 
 LIMIT = 256 << 20
 """Bytes that are kept before the older half is let go."""
@@ -21,7 +21,7 @@ _Key: TypeAlias = tuple[ReasoningPolicy, bool]
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
-class Fragments(Generic[F]):
+class MessageCache(Generic[F]):
     """Prepares messages for one reader, encodes them, and keeps what came out.
 
     A message is known again by identity: views hand out the same objects turn after turn.
@@ -55,7 +55,7 @@ class Fragments(Generic[F]):
     def prepared(self, message: Message, request: Request) -> Message:
         """Return `message` with nothing in it that the reader of `request` could not take."""
         found = spoken(message, self.reader, request.reasoning)
-        return found if request.sees else unseen(found)
+        return found if request.sees else replace_media(found)
 
     def _made(self, message: Message, request: Request) -> tuple[Message, F, int]:
         fragment, size = self._make(self.prepared(message, request))
@@ -70,12 +70,12 @@ class Fragments(Generic[F]):
         self._kept = {key: kept for key, kept in self._kept.items() if kept}
 
 
-def merged(block: dict[str, Any], extra: str) -> dict[str, Any]:
+def merge_extra(block: dict[str, Any], extra: str) -> dict[str, Any]:
     """Return `block` with the family's own fields beside the common ones."""
     return {**block, **_object.decode(extra)} if extra else block
 
 
-def joined(begin: bytes, pieces: list[bytes]) -> bytes:
+def join_array(begin: bytes, pieces: list[bytes]) -> bytes:
     """Return a body that ends with an array: its beginning, the pieces, and the end of both.
 
     One join makes it, because a long conversation is many megabytes; `pieces` is used up.

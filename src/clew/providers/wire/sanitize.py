@@ -9,6 +9,7 @@ import re
 from base64 import b32encode
 from hashlib import sha256
 
+import msgspec
 from msgspec import Struct
 
 NAMELESS = "unnamed"
@@ -16,7 +17,7 @@ _DIGEST = 12
 """Characters that tell a changed name from all others."""
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class NameRule(Struct, frozen=True, kw_only=True):
     """What an API takes as a name or an id; the defaults take all but an empty one."""
 
     characters: str = ""
@@ -36,7 +37,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         return not self.characters or not re.search(f"[^{self.characters}]", given)
 
 
-def spelt(given: str, rule: Rule) -> str:
+def sanitize_name(given: str, rule: NameRule) -> str:
     """Return `given` if `rule` takes it, else a name of its own that the rule takes.
 
     Equal ones stay equal and different ones different, so a call and its result stay a pair.
@@ -51,3 +52,23 @@ def spelt(given: str, rule: Rule) -> str:
         plain = f"_{plain}"
     room = rule.longest - _DIGEST - 1 if rule.longest else len(plain)
     return f"{plain[:room]}_{digest[:_DIGEST]}" if room > 0 else digest[: rule.longest]
+
+
+_json = msgspec.json.Encoder()
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def is_object(text: str) -> bool:
+    """Say whether `text` is a JSON object, and not so deep that nobody could read it."""
+    try:
+        _object.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def sanitize_arguments(arguments: str) -> str:
+    """Return `arguments` as they are if they are a JSON object, else an object around them."""
+    if is_object(arguments):
+        return arguments
+    return _json.encode({"arguments": arguments}).decode() if arguments.strip() else "{}"

@@ -11,7 +11,7 @@ from msgspec import Raw
 from clew.core.messages import ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import StopReason
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.protocol import Reply
 
 _REASONS = {
     StopReason.LENGTH: "max_tokens",

@@ -10,96 +10,96 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from clew.providers.wire.chat.writing import Writing, overlap
-from clew.providers.wire.chat.written import Form, read
+from clew.providers.wire.chat.text_tool_calls import CallSyntax, parse_call
+from clew.providers.wire.chat.text_tool_stream import PartialTextCall, suffix_overlap
 
 
-class ThoughtMarks(Struct, frozen=True):
+class ThinkTags(Struct, frozen=True):
     """What stands around thinking. It counts only where the answer begins."""
 
     opening: str
     closing: str
 
 
-class CallMarks(Struct, frozen=True):
+class CallTags(Struct, frozen=True):
     """What stands around one tool call. It counts anywhere, if there is a call in it."""
 
     opening: str
     closing: str
-    form: Form
+    form: CallSyntax
 
 
-Marks: TypeAlias = ThoughtMarks | CallMarks
+TextTags: TypeAlias = ThinkTags | CallTags
 
-THINK = ThoughtMarks("<think>", "</think>")
-GEMMA: tuple[Marks, ...] = (
-    ThoughtMarks("<|channel>thought\n", "<channel|>"),
+THINK = ThinkTags("<think>", "</think>")
+GEMMA: tuple[TextTags, ...] = (
+    ThinkTags("<|channel>thought\n", "<channel|>"),
     THINK,
-    CallMarks("<|tool_call>call:", "<tool_call|>", Form.GEMMA),
-    CallMarks("[TOOL_REQUEST]", "[END_TOOL_REQUEST]", Form.JSON),
+    CallTags("<|tool_call>call:", "<tool_call|>", CallSyntax.GEMMA),
+    CallTags("[TOOL_REQUEST]", "[END_TOOL_REQUEST]", CallSyntax.JSON),
 )
 """Gemma 4's own marks (https://ai.google.dev/gemma/docs/core/prompt-formatting-gemma4), and
 those that LM Studio gives models which have none."""
 
 
-class Said(Struct, frozen=True):
+class TextRun(Struct, frozen=True):
     """Words of the answer, or of the thinking before it."""
 
     text: str
     thought: bool = False
 
 
-class Wrote(Struct, frozen=True):
+class TextCall(Struct, frozen=True):
     """A tool call among the words."""
 
     name: str
     arguments: str
 
 
-Found: TypeAlias = Said | Wrote
+MarkupItem: TypeAlias = TextRun | TextCall
 
 
-class Splitter:
+class MarkupSplitter:
     """Takes the words of one answer and returns what they are."""
 
-    def __init__(self, marks: Iterable[Marks], tools: Iterable[str] = ()) -> None:
+    def __init__(self, marks: Iterable[TextTags], tools: Iterable[str] = ()) -> None:
         """Look for `marks`. What names none of `tools` is no call: a model may quote one."""
         marks = tuple(marks)
-        self._thoughts = [each for each in marks if isinstance(each, ThoughtMarks)]
-        self._calls = [each for each in marks if isinstance(each, CallMarks)]
+        self._thoughts = [each for each in marks if isinstance(each, ThinkTags)]
+        self._calls = [each for each in marks if isinstance(each, CallTags)]
         self._tools = frozenset(tools)
         self._held = ""
-        self._inside: Marks | None = None
-        self._writing: Writing | None = None
+        self._inside: TextTags | None = None
+        self._writing: PartialTextCall | None = None
         self._at_start = bool(self._thoughts)
         self._trims = False
 
-    def feed(self, text: str) -> list[Found]:
+    def feed(self, text: str) -> list[MarkupItem]:
         """Return what can be told of the words so far; the rest of a mark is waited for."""
         self._held += text
-        found: list[Found] = []
+        found: list[MarkupItem] = []
         while self._step(found):
             pass
         return found
 
-    def close(self) -> list[Found]:
+    def close(self) -> list[MarkupItem]:
         """Return what was waited for in vain: the answer is over, so these are its words."""
         held, self._held = self._held, ""
         match self._inside:
-            case ThoughtMarks():
+            case ThinkTags():
                 return self._said(held, thought=True)
-            case CallMarks(opening=opening):
+            case CallTags(opening=opening):
                 self._inside = None
                 return self._said(opening + held)
             case None:
                 return self._said(held)
 
-    def _step(self, found: list[Found]) -> bool:
+    def _step(self, found: list[MarkupItem]) -> bool:
         """Move on by one mark; False when that takes more words."""
         match self._inside:
-            case ThoughtMarks() as marks:
+            case ThinkTags() as marks:
                 return self._think(marks, found)
-            case CallMarks() as marks:
+            case CallTags() as marks:
                 return self._call(marks, found)
             case None:
                 return self._begin() if self._at_start else self._speak(found)
@@ -114,7 +114,7 @@ class Splitter:
         self._at_start = any(marks.opening.startswith(text) for marks in self._thoughts)
         return not self._at_start
 
-    def _think(self, marks: ThoughtMarks, found: list[Found]) -> bool:
+    def _think(self, marks: ThinkTags, found: list[MarkupItem]) -> bool:
         thought, closing, rest = self._held.partition(marks.closing)
         if closing:
             found += self._said(thought, thought=True)
@@ -123,7 +123,7 @@ class Splitter:
         found += self._said(self._all_but([marks.closing]), thought=True)
         return False
 
-    def _speak(self, found: list[Found]) -> bool:
+    def _speak(self, found: list[MarkupItem]) -> bool:
         places = [(self._held.find(marks.opening), marks) for marks in self._calls]
         begun = [(place, marks) for place, marks in places if place >= 0]
         if not begun:
@@ -132,18 +132,18 @@ class Splitter:
         place, marks = min(begun, key=lambda each: each[0])
         found += self._said(self._held[:place])
         self._held, self._inside = self._held[place + len(marks.opening) :], marks
-        self._writing = Writing(marks.form, marks.closing, self._tools)
+        self._writing = PartialTextCall(marks.form, marks.closing, self._tools)
         return True
 
-    def _call(self, marks: CallMarks, found: list[Found]) -> bool:
+    def _call(self, marks: CallTags, found: list[MarkupItem]) -> bool:
         text, closing, rest = self._held.partition(marks.closing)
         goes_on = self._writing is not None and self._writing.goes_on(text)
         if goes_on and not closing:
             return False
         self._inside = self._writing = None
-        call = read(text, marks.form) if goes_on else None
+        call = parse_call(text, marks.form) if goes_on else None
         if call is not None and call[0] in self._tools:
-            found.append(Wrote(*call))
+            found.append(TextCall(*call))
             self._held, self._trims = rest, True
         else:
             # No call; but there may be one further on, so only the opening is passed by.
@@ -152,12 +152,12 @@ class Splitter:
 
     def _all_but(self, marks: list[str]) -> str:
         """Return what is held, but for an end that may be the beginning of a mark."""
-        keep = max((overlap(self._held, mark) for mark in marks), default=0)
+        keep = max((suffix_overlap(self._held, mark) for mark in marks), default=0)
         text, self._held = self._held[: len(self._held) - keep], self._held[-keep:] if keep else ""
         return text
 
-    def _said(self, text: str, *, thought: bool = False) -> list[Found]:
+    def _said(self, text: str, *, thought: bool = False) -> list[MarkupItem]:
         if self._trims:
             text = text.lstrip()
             self._trims = not text
-        return [Said(text, thought)] if text else []
+        return [TextRun(text, thought)] if text else []

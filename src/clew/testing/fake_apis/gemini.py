@@ -8,7 +8,7 @@ from msgspec import Raw
 from clew.core.messages import ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import StopReason
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.protocol import Reply
 
 _json = msgspec.json.Encoder()
 _REASONS = {StopReason.LENGTH: "MAX_TOKENS", StopReason.REFUSED: "SAFETY"}

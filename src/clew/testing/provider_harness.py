@@ -10,7 +10,7 @@ import anyio
 from clew.providers.adapter import AdapterOptions
 from clew.providers.endpoint import Retry
 from clew.providers.protocol import Provider, Request, StopReason
-from clew.testing.replies import Reply, Voice
+from clew.testing.fake_apis.protocol import Reply, Voice
 from clew.testing.server import Answer, Script, Server, Step, serve
 
 API_KEY = "sk-shown-to-nobody-5ec2e7"
