@@ -160,7 +160,7 @@ def test_arguments_that_are_no_object_are_wrapped_in_one(text: str) -> None:
     ],
 )
 def test_the_generation_of_a_model_is_in_its_name(model: str, *, new: bool) -> None:
-    assert gemini.is_new(model) is new
+    assert gemini.is_gemini_3_or_later(model) is new
 
 
 @pytest.mark.req("RSN-5")

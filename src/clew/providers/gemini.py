@@ -21,7 +21,12 @@ from clew.providers.adapter import Access, Adapter, AdapterOptions
 from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.gemini.decode import GeminiDecoder
-from clew.providers.wire.gemini.encode import encode, encode_count, is_new, message_cache
+from clew.providers.wire.gemini.encode import (
+    encode,
+    encode_count,
+    is_gemini_3_or_later,
+    message_cache,
+)
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
 PAGE_SIZE = 1_000
@@ -95,7 +100,7 @@ class _GenerateContent(Adapter):
         if added:
             request = replace(request, native_tools=(*request.native_tools, *added))
         both = bool(request.tools and request.native_tools)
-        if both and self._dialect.flags_own_tools and is_new(request.model):
+        if both and self._dialect.flags_own_tools and is_gemini_3_or_later(request.model):
             wish = {"includeServerSideToolInvocations": True}
             settings = {**wish, **request.options.get("toolConfig", {})}
             request = replace(request, options={**request.options, "toolConfig": settings})

@@ -1,8 +1,8 @@
 """What every provider must do, as checks that anyone can run on their own.
 
-An adapter that speaks HTTP needs a voice, which says how its API puts a reply on the wire
-(see `clew.testing.fake_apis.protocol.Voice`; Clew's own are in `clew.testing.fake_apis`), and a function
-that makes it for a server:
+An adapter that speaks HTTP needs a fake API, which encodes replies as its server would (see
+`clew.testing.fake_apis.protocol`; those of the built-in adapters are in
+`clew.testing.fake_apis`), and a function that creates the adapter for a server:
 
     STAGE = HttpStage(
         voice=MyVoice(),

@@ -1,1 +1,1 @@
-"""TODO: say what this package owns."""
+"""Parse recorded request bodies back into `Request` values, one module per API."""

@@ -32,9 +32,14 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.anthropic import notes
-from clew.providers.wire.anthropic.arriving import Fields, as_extra, read_text, without
-from clew.providers.wire.anthropic.blocks import PDF, PICTURES, WEB
+from clew.providers.wire.anthropic import block_text
+from clew.providers.wire.anthropic.block_decoder import (
+    RawFields,
+    drop_fields,
+    encode_extra,
+    read_text,
+)
+from clew.providers.wire.anthropic.block_encoder import PDF, PICTURES, WEB
 
 
 class _Message(Struct):
@@ -51,7 +56,7 @@ class _Source(Struct, forbid_unknown_fields=True):
     url: str = ""
 
 
-_fields = msgspec.json.Decoder(Fields)
+_fields = msgspec.json.Decoder(RawFields)
 _message = msgspec.json.Decoder(_Message)
 _messages = msgspec.json.Decoder(list[Raw])
 _content = msgspec.json.Decoder(str | list[Raw])
@@ -93,7 +98,7 @@ def decode_request(body: bytes, *, provenance: str) -> Request:
     )
 
 
-def decode(fields: Fields, name: str) -> Any:
+def decode(fields: RawFields, name: str) -> Any:
     """Return the value of a field; None where it is missing."""
     return msgspec.json.decode(fields[name]) if name in fields else None
 
@@ -152,7 +157,7 @@ class _Reader:
         fields = _fields.decode(raw)
         match read_text(fields, "type"):
             case "text":
-                return Text(read_text(fields, "text"), as_extra(without(fields, "text")))
+                return Text(read_text(fields, "text"), encode_extra(drop_fields(fields, "text")))
             case "thinking" | "redacted_thinking":
                 return self._thought(fields)
             case "tool_use":
@@ -171,31 +176,31 @@ class _Reader:
         tool = self._names.get(str(block.get("tool_use_id", "")), "")
         if str(block.get("type", "")).endswith("tool_use"):
             self._names[str(block.get("id", ""))] = str(block.get("name", ""))
-        note = notes.note(block, tool)
+        note = block_text.summarize_block(block, tool)
         return Native(provenance=self._provenance, data=bytes(raw).decode(), note=note)
 
-    def _thought(self, fields: Fields) -> Reasoning:
+    def _thought(self, fields: RawFields) -> Reasoning:
         return Reasoning(
             text=read_text(fields, "thinking"),
             provenance=self._provenance,
             signature=read_text(fields, "signature"),
             redacted=read_text(fields, "data"),
-            extra=as_extra(without(fields, "thinking", "signature", "data")),
+            extra=encode_extra(drop_fields(fields, "thinking", "signature", "data")),
         )
 
-    def _call(self, fields: Fields) -> ToolCall:
+    def _call(self, fields: RawFields) -> ToolCall:
         call_id, name = CallId(read_text(fields, "id")), read_text(fields, "name")
         self._names[call_id] = name
         return ToolCall(
             call_id=call_id,
             name=name,
             arguments=bytes(fields.get("input", b"{}")).decode(),
-            extra=as_extra(without(fields, "id", "name", "input")),
+            extra=encode_extra(drop_fields(fields, "id", "name", "input")),
         )
 
-    def _result(self, fields: Fields) -> ToolResult:
+    def _result(self, fields: RawFields) -> ToolResult:
         call_id = CallId(read_text(fields, "tool_use_id"))
-        extra = without(fields, "tool_use_id", "content", "is_error")
+        extra = drop_fields(fields, "tool_use_id", "content", "is_error")
         text, images = _answer(fields)
         if images is None:
             extra["content"] = fields["content"]
@@ -205,11 +210,11 @@ class _Reader:
             text=text,
             failed=bool(decode(fields, "is_error")),
             images=images or (),
-            extra=as_extra(extra),
+            extra=encode_extra(extra),
         )
 
 
-def _answer(fields: Fields) -> tuple[str, tuple[Image, ...] | None]:
+def _answer(fields: RawFields) -> tuple[str, tuple[Image, ...] | None]:
     """Return the words and pictures of a tool result; no pictures if it holds more than that."""
     content = _content.decode(fields.get("content", b"[]"))
     if isinstance(content, str):
@@ -223,13 +228,13 @@ def _answer(fields: Fields) -> tuple[str, tuple[Image, ...] | None]:
         elif place == 0 and block.keys() == {"type", "text"}:
             text = read_text(block, "text")
         else:
-            return notes.answer({"content": decode(fields, "content")}), None
+            return block_text.describe_result({"content": decode(fields, "content")}), None
     return text, tuple(images)
 
 
-def _image(fields: Fields) -> Image | None:
+def _image(fields: RawFields) -> Image | None:
     source = _read_source(fields, PICTURES)
-    extra = as_extra(without(fields, "source"))
+    extra = encode_extra(drop_fields(fields, "source"))
     match source:
         case _Source(type="url") if source.url.startswith(WEB):
             return Image(url=source.url, extra=extra)
@@ -238,10 +243,10 @@ def _image(fields: Fields) -> Image | None:
     return None
 
 
-def _document(fields: Fields) -> File | None:
+def _document(fields: RawFields) -> File | None:
     source = _read_source(fields, frozenset({PDF}))
     name = read_text(fields, "title")
-    extra = as_extra(without(fields, "source", *(["title"] if name else [])))
+    extra = encode_extra(drop_fields(fields, "source", *(["title"] if name else [])))
     match source:
         case _Source(type="url") if source.url.startswith(WEB):
             return File(media_type=PDF, url=source.url, name=name, extra=extra)
@@ -254,7 +259,7 @@ def _document(fields: Fields) -> File | None:
     return None
 
 
-def _read_source(fields: Fields, kinds: frozenset[str]) -> _Source | None:
+def _read_source(fields: RawFields, kinds: frozenset[str]) -> _Source | None:
     """Return a source, unless its bytes could not be written again as they were."""
     try:
         source = _source.decode(fields.get("source", b"null"))

@@ -26,8 +26,8 @@ from clew.core.messages import (
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.converse import media
-from clew.providers.wire.converse.answer import cited
-from clew.providers.wire.converse.blocks import SERVER_CALL
+from clew.providers.wire.converse.block_decoder import parse_citations
+from clew.providers.wire.converse.block_encoder import SERVER_CALL
 
 _json = msgspec.json.Encoder()
 _keys = msgspec.json.Decoder(dict[str, Raw])
@@ -156,7 +156,7 @@ class _Reader:
                 text = msgspec.json.decode(inner, type=str)
                 return Text(text) if text.strip() else None
             case "citationsContent":
-                text, extra = cited(inner)
+                text, extra = parse_citations(inner)
                 return Text(text, extra) if text.strip() else None
             case "reasoningContent":
                 return self._thought(_fields.decode(inner))
@@ -165,7 +165,7 @@ class _Reader:
             case "toolResult" if role is Role.USER:
                 return self._result(_fields.decode(inner))
             case _ if kind in media.KINDS and role is Role.USER:
-                return media.read(kind, _fields.decode(inner))
+                return media.parse_media(kind, _fields.decode(inner))
         return None
 
     def _thought(self, fields: dict[str, Any]) -> Reasoning | None:
@@ -194,7 +194,7 @@ class _Reader:
         text = "\n".join(filter(None, map(_words, content)))
         images = [found for block in content if (found := _image(block)) is not None]
         plain = [("text", text)] if text.strip() else []
-        said = [dict([pair]) for pair in (*plain, *filter(None, map(media.block, images)))]
+        said = [dict([pair]) for pair in (*plain, *filter(None, map(media.media_block, images)))]
         if not content or content != said:
             fields["content"] = content
         if status not in {None, "error"}:
@@ -216,7 +216,7 @@ def _words(block: dict[str, Any]) -> str:
 
 
 def _image(block: dict[str, Any]) -> Image | None:
-    found = media.read("image", block["image"]) if "image" in block else None
+    found = media.parse_media("image", block["image"]) if "image" in block else None
     return replace(found, extra="") if isinstance(found, Image) else None
 
 

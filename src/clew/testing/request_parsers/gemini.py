@@ -32,8 +32,8 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.gemini.answer import media
 from clew.providers.wire.gemini.encode import encode_part
+from clew.providers.wire.gemini.part_decoder import decode_media
 
 _json = msgspec.json.Encoder()
 _body = msgspec.json.Decoder(dict[str, Any])
@@ -163,7 +163,7 @@ class _Contents:
 
 def _blob(blob: dict[str, Any], extra: str) -> Part | None:
     try:
-        return media(blob.get("mimeType", ""), blob.get("data", ""), extra)
+        return decode_media(blob.get("mimeType", ""), blob.get("data", ""), extra)
     except ValueError:
         return None
 

@@ -14,17 +14,17 @@ from clew.core.ids import CallId
 from clew.core.messages import File, Image, Message, Native, Part, Role, Text, ToolCall, ToolResult
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.responses.fields import (
-    Fields,
-    inner,
-    inners,
-    packed,
-    rest,
-    unpacked,
-    words,
+from clew.providers.wire.responses.input_items import RESULT, encode_output
+from clew.providers.wire.responses.output_items import (
+    ItemFields,
+    as_fields,
+    as_text,
+    list_fields,
+    other_fields,
+    pack_extra,
+    parse_item,
+    unpack_extra,
 )
-from clew.providers.wire.responses.items import read
-from clew.providers.wire.responses.writer import RESULT, output
 
 FREE_TEXT: dict[str, object] = {
     "type": "object",
@@ -74,32 +74,32 @@ def decode_request(body: bytes, *, provenance: str) -> Request:
         fields = {name: msgspec.json.decode(raw) for name, raw in found.items() if name != "input"}
     except msgspec.DecodeError as error:
         raise ValueError(f"not a request of the Responses API: {error}") from error
-    tools = inners(fields.get("tools"))
+    tools = list_fields(fields.get("tools"))
     return Request(
-        model=words(fields.get("model")),
+        model=as_text(fields.get("model")),
         messages=tuple(_messages(items, provenance)),
-        system=words(fields.get("instructions")),
+        system=as_text(fields.get("instructions")),
         tools=tuple(_tool(tool) for tool in tools if tool.get("type") in {"function", "custom"}),
         native_tools=tuple(
             dict(tool) for tool in tools if tool.get("type") not in {"function", "custom"}
         ),
         max_output_tokens=fields.get("max_output_tokens"),
         temperature=fields.get("temperature"),
-        cache_key=words(fields.get("prompt_cache_key")),
+        cache_key=as_text(fields.get("prompt_cache_key")),
         options={name: value for name, value in fields.items() if name not in _OWN},
     )
 
 
-def _tool(tool: Fields) -> ToolSpec:
-    extra = rest(tool, "type", "name", "description", "parameters")
+def _tool(tool: ItemFields) -> ToolSpec:
+    extra = other_fields(tool, "type", "name", "description", "parameters")
     if custom := tool.get("type") == "custom":
         extra["type"] = "custom"
     else:
         extra.setdefault("strict", None)
     return ToolSpec(
-        name=words(tool.get("name")),
-        description=words(tool.get("description")),
-        schema=FREE_TEXT if custom else dict(inner(tool.get("parameters"))),
+        name=as_text(tool.get("name")),
+        description=as_text(tool.get("description")),
+        schema=FREE_TEXT if custom else dict(as_fields(tool.get("parameters"))),
         extra=extra,
     )
 
@@ -124,7 +124,7 @@ def _messages(items: str | list[Raw], provenance: str) -> Iterable[Message]:
 
 def _read(raw: bytes, provenance: str, names: dict[str, str]) -> tuple[Role, tuple[Part, ...]]:
     """Read one item; `names` says which tool each call was of."""
-    item = unpacked(raw.decode())
+    item = unpack_extra(raw.decode())
     kind = item.get("type") or "message"
     if kind == "message" and item.get("role") != "assistant":
         return Role.USER, tuple(_content(raw, item, provenance))
@@ -132,7 +132,7 @@ def _read(raw: bytes, provenance: str, names: dict[str, str]) -> tuple[Role, tup
         return Role.TOOL, (_result(item, names),)
     if kind in _CLIENT_SENDS or (kind, item.get("execution")) == ("tool_search_output", "client"):
         return Role.USER, (Native(provenance=provenance, data=raw.decode()),)
-    parts = read(raw, provenance)
+    parts = parse_item(raw, provenance)
     names |= {part.call_id: part.name for part in parts if isinstance(part, ToolCall)}
     return Role.ASSISTANT, parts
 
@@ -141,64 +141,66 @@ def _is_private(part: Part) -> bool:
     return isinstance(part, Native) or bool(part.extra)
 
 
-def _result(item: Fields, names: dict[str, str]) -> ToolResult:
-    extra = rest(item, "type", "call_id", "output")
+def _result(item: ItemFields, names: dict[str, str]) -> ToolResult:
+    extra = other_fields(item, "type", "call_id", "output")
     if item.get("type") != RESULT:
         extra["type"] = item["type"]
-    found, pieces = item.get("output"), inners(item.get("output"))
-    texts = [words(piece.get("text")) for piece in pieces if piece.get("type") == "input_text"]
-    call_id = CallId(words(item.get("call_id")))
+    found, pieces = item.get("output"), list_fields(item.get("output"))
+    texts = [as_text(piece.get("text")) for piece in pieces if piece.get("type") == "input_text"]
+    call_id = CallId(as_text(item.get("call_id")))
     result = ToolResult(
         call_id=call_id,
         name=names.get(call_id, ""),
-        text="\n".join(texts) if pieces else words(found),
+        text="\n".join(texts) if pieces else as_text(found),
         images=tuple(_picture(piece) for piece in pieces if piece.get("image_url")),
     )
-    if output(result) != found:
+    if encode_output(result) != found:
         extra["output"] = found
-    return msgspec.structs.replace(result, extra=packed(extra))
+    return msgspec.structs.replace(result, extra=pack_extra(extra))
 
 
-def _content(raw: bytes, item: Fields, provenance: str) -> list[Part]:
+def _content(raw: bytes, item: ItemFields, provenance: str) -> list[Part]:
     content = item.get("content")
     if isinstance(content, str):
         content = [{"type": "input_text", "text": content}]
-    head = rest(item, "type", "content")
+    head = other_fields(item, "type", "content")
     if head.get("role") == "user":
         del head["role"]
     parts = [
         _piece(piece, {"item": head} if head and not place else {}, provenance)
-        for place, piece in enumerate(inners(content))
+        for place, piece in enumerate(list_fields(content))
     ]
     if head and (not parts or isinstance(parts[0], Native)):
         return [Native(provenance=provenance, data=raw.decode())]
     return parts
 
 
-def _piece(piece: Fields, more: Fields, provenance: str) -> Part:
+def _piece(piece: ItemFields, more: ItemFields, provenance: str) -> Part:
     match piece:
         case {"type": "input_text", "text": str(text)}:
-            return Text(text, packed({**rest(piece, "type", "text"), **more}))
+            return Text(text, pack_extra({**other_fields(piece, "type", "text"), **more}))
         case {"type": "input_image", "image_url": str()}:
-            extra = packed({**rest(piece, "type", "image_url"), **more})
+            extra = pack_extra({**other_fields(piece, "type", "image_url"), **more})
             return msgspec.structs.replace(_picture(piece), extra=extra)
         case {"type": "input_file"} if (found := _file(piece)) is not None:
-            extra = packed({**rest(piece, "type", "file_url", "filename", "file_data"), **more})
+            extra = pack_extra(
+                {**other_fields(piece, "type", "file_url", "filename", "file_data"), **more}
+            )
             return msgspec.structs.replace(found, extra=extra)
-    return Native(provenance=provenance, data=packed(piece))
+    return Native(provenance=provenance, data=pack_extra(piece))
 
 
-def _picture(piece: Fields) -> Image:
-    url = words(piece.get("image_url"))
+def _picture(piece: ItemFields) -> Image:
+    url = as_text(piece.get("image_url"))
     if held := _held(url):
         return Image(media_type=held[0], data=held[1])
     return Image(media_type=guess_type(url)[0] or "image/png", url=url)
 
 
-def _file(piece: Fields) -> File | None:
-    if url := words(piece.get("file_url")):
+def _file(piece: ItemFields) -> File | None:
+    if url := as_text(piece.get("file_url")):
         return File(media_type=guess_type(url)[0] or "application/octet-stream", url=url)
-    held, name = _held(words(piece.get("file_data"))), words(piece.get("filename"))
+    held, name = _held(as_text(piece.get("file_data"))), as_text(piece.get("filename"))
     return File(media_type=held[0], data=held[1], name=name) if held and name else None
 
 

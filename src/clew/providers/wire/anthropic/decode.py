@@ -10,7 +10,7 @@ from clew.core.usage import Usage
 from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.anthropic.arriving import Block, opened, read_delta
+from clew.providers.wire.anthropic.block_decoder import StreamedBlock, open_block, read_delta
 from clew.providers.wire.base_decoder import EventDecoder
 
 
@@ -92,7 +92,7 @@ class MessagesDecoder(EventDecoder):
         super().__init__(provider)
         self._ended: _Ending | None = None
         self._usage: Usage | None = None
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, StreamedBlock] = {}
         self._tools: dict[str, str] = {}
 
     @property
@@ -159,7 +159,7 @@ class MessagesDecoder(EventDecoder):
         return []
 
     def _begin(self, index: int, raw: Raw) -> list[Chunk]:
-        self._blocks[index] = block = opened(index, raw, self._provider, self._tools)
+        self._blocks[index] = block = open_block(index, raw, self._provider, self._tools)
         return block.begin()
 
     def _end(self, index: int) -> list[Chunk]:

@@ -10,7 +10,7 @@ from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.base_decoder import EventDecoder
-from clew.providers.wire.converse.answer import Answer, Delta, Start
+from clew.providers.wire.converse.block_decoder import BlockDecoder, BlockStart, ConverseDelta
 
 
 class _Usage(Struct, rename="camel"):
@@ -40,8 +40,8 @@ class _Payload(Struct, rename="camel"):
     """Any event of a stream, and the whole answer too: their fields have different names."""
 
     content_block_index: int | None = None
-    start: Start | None = None
-    delta: Delta | None = None
+    start: BlockStart | None = None
+    delta: ConverseDelta | None = None
     output: _Output | None = None
     stop_reason: str | None = None
     usage: _Usage | None = None
@@ -85,7 +85,7 @@ class ConverseDecoder(EventDecoder):
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
-        self._answer = Answer(provider)
+        self._answer = BlockDecoder(provider)
         self._reason = ""
         self._detail = ""
         self._usage: Usage | None = None

@@ -11,8 +11,8 @@ from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.base_decoder import EventDecoder
-from clew.providers.wire.gemini.answer import Parts
-from clew.providers.wire.gemini.server_tools import Grounding, Pages
+from clew.providers.wire.gemini.part_decoder import PartDecoder
+from clew.providers.wire.gemini.server_tools import GroundingMetadata, UrlContextMetadata
 
 
 class _Content(Struct):
@@ -24,8 +24,8 @@ class _Candidate(Struct, rename="camel"):
     content: _Content | None = None
     finish_reason: str | int | None = None
     finish_message: str | None = None
-    grounding_metadata: Grounding | None = None
-    url_context_metadata: Pages | None = None
+    grounding_metadata: GroundingMetadata | None = None
+    url_context_metadata: UrlContextMetadata | None = None
 
 
 class _Usage(Struct, rename="camel"):
@@ -89,7 +89,7 @@ class GeminiDecoder(EventDecoder):
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
-        self._parts = Parts(provider)
+        self._parts = PartDecoder(provider)
         self._usage: Usage | None = None
         self._reason = ""
         self._message = ""

@@ -44,7 +44,7 @@ _SILENCE = Text("")
 _OPEN = {True: b'{"role":"model","parts":[', False: b'{"role":"user","parts":['}
 
 
-class Turn(Struct, frozen=True):
+class EncodedParts(Struct, frozen=True):
     """The parts of one message, as the two generations of models want them."""
 
     is_model: bool
@@ -53,12 +53,12 @@ class Turn(Struct, frozen=True):
     """For Gemini 3 and later."""
 
 
-def message_cache(reader: Reader, *, limit: int = LIMIT) -> MessageCache[Turn]:
+def message_cache(reader: Reader, *, limit: int = LIMIT) -> MessageCache[EncodedParts]:
     """Return a place to keep the encoded messages for `reader`."""
     return MessageCache(reader, _fragment, limit=limit)
 
 
-def encode(request: Request, kept: MessageCache[Turn]) -> bytes:
+def encode(request: Request, kept: MessageCache[EncodedParts]) -> bytes:
     """Return the body that asks for `request`.
 
     `options["generationConfig"]` is laid over the one that Clew makes, every other option
@@ -75,7 +75,7 @@ def encode(request: Request, kept: MessageCache[Turn]) -> bytes:
     )
 
 
-def encode_count(request: Request, kept: MessageCache[Turn], *, model: str) -> bytes:
+def encode_count(request: Request, kept: MessageCache[EncodedParts], *, model: str) -> bytes:
     """Return the body that asks the Gemini API how long `request` is.
 
     Args:
@@ -87,7 +87,7 @@ def encode_count(request: Request, kept: MessageCache[Turn], *, model: str) -> b
     return b'{"generateContentRequest":' + encode(named, kept) + b"}"
 
 
-def is_new(model: str) -> bool:
+def is_gemini_3_or_later(model: str) -> bool:
     """Say whether a model is of the third generation or later.
 
     Those refuse calls without a signature and take pictures inside of results. A name such
@@ -97,7 +97,7 @@ def is_new(model: str) -> bool:
     return found is not None and int(found[1] or 3) >= 3
 
 
-def is_own(call_id: CallId) -> bool:
+def is_generated_id(call_id: CallId) -> bool:
     """Say whether Clew made this id up: the API gave none, so it is not sent one."""
     return _OWN_ID.fullmatch(call_id) is not None
 
@@ -150,12 +150,12 @@ def _declaration(spec: ToolSpec) -> dict[str, Any]:
     return {**found, **spec.extra}
 
 
-def _contents(turns: list[Turn], model: str) -> list[bytes]:
+def _contents(turns: list[EncodedParts], model: str) -> list[bytes]:
     """Return the contents in pieces; messages of one side in a row make one content.
 
     The API wants all results of a step in the content that follows the calls.
     """
-    new = is_new(model)
+    new = is_gemini_3_or_later(model)
     pieces: list[bytes] = []
     last: bool | None = None
     for turn in turns:
@@ -171,14 +171,14 @@ def _contents(turns: list[Turn], model: str) -> list[bytes]:
     return pieces if last is None else [*pieces, b"]}"]
 
 
-def _fragment(message: Message) -> tuple[Turn, int]:
+def _fragment(message: Message) -> tuple[EncodedParts, int]:
     old = new = _joined(message, new=False)
     size = len(old)
     sealed = _sealed(message)
     if sealed is not message or any(result.images for result in message.results):
         new = _joined(sealed, new=True)
         size += len(new)
-    return Turn(message.role is Role.ASSISTANT, old, new), size
+    return EncodedParts(message.role is Role.ASSISTANT, old, new), size
 
 
 def _joined(message: Message, *, new: bool) -> bytes:
@@ -235,5 +235,5 @@ def _result(part: ToolResult, *, new: bool) -> list[dict[str, Any] | Raw]:
 
 
 def _named(part: ToolCall | ToolResult) -> dict[str, Any]:
-    known = {} if is_own(part.call_id) or not part.call_id else {"id": part.call_id}
+    known = {} if is_generated_id(part.call_id) or not part.call_id else {"id": part.call_id}
     return {**known, "name": sanitize_name(part.name or "tool", NAMES)}

@@ -15,7 +15,7 @@ _NO_CACHE = re.compile(
 )
 
 
-class Apart(StrEnum):
+class ResultSeparation(StrEnum):
     """What may not stand in one message with the results of tools."""
 
     NOTHING = "nothing"
@@ -23,34 +23,34 @@ class Apart(StrEnum):
     EVERYTHING = "everything"
 
 
-class Habits(Struct, frozen=True, kw_only=True):
+class ModelTraits(Struct, frozen=True, kw_only=True):
     """What changes a request to one family of models."""
 
     caches: bool = False
     """It takes marks that say up to where a prompt is worth caching."""
     signs: bool = False
     """It seals its thinking, and takes sealed thinking back."""
-    apart: Apart = Apart.NOTHING
+    apart: ResultSeparation = ResultSeparation.NOTHING
 
 
-_CLAUDE = Habits(caches=True, signs=True, apart=Apart.DOCUMENTS)
+_CLAUDE = ModelTraits(caches=True, signs=True, apart=ResultSeparation.DOCUMENTS)
 _FAMILIES = {
     "anthropic": _CLAUDE,
-    "amazon": Habits(caches=True),
-    "meta": Habits(apart=Apart.EVERYTHING),
-    "mistral": Habits(apart=Apart.EVERYTHING),
-    "writer": Habits(apart=Apart.EVERYTHING),
-    "": Habits(signs=True),
+    "amazon": ModelTraits(caches=True),
+    "meta": ModelTraits(apart=ResultSeparation.EVERYTHING),
+    "mistral": ModelTraits(apart=ResultSeparation.EVERYTHING),
+    "writer": ModelTraits(apart=ResultSeparation.EVERYTHING),
+    "": ModelTraits(signs=True),
 }
 
 
-def habits(model: str) -> Habits:
+def find_traits(model: str) -> ModelTraits:
     """Return what is known of `model`; a name that tells nothing of its maker gets defaults."""
     name = base_name(model)
     maker = "anthropic" if "claude" in name else name.partition(".")[0] if "." in name else ""
-    found = _FAMILIES.get(maker, Habits())
+    found = _FAMILIES.get(maker, ModelTraits())
     if found.caches and (_NO_CACHE.search(name) or (maker == "amazon" and "nova" not in name)):
-        return Habits(signs=found.signs, apart=found.apart)
+        return ModelTraits(signs=found.signs, apart=found.apart)
     return found
 
 
@@ -59,7 +59,7 @@ def base_name(model: str) -> str:
     return _REGION.sub("", model.rpartition("/")[2].lower(), count=1)
 
 
-def counted_name(model: str) -> str:
+def count_tokens_name(model: str) -> str:
     """Return the name by which tokens are counted: that knows models, not where they run."""
     name = base_name(model)
     return name if "." in name else model

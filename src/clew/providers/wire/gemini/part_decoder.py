@@ -5,7 +5,8 @@ field of its own, stays a part of its own: the API wants it back as it was.
 """
 
 import binascii
-from typing import TypeAlias
+import re
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,24 +20,38 @@ from clew.providers.protocol import (
     ReasoningChunk,
     TextChunk,
 )
-from clew.providers.wire.gemini.arguments import Arguments, Piece
 from clew.providers.wire.gemini.server_tools import (
-    Code,
-    CodeResult,
-    Invocation,
-    ServerTools,
-    note,
-    words,
+    CodeExecutionResult,
+    ExecutableCode,
+    GoogleToolTracker,
+    ToolInvocation,
+    readable_args,
+    summarize_tool,
 )
 
 Media: TypeAlias = Image | File
+
+
+class PartialArg(Struct, rename="camel"):
+    """One value, or a piece of a text, and where it belongs."""
+
+    json_path: str = "$"
+    string_value: str | None = None
+    number_value: int | float | None = None
+    bool_value: bool | None = None
+
+    @property
+    def value(self) -> str | float | bool | None:
+        """The value; none of the fields means null."""
+        given = (self.string_value, self.number_value, self.bool_value)
+        return next((value for value in given if value is not None), None)
 
 
 class _Call(Struct, rename="camel"):
     id: str | None = None
     name: str | None = None
     args: Raw = Raw(b"")
-    partial_args: list[Piece] | None = None
+    partial_args: list[PartialArg] | None = None
     will_continue: bool | None = None
 
 
@@ -57,10 +72,10 @@ class _Part(Struct, rename="camel"):
     function_call: _Call | None = None
     inline_data: _Blob | None = None
     file_data: _Address | None = None
-    executable_code: Code | None = None
-    code_execution_result: CodeResult | None = None
-    tool_call: Invocation | None = None
-    tool_response: Invocation | None = None
+    executable_code: ExecutableCode | None = None
+    code_execution_result: CodeExecutionResult | None = None
+    tool_call: ToolInvocation | None = None
+    tool_response: ToolInvocation | None = None
 
 
 _ABOUT_THOUGHT = frozenset({"thought", "thoughtSignature"})
@@ -69,17 +84,17 @@ _fields = msgspec.json.Decoder(dict[str, Raw])
 _json = msgspec.json.Encoder()
 
 
-class Parts:
+class PartDecoder:
     """Folds the parts of one answer into chunks."""
 
     def __init__(self, provenance: str) -> None:
         self.calls = 0
-        self.tools = ServerTools()
+        self.tools = GoogleToolTracker()
         self._provenance = provenance
         self._text = 0
         self._thoughts = 0
         self._thinking = False
-        self._arriving: Arguments | None = None
+        self._arriving: PartialArguments | None = None
 
     def take(self, raw: Raw) -> list[Chunk]:
         """Return the chunks of the next part."""
@@ -95,7 +110,7 @@ class Parts:
             return self._call(part.function_call, _rest(fields, "functionCall"))
         if part.inline_data is not None:
             blob = part.inline_data
-            return [PartChunk(media(blob.mime_type, blob.data, _rest(fields, "inlineData")))]
+            return [PartChunk(decode_media(blob.mime_type, blob.data, _rest(fields, "inlineData")))]
         if part.file_data is not None:
             return [PartChunk(_addressed(part.file_data, _rest(fields, "fileData")))]
         return self._native(part, raw)
@@ -135,7 +150,7 @@ class Parts:
         found = self._complete()
         whole = bytes(call.args).decode()
         if call.partial_args or call.will_continue:
-            self._arriving, whole = Arguments(), ""
+            self._arriving, whole = PartialArguments(), ""
         elif not whole.startswith("{"):
             whole = "{}"
         begun = CallChunk(
@@ -164,20 +179,20 @@ class Parts:
         line = ""
         if part.executable_code is not None:
             found.append(self.tools.ran(part.executable_code))
-            line = note(part.executable_code.code, "ran code")
+            line = summarize_tool(part.executable_code.code, "ran code")
         elif part.code_execution_result is not None:
             found.append(self.tools.printed(part.code_execution_result))
-            line = note(part.code_execution_result.output or "", "the code printed")
+            line = summarize_tool(part.code_execution_result.output or "", "the code printed")
         elif part.tool_call is not None:
             found.append(self.tools.called(part.tool_call))
-            line = note("; ".join(words(part.tool_call.args)), "looked up")
+            line = summarize_tool("; ".join(readable_args(part.tool_call.args)), "looked up")
         elif part.tool_response is not None:
             found.append(self.tools.answered(part.tool_response))
         kept = Native(provenance=self._provenance, data=bytes(raw).decode(), note=line)
         return [*found, PartChunk(kept)]
 
 
-def media(media_type: str, data: str, extra: str = "") -> Media:
+def decode_media(media_type: str, data: str, extra: str = "") -> Media:
     """Return a picture or a file that came in base64, in either of its alphabets.
 
     Raises:
@@ -199,3 +214,44 @@ def _rest(fields: dict[str, Raw], *common: str) -> str:
     """Return the fields that have no common form, byte for byte."""
     kept = {name: raw for name, raw in fields.items() if name not in common}
     return _json.encode(kept).decode() if kept else ""
+
+
+_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
+
+
+class PartialArguments:
+    """An object that is still arriving."""
+
+    def __init__(self) -> None:
+        self._root: Any = {}
+
+    def take(self, piece: PartialArg) -> None:
+        """Put the next piece in its place."""
+        self._root = _put(self._root, _steps(piece.json_path), piece.value)
+
+    @property
+    def text(self) -> str:
+        """What has arrived, as JSON."""
+        return _json.encode(self._root).decode()
+
+
+def _steps(path: str) -> list[str | int]:
+    return [
+        int(found[2]) if found[2] else found[1] or found[3] or found[4] or ""
+        for found in _STEP.finditer(path)
+    ]
+
+
+def _put(node: Any, steps: list[str | int], value: Any) -> Any:
+    """Return `node` with `value` at the end of `steps`; a text is appended to."""
+    if not steps:
+        return node + value if isinstance(node, str) and isinstance(value, str) else value
+    step, *rest = steps
+    if isinstance(step, int):
+        items = node if isinstance(node, list) else []
+        inner = items[step] if step < len(items) else None
+        items[step : step + 1] = [_put(inner, rest, value)]
+        return items
+    fields = node if isinstance(node, dict) else {}
+    fields[step] = _put(fields.get(step), rest, value)
+    return fields

@@ -11,27 +11,27 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from clew.providers.wire.anthropic.pieces import ASSISTANT, WHOLE, Piece, make
+from clew.providers.wire.anthropic.turns import ASSISTANT, WHOLE, EncodedTurn, make_turn
 
 FIELD = "cache_control"
-MOST = 4
+MAX_BREAKPOINTS = 4
 """Marks that the API takes in one request."""
-REACH = 20
+LOOKBACK_BLOCKS = 20
 """Blocks before a mark in which the API looks for what an earlier request left."""
 
 _ELIGIBLE = tuple(
     b'{"type":"%b"' % kind for kind in (b"text", b"tool_use", b"tool_result", b"image", b"document")
 )
 
-Fragment: TypeAlias = tuple[Piece, ...]
+Fragment: TypeAlias = tuple[EncodedTurn, ...]
 
 
-def control(ttl: str) -> dict[str, str]:
+def make_cache_control(ttl: str) -> dict[str, str]:
     """Return the mark itself; five minutes is what the API takes for granted."""
     return {"type": "ephemeral", "ttl": ttl} if ttl not in {"", "5m"} else {"type": "ephemeral"}
 
 
-def places(fragments: Sequence[Fragment], settled: int) -> list[int]:
+def choose_breakpoints(fragments: Sequence[Fragment], settled: int) -> list[int]:
     """Return before which messages to set a mark, the most useful first.
 
     Always after the last message, and after those that the next requests are sure to repeat.
@@ -39,7 +39,7 @@ def places(fragments: Sequence[Fragment], settled: int) -> list[int]:
     """
     found = [len(fragments)]
     before, blocks = _last_end(fragments)
-    if before and blocks >= REACH:
+    if before and blocks >= LOOKBACK_BLOCKS:
         found.append(before)
     if settled > 0:
         found.append(min(settled, len(fragments)))
@@ -56,10 +56,10 @@ def _last_end(fragments: Sequence[Fragment]) -> tuple[int, int]:
     return place, blocks
 
 
-def mark(fragments: Iterable[Fragment], ends: Iterable[int], ttl: str) -> list[Fragment]:
+def add_breakpoints(fragments: Iterable[Fragment], ends: Iterable[int], ttl: str) -> list[Fragment]:
     """Return the fragments with a mark on the nearest block that can bear one before each end."""
     found = list(fragments)
-    splice = b',"%b":%b}' % (FIELD.encode(), msgspec.json.encode(control(ttl)))
+    splice = b',"%b":%b}' % (FIELD.encode(), msgspec.json.encode(make_cache_control(ttl)))
     for end in ends:
         for place in range(end - 1, -1, -1):
             made = _marked(found[place], splice)
@@ -79,7 +79,7 @@ def _marked(fragment: Fragment, splice: bytes) -> Fragment | None:
         if b'"%b":' % FIELD.encode() in blocks[at]:
             return fragment
         blocks[at] = blocks[at][:-1] + splice
-        made = make(piece.role, blocks, piece.results)
+        made = make_turn(piece.role, blocks, piece.results)
         made = replace(piece, data=made.data, ends=made.ends)
         return (*fragment[:place], made, *fragment[place + 1 :])
     return None

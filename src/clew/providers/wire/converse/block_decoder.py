@@ -19,7 +19,7 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.wire.converse import media
-from clew.providers.wire.converse.blocks import SERVER_CALL
+from clew.providers.wire.converse.block_encoder import SERVER_CALL
 
 LONGEST_NOTE = 300
 NOTHING = Raw()
@@ -28,7 +28,7 @@ NOTHING = Raw()
 _json = msgspec.json.Encoder()
 
 
-class Tool(Struct, rename="camel"):
+class ToolBlock(Struct, rename="camel"):
     """A call, or the result of one."""
 
     tool_use_id: str | None = None
@@ -43,11 +43,11 @@ class _Format(Struct):
     format: str | None = None
 
 
-class Start(Struct, rename="camel"):
+class BlockStart(Struct, rename="camel"):
     """How a block begins that is more than text."""
 
-    tool_use: Tool | None = None
-    tool_result: Tool | None = None
+    tool_use: ToolBlock | None = None
+    tool_result: ToolBlock | None = None
     image: _Format | None = None
 
 
@@ -70,7 +70,7 @@ class _Picture(Struct):
     source: _Source | None = None
 
 
-class Delta(Struct, rename="camel"):
+class ConverseDelta(Struct, rename="camel"):
     """The next piece of a block."""
 
     text: str | None = None
@@ -84,7 +84,7 @@ class Delta(Struct, rename="camel"):
 class _Open(Struct):
     """A block of which only a part has come."""
 
-    start: Start = field(default_factory=Start)
+    start: BlockStart = field(default_factory=BlockStart)
     arguments: list[str] = field(default_factory=list)
     results: list[Raw] = field(default_factory=list)
     citations: list[Raw] = field(default_factory=list)
@@ -97,14 +97,14 @@ class _Readable(Struct):
 
 
 _keys = msgspec.json.Decoder(dict[str, Raw])
-_tool = msgspec.json.Decoder(Tool)
+_tool = msgspec.json.Decoder(ToolBlock)
 _thought = msgspec.json.Decoder(_Thought)
 _readable = msgspec.json.Decoder(_Readable)
 _texts = msgspec.json.Decoder(list[_Readable])
 _fields = msgspec.json.Decoder(dict[str, Any])
 
 
-class Answer:
+class BlockDecoder:
     """Folds the blocks of one answer into chunks."""
 
     def __init__(self, provenance: str) -> None:
@@ -114,7 +114,7 @@ class Answer:
         self._open: dict[int, _Open] = {}
         self._server_calls: dict[str, str] = {}
 
-    def start(self, index: int, start: Start) -> list[Chunk]:
+    def start(self, index: int, start: BlockStart) -> list[Chunk]:
         """Begin a block."""
         self._open[index] = _Open(start=start)
         tool = start.tool_use
@@ -124,7 +124,7 @@ class Answer:
         call_id = CallId(tool.tool_use_id) if tool.tool_use_id else None
         return [CallChunk(index=index, call_id=call_id, name=tool.name or "")]
 
-    def add(self, index: int, delta: Delta) -> list[Chunk]:
+    def add(self, index: int, delta: ConverseDelta) -> list[Chunk]:
         """Take the next piece of a block; text and thinking need no start."""
         opened = self._open.setdefault(index, _Open())
         chunks: list[Chunk] = []
@@ -145,16 +145,16 @@ class Answer:
         """End a block."""
         opened = self._open.pop(index, _Open())
         match opened.start:
-            case Start(tool_use=Tool(type=kind) as tool) if kind == SERVER_CALL:
+            case BlockStart(tool_use=ToolBlock(type=kind) as tool) if kind == SERVER_CALL:
                 text = "".join(opened.arguments) or "{}"
                 data = _json.encode({"toolUse": _native_call(tool, text)})
                 return self._server_call(tool, text, data.decode())
-            case Start(tool_use=Tool()):
+            case BlockStart(tool_use=ToolBlock()):
                 return [CallChunk(index=index, complete=True)]
-            case Start(tool_result=Tool() as tool):
+            case BlockStart(tool_result=ToolBlock() as tool):
                 data = _json.encode({"toolResult": _native_result(tool, opened.results)})
                 return self._server_result(tool, opened.results, data.decode())
-            case Start(image=_Format(format=form)) if opened.picture:
+            case BlockStart(image=_Format(format=form)) if opened.picture:
                 made = Image(media_type=f"image/{form}", data=bytes(opened.picture))
                 return [PartChunk(made)]
         if opened.citations:
@@ -177,12 +177,12 @@ class Answer:
                 case "reasoningContent":
                     return [_thinking(index, _thought.decode(inner))]
                 case "citationsContent":
-                    text, extra = cited(inner)
+                    text, extra = parse_citations(inner)
                     return [TextChunk(text, index, extra)]
                 case "toolUse" | "toolResult":
                     return self._tool(index, kind, _tool.decode(inner), _text(block))
                 case _ if kind in media.KINDS:
-                    part = media.read(kind, _fields.decode(inner))
+                    part = media.parse_media(kind, _fields.decode(inner))
                     return [PartChunk(part or self._native(_text(block)))]
         return [PartChunk(self._native(_text(block)))]
 
@@ -193,7 +193,7 @@ class Answer:
             return []
         return [CallChunk(index=index, arguments=text)]
 
-    def _tool(self, index: int, kind: str, tool: Tool, data: str) -> list[Chunk]:
+    def _tool(self, index: int, kind: str, tool: ToolBlock, data: str) -> list[Chunk]:
         arguments = _text(tool.input) or "{}"
         if kind == "toolResult":
             return self._server_result(tool, tool.content or [], data)
@@ -206,13 +206,13 @@ class Answer:
             CallChunk(index=index, call_id=call_id, name=name, arguments=arguments, complete=True)
         ]
 
-    def _server_call(self, tool: Tool, arguments: str, data: str) -> list[Chunk]:
+    def _server_call(self, tool: ToolBlock, arguments: str, data: str) -> list[Chunk]:
         call_id, name = tool.tool_use_id or "", tool.name or ""
         self._server_calls[call_id] = name
         started = ServerToolChunk(call_id=call_id, name=name, text=arguments)
         return [started, PartChunk(self._native(data, f"[{name}: {arguments}]"))]
 
-    def _server_result(self, tool: Tool, results: list[Raw], data: str) -> list[Chunk]:
+    def _server_result(self, tool: ToolBlock, results: list[Raw], data: str) -> list[Chunk]:
         call_id = tool.tool_use_id or ""
         name = self._server_calls.get(call_id, "")
         text = "\n".join(filter(None, map(_words, results)))
@@ -225,7 +225,7 @@ class Answer:
         return Native(provenance=self._provenance, data=data, note=" ".join(line.split()))
 
 
-def cited(block: Raw) -> tuple[str, str]:
+def parse_citations(block: Raw) -> tuple[str, str]:
     """Return the text of a block with citations, and what is to be kept beside the text."""
     fields = _keys.decode(block)
     content = fields.get("content")
@@ -246,7 +246,7 @@ def _thinking(index: int, thought: _Thought) -> ReasoningChunk:
     )
 
 
-def _native_call(tool: Tool, arguments: str) -> dict[str, Any]:
+def _native_call(tool: ToolBlock, arguments: str) -> dict[str, Any]:
     return {
         "toolUseId": tool.tool_use_id,
         "name": tool.name,
@@ -255,7 +255,7 @@ def _native_call(tool: Tool, arguments: str) -> dict[str, Any]:
     }
 
 
-def _native_result(tool: Tool, results: list[Raw]) -> dict[str, Any]:
+def _native_result(tool: ToolBlock, results: list[Raw]) -> dict[str, Any]:
     said = {"status": tool.status, "type": tool.type}
     told = {name: value for name, value in said.items() if value is not None}
     return {"toolUseId": tool.tool_use_id, "content": results, **told}

@@ -19,8 +19,15 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
-from clew.providers.wire.responses.fields import Fields, unpacked, words
-from clew.providers.wire.responses.items import BETWEEN, CONTENT, CUSTOM_CALL, SUMMARY
+from clew.providers.wire.responses.output_items import (
+    BETWEEN,
+    CONTENT,
+    CUSTOM_CALL,
+    SUMMARY,
+    ItemFields,
+    as_text,
+    unpack_extra,
+)
 from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_name
 
 RESULT = "function_call_output"
@@ -33,7 +40,7 @@ IDS = NameRule(longest=LONGEST_ID)
 _json = msgspec.json.Encoder()
 
 
-class Written(NamedTuple):
+class InputItem(NamedTuple):
     """One item, ready to be sent."""
 
     kind: str
@@ -49,7 +56,7 @@ class _Native(Struct):
 _native = msgspec.json.Decoder(_Native)
 
 
-def write(message: Message) -> list[Written]:
+def encode_items(message: Message) -> list[InputItem]:
     """Return the items that say `message`; none if nothing of it is to be sent."""
     writer = _Writer(message.role)
     for part in message.parts:
@@ -62,7 +69,7 @@ def write(message: Message) -> list[Written]:
     return items
 
 
-def output(result: ToolResult) -> str | list[dict[str, Any]]:
+def encode_output(result: ToolResult) -> str | list[dict[str, Any]]:
     """Return what a tool answered as the API takes it."""
     text = result.text
     if result.failed and not text.startswith("Error: "):
@@ -70,14 +77,14 @@ def output(result: ToolResult) -> str | list[dict[str, Any]]:
     if not result.images:
         return text
     pictures = [
-        {"type": "input_image", "image_url": address(each)}
+        {"type": "input_image", "image_url": data_url(each)}
         for each in result.images
         if not _is_empty(each)
     ]
     return [{"type": "input_text", "text": text}, *pictures] if text else pictures
 
 
-def address(part: Image | File) -> str:
+def data_url(part: Image | File) -> str:
     """Return where a picture or file is to be found; one with its own bytes holds them."""
     return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
 
@@ -86,9 +93,9 @@ class _Writer:
     """Collects items; pieces of content wait until the message that they belong to is over."""
 
     def __init__(self, role: Role) -> None:
-        self.items: list[Written] = []
+        self.items: list[InputItem] = []
         self._answers = role is Role.ASSISTANT
-        self._head: Fields = {}
+        self._head: ItemFields = {}
         self._content: list[Any] = []
 
     def add(self, part: Part) -> None:
@@ -99,22 +106,22 @@ class _Writer:
             case Image() | File():
                 self._attach(part)
             case Native(data=data):
-                kind = words(_native.decode(data).type)
+                kind = as_text(_native.decode(data).type)
                 if kind.startswith("input_"):
                     self._content.append(Raw(data.encode()))
                 else:
-                    self._put(Written(kind, data.encode()))
+                    self._put(InputItem(kind, data.encode()))
             case Reasoning():
-                self._put(Written("reasoning", _json.encode(_thought(part))))
+                self._put(InputItem("reasoning", _json.encode(_thought(part))))
             case ToolCall():
                 self._put(_called(_call(part)))
             case ToolResult():
                 result = {
                     "type": RESULT,
                     "call_id": sanitize_name(part.call_id, IDS),
-                    "output": output(part),
+                    "output": encode_output(part),
                 }
-                self._put(_called({**result, **unpacked(part.extra)}))
+                self._put(_called({**result, **unpack_extra(part.extra)}))
 
     def flush(self) -> None:
         """End the message that is being written, if there is one."""
@@ -129,13 +136,13 @@ class _Writer:
             is_bare = len(said) == 1 and isinstance(said[0], dict) and len(said[0]) == 2
             bare = said[0].get("text") if is_bare else None
             found = {"role": "user", **head, "content": said if bare is None else bare}
-        self.items.append(Written("message", _json.encode(found)))
+        self.items.append(InputItem("message", _json.encode(found)))
 
-    def _put(self, item: Written) -> None:
+    def _put(self, item: InputItem) -> None:
         self.flush()
         self.items.append(item)
 
-    def _say(self, piece: Any, head: Fields, *, more: bool = False) -> None:
+    def _say(self, piece: Any, head: ItemFields, *, more: bool = False) -> None:
         """Add a piece of content; an answer's pieces are items of their own unless `more`."""
         if head or (self._answers and not more):
             self.flush()
@@ -143,7 +150,7 @@ class _Writer:
         self._content.append(piece)
 
     def _text(self, part: Text) -> None:
-        fields = unpacked(part.extra)
+        fields = unpack_extra(part.extra)
         head, more = fields.pop("item", {}), fields.pop("more", False)
         if not self._answers:
             self._say({**_input(part.text), **fields}, head)
@@ -154,7 +161,7 @@ class _Writer:
             self._say(piece, head, more=more)
 
     def _attach(self, part: Image | File) -> None:
-        fields = unpacked(part.extra)
+        fields = unpack_extra(part.extra)
         head = fields.pop("item", {})
         if _is_empty(part):
             # The API refuses one, and it says nothing.
@@ -163,7 +170,7 @@ class _Writer:
             self._say({**_attached(part), **fields}, head)
         elif isinstance(part, Image) and head:
             made = {**head, "result": b64encode(part.data).decode()}
-            self._put(Written(words(head.get("type")), _json.encode(made)))
+            self._put(InputItem(as_text(head.get("type")), _json.encode(made)))
         else:
             # The API takes no pictures or files from the model's side.
             what = "picture" if isinstance(part, Image) else "file"
@@ -174,8 +181,8 @@ def _is_empty(part: Image | File) -> bool:
     return not (part.data or part.url or part.extra)
 
 
-def _called(item: dict[str, Any]) -> Written:
-    return Written(item["type"], _json.encode(item), item["call_id"])
+def _called(item: dict[str, Any]) -> InputItem:
+    return InputItem(item["type"], _json.encode(item), item["call_id"])
 
 
 def _input(text: str) -> dict[str, Any]:
@@ -184,15 +191,15 @@ def _input(text: str) -> dict[str, Any]:
 
 def _attached(part: Image | File) -> dict[str, Any]:
     if isinstance(part, Image):
-        return {"type": "input_image", "image_url": address(part)}
+        return {"type": "input_image", "image_url": data_url(part)}
     if part.url:
         return {"type": "input_file", "file_url": part.url}
     name = part.name or f"file{guess_extension(part.media_type) or ''}"
-    return {"type": "input_file", "filename": name, "file_data": address(part)}
+    return {"type": "input_file", "filename": name, "file_data": data_url(part)}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    fields = unpacked(call.extra)
+    fields = unpack_extra(call.extra)
     named = {"call_id": sanitize_name(call.call_id, IDS), "name": sanitize_name(call.name, NAMES)}
     if fields.get("type") == CUSTOM_CALL:
         return {"type": CUSTOM_CALL, **named, "input": _free_text(call), **fields}
@@ -206,13 +213,13 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 def _free_text(call: ToolCall) -> str:
     try:
-        return words(call.decoded().get("input"))
+        return as_text(call.decoded().get("input"))
     except ValueError:
         return call.arguments
 
 
 def _thought(block: Reasoning) -> dict[str, Any]:
-    fields = unpacked(block.extra)
+    fields = unpack_extra(block.extra)
     whole = [len(block.text)] if block.text else []
     summary, content = fields.pop("summary", whole), fields.pop("content", [])
     found: dict[str, Any] = {"type": "reasoning"}

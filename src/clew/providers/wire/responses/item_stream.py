@@ -20,23 +20,30 @@ from clew.providers.protocol import (
     ServerToolChunk,
     TextChunk,
 )
-from clew.providers.wire.responses.fields import Fields, packed, rest, unpacked, words
-from clew.providers.wire.responses.items import BETWEEN, CUSTOM_CALL, read, thought
-from clew.providers.wire.responses.notes import (
-    answered,
-    asked,
+from clew.providers.wire.responses.output_items import (
+    BETWEEN,
+    CUSTOM_CALL,
+    ItemFields,
+    as_text,
+    describe_input,
+    describe_output,
     has_failed,
     is_server_tool,
+    other_fields,
+    pack_extra,
+    parse_item,
+    parse_reasoning,
     tool_name,
+    unpack_extra,
 )
 from clew.providers.wire.surrogates import join_pairs
 
-_MORE = packed({"more": True})
+_MORE = pack_extra({"more": True})
 _FREE_TEXT = '{"input":"'
 _json = msgspec.json.Encoder()
 
 
-class Piece(Struct):
+class TextBuffer(Struct):
     """A run of text that is arriving, and its number among the answer's runs."""
 
     number: int
@@ -56,12 +63,12 @@ class Piece(Struct):
         return text
 
 
-class Item(Struct):
+class StreamedItem(Struct):
     """How far one item has come."""
 
-    said: dict[int, Piece] = field(default_factory=dict)
+    said: dict[int, TextBuffer] = field(default_factory=dict)
     """The pieces of a message, by their place in it."""
-    private: Piece | None = None
+    private: TextBuffer | None = None
     """Its thinking, or the arguments of its call."""
     places: list[tuple[str, int]] = field(default_factory=list)
     """Where the pieces of thinking belong, in the order in which they began."""
@@ -72,7 +79,7 @@ class Item(Struct):
     ended: bool = False
 
 
-class Unfolding:
+class ItemStream:
     """Turns the pieces of items into chunks, in the order in which they come."""
 
     def __init__(self, provenance: str) -> None:
@@ -81,21 +88,23 @@ class Unfolding:
         """The words with which the model refused, if it did."""
         self._provenance = provenance
         self._texts, self._thoughts, self._calls = count(), count(), count()
-        self._open: Piece | None = None
+        self._open: TextBuffer | None = None
         """The text that further words would be added to: nothing else began after it."""
 
-    def announce(self, item: Item, fields: Fields) -> list[Chunk]:
+    def announce(self, item: StreamedItem, fields: ItemFields) -> list[Chunk]:
         """Take an item that begins."""
-        kind = words(fields.get("type"))
+        kind = as_text(fields.get("type"))
         if is_server_tool(fields):
             return self._start(item, fields)
         if kind in {"function_call", CUSTOM_CALL}:
             return [self._call(item, fields)]
-        if kind == "message" and (head := rest(fields, "type", "role", "content", "status")):
-            item.head = packed({"item": head})
+        if kind == "message" and (
+            head := other_fields(fields, "type", "role", "content", "status")
+        ):
+            item.head = pack_extra({"item": head})
         return []
 
-    def say(self, item: Item, place: int, text: str, *, whole: bool = False) -> list[Chunk]:
+    def say(self, item: StreamedItem, place: int, text: str, *, whole: bool = False) -> list[Chunk]:
         """Take words of a message, the next ones or (`whole`) all of that piece."""
         piece, chunks = item.said.get(place), list[Chunk]()
         if piece is None:
@@ -104,7 +113,7 @@ class Unfolding:
             first = next(iter(item.said.values()), None)
             if first is not None and first is self._open and item.head:
                 chunks.append(TextChunk("", first.number, item.head))
-            piece = self._open = item.said[place] = Piece(next(self._texts))
+            piece = self._open = item.said[place] = TextBuffer(next(self._texts))
             if first is not None:
                 chunks.append(TextChunk("", piece.number, _MORE))
         if text := piece.take(text, whole=whole):
@@ -112,7 +121,7 @@ class Unfolding:
         return chunks
 
     def think(
-        self, item: Item, place: tuple[str, int], text: str, *, whole: bool = False
+        self, item: StreamedItem, place: tuple[str, int], text: str, *, whole: bool = False
     ) -> list[Chunk]:
         """Take thoughts: the next ones, or (`whole`) all of a piece that had not come at all."""
         if not text or (whole and place in item.places):
@@ -124,28 +133,28 @@ class Unfolding:
         text = piece.take(text if last in {None, place} else BETWEEN + text)
         return [ReasoningChunk(index=piece.number, text=text)]
 
-    def argue(self, item: Item, text: str, *, whole: bool = False) -> list[Chunk]:
+    def argue(self, item: StreamedItem, text: str, *, whole: bool = False) -> list[Chunk]:
         """Take the arguments of a call: the next piece of them, or (`whole`) all."""
         piece = self._private(item)
         text = piece.take(text, whole=whole)
         return [CallChunk(index=piece.number, arguments=text)] if text else []
 
-    def write(self, item: Item, text: str) -> list[Chunk]:
+    def write(self, item: StreamedItem, text: str) -> list[Chunk]:
         """Take the next piece of the free text that a custom tool is called with."""
         if item.private is None:
             return []
         escaped = _json.encode(text).decode()[1:-1]
         return self.argue(item, escaped if item.private.runs else _FREE_TEXT + escaped)
 
-    def end(self, item: Item, raw: bytes) -> list[Chunk]:
+    def end(self, item: StreamedItem, raw: bytes) -> list[Chunk]:
         """Take an item as it is in the end."""
         item.ended = True
-        fields, chunks = unpacked(raw.decode()), list[Chunk]()
-        for place, part in enumerate(read(raw, self._provenance)):
+        fields, chunks = unpack_extra(raw.decode()), list[Chunk]()
+        for place, part in enumerate(parse_item(raw, self._provenance)):
             chunks += self._part(item, place, part, fields)
         return chunks
 
-    def _part(self, item: Item, place: int, part: Part, fields: Fields) -> list[Chunk]:
+    def _part(self, item: StreamedItem, place: int, part: Part, fields: ItemFields) -> list[Chunk]:
         match part:
             case Text():
                 return self._text(item, place, part)
@@ -163,8 +172,8 @@ class Unfolding:
             case ToolResult():
                 return []
 
-    def _text(self, item: Item, place: int, part: Text) -> list[Chunk]:
-        if unpacked(part.extra).get("type") == "refusal":
+    def _text(self, item: StreamedItem, place: int, part: Text) -> list[Chunk]:
+        if unpack_extra(part.extra).get("type") == "refusal":
             self.refusal = part.text
         # Found by its order: there are hosts that count the pieces of a message wrongly.
         keys = list(item.said)
@@ -172,58 +181,60 @@ class Unfolding:
         chunks = self.say(item, key, part.text, whole=True)
         piece = item.said.get(key)
         if piece is None and part.extra:
-            piece = self._open = item.said[key] = Piece(next(self._texts))
+            piece = self._open = item.said[key] = TextBuffer(next(self._texts))
         if piece is not None and piece is self._open and part.extra:
             item.head = ""
             chunks.append(TextChunk("", piece.number, part.extra))
         return chunks
 
-    def _reasoning(self, item: Item, part: Reasoning, fields: Fields) -> list[Chunk]:
+    def _reasoning(self, item: StreamedItem, part: Reasoning, fields: ItemFields) -> list[Chunk]:
         if not part.text and not part.signature:
             return []
         piece = self._thought(item)
         late = piece.take(part.text, whole=True)
         if piece.text != part.text:
-            part = thought(fields, self._provenance, verbatim=True)
+            part = parse_reasoning(fields, self._provenance, verbatim=True)
         return [
             ReasoningChunk(
                 index=piece.number, text=late, signature=part.signature, extra=part.extra
             )
         ]
 
-    def _call(self, item: Item, fields: Fields) -> CallChunk:
+    def _call(self, item: StreamedItem, fields: ItemFields) -> CallChunk:
         item.begun = self.has_called = True
         return CallChunk(
             index=self._private(item).number,
-            call_id=CallId(words(fields.get("call_id") or fields.get("id"))) or None,
-            name=words(fields.get("name")),
+            call_id=CallId(as_text(fields.get("call_id") or fields.get("id"))) or None,
+            name=as_text(fields.get("name")),
         )
 
-    def _private(self, item: Item) -> Piece:
+    def _private(self, item: StreamedItem) -> TextBuffer:
         if item.private is None:
-            item.private = Piece(next(self._calls))
+            item.private = TextBuffer(next(self._calls))
             self._open = None
         return item.private
 
-    def _thought(self, item: Item) -> Piece:
+    def _thought(self, item: StreamedItem) -> TextBuffer:
         if item.private is None:
-            item.private = Piece(next(self._thoughts))
+            item.private = TextBuffer(next(self._thoughts))
             self._open = None
         return item.private
 
-    def _start(self, item: Item, fields: Fields) -> list[Chunk]:
+    def _start(self, item: StreamedItem, fields: ItemFields) -> list[Chunk]:
         item.begun = True
-        call_id = words(fields.get("id") or fields.get("call_id"))
-        return [ServerToolChunk(call_id=call_id, name=tool_name(fields), text=asked(fields))]
+        call_id = as_text(fields.get("id") or fields.get("call_id"))
+        return [
+            ServerToolChunk(call_id=call_id, name=tool_name(fields), text=describe_input(fields))
+        ]
 
-    def _finish(self, item: Item, fields: Fields) -> list[Chunk]:
+    def _finish(self, item: StreamedItem, fields: ItemFields) -> list[Chunk]:
         if not is_server_tool(fields):
             return []
         begin = [] if item.begun else self._start(item, fields)
         ended = ServerToolChunk(
-            call_id=words(fields.get("id") or fields.get("call_id")),
+            call_id=as_text(fields.get("id") or fields.get("call_id")),
             name=tool_name(fields),
-            text=answered(fields) or asked(fields),
+            text=describe_output(fields) or describe_input(fields),
             ended=True,
             failed=has_failed(fields),
         )

@@ -20,7 +20,7 @@ _KINDS = {
 }
 
 
-def arguments(block: Mapping[str, Any]) -> str:
+def describe_input(block: Mapping[str, Any]) -> str:
     """Return what a tool was called with: its one text, or all as JSON."""
     given = block.get("input")
     if isinstance(given, dict) and len(given) == 1:
@@ -30,18 +30,18 @@ def arguments(block: Mapping[str, Any]) -> str:
     return _json.encode(given).decode() if given else ""
 
 
-def answer(block: Mapping[str, Any]) -> str:
+def describe_result(block: Mapping[str, Any]) -> str:
     """Return what a tool answered, as far as people can read it."""
     return "\n".join(_lines(block.get("content")))
 
 
-def failed(block: Mapping[str, Any]) -> bool:
+def is_failed(block: Mapping[str, Any]) -> bool:
     """Say whether a tool reports that it could not do its work."""
     content = block.get("content")
     return bool(block.get("is_error")) or (isinstance(content, dict) and "error_code" in content)
 
 
-def note(block: Mapping[str, Any], tool: str = "") -> str:
+def summarize_block(block: Mapping[str, Any], tool: str = "") -> str:
     """Return one line that stands in for `block`, or nothing.
 
     Args:
@@ -50,9 +50,12 @@ def note(block: Mapping[str, Any], tool: str = "") -> str:
     """
     kind = str(block.get("type", ""))
     if kind.endswith("tool_use"):
-        label, text = str(block.get("name", "")), arguments(block)
+        label, text = str(block.get("name", "")), describe_input(block)
     elif kind.endswith("tool_result"):
-        label, text = f"{tool or kind.removesuffix('_tool_result')} answered", answer(block)
+        label, text = (
+            f"{tool or kind.removesuffix('_tool_result')} answered",
+            describe_result(block),
+        )
     elif kind in _KINDS:
         label, text = _KINDS[kind], "; ".join(_lines(dict(block)))
     else:

@@ -20,20 +20,20 @@ from clew.providers.protocol import (
     ServerToolChunk,
     TextChunk,
 )
-from clew.providers.wire.anthropic import notes
+from clew.providers.wire.anthropic import block_text
 
 LONGEST_ANSWER = 2_000
 """Characters of what one of the provider's own tools answered that a screen is given."""
 
-Fields: TypeAlias = dict[str, Raw]
+RawFields: TypeAlias = dict[str, Raw]
 
 _json = msgspec.json.Encoder()
-_fields = msgspec.json.Decoder(Fields)
+_fields = msgspec.json.Decoder(RawFields)
 _text = msgspec.json.Decoder(str | None)
 _list = msgspec.json.Decoder(list[Raw] | None)
 
 
-class Delta(Struct):
+class BlockDelta(Struct):
     """What is added to a block; the kinds differ in which field is there."""
 
     text: str | None = None
@@ -43,17 +43,17 @@ class Delta(Struct):
     citation: Raw = Raw()
 
 
-_delta = msgspec.json.Decoder(Delta)
+_delta = msgspec.json.Decoder(BlockDelta)
 
 
-class Block(Protocol):
+class StreamedBlock(Protocol):
     """One block of an answer."""
 
     def begin(self) -> list[Chunk]:
         """Return the chunks of what was there at once."""
         ...
 
-    def grow(self, delta: Delta, raw: Raw) -> list[Chunk]:
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:
         """Return the chunks of what was added; `raw` is the delta as it came."""
         ...
 
@@ -65,18 +65,18 @@ class Block(Protocol):
 class TextBlock:
     """Words, and where they were found."""
 
-    def __init__(self, index: int, fields: Fields) -> None:
+    def __init__(self, index: int, fields: RawFields) -> None:
         self._index = index
         self._said = read_text(fields, "text")
         self._any = bool(self._said)
         self._citations = read_list(fields, "citations")
-        self._fields = without(fields, "text", "citations")
+        self._fields = drop_fields(fields, "text", "citations")
 
     def begin(self) -> list[Chunk]:
         """Return the words that were there at once."""
         return [TextChunk(self._said, self._index)] if self._said else []
 
-    def grow(self, delta: Delta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
         """Return further words; keep a citation for the end."""
         if bytes(delta.citation):
             self._citations.append(delta.citation)
@@ -86,27 +86,27 @@ class TextBlock:
     def end(self) -> list[Chunk]:
         """Return what stands beside the words."""
         citations = {"citations": self._citations} if self._citations else {}
-        extra = as_extra({**self._fields, **citations})
+        extra = encode_extra({**self._fields, **citations})
         return [TextChunk("", self._index, extra)] if extra and self._any else []
 
 
 class ThinkingBlock:
     """Thinking, with its signature or sealed."""
 
-    def __init__(self, index: int, fields: Fields) -> None:
+    def __init__(self, index: int, fields: RawFields) -> None:
         self._first = ReasoningChunk(
             index=index,
             text=read_text(fields, "thinking"),
             signature=read_text(fields, "signature"),
             redacted=read_text(fields, "data"),
-            extra=as_extra(without(fields, "thinking", "signature", "data")),
+            extra=encode_extra(drop_fields(fields, "thinking", "signature", "data")),
         )
 
     def begin(self) -> list[Chunk]:
         """Return what was there at once: all of it, when it is sealed."""
         return [self._first] if self._first != ReasoningChunk(index=self._first.index) else []
 
-    def grow(self, delta: Delta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
         """Return further thoughts, or the signature."""
         if not delta.thinking and not delta.signature:
             return []
@@ -118,10 +118,10 @@ class ThinkingBlock:
         return []
 
 
-class CallBlock:
+class ToolUseBlock:
     """A call of a tool of ours."""
 
-    def __init__(self, index: int, fields: Fields) -> None:
+    def __init__(self, index: int, fields: RawFields) -> None:
         self._index = index
         self._whole = bytes(fields.get("input", b"{}")).decode()
         self._any = False
@@ -130,14 +130,14 @@ class CallBlock:
             index=index,
             call_id=CallId(call_id) if call_id else None,
             name=read_text(fields, "name"),
-            extra=as_extra(without(fields, "id", "name", "input")),
+            extra=encode_extra(drop_fields(fields, "id", "name", "input")),
         )
 
     def begin(self) -> list[Chunk]:
         """Return the name; the arguments follow."""
         return [self._first]
 
-    def grow(self, delta: Delta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
         """Return a piece of the arguments as the model wrote it."""
         if not delta.partial_json:
             return []
@@ -166,13 +166,13 @@ class NativeBlock:
         """Return nothing: the block is shown when it is complete."""
         return []
 
-    def grow(self, delta: Delta, raw: Raw) -> list[Chunk]:
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:
         """Add to the block; fields of unknown kinds are laid over it, texts appended."""
         if delta.partial_json is not None:
             self._input.append(delta.partial_json)
             return []
         self._changed = True
-        for name, value in without(_fields.decode(raw)).items():
+        for name, value in drop_fields(_fields.decode(raw)).items():
             before, added = read_text(self._fields, name), read_text({name: value}, name)
             self._fields[name] = Raw(_json.encode(before + added)) if before and added else value
         return []
@@ -186,17 +186,17 @@ class NativeBlock:
         if kind.endswith("tool_use"):
             call_id, tool = str(block.get("id", "")), str(block.get("name", ""))
             self._tools[call_id] = tool
-            text = notes.arguments(block)
+            text = block_text.describe_input(block)
             shown.append(ServerToolChunk(call_id=call_id, name=tool, text=text))
         elif kind.endswith("tool_result"):
             call_id = str(block.get("tool_use_id", ""))
             tool = self._tools.get(call_id, kind.removesuffix("_tool_result"))
-            text = excerpt(notes.answer(block), LONGEST_ANSWER)
-            failed = notes.failed(block)
+            text = excerpt(block_text.describe_result(block), LONGEST_ANSWER)
+            failed = block_text.is_failed(block)
             shown.append(
                 ServerToolChunk(call_id=call_id, name=tool, text=text, ended=True, failed=failed)
             )
-        note = notes.note(block, tool)
+        note = block_text.summarize_block(block, tool)
         part = Native(provenance=self._provenance, data=data.decode(), note=note)
         return [*shown, PartChunk(part)]
 
@@ -211,7 +211,7 @@ class NativeBlock:
         return _json.encode(self._fields) if changed else bytes(self._raw)
 
 
-def opened(index: int, raw: Raw, provenance: str, tools: dict[str, str]) -> Block:
+def open_block(index: int, raw: Raw, provenance: str, tools: dict[str, str]) -> StreamedBlock:
     """Return the block that begins with `raw`; `tools` is shared by the blocks of an answer."""
     fields = _fields.decode(raw)
     match read_text(fields, "type"):
@@ -220,20 +220,20 @@ def opened(index: int, raw: Raw, provenance: str, tools: dict[str, str]) -> Bloc
         case "thinking" | "redacted_thinking":
             return ThinkingBlock(index, fields)
         case "tool_use":
-            return CallBlock(index, fields)
+            return ToolUseBlock(index, fields)
         case _:
             return NativeBlock(raw, provenance, tools)
 
 
-def read_delta(raw: Raw) -> Delta:
+def read_delta(raw: Raw) -> BlockDelta:
     """Return what is known of a delta; one of an unknown kind is empty."""
     try:
         return _delta.decode(raw)
     except msgspec.ValidationError:
-        return Delta()
+        return BlockDelta()
 
 
-def read_text(fields: Fields, name: str) -> str:
+def read_text(fields: RawFields, name: str) -> str:
     """Return a text field, or an empty text where it is missing or something else."""
     try:
         return _text.decode(fields[name]) or "" if name in fields else ""
@@ -241,17 +241,17 @@ def read_text(fields: Fields, name: str) -> str:
         return ""
 
 
-def read_list(fields: Fields, name: str) -> list[Raw]:
+def read_list(fields: RawFields, name: str) -> list[Raw]:
     """Return a list field, each element as it came."""
     found = _list.decode(fields[name]) if name in fields else None
     return list(found or ())
 
 
-def without(fields: Fields, *names: str) -> Fields:
+def drop_fields(fields: RawFields, *names: str) -> RawFields:
     """Return the fields that have no common form."""
     return {name: value for name, value in fields.items() if name not in {"type", *names}}
 
 
-def as_extra(fields: dict[str, Any]) -> str:
+def encode_extra(fields: dict[str, Any]) -> str:
     """Return fields as the text of a JSON object; empty when there are none."""
     return _json.encode(fields).decode() if fields else ""

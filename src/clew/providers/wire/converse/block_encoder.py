@@ -41,7 +41,7 @@ class _Named(Struct):
 _named = msgspec.json.Decoder(_Named)
 
 
-class Document(Struct, frozen=True):
+class DocumentBlock(Struct, frozen=True):
     """A document's block with a hole where its name goes: names must differ in one request."""
 
     before: bytes
@@ -49,10 +49,10 @@ class Document(Struct, frozen=True):
     after: bytes
 
 
-Block: TypeAlias = bytes | Document
+EncodedBlock: TypeAlias = bytes | DocumentBlock
 
 
-class Fragment(Struct, frozen=True, kw_only=True):
+class EncodedContent(Struct, frozen=True, kw_only=True):
     """An encoded message: its blocks, and what decides about its neighbours and the head."""
 
     role: str
@@ -76,7 +76,7 @@ class Fragment(Struct, frozen=True, kw_only=True):
     """A cache mark may follow it."""
 
 
-def fragment(message: Message) -> tuple[Fragment, int]:
+def encode_content(message: Message) -> tuple[EncodedContent, int]:
     """Return `message` encoded, and how many bytes it is; without pieces if nothing is sent."""
     role = "assistant" if message.role is Role.ASSISTANT else "user"
     parts = [part for part in message.parts if _belongs(part, role)]
@@ -90,7 +90,7 @@ def fragment(message: Message) -> tuple[Fragment, int]:
         # A document alone is refused.
         blocks.insert(0, _json.encode({"text": SEE_DOCUMENT}))
     pieces, names = _joined(blocks)
-    found = Fragment(
+    found = EncodedContent(
         role=role,
         pieces=pieces,
         documents=names,
@@ -124,7 +124,7 @@ def _belongs(part: Part, role: str) -> bool:
             return True
 
 
-def _block(part: Part, role: str) -> tuple[str, Block]:
+def _block(part: Part, role: str) -> tuple[str, EncodedBlock]:
     """Return the kind of the block that `part` is sent as, and the block."""
     match part:
         case Native(data=data):
@@ -167,8 +167,8 @@ def _result(result: ToolResult) -> dict[str, Any]:
     if result.text.strip():
         content.append({"text": result.text})
     for image in result.images:
-        found = media.block(image)
-        content.append({found[0]: found[1]} if found else {"text": media.note(image)})
+        found = media.media_block(image)
+        content.append({found[0]: found[1]} if found else {"text": media.media_note(image)})
     fields: dict[str, Any] = {
         "toolUseId": sanitize_name(result.call_id, IDS),
         "content": content or [{"text": NO_OUTPUT}],
@@ -178,17 +178,17 @@ def _result(result: ToolResult) -> dict[str, Any]:
     return merge_extra(fields, result.extra)
 
 
-def _media(part: Image | File, role: str) -> tuple[str, Block]:
+def _media(part: Image | File, role: str) -> tuple[str, EncodedBlock]:
     # Answers may hold no pictures and no files.
-    found = media.block(part) if role == "user" else None
+    found = media.media_block(part) if role == "user" else None
     if found is None:
-        return "text", _json.encode({"text": media.note(part)})
+        return "text", _json.encode({"text": media.media_note(part)})
     kind, fields = found
     if kind != "document":
         return kind, _json.encode({kind: fields})
     name = str(fields.pop("name"))
     rest = b"," + _json.encode(fields)[1:] + b"}"
-    return kind, Document(b'{"document":{"name":', name, rest)
+    return kind, DocumentBlock(b'{"document":{"name":', name, rest)
 
 
 def _server_call(part: Part) -> str:
@@ -207,7 +207,7 @@ def _keys(data: str) -> dict[str, Raw]:
         return {}
 
 
-def _joined(blocks: Sequence[Block]) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
+def _joined(blocks: Sequence[EncodedBlock]) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
     """Join blocks with commas into the pieces that stand around the names of documents."""
     if not blocks:
         return (), ()
@@ -216,7 +216,7 @@ def _joined(blocks: Sequence[Block]) -> tuple[tuple[bytes, ...], tuple[str, ...]
     for index, block in enumerate(blocks):
         if index:
             pieces[-1].append(b",")
-        if isinstance(block, Document):
+        if isinstance(block, DocumentBlock):
             pieces[-1].append(block.before)
             pieces.append([block.after])
             names.append(block.name)
