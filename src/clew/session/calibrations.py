@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.context.calibration import prior
-from clew.core.calibration import Calibration
+from clew.core.models import Calibration
 from clew.files.private import make_private
 
 _logger = logging.getLogger(__name__)

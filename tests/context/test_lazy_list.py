@@ -2,10 +2,10 @@
 
 import pytest
 
-from clew.context.lazy import Lazy
+from clew.context.lazy_list import LazyList
 
 
-def numbers(length: int) -> tuple[Lazy[str], list[int]]:
+def numbers(length: int) -> tuple[LazyList[str], list[int]]:
     """Return a list, and the indices it was asked to make."""
     made: list[int] = []
 
@@ -13,7 +13,7 @@ def numbers(length: int) -> tuple[Lazy[str], list[int]]:
         made.append(index)
         return str(index)
 
-    return Lazy(length, make), made
+    return LazyList(length, make), made
 
 
 def test_an_element_is_made_once_and_when_it_is_looked_at() -> None:
@@ -35,7 +35,7 @@ def test_it_grows_at_its_end_without_making_anything() -> None:
 
     assert (len(some), some[2], some[-1], made) == (5, "a", "c", [])
     assert next(reversed(some)) == "c"
-    assert repr(some) == "Lazy(5 elements, 2 to be made)"
+    assert repr(some) == "LazyList(5 elements, 2 to be made)"
     assert some == ["0", "1", "a", "b", "c"]
 
 
@@ -49,7 +49,7 @@ def test_what_it_holds_can_be_exchanged() -> None:
 def test_it_equals_any_sequence_of_the_same_elements() -> None:
     some, _ = numbers(2)
 
-    assert some == Lazy.of(["0", "1"])
+    assert some == LazyList.of(["0", "1"])
     assert some != ["0"]
     assert some != {"0", "1"}
 
@@ -60,4 +60,4 @@ def test_there_is_nothing_beyond_its_end() -> None:
     with pytest.raises(IndexError):
         some[1]
     with pytest.raises(IndexError):
-        Lazy.of([])[0]
+        LazyList.of([])[0]

@@ -6,11 +6,11 @@ from msgspec import Struct
 from clew.context.items import Kind
 from clew.context.plan import Reduce
 from clew.context.policy import Thresholds
-from clew.context.reading import read
+from clew.context.state import compute_state
 from clew.context.view import View
+from clew.core.context_state import LossReport
 from clew.core.entries import Compacted, Entry, Trigger
 from clew.core.ids import EntryId
-from clew.core.report import LossReport
 from clew.core.usage import Usage
 
 
@@ -63,4 +63,4 @@ def account(
 
 
 def _tokens(view: View) -> int:
-    return read(view, Thresholds(), window=max(1, view.setup.model.window)).used_tokens
+    return compute_state(view, Thresholds(), window=max(1, view.setup.model.window)).used_tokens

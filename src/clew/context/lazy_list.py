@@ -6,7 +6,7 @@ from typing import TypeVar, cast, overload
 _T = TypeVar("_T")
 
 
-class Lazy(Sequence[_T]):
+class LazyList(Sequence[_T]):
     """Begins with `length` elements, each made once by `make` of its index; grows at its end.
 
     None stands for what is not made yet, so no element may be None.
@@ -20,7 +20,7 @@ class Lazy(Sequence[_T]):
         self._waiting = length
 
     @classmethod
-    def of(cls, elements: Iterable[_T]) -> "Lazy[_T]":
+    def of(cls, elements: Iterable[_T]) -> "LazyList[_T]":
         """Make a list in which all is there already."""
         held = list(elements)
         made = cls(0, held.__getitem__)
@@ -71,7 +71,7 @@ class Lazy(Sequence[_T]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Lazy({len(self)} elements, {self._waiting} to be made)"
+        return f"LazyList({len(self)} elements, {self._waiting} to be made)"
 
     def _at(self, index: int) -> _T:
         found = self._held[index]

@@ -6,12 +6,12 @@ simulator use them as they are, with words by rules.
 
 from clew.context.estimate import text_units
 from clew.context.items import Item, Kind
-from clew.context.loss import Summary, account
+from clew.context.loss_report import Summary, account
+from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
-from clew.context.render import render_text
-from clew.context.results import cleared, consumed, older_than_recent, worthwhile
-from clew.context.strategies.shortening import shorten_results
+from clew.context.strategies.selection import shorten_results
+from clew.context.tool_results import cleared, consumed, older_than_recent, worthwhile
 from clew.context.view import View
 from clew.core.entries import Compacted, ResultsCleared, Trigger
 from clew.core.ids import EntryId
@@ -113,9 +113,9 @@ def by_rules(view: View, plan: Reduce, budget: Budget) -> Summary:
         for item in staying
     )
     room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken - _HEADING_UNITS))
-    from clew.context.digest import digest  # noqa: PLC0415 - few sessions ever need it
+    from clew.context.digest import write_digest  # noqa: PLC0415 - few sessions ever need it
 
-    text = digest((*view.archived, *gone), max_units=room, known=render_text(staying))
+    text = write_digest((*view.archived, *gone), max_units=room, known=render_text(staying))
     return Summary(text=text, author="rules")
 
 

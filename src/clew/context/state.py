@@ -4,10 +4,12 @@ from clew.context.calibration import tokens
 from clew.context.items import Kind
 from clew.context.policy import Thresholds
 from clew.context.view import View
-from clew.core.state import Basis, Breakdown, ContextState, Status
+from clew.core.context_state import Basis, Breakdown, ContextState, Status
 
 
-def read(view: View, thresholds: Thresholds, *, window: int, floor: int = 0) -> ContextState:
+def compute_state(
+    view: View, thresholds: Thresholds, *, window: int, floor: int = 0
+) -> ContextState:
     """Read the size of `view` against `window`.
 
     With a provider's count and nothing after it the number is exact. With messages after

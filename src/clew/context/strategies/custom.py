@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from clew.context.cuts import turn_starts
 from clew.context.items import Item
-from clew.context.loss import Summary, account
+from clew.context.loss_report import Summary, account
 from clew.context.plan import Budget, Plan, Reduce, Stuck
-from clew.context.render import render
-from clew.context.validity import problems
+from clew.context.render import find_problems, render
 from clew.context.view import View
 from clew.core.entries import Compacted
 from clew.core.errors import ConfigError
@@ -42,11 +41,11 @@ class Custom(Struct, frozen=True, kw_only=True):
         return window
 
     def plan(self, view: View, budget: Budget) -> Plan:  # noqa: ARG002
-        """Say that only the function can tell; see `rewritten`."""
+        """Say that only the function can tell; see `compact_to`."""
         return Stuck(why="a function of the user's own decides what goes")
 
 
-def rewritten(view: View, result: Sequence[Message]) -> Compacted | None:
+def compact_to(view: View, result: Sequence[Message]) -> Compacted | None:
     """Return the entry that makes `view` show `result`, or None when it does already.
 
     Raises:
@@ -69,7 +68,7 @@ def rewritten(view: View, result: Sequence[Message]) -> Compacted | None:
 
 
 def _check(view: View, result: Sequence[Message]) -> None:
-    wrong = problems(result) if result else ["it is empty"]
+    wrong = find_problems(result) if result else ["it is empty"]
     if wrong:
         raise ConfigError(f"the custom strategy returned an invalid history: {wrong[0]}")
     starts = turn_starts(view.items)

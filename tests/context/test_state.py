@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.policy import ContextPolicy, Thresholds
-from clew.context.reading import read
+from clew.context.state import compute_state
 from clew.context.view import fold
+from clew.core.context_state import Basis, Status
 from clew.core.entries import Body, Cleared, Entry, MessageAdded, SetupChanged
 from clew.core.errors import ConfigError
 from clew.core.messages import Reasoning, assistant, user
 from clew.core.models import ModelFacts
-from clew.core.state import Basis, Status
 from clew.core.usage import Usage
 from tests.histories import SETUP, entries_of, histories
 
@@ -22,14 +22,14 @@ LONG = MessageAdded(message=user("word " * 2_000))
 
 @pytest.mark.req("CTX-2")
 def test_a_providers_count_with_nothing_after_it_is_exact() -> None:
-    state = read(fold(entries_of([SETUP, LONG, ANSWER])), T, window=4_000)
+    state = compute_state(fold(entries_of([SETUP, LONG, ANSWER])), T, window=4_000)
 
     assert (state.used_tokens, state.basis) == (1_100, Basis.EXACT)
 
 
 @pytest.mark.req("CTX-2")
 def test_old_usage_cannot_hide_a_large_new_prompt() -> None:
-    state = read(fold(entries_of([SETUP, ANSWER, LONG])), T, window=200_000)
+    state = compute_state(fold(entries_of([SETUP, ANSWER, LONG])), T, window=200_000)
 
     assert state.used_tokens > 1_100 + 1_000
     assert state.basis is Basis.ESTIMATED
@@ -37,7 +37,7 @@ def test_old_usage_cannot_hide_a_large_new_prompt() -> None:
 
 @pytest.mark.req("CTX-2")
 def test_usage_from_before_a_clear_is_ignored() -> None:
-    state = read(fold(entries_of([SETUP, LONG, ANSWER, Cleared()])), T, window=4_000)
+    state = compute_state(fold(entries_of([SETUP, LONG, ANSWER, Cleared()])), T, window=4_000)
 
     assert state.used_tokens < 100
     assert state.basis is Basis.ESTIMATED
@@ -47,7 +47,7 @@ def test_usage_from_before_a_clear_is_ignored() -> None:
 def test_after_a_clear_what_the_provider_adds_of_its_own_is_still_counted() -> None:
     counted = MessageAdded(message=assistant("yes"), usage=Usage(input_tokens=20_000))
     before = fold(entries_of([SETUP, LONG, counted]))
-    after = read(fold(entries_of([SETUP, LONG, counted, Cleared()])), T, window=200_000)
+    after = compute_state(fold(entries_of([SETUP, LONG, counted, Cleared()])), T, window=200_000)
 
     assert after.used_tokens == pytest.approx(before.calibration.overhead, abs=50)
     assert after.breakdown.system > 0.99 * after.used_tokens
@@ -63,8 +63,8 @@ def test_thinking_that_the_provider_drops_leaves_the_number_when_the_user_speaks
     asked = MessageAdded(message=user("and now?"))
     hello = MessageAdded(message=user("hello"))
 
-    thinking = read(fold(entries_of([sonnet, hello, thought])), T, window=200_000)
-    later = read(fold(entries_of([sonnet, hello, thought, asked])), T, window=200_000)
+    thinking = compute_state(fold(entries_of([sonnet, hello, thought])), T, window=200_000)
+    later = compute_state(fold(entries_of([sonnet, hello, thought, asked])), T, window=200_000)
 
     assert (thinking.used_tokens, thinking.basis) == (4_500, Basis.EXACT)
     assert 0 < later.used_tokens < 2_500
@@ -73,7 +73,7 @@ def test_thinking_that_the_provider_drops_leaves_the_number_when_the_user_speaks
 
 @pytest.mark.req("CTX-2")
 def test_a_callers_floor_holds() -> None:
-    state = read(fold(entries_of([SETUP, LONG, ANSWER])), T, window=4_000, floor=3_000)
+    state = compute_state(fold(entries_of([SETUP, LONG, ANSWER])), T, window=4_000, floor=3_000)
 
     assert (state.used_tokens, state.basis) == (3_000, Basis.ESTIMATED)
 
@@ -81,7 +81,7 @@ def test_a_callers_floor_holds() -> None:
 @pytest.mark.req("CTX-1")
 @given(histories(), st.integers(0, 5_000))
 def test_the_breakdown_adds_up_to_the_whole(entries: list[Entry], floor: int) -> None:
-    state = read(fold(entries), T, window=4_000, floor=floor)
+    state = compute_state(fold(entries), T, window=4_000, floor=floor)
     parts = state.breakdown
 
     total = parts.system + parts.tools + parts.user + parts.assistant
@@ -102,7 +102,7 @@ def test_the_breakdown_adds_up_to_the_whole(entries: list[Entry], floor: int) ->
 def test_the_status_follows_the_thresholds(used: int, status: Status) -> None:
     answer = MessageAdded(message=assistant("yes"), usage=Usage(input_tokens=used))
 
-    assert read(fold(entries_of([SETUP, answer])), T, window=10_000).status is status
+    assert compute_state(fold(entries_of([SETUP, answer])), T, window=10_000).status is status
 
 
 @pytest.mark.req("CTX-6")
@@ -111,7 +111,7 @@ def test_with_compaction_off_only_the_hard_limit_is_critical() -> None:
         SETUP,
         MessageAdded(message=assistant("yes"), usage=Usage(input_tokens=9_000)),
     ]
-    state = read(fold(entries_of(answer)), Thresholds(compact=False), window=10_000)
+    state = compute_state(fold(entries_of(answer)), Thresholds(compact=False), window=10_000)
 
     assert state.status is Status.WARNING
 
