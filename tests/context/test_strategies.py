@@ -23,13 +23,11 @@ from clew.context.strategies.tiered import Tiered
 from clew.context.validity import in_order
 from clew.context.validity import problems as spoken_problems
 from clew.context.view import View, fold
-from clew.core.cleaning import clean, clean_text
 from clew.core.entries import (
     Body,
     Compacted,
     Entry,
     MessageAdded,
-    Noted,
     PinChanged,
     ResultsCleared,
     SetupChanged,
@@ -347,16 +345,6 @@ def test_a_repaired_call_has_a_failed_result() -> None:
 
     assert [message.role for message in fixed] == ["user", "assistant", "tool", "user"]
     assert fixed[2].results[0].text == LOST_RESULT
-
-
-def test_half_characters_become_the_sign_for_an_unreadable_one() -> None:
-    assert clean_text("plain") == "plain"
-    assert clean_text("ünïcödé") == "ünïcödé"
-    assert clean_text("a\udcffb") == "a\ufffdb"
-    body = Noted(topic="t", text="a\ud800", data={"k\udcff": ["\udcff", 1]})
-    assert clean(body) == Noted(topic="t", text="a\ufffd", data={"k\ufffd": ["\ufffd", 1]})
-    fine = Noted(topic="t", text="é")
-    assert clean(fine) is fine
 
 
 def test_a_digest_longer_than_what_it_replaces_is_not_used() -> None:

@@ -33,7 +33,7 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.state import ContextState
-from clew.extensions.commands.words import counted
+from clew.core.text import pluralize
 from clew.sdk.tracking import first_argument
 from clew.sdk.values import TaskEvent, TaskStage, ToolState
 
@@ -307,7 +307,7 @@ def wrapped(line: str, width: int) -> list[str]:
 def outcome(display: str) -> str:
     """Say in one line what a tool call brought."""
     lines = display.strip().splitlines() or [""]
-    more = f" (+{counted(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
+    more = f" (+{pluralize(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
     return one_line(lines[0], _SHOWN_OUTCOME) + more
 
 

@@ -16,11 +16,11 @@ from clew.context.reading import read
 from clew.context.strategies.named import strategy_named
 from clew.context.summary import facts_text, summary_prompt, transcript_lines
 from clew.context.view import View
-from clew.core.cleaning import clean_text
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, ContextFull
 from clew.core.ids import EntryId
 from clew.core.state import ContextState
+from clew.core.text import replace_surrogates
 from clew.dict_messages.source import Source, open_source
 
 M = TypeVar("M")
@@ -185,7 +185,7 @@ def _words(view: View, plan: Reduce, budget: Budget, summarize: Summarizer | Non
     text = summarize(prompt.text)
     if not isinstance(text, str):
         raise ConfigError(f"summarize must return text, not {type(text).__name__}")
-    text = clean_text(text).strip()
+    text = replace_surrogates(text).strip()
     if not text or text_units(text) > budget.summary:
         return by_rules(view, plan, budget)
     return Summary(text=f"{text}\n\n{facts_text(gone, max_chars=2_000)}".strip(), author="model")

@@ -14,7 +14,6 @@ from clew.context.estimate import Meter, text_units
 from clew.context.lazy import Lazy
 from clew.context.repair import missing_results
 from clew.context.view import View, advance, fold
-from clew.core.cleaning import clean
 from clew.core.entries import (
     Body,
     Entry,
@@ -27,6 +26,7 @@ from clew.core.errors import SessionError, SessionNotFound
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
 from clew.core.spending import Spending
+from clew.core.text import make_encodable
 from clew.session.resuming import Standing, asked, is_due, keep, pack, stand, torn
 from clew.stores.protocol import Store
 
@@ -239,6 +239,6 @@ class Journal:
 
 def _storable(body: Body) -> Body:
     try:
-        return clean(body)
+        return make_encodable(body)
     except TypeError as error:
         raise SessionError(f"this cannot be stored: {error}") from error

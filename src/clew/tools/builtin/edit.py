@@ -9,7 +9,7 @@ import re
 import anyio.to_thread
 from msgspec import Struct
 
-from clew.core.access import Kind, Risk
+from clew.core.access import Risk, TargetKind
 from clew.tools.builtin.diff import compare
 from clew.tools.builtin.files import Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
@@ -32,7 +32,7 @@ class Change(Struct, frozen=True, kw_only=True):
 def edit_tool(ledger: FileLedger) -> Tool:
     """Make the Edit tool; it refuses files that changed since `ledger` saw them."""
 
-    @tool(name="Edit", risk=Risk.MODIFY, target="file_path", kind=Kind.PATH)
+    @tool(name="Edit", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
     async def edit(
         file_path: str,
         old_string: str,

@@ -6,7 +6,7 @@ model was shown none of them, so it cannot mean to change them.
 
 import anyio.to_thread
 
-from clew.core.access import Kind, Risk
+from clew.core.access import Risk, TargetKind
 from clew.tools.builtin.diff import compare
 from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
@@ -17,7 +17,7 @@ from clew.tools.protocol import Tool, ToolContext, ToolOutput
 def write_tool(ledger: FileLedger) -> Tool:
     """Make the Write tool; it replaces only files that `ledger` knows as they are."""
 
-    @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=Kind.PATH)
+    @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
     async def write(file_path: str, content: str, place: ToolContext) -> ToolOutput:
         """Write a whole file, creating it and its folders if need be. An existing file must
         have been Read before. To change a part of a file, use Edit.
