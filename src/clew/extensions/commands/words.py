@@ -8,9 +8,9 @@ from msgspec import Struct
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId
 from clew.core.text import one_line
-from clew.extensions.commands.protocol import Command, CommandResult, Host
+from clew.extensions.commands.protocol import Command, CommandHost, CommandResult, Effect
 
-Work: TypeAlias = Callable[[Host, str], Awaitable[CommandResult]]
+Work: TypeAlias = Callable[[CommandHost, str], Awaitable[CommandResult]]
 MOST_ARGUMENTS = 20_000
 _MOST_DIGITS = 9
 _LINE_SIGNS = frozenset("\n\t\r")
@@ -22,7 +22,7 @@ class Builtin(Struct, frozen=True):
     command: Command
     work: Work
 
-    async def execute(self, host: Host, arguments: str) -> CommandResult:
+    async def execute(self, host: CommandHost, arguments: str) -> CommandResult:
         """Carry it out.
 
         Raises:
@@ -107,6 +107,8 @@ def numbers(ids: Sequence[int]) -> str:
     return ", ".join(f"#{a}" if a == b else f"#{a}-#{b}" for a, b in runs)
 
 
-def told(lines: Iterable[str], **data: object) -> CommandResult:
-    """Return a result of lines and facts."""
-    return CommandResult("\n".join(lines), data=data)
+def build_result(
+    lines: Iterable[str], effect: Effect | None = None, /, **data: object
+) -> CommandResult:
+    """Return the result of a command: its lines, its effect, and the same as facts."""
+    return CommandResult("\n".join(lines), data=data, effect=effect)

@@ -8,7 +8,7 @@ import anyio.to_thread
 from msgspec import Meta, Struct
 
 from clew.context.estimate import pixel_size
-from clew.core.access import Kind, Risk
+from clew.core.access import Risk, TargetKind
 from clew.core.messages import Image
 from clew.core.text import pluralize
 from clew.tools.builtin.files import (
@@ -53,7 +53,7 @@ class Part(Struct, frozen=True, kw_only=True):
 def read_tool(ledger: FileLedger) -> Tool:
     """Make the Read tool; what it reads is noted in `ledger`."""
 
-    @tool(name="Read", risk=Risk.INSPECT, target="file_path", kind=Kind.PATH)
+    @tool(name="Read", risk=Risk.INSPECT, target="file_path", kind=TargetKind.PATH)
     async def read(
         file_path: str,
         place: ToolContext,

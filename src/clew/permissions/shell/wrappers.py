@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from clew.permissions.shell.line import Word, program_of
+from clew.permissions.shell.builtins import Assignment
+from clew.permissions.shell.command_line import ShellWord, program_name
 from clew.permissions.shell.programs import (
     FD_RUNS,
     FIND_DOES,
@@ -25,22 +26,21 @@ from clew.permissions.shell.programs import (
     WRAPPERS,
     Wrapper,
 )
-from clew.permissions.shell.walk import Assigned
 
 _ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _LONG_SHELL_FLAGS = frozenset({"--login", "--norc", "--noprofile", "--posix"})
 _NOT_FOR_EVERY_SHELL = re.compile(r"\$['\"]|\{[^}]*(?:,|\.\.)|&>|\|&|[<>]\(|<<<|\[\[|\(\(")
-_MORE = Word("…", "…", known=False)
+_MORE = ShellWord("…", "…", known=False)
 """Words that a runner adds."""
 
 
-class Inside(Struct, kw_only=True):
+class NestedCommands(Struct, kw_only=True):
     """What a command runs besides itself."""
 
-    argvs: list[tuple[Word, ...]] = field(default_factory=list)
+    argvs: list[tuple[ShellWord, ...]] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
     """Text for another shell."""
-    assigned: list[Assigned] = field(default_factory=list)
+    assigned: list[Assignment] = field(default_factory=list)
     transparent: bool = False
     elsewhere: bool = False
     """It runs on another machine: its files are not ours."""
@@ -50,34 +50,34 @@ class Inside(Struct, kw_only=True):
     doubt: str = ""
 
 
-def look_inside(words: Sequence[Word]) -> Inside:
+def unwrap(words: Sequence[ShellWord]) -> NestedCommands:
     """Find the commands in the words of a runner; nothing for any other program."""
-    program = program_of(words)
+    program = program_name(words)
     if program in KEYWORDS:
-        return Inside(doubt=f"`{program}` stands in an unusual place")
+        return NestedCommands(doubt=f"`{program}` stands in an unusual place")
     if program in HIDING:
-        return Inside(doubt=f"it uses `{program}`")
+        return NestedCommands(doubt=f"it uses `{program}`")
     if special := _SPECIAL.get(program):
         return special(words)
     if wrapper := WRAPPERS.get(program):
         return _wrapped(words, wrapper)
     if program in UNREADABLE:
-        return Inside(caution=tuple(word.text for word in words))
-    return Inside()
+        return NestedCommands(caution=tuple(word.text for word in words))
+    return NestedCommands()
 
 
-def _lost(words: Sequence[Word]) -> Inside:
-    return Inside(doubt=f"what `{program_of(words)}` runs is not certain")
+def _lost(words: Sequence[ShellWord]) -> NestedCommands:
+    return NestedCommands(doubt=f"what `{program_name(words)}` runs is not certain")
 
 
-def _wrapped(words: Sequence[Word], wrapper: Wrapper) -> Inside:
-    inside = Inside(transparent=wrapper.transparent)
+def _wrapped(words: Sequence[ShellWord], wrapper: Wrapper) -> NestedCommands:
+    inside = NestedCommands(transparent=wrapper.transparent)
     at = _after_options(words, wrapper)
     if at is None:
         return _lost(words)
     while wrapper.assigns and at < len(words) and (found := _ASSIGNMENT.match(words[at].text)):
-        value = Word(found[2], found[2], known=words[at].known)
-        inside.assigned.append(Assigned(found[1], value, exported=True))
+        value = ShellWord(found[2], found[2], known=words[at].known)
+        inside.assigned.append(Assignment(found[1], value, exported=True))
         at += 1
     own, rest = words[at : at + wrapper.operands], tuple(words[at + wrapper.operands :])
     if not all(word.known for word in own):
@@ -91,7 +91,7 @@ def _wrapped(words: Sequence[Word], wrapper: Wrapper) -> Inside:
     return inside
 
 
-def _after_options(words: Sequence[Word], wrapper: Wrapper) -> int | None:
+def _after_options(words: Sequence[ShellWord], wrapper: Wrapper) -> int | None:
     """Return where the options of a runner end, or None if one of them is not known."""
     at = 1
     while at < len(words):
@@ -125,7 +125,7 @@ def _width(option: str, wrapper: Wrapper) -> int:
     return int(len(option) > 1)
 
 
-def _replaced(options: Sequence[Word], rest: tuple[Word, ...]) -> tuple[Word, ...]:
+def _replaced(options: Sequence[ShellWord], rest: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
     """Mark the words in which `xargs -I` puts something else."""
     texts = [option.text for option in options]
     mark = ""
@@ -137,22 +137,25 @@ def _replaced(options: Sequence[Word], rest: tuple[Word, ...]) -> tuple[Word, ..
     return _with_unknown(rest, mark) if mark else rest
 
 
-def _with_unknown(words: Sequence[Word], mark: str) -> tuple[Word, ...]:
+def _with_unknown(words: Sequence[ShellWord], mark: str) -> tuple[ShellWord, ...]:
     return tuple(
-        Word(word.text, word.written, known=False) if mark in word.text else word for word in words
+        ShellWord(word.text, word.written, known=False) if mark in word.text else word
+        for word in words
     )
 
 
-def _script(words: Sequence[Word], given: Sequence[Word], inside: Inside) -> Inside:
+def _script(
+    words: Sequence[ShellWord], given: Sequence[ShellWord], inside: NestedCommands
+) -> NestedCommands:
     """Take a word for the text of another shell."""
     if len(given) != 1 or not given[0].known:
-        return Inside(doubt=f"it gives commands to `{program_of(words)}`")
+        return NestedCommands(doubt=f"it gives commands to `{program_name(words)}`")
     inside.scripts.append(given[0].text)
     return inside
 
 
-def _shell(words: Sequence[Word]) -> Inside:
-    doubtful = Inside(doubt=f"it gives commands to `{program_of(words)}`")
+def _shell(words: Sequence[ShellWord]) -> NestedCommands:
+    doubtful = NestedCommands(doubt=f"it gives commands to `{program_name(words)}`")
     at, runs_text = 1, False
     while at < len(words) and words[at].known and words[at].text.startswith(("-", "+")):
         option = words[at].text
@@ -165,45 +168,49 @@ def _shell(words: Sequence[Word]) -> Inside:
         at += 1
     if at >= len(words) or not words[at].known:
         return doubtful
-    if program_of(words) != "bash" and _NOT_FOR_EVERY_SHELL.search(words[at].text):
-        return Inside(doubt="it is written for another shell", scripts=[words[at].text])
-    return _script(words, words[at : at + 1], Inside(transparent=True)) if runs_text else Inside()
+    if program_name(words) != "bash" and _NOT_FOR_EVERY_SHELL.search(words[at].text):
+        return NestedCommands(doubt="it is written for another shell", scripts=[words[at].text])
+    return (
+        _script(words, words[at : at + 1], NestedCommands(transparent=True))
+        if runs_text
+        else NestedCommands()
+    )
 
 
-def _other_shell(words: Sequence[Word]) -> Inside:
+def _other_shell(words: Sequence[ShellWord]) -> NestedCommands:
     if len(words) == 1 or not words[1].known or words[1].text.startswith(("-", "+")):
-        return Inside(doubt=f"it gives commands to `{program_of(words)}`")
-    return Inside()
+        return NestedCommands(doubt=f"it gives commands to `{program_name(words)}`")
+    return NestedCommands()
 
 
-def _su(words: Sequence[Word]) -> Inside:
+def _su(words: Sequence[ShellWord]) -> NestedCommands:
     at = next((at for at, word in enumerate(words) if word.text in ("-c", "--command")), 0)
-    return _script(words, words[at + 1 : at + 2] if at else (), Inside())
+    return _script(words, words[at + 1 : at + 2] if at else (), NestedCommands())
 
 
-def _eval(words: Sequence[Word]) -> Inside:
+def _eval(words: Sequence[ShellWord]) -> NestedCommands:
     """Read the text for what it may deny; it is never certain."""
     text = " ".join(word.text for word in words[1:])
-    return Inside(scripts=[text], doubt="it uses `eval`")
+    return NestedCommands(scripts=[text], doubt="it uses `eval`")
 
 
-def _trap(words: Sequence[Word]) -> Inside:
-    return Inside(scripts=[word.text for word in words[1:2]], doubt="it uses `trap`")
+def _trap(words: Sequence[ShellWord]) -> NestedCommands:
+    return NestedCommands(scripts=[word.text for word in words[1:2]], doubt="it uses `trap`")
 
 
-def _query(words: Sequence[Word]) -> Inside:
+def _query(words: Sequence[ShellWord]) -> NestedCommands:
     """Read `command`: with `-v` it only says where a program is."""
     if len(words) > 1 and words[1].text in ("-v", "-V"):
-        return Inside(inert=True)
+        return NestedCommands(inert=True)
     return _wrapped(words, WRAPPERS["command"])
 
 
-def _ssh(words: Sequence[Word]) -> Inside:
+def _ssh(words: Sequence[ShellWord]) -> NestedCommands:
     at = _after_options(words, Wrapper(flags=SSH_FLAGS, values=SSH_VALUES))
     if at is None or at >= len(words) or not words[at].known:
         return _lost(words)
     options = tuple(word.text for word in words[1:at] if word.text.startswith(("-o", "-F")))
-    inside = Inside(elsewhere=True, caution=options)
+    inside = NestedCommands(elsewhere=True, caution=options)
     rest = words[at + 1 :]
     if rest and rest[0].text == "--":
         rest = rest[1:]
@@ -214,8 +221,8 @@ def _ssh(words: Sequence[Word]) -> Inside:
     return inside
 
 
-def _find(words: Sequence[Word]) -> Inside:
-    inside = Inside(caution=tuple(word.text for word in words if word.text in FIND_DOES))
+def _find(words: Sequence[ShellWord]) -> NestedCommands:
+    inside = NestedCommands(caution=tuple(word.text for word in words if word.text in FIND_DOES))
     at = 1
     while at < len(words):
         if words[at].text in FIND_RUNS:
@@ -228,16 +235,16 @@ def _find(words: Sequence[Word]) -> Inside:
     return inside
 
 
-def _fd(words: Sequence[Word]) -> Inside:
+def _fd(words: Sequence[ShellWord]) -> NestedCommands:
     at = next((at for at, word in enumerate(words) if word.text in FD_RUNS), 0)
     argv = words[at + 1 :] if at else ()
     if argv:
-        return Inside(argvs=[(*_with_unknown(argv, "{"), _MORE)])
+        return NestedCommands(argvs=[(*_with_unknown(argv, "{"), _MORE)])
     attached = any(word.text.startswith(("-x", "-X", "--exec")) for word in words[1:])
-    return _lost(words) if attached else Inside()
+    return _lost(words) if attached else NestedCommands()
 
 
-_SPECIAL: dict[str, Callable[[Sequence[Word]], Inside]] = {
+_SPECIAL: dict[str, Callable[[Sequence[ShellWord]], NestedCommands]] = {
     **dict.fromkeys(SHELLS, _shell),
     **dict.fromkeys(OTHER_SHELLS, _other_shell),
     "su": _su,

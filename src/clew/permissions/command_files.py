@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.core.access import Access, Kind, Risk
-from clew.permissions import on_paths
+from clew.core.access import Access, Risk, TargetKind
+from clew.permissions import match_paths
 from clew.permissions.paths import (
     allows_path,
     denies_path,
@@ -17,15 +17,26 @@ from clew.permissions.paths import (
     resolve,
 )
 from clew.permissions.policy import Policy
-from clew.permissions.rules import EDITING, Rule, guards, permits
-from clew.permissions.shell.files import ALWAYS_RECURSIVE, RECURSIVE, TAKES_PATTERN, is_told
-from clew.permissions.shell.line import Command, Line, Touch, Word, flat
+from clew.permissions.rules import EDITING, Rule, guards_files, may_allow
+from clew.permissions.shell.command_line import (
+    CommandLine,
+    FileAccess,
+    ShellCommand,
+    ShellWord,
+    flatten,
+)
+from clew.permissions.shell.file_arguments import (
+    ALWAYS_RECURSIVE,
+    RECURSIVE,
+    TAKES_PATTERN,
+    knows_files_of,
+)
 from clew.permissions.shell.programs import NAMING
 
 _MOST_FOLDERS = 16
 
 
-class Ground(Struct, frozen=True):
+class WorkingDirs(Struct, frozen=True):
     """Where the relative paths of a line may start."""
 
     cwd: Path
@@ -45,19 +56,19 @@ class Ground(Struct, frozen=True):
         return self.certain and all(folder.is_relative_to(root) for folder in self.folders)
 
 
-def ground_of(line: Line, cwd: Path) -> Ground:
+def follow_cd(line: CommandLine, cwd: Path) -> WorkingDirs:
     """Follow the changes of folder in a line."""
     folders = [cwd.resolve()]
     for move in line.moves:
         targets = [resolve(move.text, folder) for folder in folders]
         if not move.known or None in targets or len(folders) > _MOST_FOLDERS:
-            return Ground(cwd, tuple(folders), certain=False)
+            return WorkingDirs(cwd, tuple(folders), certain=False)
         folders += (target for target in targets if target is not None)
         folders = list(dict.fromkeys(folders))
-    return Ground(cwd, tuple(folders))
+    return WorkingDirs(cwd, tuple(folders))
 
 
-def forbids(rule: Rule, line: Line, ground: Ground) -> bool:
+def forbids(rule: Rule, line: CommandLine, ground: WorkingDirs) -> bool:
     """Does a rule that denies or asks about files match one that the line touches?"""
     if rule.pattern is None:
         return any(
@@ -71,18 +82,18 @@ def forbids(rule: Rule, line: Line, ground: Ground) -> bool:
     )
 
 
-def doubt(line: Line, guarding: Sequence[Rule], ground: Ground) -> str:
+def doubt(line: CommandLine, guarding: Sequence[Rule], ground: WorkingDirs) -> str:
     """Say why the line may touch a file that a rule forbids, or nothing."""
     for rule in guarding:
-        if not guards(rule, "Write", Risk.MODIFY):
+        if not guards_files(rule, "Write", Risk.MODIFY):
             continue
         touched = any(_may_touch(rule, touch, ground) for touch in line.touches)
-        if touched or any(_may_reach(rule, each, ground) for each in flat(line.commands)):
+        if touched or any(_may_reach(rule, each, ground) for each in flatten(line.commands)):
             return f"This may touch what the rule {rule} forbids."
     return ""
 
 
-def refusal(line: Line, policy: Policy, ground: Ground) -> str:
+def refusal(line: CommandLine, policy: Policy, ground: WorkingDirs) -> str:
     """Say why a person is asked about the files of a line whose commands are allowed."""
     for touch in line.touches:
         if not (touch.redirected or touch.writes):
@@ -97,33 +108,33 @@ def refusal(line: Line, policy: Policy, ground: Ground) -> str:
     return ""
 
 
-def _access(touch: Touch, targets: Sequence[str]) -> Access:
+def _access(touch: FileAccess, targets: Sequence[str]) -> Access:
     tool, risk = ("Write", Risk.MODIFY) if touch.writes else ("Read", Risk.INSPECT)
     first, *rest = targets
-    return Access(tool=tool, risk=risk, target=first, kind=Kind.PATH, further=tuple(rest))
+    return Access(tool=tool, risk=risk, target=first, kind=TargetKind.PATH, further=tuple(rest))
 
 
-def _refused(touch: Touch, policy: Policy, ground: Ground) -> str:
+def _refused(touch: FileAccess, policy: Policy, ground: WorkingDirs) -> str:
     word = touch.path
     places = ground.places(word.text if word.known else fixed_folder(word.text))
     access = _access(touch, places)
     if touch.redirected:
-        found = on_paths.allowing(access, policy)
+        found = match_paths.allowing(access, policy)
         return found if isinstance(found, str) else ""
-    rules = [rule for rule in policy.allow if permits(rule, access.tool)]
+    rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
     for place in places:
-        problem = on_paths.beyond(access.risk, place, policy.cwd)
+        problem = match_paths.beyond(access.risk, place, policy.cwd)
         if problem and not any(allows_path(rule, place, policy.cwd) for rule in rules):
             return f"The mode {policy.mode} asks about {problem}."
     return ""
 
 
-def _speaks_of(rule: Rule, touch: Touch) -> bool:
+def _speaks_of(rule: Rule, touch: FileAccess) -> bool:
     access = _access(touch, ("",))
-    return guards(rule, access.tool, access.risk)
+    return guards_files(rule, access.tool, access.risk)
 
 
-def _may_touch(rule: Rule, touch: Touch, ground: Ground) -> bool:
+def _may_touch(rule: Rule, touch: FileAccess, ground: WorkingDirs) -> bool:
     if not _speaks_of(rule, touch):
         return False
     word = touch.path
@@ -132,7 +143,7 @@ def _may_touch(rule: Rule, touch: Touch, ground: Ground) -> bool:
     return not word.known or (not ground.certain and not word.text.startswith("/"))
 
 
-def _may_reach(rule: Rule, command: Command, ground: Ground) -> bool:
+def _may_reach(rule: Rule, command: ShellCommand, ground: WorkingDirs) -> bool:
     """Does a command go through a folder, or name a file without our knowing what for?"""
     words = command.words[1:]
     if _is_recursive(command):
@@ -142,7 +153,7 @@ def _may_reach(rule: Rule, command: Command, ground: Ground) -> bool:
         places = [place for root in roots for place in ground.places(root)]
         if any(denies_within(rule, place, ground.cwd) for place in places):
             return True
-    if is_told(command.program) or command.program in NAMING or command.inner:
+    if knows_files_of(command.program) or command.program in NAMING or command.inner:
         return False
     return any(
         mentions_path(rule, place, ground.cwd)
@@ -152,14 +163,14 @@ def _may_reach(rule: Rule, command: Command, ground: Ground) -> bool:
     )
 
 
-def _is_recursive(command: Command) -> bool:
+def _is_recursive(command: ShellCommand) -> bool:
     if command.program in ALWAYS_RECURSIVE:
         return command.program not in ("find", "fd") or bool(command.inner)
-    told = is_told(command.program)
+    told = knows_files_of(command.program)
     return told and any(RECURSIVE.match(word.text) for word in command.words[1:])
 
 
-def _mentioned(word: Word) -> Iterator[str]:
+def _mentioned(word: ShellWord) -> Iterator[str]:
     """Yield what in a word may be the name of a file."""
     text = word.text
     if not text or not word.known or len(text) > 1_000:

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 
-from clew.permissions.shell.line import Touch, Word
+from clew.permissions.shell.builtins import Assignment
+from clew.permissions.shell.command_line import FileAccess, ShellWord
+from clew.permissions.shell.expansion import WordBuilder, expand_word
 from clew.permissions.shell.programs import table
-from clew.permissions.shell.words import Reading, read_word
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-DEEPEST = 60
+MAX_DEPTH = 60
 BLANK = re.compile(r"(?:[ \t]|\\\n)*")
 BLANK_LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
-VALUES = table("""
+VALUE_NODES = table("""
     word number string string_content raw_string ansi_c_string translated_string concatenation
     simple_expansion expansion variable_name special_variable_name subscript regex array
     extglob_pattern brace_expression binary_expression unary_expression postfix_expression
@@ -32,38 +33,29 @@ VALUES = table("""
 _IN_A_ROW = frozenset({"program", "list", "pipeline", "command", "redirected_statement", "comment"})
 
 
-class Assigned(Struct, frozen=True):
-    """A variable that the line sets."""
-
-    name: str
-    value: Word | None
-    """None when it is an array, or set by something else than an assignment."""
-    exported: bool = False
-
-
-class Simple(Struct, frozen=True):
+class SimpleCommand(Struct, frozen=True):
     """A simple command: its words, and the variables that are set for it alone."""
 
-    words: tuple[Word, ...]
-    assigned: tuple[Assigned, ...] = ()
+    words: tuple[ShellWord, ...]
+    assigned: tuple[Assignment, ...] = ()
 
 
-class Walk(Struct):
+class BashVisitor(Struct):
     """What was found so far."""
 
     source: bytes
-    readers: Mapping[str, "NodeReader"]
-    simples: list[Simple] = field(default_factory=list)
-    touches: list[Touch] = field(default_factory=list)
+    readers: Mapping[str, "NodeHandler"]
+    simples: list[SimpleCommand] = field(default_factory=list)
+    touches: list[FileAccess] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
-    assigned: list[Assigned] = field(default_factory=list)
+    assigned: list[Assignment] = field(default_factory=list)
     in_a_row: bool = True
     """Commands in a row and nothing else."""
     depth: int = 0
 
     def visit(self, node: "Node") -> None:
         """Take in a node and all below it."""
-        if self.depth >= DEEPEST:
+        if self.depth >= MAX_DEPTH:
             self.doubts.append("it is nested too deeply")
             return
         self.depth += 1
@@ -75,7 +67,7 @@ class Walk(Struct):
         elif reader is not None:
             reader(self, node)
         else:
-            if node.is_named and node.type not in VALUES:
+            if node.is_named and node.type not in VALUE_NODES:
                 self.doubts.append(f"it has a part that is not understood (`{node.type}`)")
             self.visit_all(node.children)
         self.depth -= 1
@@ -94,10 +86,10 @@ class Walk(Struct):
         if start != end and not allowed.fullmatch(self.source[start:end].decode(errors="replace")):
             self.doubts.append("it has signs that the shell grammar passes over")
 
-    def words(self, nodes: Sequence["Node"]) -> list[Word]:
+    def words(self, nodes: Sequence["Node"]) -> list[ShellWord]:
         """Evaluate the nodes of one word, and visit the commands in it."""
-        reading = Reading(self.source)
-        found = read_word(nodes, reading)
+        reading = WordBuilder(self.source)
+        found = expand_word(nodes, reading)
         self.doubts += reading.doubts
         self.visit_all(reading.nested)
         return found
@@ -107,4 +99,4 @@ class Walk(Struct):
         self.doubts.append(f"`{node.type}` stands in an unusual place")
 
 
-NodeReader: TypeAlias = Callable[[Walk, "Node"], None]
+NodeHandler: TypeAlias = Callable[[BashVisitor, "Node"], None]

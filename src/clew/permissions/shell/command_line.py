@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 
-class Word(Struct, frozen=True):
+class ShellWord(Struct, frozen=True):
     """One word of a command, as the program would get it."""
 
     text: str
@@ -17,11 +17,11 @@ class Word(Struct, frozen=True):
     """True when it is not known only because it is a pattern of file names."""
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class ShellCommand(Struct, frozen=True, kw_only=True):
     """One simple command, and the commands that it would run in its turn."""
 
-    words: tuple[Word, ...]
-    inner: tuple["Command", ...] = ()
+    words: tuple[ShellWord, ...]
+    inner: tuple["ShellCommand", ...] = ()
     transparent: bool = False
     """True for a runner such as `timeout` that changes nothing about what it runs."""
     caution: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Command(Struct, frozen=True, kw_only=True):
     @property
     def program(self) -> str:
         """What runs, without its folder."""
-        return program_of(self.words)
+        return program_name(self.words)
 
     @property
     def plain(self) -> str:
@@ -62,36 +62,36 @@ class Command(Struct, frozen=True, kw_only=True):
         return not all(word.known for word in self.words)
 
 
-class Touch(Struct, frozen=True, kw_only=True):
+class FileAccess(Struct, frozen=True, kw_only=True):
     """A file that a line reads or writes."""
 
-    path: Word
+    path: ShellWord
     writes: bool
     redirected: bool = False
     """True for the file of a redirection, False for an argument of a program."""
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class CommandLine(Struct, frozen=True, kw_only=True):
     """What a command line holds."""
 
-    commands: tuple[Command, ...] = ()
-    touches: tuple[Touch, ...] = ()
+    commands: tuple[ShellCommand, ...] = ()
+    touches: tuple[FileAccess, ...] = ()
     doubts: tuple[str, ...] = ()
     """Why the commands above may not be all, or may not be what they seem."""
-    moves: tuple[Word, ...] = ()
+    moves: tuple[ShellWord, ...] = ()
     """Folders that the line changes into: relative paths may start there."""
     simple: bool = True
     """False when there is more than commands in a row: loops, groups, substitutions, settings."""
 
 
-def program_of(words: Sequence[Word]) -> str:
+def program_name(words: Sequence[ShellWord]) -> str:
     """Return the name of what runs, without its folder."""
     name = words[0].text
     return name.rstrip("/").rpartition("/")[2] or name
 
 
-def flat(commands: Iterable[Command]) -> Iterator[Command]:
+def flatten(commands: Iterable[ShellCommand]) -> Iterator[ShellCommand]:
     """Yield the commands and all that they run."""
     for command in commands:
         yield command
-        yield from flat(command.inner)
+        yield from flatten(command.inner)

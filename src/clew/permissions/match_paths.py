@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clew.core.access import Access, PermissionMode, Risk, Verdict
-from clew.permissions.modes import TABLE, wording
 from clew.permissions.paths import allows_path, denies_path, denies_within, resolve
-from clew.permissions.policy import Policy
-from clew.permissions.rules import Rule, guards, names, permits
+from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
+from clew.permissions.rules import Rule, guards_files, may_allow, names_tool
 
 _GUARDED_FOLDERS = frozenset({".git", ".clew", ".claude"})
 """What is written here can run later, or change these very rules."""
@@ -15,14 +14,14 @@ _GUARDED_FOLDERS = frozenset({".git", ".clew", ".claude"})
 
 def forbids(rule: Rule, access: Access, cwd: Path) -> bool:
     """Does a rule that denies or asks match one of the paths?"""
-    if not guards(rule, access.tool, access.risk):
+    if not guards_files(rule, access.tool, access.risk):
         return False
     return any(denies_path(rule, target, cwd) for target in access.targets)
 
 
 def concerns(rule: Rule, access: Access) -> bool:
     """Does a rule that denies or asks speak of what this call does to files?"""
-    return guards(rule, access.tool, access.risk)
+    return guards_files(rule, access.tool, access.risk)
 
 
 def doubt(access: Access, guarding: Sequence[Rule], policy: Policy) -> str:
@@ -40,7 +39,7 @@ def doubt(access: Access, guarding: Sequence[Rule], policy: Policy) -> str:
 
 def _looks_into(rule: Rule, access: Access) -> bool:
     # A list of names shows nothing of what is in the files.
-    return names(rule, access.tool) or access.tool != "Glob"
+    return names_tool(rule, access.tool) or access.tool != "Glob"
 
 
 def allowing(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
@@ -49,7 +48,7 @@ def allowing(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
     A path that no rule speaks of must be one that the mode allows.
     """
     found: list[Rule] = []
-    rules = [rule for rule in policy.allow if permits(rule, access.tool)]
+    rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
     for target in access.targets:
         rule = next((rule for rule in rules if allows_path(rule, target, policy.cwd)), None)
         if rule is not None:
@@ -62,8 +61,8 @@ def allowing(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
 def refusal(access: Access, target: str, policy: Policy) -> str:
     """Say why the mode asks about a path, or nothing when it does not."""
     mode = policy.mode
-    if TABLE[mode][access.risk] is not Verdict.ALLOW:
-        return wording(mode, access.risk)
+    if MODE_TABLE[mode][access.risk] is not Verdict.ALLOW:
+        return describe_mode(mode, access.risk)
     if mode is not PermissionMode.BYPASS and (problem := beyond(access.risk, target, policy.cwd)):
         return f"The mode {mode} asks about {problem}."
     return ""

@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from clew.permissions.shell.line import Word
-from clew.permissions.shell.walk import BLANK_LINES, DEEPEST, VALUES, Assigned, NodeReader, Walk
+from clew.permissions.shell.builtins import Assignment
+from clew.permissions.shell.command_line import ShellWord
+from clew.permissions.shell.visitor import (
+    BLANK_LINES,
+    MAX_DEPTH,
+    VALUE_NODES,
+    BashVisitor,
+    NodeHandler,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -42,7 +49,7 @@ _REGEX = re.compile(r"(?:[^\s`\"'\\$<>]|\$(?![({]))*")
 _EXPRESSIONS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression"})
 
 
-def _row(walk: Walk, node: "Node") -> None:
+def _row(walk: BashVisitor, node: "Node") -> None:
     """Read commands in a row, with the words of the shell that belong between them."""
     children = node.children
     if children and children[0].type in _DELICATE:
@@ -52,13 +59,13 @@ def _row(walk: Walk, node: "Node") -> None:
     for child in children:
         walk.gap(start, child.start_byte, BLANK_LINES)
         start = child.end_byte
-        if child.type in VALUES or not (child.is_named or child.type in _TOKENS[node.type]):
+        if child.type in VALUE_NODES or not (child.is_named or child.type in _TOKENS[node.type]):
             walk.odd(child)
         walk.visit(child)
     walk.gap(start, len(walk.source) if whole else node.end_byte, BLANK_LINES)
 
 
-def _delicate(walk: Walk, node: "Node") -> None:
+def _delicate(walk: BashVisitor, node: "Node") -> None:
     text = walk.text(node)
     if text.startswith("(("):
         walk.doubts.append("it calculates")
@@ -72,7 +79,7 @@ def _delicate(walk: Walk, node: "Node") -> None:
         walk.doubts.append("a substitution has more than a here-document")
 
 
-def _comment(walk: Walk, node: "Node") -> None:
+def _comment(walk: BashVisitor, node: "Node") -> None:
     before = walk.source[max(node.start_byte - 1, 0) : node.start_byte]
     after = walk.source[node.end_byte : node.end_byte + 1]
     text = walk.text(node)
@@ -80,7 +87,7 @@ def _comment(walk: Walk, node: "Node") -> None:
         walk.doubts.append("where a comment ends is not certain")
 
 
-def _parts(walk: Walk, node: "Node", tokens: frozenset[str], inside: frozenset[str]) -> None:
+def _parts(walk: BashVisitor, node: "Node", tokens: frozenset[str], inside: frozenset[str]) -> None:
     """Read the parts of a loop or a `case`: its own words, and what holds commands."""
     start = node.start_byte
     for child in node.children:
@@ -89,23 +96,23 @@ def _parts(walk: Walk, node: "Node", tokens: frozenset[str], inside: frozenset[s
         if child.type in inside or child.is_error or child.type == "comment":
             walk.visit(child)
         elif child.type == "variable_name":
-            walk.assigned.append(Assigned(walk.text(child), None))
+            walk.assigned.append(Assignment(walk.text(child), None))
         elif child.is_named:
             walk.words([child])
         elif child.type not in tokens:
             walk.odd(child)
 
 
-def _loop(walk: Walk, node: "Node") -> None:
+def _loop(walk: BashVisitor, node: "Node") -> None:
     tokens = _SEPARATORS | {"for", "select", "in"}
     _parts(walk, node, tokens, frozenset({"do_group", "compound_statement"}))
 
 
-def _case(walk: Walk, node: "Node") -> None:
+def _case(walk: BashVisitor, node: "Node") -> None:
     _parts(walk, node, _SEPARATORS | {"case", "in", "esac"}, frozenset({"case_item"}))
 
 
-def _case_item(walk: Walk, node: "Node") -> None:
+def _case_item(walk: BashVisitor, node: "Node") -> None:
     in_patterns, start = True, node.start_byte
     for child in node.children:
         walk.gap(start, child.start_byte, BLANK_LINES)
@@ -120,12 +127,12 @@ def _case_item(walk: Walk, node: "Node") -> None:
             walk.odd(child)
 
 
-def _function(walk: Walk, node: "Node") -> None:
+def _function(walk: BashVisitor, node: "Node") -> None:
     walk.doubts.append("it defines a function")
     walk.visit_all(child for child in node.children if child.child_count)
 
 
-def _calculation(walk: Walk, node: "Node") -> None:
+def _calculation(walk: BashVisitor, node: "Node") -> None:
     walk.doubts.append("it calculates")
     walk.visit_all(node.children)
 
@@ -135,10 +142,10 @@ class _Condition(Struct):
 
     tokens: frozenset[str]
     operators: set[str] = field(default_factory=set)
-    words: list[Word] = field(default_factory=list)
+    words: list[ShellWord] = field(default_factory=list)
 
 
-def _test(walk: Walk, node: "Node") -> None:
+def _test(walk: BashVisitor, node: "Node") -> None:
     """Read `[ … ]`, which is a command and ends with the line, or `[[ … ]]`, which does not."""
     opening = node.children[0].type
     if opening not in ("[", "[[") or (opening == "[" and "\n" in walk.text(node)):
@@ -152,13 +159,13 @@ def _test(walk: Walk, node: "Node") -> None:
         walk.doubts.append("it looks up a variable by its name")
 
 
-def _condition(walk: Walk, node: "Node", found: _Condition) -> None:
+def _condition(walk: BashVisitor, node: "Node", found: _Condition) -> None:
     walk.depth += 1
     start = node.start_byte
     for child in node.children:
         walk.gap(start, child.start_byte, BLANK_LINES)
         start = child.end_byte
-        if child.type in _EXPRESSIONS and walk.depth < DEEPEST:
+        if child.type in _EXPRESSIONS and walk.depth < MAX_DEPTH:
             _condition(walk, child, found)
         elif child.type == "test_operator":
             found.operators.add(walk.text(child))
@@ -174,7 +181,7 @@ def _condition(walk: Walk, node: "Node", found: _Condition) -> None:
     walk.depth -= 1
 
 
-STATEMENTS: dict[str, NodeReader] = {
+COMPOUND_COMMANDS: dict[str, NodeHandler] = {
     **dict.fromkeys(_TOKENS, _row),
     "comment": _comment,
     "for_statement": _loop,

@@ -4,10 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clew.permissions.shell.heredoc import read_document
-from clew.permissions.shell.line import Touch, Word
-from clew.permissions.shell.walk import VALUES, Assigned, NodeReader, Simple, Walk
-from clew.permissions.shell.words import CONTINUED
+from clew.permissions.shell.builtins import Assignment
+from clew.permissions.shell.command_line import FileAccess, ShellWord
+from clew.permissions.shell.expansion import CONTINUED
+from clew.permissions.shell.quoting import parse_heredoc
+from clew.permissions.shell.visitor import VALUE_NODES, BashVisitor, NodeHandler, SimpleCommand
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -18,12 +19,12 @@ _CLOSING = frozenset({">&-", "<&-"})
 _COPY = re.compile(r"\d+-?|-")
 _ELEMENT = re.compile(r"\w+\[\d+\]")
 _DECLARED = re.compile(r"-[xrgaAlu]+")
-_UNKNOWN = Word("", "", known=False)
+_UNKNOWN = ShellWord("", "", known=False)
 
 
-def _command(walk: Walk, node: "Node", beside: Sequence["Node"] = ()) -> None:
+def _command(walk: BashVisitor, node: "Node", beside: Sequence["Node"] = ()) -> None:
     """Read a simple command; `beside` are words that stand after its redirections."""
-    assigned: list[Assigned] = []
+    assigned: list[Assignment] = []
     parts: list[Node] = []
     ends: set[int] = set()
     start = node.start_byte
@@ -44,7 +45,7 @@ def _command(walk: Walk, node: "Node", beside: Sequence["Node"] = ()) -> None:
     parts += beside
     words = tuple(word for group in _groups(walk, parts) for word in walk.words(group))
     if words:
-        walk.simples.append(Simple(words, tuple(assigned)))
+        walk.simples.append(SimpleCommand(words, tuple(assigned)))
     else:
         walk.assigned += assigned
 
@@ -57,11 +58,11 @@ def _parts(node: "Node") -> list["Node"]:
     ]
 
 
-def _touch(walk: Walk, start: int, end: int) -> bool:
+def _touch(walk: BashVisitor, start: int, end: int) -> bool:
     return bool(CONTINUED.fullmatch(walk.source[start:end].decode(errors="replace")))
 
 
-def _groups(walk: Walk, parts: Sequence["Node"]) -> list[list["Node"]]:
+def _groups(walk: BashVisitor, parts: Sequence["Node"]) -> list[list["Node"]]:
     """Put together the nodes that make one word: there is nothing between them."""
     groups: list[list[Node]] = []
     for part in parts:
@@ -74,7 +75,7 @@ def _groups(walk: Walk, parts: Sequence["Node"]) -> list[list["Node"]]:
     return groups
 
 
-def _check_descriptor(walk: Walk, node: "Node") -> None:
+def _check_descriptor(walk: BashVisitor, node: "Node") -> None:
     # The grammar takes the descriptor of `{name}>file`, and some numbers, for a word.
     start = node.start_byte
     while walk.source[start - 2 : start] == b"\\\n":
@@ -84,7 +85,7 @@ def _check_descriptor(walk: Walk, node: "Node") -> None:
         walk.doubts.append("which descriptor is redirected is not certain")
 
 
-def _redirected(walk: Walk, node: "Node") -> None:
+def _redirected(walk: BashVisitor, node: "Node") -> None:
     body: Node | None = None
     beside: list[Node] = []
     start = node.start_byte
@@ -109,7 +110,7 @@ def _redirected(walk: Walk, node: "Node") -> None:
         walk.words(beside)
 
 
-def _redirect(walk: Walk, node: "Node") -> list["Node"]:
+def _redirect(walk: BashVisitor, node: "Node") -> list["Node"]:
     """Read a redirection; returns words beside it that belong to its command."""
     if node.type == "file_redirect":
         return _file(walk, node)
@@ -118,7 +119,7 @@ def _redirect(walk: Walk, node: "Node") -> list["Node"]:
         parts = [child for child in node.children if child.type not in ("<<<", "file_descriptor")]
         walk.words(parts) if parts else walk.odd(node)
         return []
-    document = read_document(node, walk.source)
+    document = parse_heredoc(node, walk.source)
     if document.doubt:
         walk.doubts.append(document.doubt)
     if document.expanded:
@@ -127,14 +128,14 @@ def _redirect(walk: Walk, node: "Node") -> list["Node"]:
     for child in document.beside:
         if child.type in _REDIRECTS:
             words += _redirect(walk, child)
-        elif child.type in VALUES:
+        elif child.type in VALUE_NODES:
             words.append(child)
         else:
             walk.visit(child)
     return words
 
 
-def _file(walk: Walk, node: "Node") -> list["Node"]:
+def _file(walk: BashVisitor, node: "Node") -> list["Node"]:
     operator, start = "", node.start_byte
     parts: list[Node] = []
     for child in node.children:
@@ -157,7 +158,7 @@ def _file(walk: Walk, node: "Node") -> list["Node"]:
     return parts[len(first) :]
 
 
-def _destination(walk: Walk, operator: str, words: Sequence[Word]) -> None:
+def _destination(walk: BashVisitor, operator: str, words: Sequence[ShellWord]) -> None:
     if len(words) != 1:
         walk.doubts.append("a redirection has several targets")
     for word in words:
@@ -167,10 +168,10 @@ def _destination(walk: Walk, operator: str, words: Sequence[Word]) -> None:
             walk.doubts.append("a redirection is not understood")
         if word.text.startswith(("<(", ">(")) and not word.known:
             continue
-        walk.touches.append(Touch(path=word, writes=operator in _WRITING, redirected=True))
+        walk.touches.append(FileAccess(path=word, writes=operator in _WRITING, redirected=True))
 
 
-def _assigned(walk: Walk, node: "Node", *, exported: bool = False) -> Assigned:
+def _assigned(walk: BashVisitor, node: "Node", *, exported: bool = False) -> Assignment:
     target, *values = node.children
     name = walk.text(target)
     if target.type == "subscript" and not _ELEMENT.fullmatch(name):
@@ -182,16 +183,18 @@ def _assigned(walk: Walk, node: "Node", *, exported: bool = False) -> Assigned:
         for child in values[0].children:
             if child.is_named:
                 walk.words([child])
-        return Assigned(name, None, exported)
+        return Assignment(name, None, exported)
     if len(values) > 1 or (values and values[0].start_byte != operator[0].end_byte):
         walk.doubts.append("an assignment is not understood")
-    words = walk.words(values) if values else [Word("", "")]
+    words = walk.words(values) if values else [ShellWord("", "")]
     value = words[0] if len(words) == 1 else _UNKNOWN
     # File name patterns are not looked up in an assignment.
-    return Assigned(name, Word(value.text, value.written) if value.globs else value, exported)
+    return Assignment(
+        name, ShellWord(value.text, value.written) if value.globs else value, exported
+    )
 
 
-def _assignments(walk: Walk, node: "Node") -> None:
+def _assignments(walk: BashVisitor, node: "Node") -> None:
     parts = [node] if node.type == "variable_assignment" else node.children
     start = node.start_byte
     for part in parts:
@@ -200,7 +203,7 @@ def _assignments(walk: Walk, node: "Node") -> None:
         start = part.end_byte
 
 
-def _declaration(walk: Walk, node: "Node") -> None:
+def _declaration(walk: BashVisitor, node: "Node") -> None:
     keyword, *parts = node.children
     exported, start = keyword.type == "export", keyword.end_byte
     for part in parts:
@@ -210,7 +213,7 @@ def _declaration(walk: Walk, node: "Node") -> None:
         if part.type == "variable_assignment":
             walk.assigned.append(_assigned(walk, part, exported=exported))
         elif part.type == "variable_name":
-            walk.assigned.append(Assigned(text, _UNKNOWN if exported else None, exported))
+            walk.assigned.append(Assignment(text, _UNKNOWN if exported else None, exported))
         elif part.type == "word" and _DECLARED.fullmatch(text):
             exported = exported or "x" in text
         else:
@@ -218,20 +221,20 @@ def _declaration(walk: Walk, node: "Node") -> None:
             walk.words([part])
 
 
-def _unset(walk: Walk, node: "Node") -> None:
+def _unset(walk: BashVisitor, node: "Node") -> None:
     for part in node.children[1:]:
         if part.type != "variable_name":
             walk.doubts.append("it uses `unset` in a way that is not understood")
             walk.words([part])
-        walk.assigned.append(Assigned(walk.text(part), None))
+        walk.assigned.append(Assignment(walk.text(part), None))
 
 
-def _lone_redirect(walk: Walk, node: "Node") -> None:
+def _lone_redirect(walk: BashVisitor, node: "Node") -> None:
     if _redirect(walk, node):
         walk.odd(node)
 
 
-SIMPLE: dict[str, NodeReader] = {
+SIMPLE_COMMANDS: dict[str, NodeHandler] = {
     "command": _command,
     "redirected_statement": _redirected,
     "variable_assignment": _assignments,

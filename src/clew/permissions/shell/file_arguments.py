@@ -6,11 +6,11 @@ from enum import Enum
 
 from msgspec import Struct
 
-from clew.permissions.shell.line import Touch, Word, program_of
+from clew.permissions.shell.command_line import FileAccess, ShellWord, program_name
 from clew.permissions.shell.programs import table
 
 
-class Role(Enum):
+class FileRole(Enum):
     """What a program does to the files it is given."""
 
     READS = 0
@@ -21,10 +21,10 @@ class Role(Enum):
     """Writes the first, reads the rest."""
 
 
-class Files(Struct, frozen=True, kw_only=True):
+class FileArguments(Struct, frozen=True, kw_only=True):
     """How to tell the files in the words of a program."""
 
-    role: Role
+    role: FileRole
     skip: int = 0
     """Operands that are no files, such as a pattern."""
     skip_unless: frozenset[str] = frozenset()
@@ -36,18 +36,20 @@ class Files(Struct, frozen=True, kw_only=True):
     """Options that take a file."""
 
 
-_PATTERN = Files(
-    role=Role.READS,
+_PATTERN = FileArguments(
+    role=FileRole.READS,
     skip=1,
     skip_unless=table("-e -f --regexp --file --files"),
     values=table("-e -m -A -B -C --regexp --include --exclude --exclude-dir -g --glob -t --type"),
     reads=table("-f --file"),
 )
-_READERS = Files(role=Role.READS)
-_WRITERS = Files(role=Role.WRITES)
-_COPIES = Files(role=Role.LAST_WRITTEN, values=table("-S -m -o -g -e"), writes=table("-t"))
+_READERS = FileArguments(role=FileRole.READS)
+_WRITERS = FileArguments(role=FileRole.WRITES)
+_COPIES = FileArguments(
+    role=FileRole.LAST_WRITTEN, values=table("-S -m -o -g -e"), writes=table("-t")
+)
 
-_FILES: dict[str, Files] = {
+_FILES: dict[str, FileArguments] = {
     **dict.fromkeys(
         table("""
             cat tac head tail less more bat nl od xxd hexdump hd strings base64 base32 md5sum
@@ -67,25 +69,29 @@ _FILES: dict[str, Files] = {
     ),
     **dict.fromkeys(
         ("chmod", "chown", "chgrp"),
-        Files(role=Role.WRITES, skip=1, skip_unless=table("--reference")),
+        FileArguments(role=FileRole.WRITES, skip=1, skip_unless=table("--reference")),
     ),
     **dict.fromkeys(("cp", "install", "rsync", "scp", "ln", "link", "ditto"), _COPIES),
-    "sort": Files(role=Role.READS, values=table("-k -t -S --key"), writes=table("-o --output -T")),
-    "curl": Files(
-        role=Role.READS,
+    "sort": FileArguments(
+        role=FileRole.READS, values=table("-k -t -S --key"), writes=table("-o --output -T")
+    ),
+    "curl": FileArguments(
+        role=FileRole.READS,
         values=table("-X -H -u -A -b -m -e --request --header --user --max-time --url -d --data"),
         reads=table("-T --upload-file -K --config -E --cert --key --cacert"),
         writes=table("-o --output -D --dump-header -c --cookie-jar --output-dir --trace"),
     ),
-    "wget": Files(
-        role=Role.READS,
+    "wget": FileArguments(
+        role=FileRole.READS,
         values=table("-t -T -w -U --header --user --password --method"),
         reads=table("-i --input-file --post-file --body-file"),
         writes=table("-O -o -a -P --output-document --output-file --directory-prefix"),
     ),
-    "zip": Files(role=Role.FIRST_WRITTEN),
-    "unzip": Files(role=Role.READS, writes=table("-d")),
-    "tar": Files(role=Role.READS, values=table("--exclude -b"), writes=table("-C --directory")),
+    "zip": FileArguments(role=FileRole.FIRST_WRITTEN),
+    "unzip": FileArguments(role=FileRole.READS, writes=table("-d")),
+    "tar": FileArguments(
+        role=FileRole.READS, values=table("--exclude -b"), writes=table("-C --directory")
+    ),
 }
 RECURSIVE = re.compile(r"-[A-Za-z]*[rRa]|--recursive|--archive|--dereference-recursive")
 """Options with which a program goes through whole folders."""
@@ -100,16 +106,16 @@ _IN_PLACE = re.compile(r"-[nErzsu]*i|--in-place")
 _CREATING = frozenset({"-c", "--create", "-r", "--append", "-u", "--update"})
 
 
-def touched(words: Sequence[Word]) -> tuple[Touch, ...]:
+def find_files(words: Sequence[ShellWord]) -> tuple[FileAccess, ...]:
     """Return the files that a command names, if its program is known here."""
-    program = program_of(words)
+    program = program_name(words)
     if program == "dd":
         return tuple(_dd(words[1:]))
     files = _FILES.get(program)
     if files is None or len(words) < 2:
         return ()
     if program == "tar" and not words[1].text.startswith("-"):
-        bundle = Word(f"-{words[1].text}", words[1].written, words[1].known)
+        bundle = ShellWord(f"-{words[1].text}", words[1].written, words[1].known)
         words = (words[0], bundle, *words[2:])
     found = [*_of_options(words[1:], files), *_of_operands(program, words, files)]
     if program == "tar":
@@ -117,29 +123,29 @@ def touched(words: Sequence[Word]) -> tuple[Touch, ...]:
     return tuple(touch for touch in found if not _is_no_file(touch.path))
 
 
-def is_told(program: str) -> bool:
-    """Are the files of this program told by `touched`?"""
+def knows_files_of(program: str) -> bool:
+    """Are the files of this program told by `find_files`?"""
     return program == "dd" or program in _FILES
 
 
-def is_device(word: Word) -> bool:
+def is_device(word: ShellWord) -> bool:
     """Is there no file behind this path?"""
     return bool(_DEVICE.fullmatch(word.text))
 
 
-def _is_no_file(word: Word) -> bool:
+def _is_no_file(word: ShellWord) -> bool:
     return word.text == "-" or is_device(word) or bool(_REMOTE.match(word.text))
 
 
-def _dd(words: Sequence[Word]) -> Iterator[Touch]:
+def _dd(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
     for word in words:
         key, equals, value = word.text.partition("=")
-        path = Word(value, value, known=word.known)
+        path = ShellWord(value, value, known=word.known)
         if equals and key in ("if", "of") and not _is_no_file(path):
-            yield Touch(path=path, writes=key == "of")
+            yield FileAccess(path=path, writes=key == "of")
 
 
-def _of_options(words: Sequence[Word], files: Files) -> Iterator[Touch]:
+def _of_options(words: Sequence[ShellWord], files: FileArguments) -> Iterator[FileAccess]:
     takes_file = files.reads | files.writes
     for at, word in enumerate(words):
         name, equals, value = word.text.partition("=")
@@ -149,37 +155,39 @@ def _of_options(words: Sequence[Word], files: Files) -> Iterator[Touch]:
         if name not in takes_file:
             continue
         if value:
-            yield Touch(path=Word(value, value, word.known), writes=name in files.writes)
+            yield FileAccess(path=ShellWord(value, value, word.known), writes=name in files.writes)
         elif at + 1 < len(words):
-            yield Touch(path=words[at + 1], writes=name in files.writes)
+            yield FileAccess(path=words[at + 1], writes=name in files.writes)
 
 
-def _of_operands(program: str, words: Sequence[Word], files: Files) -> Iterator[Touch]:
+def _of_operands(
+    program: str, words: Sequence[ShellWord], files: FileArguments
+) -> Iterator[FileAccess]:
     operands = _operands(words[1:], files)
     options = [word.text for word in words[1:] if word.text.startswith("-")]
     role = files.role
     if program == "sed" and any(_IN_PLACE.match(option) for option in options):
-        role = Role.WRITES
-    if role is Role.LAST_WRITTEN and any(
+        role = FileRole.WRITES
+    if role is FileRole.LAST_WRITTEN and any(
         option.startswith(("-t", "--target")) for option in options
     ):
-        role = Role.READS
+        role = FileRole.READS
     last = len(operands) - 1
     for at, word in enumerate(operands):
         match role:
-            case Role.READS:
+            case FileRole.READS:
                 writes = False
-            case Role.WRITES:
+            case FileRole.WRITES:
                 writes = True
-            case Role.LAST_WRITTEN:
+            case FileRole.LAST_WRITTEN:
                 writes = at == last
-            case Role.FIRST_WRITTEN:
+            case FileRole.FIRST_WRITTEN:
                 writes = at == 0
-        yield Touch(path=word, writes=writes)
+        yield FileAccess(path=word, writes=writes)
 
 
-def _operands(words: Sequence[Word], files: Files) -> list[Word]:
-    found: list[Word] = []
+def _operands(words: Sequence[ShellWord], files: FileArguments) -> list[ShellWord]:
+    found: list[ShellWord] = []
     takes_word = files.values | files.reads | files.writes
     skip, only_operands, at = files.skip, False, 0
     while at < len(words):
@@ -195,7 +203,7 @@ def _operands(words: Sequence[Word], files: Files) -> list[Word]:
     return found[skip:]
 
 
-def _archive(words: Sequence[Word]) -> Iterator[Touch]:
+def _archive(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
     """Tell the archive of `tar`: written when one is made or added to, read otherwise."""
     first = words[0].text if words else ""
     bundled = first if not first.startswith("--") else ""
@@ -203,8 +211,10 @@ def _archive(words: Sequence[Word]) -> Iterator[Touch]:
     for at, word in enumerate(words):
         is_cluster = at == 0 or (word.text.startswith("-") and not word.text.startswith("--"))
         if word.text.startswith("--file="):
-            yield Touch(path=Word(word.text[7:], word.text[7:], word.known), writes=writes)
+            yield FileAccess(
+                path=ShellWord(word.text[7:], word.text[7:], word.known), writes=writes
+            )
         elif (word.text == "--file" or (is_cluster and word.text.endswith("f"))) and at + 1 < len(
             words
         ):
-            yield Touch(path=words[at + 1], writes=writes)
+            yield FileAccess(path=words[at + 1], writes=writes)
