@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.access import Access, Approval, Decision, Kind, PermissionMode, Risk, Verdict
-from clew.permissions.rules import parse
+from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, TargetKind, Verdict
+from clew.permissions.rules import parse_rule
 from clew.session.gate import Gate
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-3")]
@@ -26,7 +26,7 @@ class Person:
 
 
 def bash(command: str) -> Access:
-    return Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND)
+    return Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=TargetKind.COMMAND)
 
 
 async def test_without_somebody_to_ask_a_question_is_a_no() -> None:
@@ -95,7 +95,7 @@ async def test_an_approval_for_the_project_comes_with_the_rules_to_store() -> No
 
 async def test_a_rule_that_asks_is_asked_again_for_every_other_call() -> None:
     person = Person(Approval.SESSION)
-    gate = Gate(cwd=HERE, ask=person, ask_rules=(parse("Bash(git push:*)"),))
+    gate = Gate(cwd=HERE, ask=person, ask_rules=(parse_rule("Bash(git push:*)"),))
 
     for line in ("git push a", "git push a", "git push b"):
         assert (await gate.judge(bash(line))).verdict is Verdict.ALLOW
@@ -106,8 +106,8 @@ async def test_a_rule_that_asks_is_asked_again_for_every_other_call() -> None:
 @pytest.mark.req("HOK-3")
 async def test_the_wish_of_a_hook_lifts_no_denial_and_quiets_no_rule_that_asks() -> None:
     person = Person(Approval.NO)
-    deny, asks = (parse("Bash(rm *)"),), (parse("Bash(git push:*)"),)
-    gate = Gate(cwd=HERE, ask=person, allow=(parse("Bash(ls)"),), deny=deny, ask_rules=asks)
+    deny, asks = (parse_rule("Bash(rm *)"),), (parse_rule("Bash(git push:*)"),)
+    gate = Gate(cwd=HERE, ask=person, allow=(parse_rule("Bash(ls)"),), deny=deny, ask_rules=asks)
     yes, ask = Decision(Verdict.ALLOW, "hook"), Decision(Verdict.ASK, "hook")
 
     assert (await gate.judge(bash("make"), wish=yes)).verdict is Verdict.ALLOW
@@ -120,7 +120,7 @@ async def test_the_wish_of_a_hook_lifts_no_denial_and_quiets_no_rule_that_asks()
 
 async def test_nobody_is_asked_about_what_is_denied() -> None:
     person = Person(Approval.SESSION)
-    gate = Gate(cwd=HERE, ask=person, deny=(parse("Bash(rm *)"),))
+    gate = Gate(cwd=HERE, ask=person, deny=(parse_rule("Bash(rm *)"),))
 
     assert (await gate.judge(bash("rm x"))).verdict is Verdict.DENY
     gate.mode = PermissionMode.PLAN

@@ -12,7 +12,7 @@ import msgspec
 
 from clew.cli.harmless import harmless, one_line, rows
 from clew.core.access import Access, Approval, Risk
-from clew.extensions.commands.words import counted
+from clew.core.text import pluralize
 from clew.sdk.gatekeeping import ProjectGate
 from clew.session.gate import Gate
 from clew.tools.builtin.diff import compare
@@ -115,7 +115,7 @@ def barred(lines: list[str], *, width: int, most: int | None = MOST_LINES) -> It
         for row in rows(harmless(line), max(_NARROWEST, width - len(BAR) - 1)):
             yield BAR + row
     if most is not None and len(lines) > most:
-        yield f"{BAR}… {counted(len(lines) - most, 'more line')}"
+        yield f"{BAR}… {pluralize(len(lines) - most, 'more line')}"
 
 
 def preview(access: Access, arguments: Mapping[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ class Risk(StrEnum):
     """Nobody said, as with a tool of somebody else's server. Judged like the worst."""
 
 
-class Kind(StrEnum):
+class TargetKind(StrEnum):
     """What a target is, and so how rules are compared with it."""
 
     TEXT = "text"
@@ -51,7 +51,7 @@ class Access(Struct, frozen=True, kw_only=True):
     risk: Risk
     target: str = ""
     """The argument that rules match: a command line, a path, an address."""
-    kind: Kind = Kind.TEXT
+    kind: TargetKind = TargetKind.TEXT
     further: tuple[str, ...] = ()
     """More targets of the same kind: each must be allowed, and any may be denied."""
     call_id: str = ""

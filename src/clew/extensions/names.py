@@ -2,6 +2,8 @@
 
 import re
 
+from clew.core.text import one_line
+
 _NAME = re.compile(r"\w[\w.-]{0,63}")
 
 
@@ -20,10 +22,3 @@ def choose_name(wanted: str, file: str) -> tuple[str, tuple[str, ...]]:
 def as_word(name: str) -> str:
     """Return the name of a file or folder as one word."""
     return re.sub(r"[^\w.-]+", "-", name)[:64]
-
-
-def one_line(text: str) -> str:
-    """Return `text` in one line, without what a terminal would take as an order."""
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(text.split())

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.core.cleaning import clean
+from clew.core.text import make_encodable
 from clew.log.events import LogEvent
 from clew.log.file import LogFile, Tail, payload_folder
 from clew.log.payloads import PayloadWriter
@@ -92,7 +92,7 @@ class Lines:
         try:
             line = self._payloads.encode({**envelope, **fields})
         except UnicodeEncodeError:
-            line = self._payloads.encode({**envelope, **clean(_Fields(fields)).fields})
+            line = self._payloads.encode({**envelope, **make_encodable(_Fields(fields)).fields})
         self._file.append(line)
 
     @contextmanager

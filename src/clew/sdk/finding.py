@@ -7,11 +7,11 @@ from msgspec import Struct
 
 from clew.config.loading import Loaded, load_settings, load_trusted
 from clew.config.trust import Trust
+from clew.core.text import one_line
 from clew.extensions.agents import AgentDefinition, FoundAgents, discover_agents
 from clew.extensions.commands.sources import SkillCommandSource
 from clew.extensions.listing import few
 from clew.extensions.memory import ProjectMemory
-from clew.extensions.names import one_line
 from clew.extensions.project import ProjectContext, load_project
 from clew.extensions.skills import Found as SkillsFound
 from clew.extensions.skills import Refused, Skill, catalogue

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from clew.core.access import Access, Approval, Decision, PermissionMode, Verdict
 from clew.permissions.policy import Grant, Policy
-from clew.permissions.rules import DEFAULT_ALLOW, Rule, parse
+from clew.permissions.rules import DEFAULT_ALLOW, Rule, parse_rule
 
 Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval]]
 """Puts a question to a person: what is wanted, and why it was not decided."""
@@ -18,7 +18,7 @@ Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval]]
 @cache
 def _always_allowed() -> tuple[Rule, ...]:
     """Return the rules that let a model read the configuration folders, in every session."""
-    return tuple(parse(text, source="built in") for text in DEFAULT_ALLOW)
+    return tuple(parse_rule(text, source="built in") for text in DEFAULT_ALLOW)
 
 
 class Gate(Struct, kw_only=True):

@@ -19,10 +19,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.core.text import one_line
 from clew.extensions.agents.builtin import BUILT_IN
 from clew.extensions.agents.definition import AgentDefinition, Source
 from clew.extensions.frontmatter import Frontmatter, read_frontmatter
-from clew.extensions.names import choose_name, one_line
+from clew.extensions.names import choose_name
 from clew.extensions.reading import Folder, Refused, Room, first_of_each, markdown_in, read_whole
 
 _NOT_READ = (

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 
 from clew.core.errors import SessionError
+from clew.core.text import one_line
 from clew.extensions.agents import AgentDefinition
-from clew.extensions.commands.protocol import Command, CommandResult, Host
-from clew.extensions.commands.words import Builtin, no_such, nothing_more, one_line, split, told
+from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
+from clew.extensions.commands.words import Builtin, build_result, no_such, nothing_more, split
 
 _SHOWN = 100
 
 
-async def _background(_: Host, arguments: str) -> CommandResult:  # noqa: ARG001
+async def _background(_: CommandHost, arguments: str) -> CommandResult:  # noqa: ARG001
     return CommandResult(
         "background tasks are not part of this build; /agent run does a task while you wait",
         success=False,
@@ -18,7 +19,7 @@ async def _background(_: Host, arguments: str) -> CommandResult:  # noqa: ARG001
     )
 
 
-async def _agent(host: Host, arguments: str) -> CommandResult:
+async def _agent(host: CommandHost, arguments: str) -> CommandResult:
     word, rest = split(arguments)
     match word.lower():
         case "" | "list":
@@ -31,7 +32,7 @@ async def _agent(host: Host, arguments: str) -> CommandResult:
 
 
 def _agents(agents: Mapping[str, AgentDefinition]) -> CommandResult:
-    return told(
+    return build_result(
         [f"  {name:<18} {one_line(one.description, _SHOWN)}" for name, one in agents.items()],
         agents=[
             {
@@ -46,7 +47,7 @@ def _agents(agents: Mapping[str, AgentDefinition]) -> CommandResult:
     )
 
 
-async def _run(host: Host, arguments: str) -> CommandResult:
+async def _run(host: CommandHost, arguments: str) -> CommandResult:
     agents = _composed(host)
     name, prompt = split(arguments)
     if name not in agents:
@@ -54,10 +55,10 @@ async def _run(host: Host, arguments: str) -> CommandResult:
         raise SessionError(f"{which}; write /agent run NAME PROMPT with one of: {_names(agents)}")
     if not prompt:
         raise SessionError(f"say what the agent should do: /agent run {name} PROMPT")
-    return told([await host.run_agent(name, prompt)], agent=name)
+    return build_result([await host.run_agent(name, prompt)], agent=name)
 
 
-def _composed(host: Host) -> Mapping[str, AgentDefinition]:
+def _composed(host: CommandHost) -> Mapping[str, AgentDefinition]:
     if not host.agents:
         raise SessionError("this session was composed without agents")
     return host.agents

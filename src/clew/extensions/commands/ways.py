@@ -4,17 +4,15 @@ from collections.abc import Iterable
 
 from clew.core.access import PermissionMode
 from clew.core.errors import SessionError
-from clew.extensions.commands.protocol import Command, CommandResult, Host
-from clew.extensions.commands.words import (
-    Builtin,
-    counted,
-    fit,
-    no_such,
-    nothing_more,
-    one_line,
-    split,
-    told,
+from clew.core.text import one_line, pluralize
+from clew.extensions.commands.protocol import (
+    Command,
+    CommandHost,
+    CommandResult,
+    SetLanguage,
+    SwitchModel,
 )
+from clew.extensions.commands.words import Builtin, build_result, fit, no_such, nothing_more, split
 from clew.permissions.policy import Grant
 from clew.permissions.rules import Rule
 
@@ -41,24 +39,24 @@ _LANGUAGES = {
 _ANY = "any"
 
 
-async def _mode(host: Host, arguments: str) -> CommandResult:
+async def _mode(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
         now = host.gate.mode
         rows = [f"{'*' if m is now else ' '} {m:<18} {says}" for m, says in _MODES.items()]
-        return told([f"permission mode: {now}", *rows], mode=str(now))
+        return build_result([f"permission mode: {now}", *rows], mode=str(now))
     wanted = arguments.replace("-", "").replace("_", "").lower()
     mode = next((mode for mode in _MODES if mode.lower() == wanted), None)
     if mode is None:
         names = ", ".join(_MODES)
         raise SessionError(f"there is no mode {one_line(arguments, 40)}; write one of: {names}")
     await host.session.set_permission_mode(mode)
-    return told([f"permission mode: {mode}, which {_MODES[mode]}"], mode=str(mode))
+    return build_result([f"permission mode: {mode}, which {_MODES[mode]}"], mode=str(mode))
 
 
-async def _model(host: Host, arguments: str) -> CommandResult:
+async def _model(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
         facts = host.session.journal.view.setup.model
-        return told(
+        return build_result(
             [
                 f"{one_line(facts.name, _MODEL)}: a window of {facts.window:,} tokens,"
                 f" answers to {facts.max_output:,}",
@@ -71,22 +69,28 @@ async def _model(host: Host, arguments: str) -> CommandResult:
     name = fit(arguments, _MODEL, "the name of a model", lines=False)
     if len(name.split()) > 1:
         raise SessionError("the name of a model is one word: write /model NAME")
-    return told([f"going on with {name}"], model_id=name)
+    return build_result([f"going on with {name}"], SwitchModel(name), model=name)
 
 
-async def _language(host: Host, arguments: str) -> CommandResult:
+async def _language(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
         now = host.language or "any; the model decides"
-        return told([f"answers are in: {now}", "change it: /language NAME"], language=host.language)
+        return build_result(
+            [f"answers are in: {now}", "change it: /language NAME"], language=host.language
+        )
     name = fit(arguments, _LANGUAGE, "the name of a language", lines=False)
     if not all(sign.isalpha() or sign in " -_()" for sign in name):
         raise SessionError("write a language by its name or code, such as /language de")
     if name.lower() == _ANY:
-        return told(["answers may be in any language"], language="")
-    return told([f"answers will be in {_LANGUAGES.get(name.lower(), name)}"], language=name)
+        return build_result(["answers may be in any language"], SetLanguage(""), language="")
+    return build_result(
+        [f"answers will be in {_LANGUAGES.get(name.lower(), name)}"],
+        SetLanguage(name),
+        language=name,
+    )
 
 
-async def _permissions(host: Host, arguments: str) -> CommandResult:
+async def _permissions(host: CommandHost, arguments: str) -> CommandResult:
     word, rest = split(arguments)
     match word.lower():
         case "" | "list":
@@ -96,13 +100,13 @@ async def _permissions(host: Host, arguments: str) -> CommandResult:
             nothing_more(rest, "permissions clear")
             count = len(host.session.list_grants())
             host.session.clear_grants()
-            said = f"{counted(count, 'grant')} of this session taken back"
-            return told([f"{said}; rules and mode stay"], cleared=count)
+            said = f"{pluralize(count, 'grant')} of this session taken back"
+            return build_result([f"{said}; rules and mode stay"], cleared=count)
         case _:
             raise no_such("permissions", word, PERMISSIONS)
 
 
-def _listed(host: Host) -> CommandResult:
+def _listed(host: CommandHost) -> CommandResult:
     gate, grants = host.gate, host.session.list_grants()
     rules = {"allow": gate.allow, "ask": gate.ask_rules, "deny": gate.deny}
     lines = [f"permission mode: {gate.mode}, which {_MODES[gate.mode]}"]
@@ -111,7 +115,7 @@ def _listed(host: Host) -> CommandResult:
     lines += [f"allowed for this session: {one_line(str(grant), _RULE)}" for grant in grants]
     if not grants:
         lines.append("nothing was allowed for this session")
-    return told(
+    return build_result(
         lines,
         mode=str(gate.mode),
         grants=[_grant_facts(grant) for grant in grants],

@@ -7,9 +7,10 @@ from msgspec import Struct
 
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId
-from clew.extensions.commands.protocol import Command, CommandResult, Host
+from clew.core.text import one_line
+from clew.extensions.commands.protocol import Command, CommandHost, CommandResult, Effect
 
-Work: TypeAlias = Callable[[Host, str], Awaitable[CommandResult]]
+Work: TypeAlias = Callable[[CommandHost, str], Awaitable[CommandResult]]
 MOST_ARGUMENTS = 20_000
 _MOST_DIGITS = 9
 _LINE_SIGNS = frozenset("\n\t\r")
@@ -21,7 +22,7 @@ class Builtin(Struct, frozen=True):
     command: Command
     work: Work
 
-    async def execute(self, host: Host, arguments: str) -> CommandResult:
+    async def execute(self, host: CommandHost, arguments: str) -> CommandResult:
         """Carry it out.
 
         Raises:
@@ -95,17 +96,6 @@ def entry_number(text: str) -> EntryId:
     return EntryId(number)
 
 
-def one_line(text: str, most: int) -> str:
-    """Return the beginning of `text` as one line of at most `most` characters."""
-    words = " ".join(text[: most * 4].split())
-    return words if len(words) <= most and len(text) <= most * 4 else f"{words[: most - 1]}…"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: `1 file`, `2 files`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def numbers(ids: Sequence[int]) -> str:
     """Name entries by their numbers, neighbours together: `#1-#3, #7`."""
     runs: list[list[int]] = []
@@ -117,6 +107,8 @@ def numbers(ids: Sequence[int]) -> str:
     return ", ".join(f"#{a}" if a == b else f"#{a}-#{b}" for a, b in runs)
 
 
-def told(lines: Iterable[str], **data: object) -> CommandResult:
-    """Return a result of lines and facts."""
-    return CommandResult("\n".join(lines), data=data)
+def build_result(
+    lines: Iterable[str], effect: Effect | None = None, /, **data: object
+) -> CommandResult:
+    """Return the result of a command: its lines, its effect, and the same as facts."""
+    return CommandResult("\n".join(lines), data=data, effect=effect)

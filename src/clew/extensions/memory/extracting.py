@@ -6,7 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from clew.extensions.memory.facts import Kind, one_line
+from clew.core.text import one_line
+from clew.extensions.memory.facts import Kind
 from clew.extensions.memory.topics import DEFAULT_TOPIC
 
 _MAX_TEXT = 240

@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from clew.core.cleaning import clean_text
 from clew.core.errors import ConfigError
+from clew.core.text import one_line
 
 Kind: TypeAlias = Literal["user", "feedback", "project", "reference"]
 """What a fact is about: a person, how to work, the project, or where something is found."""
@@ -20,7 +20,6 @@ MAX_FACT: Final = 2_000
 _PREFIX = re.compile(
     rf"\s*[-*+]\s+(?:\[\d{{4}}-\d\d-\d\d\] \((?:{'|'.join(KINDS)})/(?P<topic>[^)]*)\) )?"
 )
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Fact(Struct, frozen=True, kw_only=True):
@@ -39,11 +38,6 @@ class Fact(Struct, frozen=True, kw_only=True):
         """Return the fact as it is written into the files."""
         date = datetime.fromtimestamp(now, UTC).date().isoformat()
         return f"- [{date}] ({self.kind}/{self.topic}) {self.text}"
-
-
-def one_line(text: str) -> str:
-    """Return `text` on one line: line breaks, tabs and runs of blanks become one blank."""
-    return " ".join(_CONTROL.sub(" ", clean_text(text)).split())
 
 
 def checked_kind(kind: str) -> Kind:

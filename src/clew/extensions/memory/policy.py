@@ -4,7 +4,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from clew.extensions.memory.facts import MAX_FACT, one_line
+from clew.core.text import one_line
+from clew.extensions.memory.facts import MAX_FACT
 
 Mode: TypeAlias = Literal["disabled", "approval_required", "auto_save"]
 Action: TypeAlias = Literal["save", "queue", "skip"]

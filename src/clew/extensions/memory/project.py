@@ -10,9 +10,10 @@ from pathlib import Path
 
 from clew.core.errors import ClewError, ConfigError
 from clew.core.redaction import redact
+from clew.core.text import one_line
 from clew.extensions.memory.events import MemoryEvent, Outcome, Reference
 from clew.extensions.memory.extracting import Candidate, MemoryCandidateExtractor
-from clew.extensions.memory.facts import Fact, checked_kind, one_line
+from clew.extensions.memory.facts import Fact, checked_kind
 from clew.extensions.memory.files import made_and_held
 from clew.extensions.memory.pending import Pending, PendingMemoryStore, pending_id, waiting
 from clew.extensions.memory.policy import MemoryPolicyEvaluator, why_unfit

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from clew.core.redaction import redact
-from clew.extensions.memory.facts import one_line
+from clew.core.text import one_line
 from clew.extensions.memory.numbers import CARD, personal_number
 
 _MARK = re.compile(r"\[redacted:([\w-]+)\]")

@@ -4,8 +4,9 @@ import threading
 from collections.abc import Callable, Sequence
 
 from clew.core.redaction import redact
+from clew.core.text import one_line
 from clew.extensions.memory.events import EventKind, MemoryEvent, Outcome, Reference, Status
-from clew.extensions.memory.facts import Fact, one_line
+from clew.extensions.memory.facts import Fact
 
 
 class Trail:

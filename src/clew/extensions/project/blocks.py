@@ -2,7 +2,7 @@
 
 import re
 
-from clew.core.cleaning import clean_text
+from clew.core.text import replace_surrogates
 
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MARKS = str.maketrans('"<>', "___")
@@ -36,5 +36,5 @@ def free_tag(tag: str, text: str) -> str:
 
 def one_line(text: str, most: int = 4_096) -> str:
     """Return `text` as part of a line: nothing in it begins another."""
-    plain = _BREAKS.sub("_", clean_text(text))
+    plain = _BREAKS.sub("_", replace_surrogates(text))
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from clew.core.cleaning import clean_text
+from clew.core.text import replace_surrogates
 from clew.extensions.project.blocks import block, one_line
 from clew.extensions.project.ground import Ground, Zone
 from clew.extensions.project.imports import find_imports, is_meant, spellings
@@ -276,7 +276,7 @@ def _fitted(found: _Found, read: Text, shown: str, desk: _Desk) -> Note | None:
 
 
 def _warn(desk: _Desk, warning: str) -> None:
-    desk.warnings[clean_text(warning)] = None
+    desk.warnings[replace_surrogates(warning)] = None
 
 
 def _few(warnings: tuple[str, ...]) -> tuple[str, ...]:

@@ -26,8 +26,9 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.core.text import one_line
 from clew.extensions.frontmatter import read_frontmatter
-from clew.extensions.names import as_word, choose_name, one_line
+from clew.extensions.names import as_word, choose_name
 from clew.extensions.reading import (
     Folder,
     Refused,

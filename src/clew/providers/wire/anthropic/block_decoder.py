@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.context.excerpt import excerpt
 from clew.core.ids import CallId
 from clew.core.messages import Native
+from clew.core.text import truncate_middle
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -191,7 +191,7 @@ class NativeBlock:
         elif kind.endswith("tool_result"):
             call_id = str(block.get("tool_use_id", ""))
             tool = self._tools.get(call_id, kind.removesuffix("_tool_result"))
-            text = excerpt(block_text.describe_result(block), LONGEST_ANSWER)
+            text = truncate_middle(block_text.describe_result(block), LONGEST_ANSWER)
             failed = block_text.is_failed(block)
             shown.append(
                 ServerToolChunk(call_id=call_id, name=tool, text=text, ended=True, failed=failed)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from clew.context.excerpt import excerpt
+from clew.core.text import truncate_middle
 
 LONGEST_NOTE = 500
 """Characters of the line that stands in for a block where it cannot be sent."""
@@ -61,7 +61,7 @@ def summarize_block(block: Mapping[str, Any], tool: str = "") -> str:
     else:
         return ""
     line = " ".join(text.split())
-    return f"[{label}: {excerpt(line, LONGEST_NOTE)}]" if line else f"[{label}]"
+    return f"[{label}: {truncate_middle(line, LONGEST_NOTE)}]" if line else f"[{label}]"
 
 
 def _lines(value: object) -> Iterator[str]:

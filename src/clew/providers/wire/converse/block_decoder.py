@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
-from clew.context.excerpt import excerpt
 from clew.core.ids import CallId
 from clew.core.messages import Image, Native
+from clew.core.text import truncate_middle
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -221,7 +221,7 @@ class BlockDecoder:
         return [ended, PartChunk(self._native(data, f"[{name} answered: {text}]"))]
 
     def _native(self, data: str, note: str = "") -> Native:
-        line = excerpt(" ".join(note.split()), LONGEST_NOTE)
+        line = truncate_middle(" ".join(note.split()), LONGEST_NOTE)
         return Native(provenance=self._provenance, data=data, note=" ".join(line.split()))
 
 
