@@ -28,9 +28,9 @@ from clew.cli.picking import pick
 from clew.cli.places import working_folder
 from clew.cli.screen import Screen
 from clew.cli.status import Standing
+from clew.core.context_state import ContextState
 from clew.core.entries import ModeChanged, SetupChanged
 from clew.core.errors import AbortError, ClewError
-from clew.core.state import ContextState
 from clew.extensions.commands.protocol import Command
 from clew.sdk.places import user_folder
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from clew.core.access import Risk
-from clew.core.state import ContextState
+from clew.core.context_state import ContextState
 from clew.sdk.history import HistoryEntry
 
 Outcome: TypeAlias = Literal["success", "error", "denied"]

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.excerpt import excerpt
 from clew.core.access import Access, Decision, Verdict
 from clew.core.errors import LoopDetected, RunStopped
 from clew.core.events import ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
+from clew.core.text import truncate_middle
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.session.hooking import fire, reminder
 from clew.session.loops import WARN_AFTER, Advice
@@ -184,7 +184,7 @@ def finish(kit: SessionState, call: ToolCall, output: ToolOutput) -> tuple[Messa
     if tool is not None and tool.max_output_chars is not None:
         limit = tool.max_output_chars
     next_id = kit.journal.entries[-1].id + 1
-    text = excerpt(output.text, limit, where=f"; entry #{next_id} has it")
+    text = truncate_middle(output.text, limit, where=f"; entry #{next_id} has it")
     result = ToolResult(
         call_id=call.call_id,
         name=call.name,
