@@ -10,11 +10,9 @@ from subprocess import CompletedProcess
 import anyio
 
 from clew import Session, tool
-from clew.context.validity import problems
+from clew.context.render import find_problems
 from clew.core.access import Risk
-from clew.core.entries import (
-    Entry,
-)
+from clew.core.entries import Entry
 from clew.core.events import EntryAdded, Event, Warned
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import ToolCall
@@ -87,7 +85,7 @@ class Person:
         assert stored == self.safe
         async with self.session("it goes on") as session:
             assert await session.run("and now?") == "it goes on"
-        assert problems(self.provider.requests[0].messages) == []
+        assert find_problems(self.provider.requests[0].messages) == []
         return stored
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from clew.core.context_state import Basis
 
 from clew import Session, tool
 from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, TargetKind, Verdict
@@ -33,7 +34,6 @@ from clew.core.events import (
 from clew.core.ids import SessionId
 from clew.core.messages import Message, Role, user
 from clew.core.models import ModelFacts
-from clew.core.state import Basis
 from clew.core.usage import Usage
 from clew.permissions.rules import parse_rule
 from clew.providers.protocol import CallChunk, TextChunk

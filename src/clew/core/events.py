@@ -12,11 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.access import Risk
+from clew.core.context_state import ContextState, LossReport
 from clew.core.entries import Entry, Trigger
 from clew.core.ids import CallId, RunId, SessionId
-from clew.core.report import LossReport
 from clew.core.results import ExecutionResult
-from clew.core.state import ContextState
 
 
 class UserMessage(Struct, frozen=True, kw_only=True, tag_field="event", tag="user_message"):

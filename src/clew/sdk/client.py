@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from clew.core.access import Approval, PermissionMode
+from clew.core.context_state import ContextState
 from clew.core.errors import RunError
 from clew.core.events import (
     BackgroundTaskEvent,
@@ -23,7 +24,6 @@ from clew.core.events import (
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Image
 from clew.core.results import ExecutionResult
-from clew.core.state import ContextState
 from clew.core.tool_states import ToolState
 from clew.extensions.commands.protocol import Effect, Safety
 from clew.session.history import HistoryEntry

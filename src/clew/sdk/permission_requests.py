@@ -4,7 +4,7 @@ import os
 
 import anyio
 
-from clew.core.access import Access, Approval, Decision
+from clew.core.access import Access, Approval, Decision, PermissionAnswer
 from clew.core.errors import SessionError
 from clew.core.events import PermissionRequest, PermissionResolved
 from clew.session.event_bus import EventBus
@@ -14,7 +14,7 @@ class _Open:
     def __init__(self, request: PermissionRequest) -> None:
         self.request = request
         self.answered = anyio.Event()
-        self.approval = Approval.NO
+        self.answer = PermissionAnswer(approval=Approval.NO)
 
 
 class PermissionRequests:
@@ -30,6 +30,8 @@ class PermissionRequests:
         self._bus = bus
         self._wait = wait
         self._open: dict[str, _Open] = {}
+        self.can_remember = False
+        """True when rules can be added to the project's settings."""
         bus.on_detach = self._deny_unattended
 
     @property
@@ -42,7 +44,7 @@ class PermissionRequests:
         """True when a request would reach a client that can answer it."""
         return self._wait or self._bus.answerable
 
-    async def ask(self, access: Access, decision: Decision) -> Approval:
+    async def ask(self, access: Access, decision: Decision) -> PermissionAnswer:
         """Publish a request and wait for the answer."""
         opened = _Open(
             PermissionRequest(
@@ -53,6 +55,8 @@ class PermissionRequests:
                 reason=decision.reason,
                 call_id=access.call_id,
                 arguments=access.arguments,
+                session_scope=decision.session_scope,
+                project_rules=decision.project_rules if self.can_remember else (),
             )
         )
         request_id = opened.request.request_id
@@ -62,11 +66,11 @@ class PermissionRequests:
             await opened.answered.wait()
         finally:
             del self._open[request_id]
-            approved = opened.answered.is_set() and opened.approval is not Approval.NO
+            approved = opened.answered.is_set() and opened.answer.approval is not Approval.NO
             self._bus.publish(PermissionResolved(request_id=request_id, approved=approved))
-        return opened.approval
+        return opened.answer
 
-    def answer(self, request_id: str, approval: Approval) -> None:
+    def answer(self, request_id: str, answer: PermissionAnswer) -> None:
         """Answer a request; the first answer counts.
 
         Raises:
@@ -75,7 +79,7 @@ class PermissionRequests:
         opened = self._open.get(request_id)
         if opened is None or opened.answered.is_set():
             raise SessionError("this permission request is not open; it has been answered already")
-        opened.approval = approval
+        opened.answer = answer
         opened.answered.set()
 
     def _deny_unattended(self) -> None:

@@ -23,10 +23,10 @@ from clew.core.entries import (
     Rewound,
     SetupChanged,
     Undone,
+    spending_of,
 )
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
-from clew.core.spending import Spending
 from clew.core.tool_states import (
     ToolReport,
     ToolState,
@@ -34,6 +34,7 @@ from clew.core.tool_states import (
     start_state,
     summarize_states,
 )
+from clew.core.usage import Spending
 
 TOOL_SUMMARY = "tool-summary"
 USAGE_SUMMARY = "usage-summary"
@@ -132,7 +133,7 @@ class _Turn:
 
     def add(self, entry: Entry) -> Iterator[HistoryEntry]:
         """Read one entry; yields what the history shows for it."""
-        self._spent = self._spent.with_body(entry.body)
+        self._spent += spending_of(entry.body)
         match entry.body:
             case SetupChanged(model=model):
                 self._window = model.window
