@@ -28,6 +28,7 @@
         ├── PromptCancelled      a prompt was taken back before its turn came
         ├── SessionClosed        the session was shut down
         ├── EventsExpired        the event buffer does not reach back that far
+        ├── RunError             a run that a client waited for failed (has `error_type`)
         ├── NothingToUndo        no compaction or clear is left to take back
         ├── TurnLimitReached     `max_turns` model calls were made
         ├── BudgetReached        the session has cost as much as it may
@@ -180,6 +181,14 @@ class SessionClosed(SessionError):
 
 class EventsExpired(SessionError):
     """The event buffer does not reach back that far; take a new snapshot."""
+
+
+class RunError(SessionError):
+    """A run that a client waited for failed."""
+
+    def __init__(self, message: str, *, error_type: str) -> None:
+        super().__init__(message)
+        self.error_type = error_type
 
 
 class NothingToUndo(SessionError):

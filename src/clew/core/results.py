@@ -4,8 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from clew.core.context_state import ContextState
 from clew.core.ids import EntryId, RunId
-from clew.core.state import ContextState
 from clew.core.tool_states import ToolState
 from clew.core.usage import Usage
 

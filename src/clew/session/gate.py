@@ -8,11 +8,11 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.core.access import Access, Approval, Decision, PermissionMode, Verdict
+from clew.core.access import Access, Approval, Decision, PermissionAnswer, PermissionMode, Verdict
 from clew.permissions.policy import Grant, Policy
 from clew.permissions.rules import DEFAULT_ALLOW, Rule, parse_rule
 
-Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval]]
+Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval | PermissionAnswer]]
 """Asks a person about a call. The decision says why, and what a longer approval would cover."""
 
 
@@ -98,9 +98,13 @@ class Gate(Struct, kw_only=True):
             session_scope=describe_grant(session_grant(access, self.cwd, exact=exact), self.cwd),
             project_rules=() if exact else rules_for(access, self.cwd),
         )
-        match await ask(access, question):
+        answer = await ask(access, question)
+        if not isinstance(answer, PermissionAnswer):
+            answer = PermissionAnswer(approval=answer)
+        match answer.approval:
             case Approval.NO:
-                return Decision(Verdict.DENY, "the user said no")
+                reply = f": {answer.reply}" if answer.reply else ""
+                return Decision(Verdict.DENY, f"the user said no{reply}")
             case Approval.ONCE:
                 return Decision(Verdict.ALLOW, "the user allowed this call")
             case Approval.SESSION:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import anyio
 from msgspec.structs import replace
 
+from clew.core.context_state import ContextState
 from clew.core.entries import Noted
 from clew.core.errors import AbortError, AlreadyRunning, ClewError, StoreError
 from clew.core.events import (
@@ -23,10 +24,9 @@ from clew.core.events import (
 )
 from clew.core.ids import EntryId, RunId, new_run_id
 from clew.core.results import ExecutionResult, UsageSnapshot
-from clew.core.spending import Spending
-from clew.core.state import ContextState
 from clew.core.text import replace_surrogates
 from clew.core.tool_states import ToolReport, ToolState, end_state, report_call, start_state
+from clew.core.usage import Spending
 from clew.session.call import Answer
 from clew.session.event_bus import EventBus
 from clew.session.hooking import failed
