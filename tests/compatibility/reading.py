@@ -21,6 +21,8 @@ from typing import Any
 
 import anyio
 import msgspec
+from clew.session.log.writer import SessionLog
+from clew.session.stores.sqlite import SqliteStore
 
 from clew import (
     Access,
@@ -33,8 +35,6 @@ from clew import (
 )
 from clew.providers.scripted import ScriptedProvider
 from clew.session.calibrations import CalibrationFile
-from clew.session.log.writer import SessionLog
-from clew.session.stores.sqlite import SqliteStore
 
 VERSION = "0.1.0"
 FIXTURES = Path(__file__).parent / "fixtures" / VERSION

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clew.session.log.writer import SessionLog
 
 from clew import ProjectMemory, update_task_file_status
-from clew.session.log.writer import SessionLog
 from tests.compatibility import reading
 from tests.compatibility.reading import EDITS, FIXTURES, NAMED, SESSIONS, Copy
 

@@ -2,6 +2,7 @@
 
 import anyio
 import pytest
+from clew.sdk.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
 
 from clew.core.access import Access, Approval, Decision, PermissionMode, Risk
 from clew.core.errors import (
@@ -16,7 +17,6 @@ from clew.core.messages import Role
 from clew.core.usage import Usage
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
-from clew.sdk.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
 from clew.sdk.interactive import InteractiveSession
 from clew.sdk.query import create_query
 from clew.sdk.values import ExecutionResult
