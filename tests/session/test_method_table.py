@@ -117,9 +117,15 @@ async def full_history(scene: Scene) -> None:
         await session.run("hi")
         await session.add_history_entry("tool-summary", "add was called", calls=1)
         await session.clear_history()
-        assert [message.text for message in session.get_full_history()] == ["hi", "hello"]
-        kinds = [type(entry.body).__name__ for entry in session.journal.entries]
-        assert kinds == ["SetupChanged", "MessageAdded", "MessageAdded", "Noted", "Cleared"]
+        found = session.get_full_history()
+        assert [(one.category, one.type) for one in found] == [
+            ("chat", "user"),
+            ("chat", "assistant"),
+            ("event", "tool-summary"),
+            ("event", "clear"),
+        ]
+        assert found[2].data == {"summary": "add was called", "calls": 1}
+        assert found[1].message == assistant("hello")
 
 
 async def add_history_entry(scene: Scene) -> None:
@@ -145,11 +151,11 @@ async def context_state(scene: Scene) -> None:
 async def threshold(scene: Scene) -> None:
     """A share, or False; other values are refused and the next run goes by the new one."""
     async with scene.session(*[LONG] * 12) as session:
-        assert session.policy.thresholds.compact == 0.835
+        assert session.state.policy.thresholds.compact == 0.835
         with pytest.raises(ConfigError):
             session.set_auto_compact_threshold(1.5)
         session.set_auto_compact_threshold(False)
-        assert session.policy.thresholds.compact is False
+        assert session.state.policy.thresholds.compact is False
         for number in range(9):
             await session.run(f"question {number}")
         assert scene.heard(CompactionEnded) == []
@@ -325,4 +331,4 @@ async def test_the_options_of_the_table(scene: Scene) -> None:
     assert later[:2] == [Basis.ESTIMATED, Basis.EXACT]
     never = ContextPolicy(thresholds=Thresholds(compact=False))
     async with scene.session(policy=never, session_id=None, log=None) as other:
-        assert other.policy.thresholds.compact is False
+        assert other.state.policy.thresholds.compact is False

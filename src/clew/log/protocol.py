@@ -4,6 +4,7 @@ Most sessions have no log, so nothing is imported here that only the writing nee
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
@@ -52,6 +53,11 @@ class SessionLogger(Protocol):
 
     Whatever fails in it breaks no run.
     """
+
+    @property
+    def path(self) -> Path | None:
+        """The file that is written; None for a log that is not one file, or not begun."""
+        ...
 
     def begin(self, opening: Opening) -> None:
         """Take up the log of a session; that of a new one begins with its first word.

@@ -58,9 +58,7 @@ class Host:
             await started.wait()
         return self
 
-    def start_soon(
-        self, work: Callable[[Unpack[_Ts]], Awaitable[Any]], *arguments: *_Ts
-    ) -> None:
+    def start_soon(self, work: Callable[[Unpack[_Ts]], Awaitable[Any]], *arguments: *_Ts) -> None:
         """Run `work` in the background until it ends or the host is closed.
 
         An error in it is logged and ends nothing else.

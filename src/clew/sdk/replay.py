@@ -49,7 +49,7 @@ from clew.providers.tokenizers import meter_for
 from clew.session.call import call_model
 from clew.session.gate import Gate
 from clew.session.journal import Journal
-from clew.session.loops import LoopGuard
+from clew.session.limits import LoopGuard
 from clew.session.state import SessionState
 from clew.session.tool_calls import run_calls
 from clew.stores.memory import MemoryStore

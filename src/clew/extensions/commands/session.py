@@ -26,7 +26,7 @@ from clew.extensions.commands.words import (
     split,
     whole_number,
 )
-from clew.session.rewind import Rewind, Wish
+from clew.session.rewind import Rewind, RewindOptions
 from clew.stores.record import StoredSession
 
 _NAME = 120
@@ -112,7 +112,7 @@ async def _rewind(host: CommandHost, arguments: str) -> CommandResult:
 
 
 async def _checkpoints(host: CommandHost) -> CommandResult:
-    found = await host.session.checkpoints()
+    found = await host.session.list_checkpoints()
     return build_result(
         [_checkpoint_line(one) for one in found] or ["there is nothing to go back to yet"],
         checkpoints=[
@@ -141,7 +141,7 @@ async def _place(host: CommandHost, text: str) -> EntryId:
     number = whole_number(text)
     if number is None:
         raise SessionError("name a checkpoint by its number, as /rewind list shows it, or #12")
-    for one in await host.session.checkpoints():
+    for one in await host.session.list_checkpoints():
         if one.number == number:
             return one.entry
     raise SessionError(f"there is no checkpoint {number}; /rewind list shows them")
@@ -150,7 +150,7 @@ async def _place(host: CommandHost, text: str) -> EntryId:
 async def _go_back(
     host: CommandHost, entry: EntryId, *, code: bool = True, conversation: bool = True
 ) -> CommandResult:
-    wish = Wish(code=code, conversation=conversation)
+    wish = RewindOptions(code=code, conversation=conversation)
     try:
         done = await host.session.rewind(entry, **wish)
     except ConfigError as error:
