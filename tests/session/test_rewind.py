@@ -409,7 +409,7 @@ async def test_what_somebody_else_changed_is_named_and_can_be_forced(stage: Stag
         (stage.root / "g").write_text("mine too")
         await session.undo()
         assert stage.file("g") == "mine too"
-        assert f"{stage.root / 'g'} stays as it is: " in "\n".join(stage.warnings)
+        assert f"{stage.root / 'g'} is not restored: " in "\n".join(stage.warnings)
         assert said(session)[-1] == "one"
 
 
@@ -422,7 +422,7 @@ async def test_what_cannot_be_done_is_said_and_nothing_is_changed(stage: Stage) 
 
         with pytest.raises(SessionError, match="no entry #99"):
             await session.rewind(99)
-        with pytest.raises(SessionError, match="the code, the conversation, or both"):
+        with pytest.raises(SessionError, match="code, conversation or both"):
             await session.rewind(2, code=False, conversation=False)
         with pytest.raises(SessionError, match="nothing older is kept"):
             await session.rewind(prompts(session)[0])
@@ -540,7 +540,7 @@ async def test_files_stay_where_nothing_keeps_them_any_more(stage: Stage, tmp_pa
         assert said(session)[-1] == "one"
     await store.aclose()
     assert stage.file("f") is None
-    assert stage.warnings == ["files stay as they are: this session keeps no checkpoints now"]
+    assert stage.warnings == ["files are not restored: this session keeps no checkpoints now"]
 
 
 async def test_files_stay_when_what_a_rewind_replaced_is_no_longer_kept(stage: Stage) -> None:
@@ -563,7 +563,7 @@ async def test_files_stay_when_what_a_rewind_replaced_is_no_longer_kept(stage: S
             "three",
         ]
     assert stage.file("f") is None
-    assert stage.warnings == ["files stay as they are: what this rewind replaced is no longer kept"]
+    assert stage.warnings == ["files are not restored: the checkpoint of this rewind was deleted"]
 
 
 async def test_a_session_that_keeps_files_from_now_on_cannot_restore_older_ones(

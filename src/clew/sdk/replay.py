@@ -16,9 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.estimate import text_units
-from clew.context.policy import ContextPolicy
 from clew.context.reasoning import ReasoningPolicy
-from clew.context.strategies.tiered import Tiered
 from clew.core.access import Access, PermissionMode, Risk
 from clew.core.entries import (
     Body,
@@ -47,9 +45,10 @@ from clew.providers.protocol import Provider
 from clew.providers.request_diff import Difference, same_messages
 from clew.providers.tokenizers import meter_for
 from clew.session.call import call_model
+from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.journal import Journal
-from clew.session.limits import LoopGuard
+from clew.session.lifecycle import create_state
 from clew.session.state import SessionState
 from clew.session.tool_calls import run_calls
 from clew.stores.memory import MemoryStore
@@ -99,15 +98,15 @@ async def rerun(tape: Tape, provider: Provider) -> Rerun:
     return Rerun(
         calls=runner.calls,
         tool_calls=runner.tool_calls,
-        usage=runner.kit.journal.spending.usage,
+        usage=runner.state.journal.spending.usage,
         difference=runner.difference,
-        history=tuple(item.message for item in runner.kit.journal.view.items),
+        history=tuple(item.message for item in runner.state.journal.view.items),
     )
 
 
 class _Runner:
-    def __init__(self, tape: Tape, kit: SessionState, clock: "_Clock") -> None:
-        self.kit = kit
+    def __init__(self, tape: Tape, state: SessionState, clock: "_Clock") -> None:
+        self.state = state
         self.calls = 0
         self.tool_calls = 0
         self.difference: Difference | None = None
@@ -125,19 +124,16 @@ class _Runner:
         cwd = Path.cwd()
         session_id = SessionId(tape.session_id) if tape.session_id else None
         journal = await Journal.open(MemoryStore(), cwd=cwd, session_id=session_id, clock=clock)
-        kit = SessionState(
-            journal=journal,
-            provider=provider,
-            tools={},
-            gate=Gate(cwd=cwd, mode=PermissionMode.BYPASS),
-            policy=ContextPolicy(),
-            strategy=Tiered(),
-            place=ToolContext(cwd=cwd),
-            emit=lambda _event: None,
-            loops=LoopGuard(watching=False),
-            clock=clock,
-        )
-        return cls(tape, kit, clock)
+        options: SessionOptions = {
+            "cwd": cwd,
+            "gate": Gate(cwd=cwd, mode=PermissionMode.BYPASS),
+            "recall": False,
+            "detect_loops": False,
+            "redact": False,
+        }
+        state = create_state(provider, "", options)
+        state.journal, state.clock, state.is_open = journal, clock, True
+        return cls(tape, state, clock)
 
     async def keep(self, entry: Entry) -> None:
         """Put a recorded entry into the journal, unless a call brought it already."""
@@ -148,10 +144,10 @@ class _Runner:
                 self._meet(entry)
                 return
         self._clock.now = entry.at
-        added = await self.kit.journal.append(_renumbered(body, self._ids))
+        added = await self.state.journal.append(_renumbered(body, self._ids))
         self._ids[entry.id] = added.id
         if isinstance(body, SetupChanged):
-            self.kit.journal.measure_by(meter_for(body.model.name) or text_units)
+            self.state.journal.measure_by(meter_for(body.model.name) or text_units)
 
     async def ask(self, step: Asked) -> None:
         """Make a call again, and run the tool calls that it asks for."""
@@ -159,9 +155,9 @@ class _Runner:
         if step.answer is not None:
             self._clock.now = step.answer.at
         self._set_up(step.call)
-        start = len(self.kit.journal.entries)
+        start = len(self.state.journal.entries)
         try:
-            answer = await call_model(self.kit, self.kit.state())
+            answer = await call_model(self.state, self.state.context_state())
         except ProviderError:
             calls: Sequence[ToolCall] = ()
         else:
@@ -177,9 +173,9 @@ class _Runner:
         for call in calls:
             key = (call.name, _plain(call.decoded()))
             waiting[key].append(self._results[call.call_id])
-        self.kit.tools = {call.name: _Recorded(call.name, waiting) for call in calls}
-        start = len(self.kit.journal.entries)
-        await run_calls(self.kit, calls)
+        self.state.tools = {call.name: _Recorded(call.name, waiting) for call in calls}
+        start = len(self.state.journal.entries)
+        await run_calls(self.state, calls)
         self.tool_calls += len(calls)
         self._note_results(start)
 
@@ -195,11 +191,11 @@ class _Runner:
         request = self._turns[call].request
         if request is None or request.head is None:
             return
-        self.kit.request_options = request.head.get("options", {})
-        self.kit.reasoning = msgspec.convert(request.head.get("reasoning", {}), ReasoningPolicy)
+        self.state.request_options = request.head.get("options", {})
+        self.state.reasoning = msgspec.convert(request.head.get("reasoning", {}), ReasoningPolicy)
 
     def _note_results(self, start: int) -> None:
-        for entry in self.kit.journal.entries[start:]:
+        for entry in self.state.journal.entries[start:]:
             if isinstance(entry.body, MessageAdded):
                 self._made |= {result.call_id for result in entry.body.message.results}
 
@@ -207,7 +203,7 @@ class _Runner:
         """Find the entry that stands for a recorded one, and see whether it says the same."""
         assert isinstance(recorded.body, MessageAdded)  # noqa: S101 - answers and results are
         wanted = recorded.body.message
-        for entry in reversed(self.kit.journal.entries[start:]):
+        for entry in reversed(self.state.journal.entries[start:]):
             if isinstance(entry.body, MessageAdded) and _stands_for(entry.body.message, wanted):
                 self._ids[recorded.id] = entry.id
                 self._compare(recorded, entry.body.message)
