@@ -11,7 +11,7 @@ from subprocess import CompletedProcess
 import anyio
 import pytest
 
-from clew.cli.places import store_path
+from clew.sdk.folders import store_path
 from clew.core.entries import Entry, MessageAdded, SessionRecord, UnknownBody
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import assistant, user

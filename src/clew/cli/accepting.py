@@ -10,7 +10,7 @@ from clew.cli.screen import Screen
 from clew.cli.status import Standing
 from clew.config.loading import Loaded
 from clew.sdk.finding import load, trust_of
-from clew.sdk.places import Homes, user_folder
+from clew.sdk.folders import Homes, user_folder
 
 _MOST = 12
 _SHOWN = 160

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.cli.harmless import harmless, harmless_json
-from clew.cli.places import user_folder, working_folder
 from clew.cli.streams import tell, write_out
 from clew.config.context import context_options
 from clew.config.describing import json_schema
@@ -23,6 +22,7 @@ from clew.config.showing import rows, shown
 from clew.config.trust import Trust
 from clew.config.writing import find_key, set_value, target, unset_value
 from clew.core.errors import ConfigError
+from clew.sdk.folders import user_folder, working_folder
 
 _WIDEST = 40
 

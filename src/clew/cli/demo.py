@@ -12,7 +12,6 @@ import anyio
 import msgspec
 
 from clew.cli.paint import painter
-from clew.cli.places import store_path, working_folder
 from clew.cli.screen import Screen
 from clew.context.recall import entry_text
 from clew.core.context_state import Status
@@ -21,6 +20,7 @@ from clew.core.errors import AbortError, ClewError
 from clew.core.ids import SessionId, new_session_id
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.embedded.provider import Embedded
+from clew.sdk.folders import store_path, working_folder
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store

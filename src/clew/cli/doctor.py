@@ -15,9 +15,9 @@ from clew.cli import doctor_models as models
 from clew.cli.doctor_findings import Check, Finding, Level, Machine
 from clew.cli.harmless import harmless_json, one_line
 from clew.cli.paint import Paint, painter
-from clew.cli.places import user_folder, working_folder
 from clew.cli.streams import write_out
 from clew.core.redaction import redact
+from clew.sdk.folders import user_folder, working_folder
 
 _COLOURS = {
     Level.OK: "green",

@@ -2,11 +2,11 @@
 
 from clew.cli.harmless import one_line
 from clew.cli.history import newest
-from clew.cli.opening import Opened
 from clew.cli.screen import Screen
 from clew.core.entries import MessageAdded
 from clew.core.messages import Role
 from clew.core.text import pluralize
+from clew.sdk.launch.sessions import Opened
 
 _SHOWN = 200
 

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from clew.cli.harmless import one_line
-from clew.cli.opening import Opened
 from clew.cli.paint import stop_note
 from clew.core.errors import SessionError
 from clew.core.text import pluralize
@@ -22,6 +21,7 @@ from clew.extensions.commands.protocol import (
     SetLanguage,
     SwitchModel,
 )
+from clew.sdk.launch.sessions import Opened
 from clew.sdk.values import ExecutionResult
 
 _SHOWN_LINES = 40

@@ -3,8 +3,8 @@
 from argparse import Namespace
 from pathlib import Path
 
-from clew.cli.places import store_path
 from clew.log.protocol import SessionLogger
+from clew.sdk.folders import store_path
 
 
 def session_log(arguments: Namespace, cwd: Path) -> SessionLogger | None:

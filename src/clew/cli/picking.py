@@ -5,10 +5,10 @@ from anyio.from_thread import BlockingPortal
 from clew.cli.desk import Desk
 from clew.cli.harmless import one_line
 from clew.cli.lines import NEW
-from clew.cli.opening import Opened
 from clew.cli.screen import Screen
 from clew.cli.times import when
 from clew.core.text import pluralize
+from clew.sdk.launch.sessions import Opened
 from clew.stores.record import StoredSession
 
 _MOST = 15

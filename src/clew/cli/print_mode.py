@@ -16,7 +16,6 @@ import msgspec
 from clew.cli.harmless import harmless, harmless_json, one_line
 from clew.cli.leaving import exit_code, signals
 from clew.cli.lines import Reply, command_in, nearest, run_command
-from clew.cli.opening import Desired, Opened, opened
 from clew.cli.paint import stop_note
 from clew.cli.streams import OutputLost, reader_left, tell, write_out
 from clew.core.access import Access, Decision
@@ -25,6 +24,7 @@ from clew.core.errors import ClewError, ConfigError, SessionError
 from clew.core.events import Event, RunEnded, TextDelta, ToolStarted, Warned
 from clew.core.usage import Usage
 from clew.sdk.interactive import InteractiveSession
+from clew.sdk.launch.sessions import Desired, Opened, opened
 
 _PIPE_SECONDS = 3.0
 """How long a pipe that nobody writes to is waited for."""

@@ -22,17 +22,16 @@ from clew.cli.harmless import one_line
 from clew.cli.history import numbers
 from clew.cli.leaving import exit_code, heeding
 from clew.cli.lines import ABORTED, Reply, carry_out, leaves
-from clew.cli.opening import Desired, Opened, opened
 from clew.cli.paint import painter
 from clew.cli.picking import pick
-from clew.cli.places import working_folder
 from clew.cli.screen import Screen
 from clew.cli.status import Standing
 from clew.core.context_state import ContextState
 from clew.core.entries import ModeChanged, SetupChanged
 from clew.core.errors import AbortError, ClewError
 from clew.extensions.commands.protocol import Command
-from clew.sdk.places import user_folder
+from clew.sdk.folders import user_folder, working_folder
+from clew.sdk.launch.sessions import Desired, Opened, opened
 
 logger = logging.getLogger(__name__)
 

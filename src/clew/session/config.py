@@ -42,7 +42,7 @@ class SessionOptions(TypedDict, total=False):
     """Where the journal is kept; in memory unless one is given."""
     session_id: str | None
     """Go on with the session of this id, or begin it under this id."""
-    cwd: Path
+    cwd: Path | str
     """Where tools work; the process's own folder unless one is given."""
     env: Mapping[str, str]
     """Variables that commands get beside those of the process."""
@@ -141,7 +141,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
         unknown = options.keys() - SessionOptions.__annotations__.keys()
         if unknown:
             raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
-        cwd = options.get("cwd") or Path.cwd()
+        cwd = Path(options.get("cwd") or Path.cwd())
         tools = options.get("tools", ())
         recall = options.get("recall", True)
         window = options.get("max_context_tokens")

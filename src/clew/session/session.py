@@ -119,7 +119,7 @@ class Session(Controls):
         async def work(state: SessionState) -> Answer:
             return await run_turn(state, asked, max_turns=self._config.max_turns)
 
-        return await self._observe(display_input or message.text, run_id, work)
+        return await self.observe_run(display_input or message.text, work, run_id=run_id)
 
     async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:
         """Resume after the last entry without a new prompt, such as after a crash.
@@ -135,7 +135,7 @@ class Session(Controls):
         async def work(state: SessionState) -> Answer:
             return await continue_turn(state, max_turns=self._config.max_turns)
 
-        return await self._observe("", run_id, work)
+        return await self.observe_run("", work, run_id=run_id)
 
     async def delegate(
         self, prompt: str, work: Delegate, *, run_id: RunId | None = None
@@ -146,11 +146,19 @@ class Session(Controls):
         async def answer(state: SessionState) -> Answer:
             return await delegate(state, asked, work)
 
-        return await self._observe(prompt, run_id, answer)
+        return await self.observe_run(prompt, answer, run_id=run_id)
 
-    async def _observe(
-        self, label: str, run_id: RunId | None, work: Callable[[SessionState], Awaitable[Answer]]
+    async def observe_run(
+        self,
+        label: str,
+        work: Callable[[SessionState], Awaitable[Answer | None]],
+        *,
+        run_id: RunId | None = None,
     ) -> ExecutionResult:
+        """Do `work` as one run: with its events, its guard and its result.
+
+        Work that is aborted, or raises `AbortError`, makes an interrupted result.
+        """
         outcome = RunOutcome(self._bus, self.tracker, label, run_id)
         with suppress(AbortError), self._guard.begin():
             outcome.start(self._kit)
@@ -158,6 +166,7 @@ class Session(Controls):
                 await self.open()
                 state = self._opened()
                 answer = await work(state)
+                assert answer is not None  # noqa: S101 - work answers or raises
                 await remember(state, self._config.calibrations)
                 state.runs += 1
             except AbortError:
