@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from clew.cli.harmless import harmless, harmless_json
+from clew.cli.sanitize import sanitize, sanitize_json
 from clew.cli.streams import tell, write_out
 from clew.config.context import context_options
 from clew.config.describing import json_schema
@@ -184,12 +184,12 @@ def _forget(ask: _Ask) -> int:
 
 
 def _write(lines: Iterator[str] | list[str]) -> None:
-    write_out("".join(f"{harmless(line)}\n" for line in lines))
+    write_out("".join(f"{sanitize(line)}\n" for line in lines))
 
 
 def _write_json(value: object) -> None:
     text = msgspec.json.format(msgspec.json.encode(value)).decode()
-    write_out(f"{harmless_json(text)}\n")
+    write_out(f"{sanitize_json(text)}\n")
 
 
 _NOTHING = "there is nothing to accept: this folder's settings only restrict, or there are none"

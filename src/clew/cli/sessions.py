@@ -9,8 +9,8 @@ import anyio
 import msgspec
 
 from clew.checkpoints.keeper import forget
-from clew.cli.harmless import harmless_json, one_line
 from clew.cli.history import listed
+from clew.cli.sanitize import one_line, sanitize_json
 from clew.cli.session_files import read_file, write_lines
 from clew.cli.streams import tell, write_out
 from clew.cli.times import when
@@ -169,7 +169,7 @@ async def _import(ask: _Ask) -> int:
 
 def _write(ask: _Ask, value: msgspec.Struct, *lines: str) -> None:
     if ask.arguments.json:
-        write_out(harmless_json(msgspec.json.encode(value).decode()) + "\n")
+        write_out(sanitize_json(msgspec.json.encode(value).decode()) + "\n")
     else:
         write_out("".join(f"{line}\n" for line in lines))
 

@@ -22,8 +22,8 @@ from clew.providers.catalogue import SMOLLM2, families
 from clew.providers.protocol import Provider
 from clew.providers.registry import FAMILIES, Asked, Family, find, named
 from clew.sdk.launch.local_servers import LocalServer
+from clew.sdk.launch.spec import SessionSpec
 from clew.session.session import Session
-from clew.session.spec import SessionSpec
 
 _SERVER_MODEL = "default"
 """What a server is asked for when nobody said; most local ones serve but one model."""

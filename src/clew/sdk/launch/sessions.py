@@ -17,12 +17,13 @@ from clew.sdk.folders import Homes
 from clew.sdk.host import Host
 from clew.sdk.launch.local_servers import find_local_server
 from clew.sdk.launch.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.sdk.launch.spec import SessionSpec
 from clew.sdk.launch.stores import ProjectStore, find_session, project_store
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.project_scan import choose_sandbox, load_project_settings
 from clew.sdk.session import InteractiveSession
 from clew.session.event_bus import EnvelopeListener
-from clew.session.spec import SessionSpec
+from clew.stores.record import StoredSession
 from clew.tools.sandbox import SandboxMode
 
 
@@ -35,6 +36,12 @@ class LaunchedSession:
     resumed: bool
     sandbox: str
     """What commands can do, in a sentence."""
+
+    async def other_sessions(self, limit: int = 200) -> list[StoredSession]:
+        """Return the other sessions of the folder, the newest first."""
+        parts = self.session.parts
+        found = await parts.store.sessions(cwd=str(parts.blueprint.cwd), limit=limit)
+        return [one for one in found if one.id != self.session.get_session_id()]
 
 
 @asynccontextmanager
