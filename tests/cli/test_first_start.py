@@ -9,10 +9,10 @@ import anyio
 import msgspec
 import pytest
 
-from clew.cli.choose import Choice, Chooser
-from clew.cli.local import USUAL, find_local
 from clew.config.settings import Settings
 from clew.providers.profiles import PROFILES
+from clew.sdk.launch.local_servers import USUAL, find_local_server
+from clew.sdk.launch.model_choice import ModelChoice, ModelChooser
 from clew.testing.fake_openai import Answer, calls, fails, fake_openai, says
 from clew.testing.server import Server, serve
 from tests.cli.emulated import CTRL_C, Person, Place, clew_for
@@ -28,10 +28,10 @@ def place(tmp_path: Path) -> Place:
     return Place.below(tmp_path)
 
 
-async def choose(addresses: dict[str, str], **environ: str) -> Choice:
+async def choose(addresses: dict[str, str], **environ: str) -> ModelChoice:
     """Return what is chosen where servers could only be at these addresses."""
-    chooser = Chooser(Settings(), environ)
-    choice = await chooser.first(NOTHING_ASKED, partial(find_local, addresses))
+    chooser = ModelChooser(Settings(), environ)
+    choice = await chooser.first(NOTHING_ASKED, partial(find_local_server, addresses))
     await choice.provider.aclose()
     return choice
 
@@ -53,7 +53,7 @@ NOWHERE = "http://127.0.0.1:9/v1"
 @pytest.mark.req("CLI-1", "PRV-1")
 async def test_ollama_is_looked_for_where_its_variable_says() -> None:
     async with serve(fails(404, {"error": "no such page"}), lists("qwen3:8b")) as server:
-        found = await find_local(environ={"OLLAMA_HOST": server.url.removeprefix("http://")})
+        found = await find_local_server(environ={"OLLAMA_HOST": server.url.removeprefix("http://")})
         assert found is not None
         await found.provider.aclose()
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.cli.lines import Reply
 from clew.cli.paint import painter
 from clew.cli.prompt import show_result
+from clew.cli.replies import Reply
 from clew.cli.screen import Screen
 from clew.testing.fake_openai import Answer, Stall, delta, fake_openai, says
 from tests.cli.terminal import CTRL_C, CTRL_D, clew

@@ -2,7 +2,6 @@
 
 import anyio
 import pytest
-from clew.sdk.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
 
 from clew.core.access import Access, Approval, Decision, PermissionMode, Risk
 from clew.core.errors import (
@@ -14,12 +13,13 @@ from clew.core.errors import (
     SessionNotFound,
 )
 from clew.core.messages import Role
+from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
-from clew.sdk.interactive import InteractiveSession
 from clew.sdk.query import create_query
-from clew.sdk.values import ExecutionResult
+from clew.sdk.session import InteractiveSession
+from clew.session.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
 from clew.stores.memory import MemoryStore
 from tests.sdk.places import Heard, Place
 
@@ -34,7 +34,7 @@ async def test_a_prompt_is_told_from_its_first_event_to_its_last(place: Place) -
     session = place.session([text_reply("Hello friend", usage=USAGE)])
     session.on_any(heard)
     async with session:
-        result = await session.submit("hi")
+        result = await session.run("hi")
 
         assert heard.names[0] == "user_message"
         assert heard.names[1] == "thinking"
@@ -63,7 +63,7 @@ async def test_a_listener_that_raises_breaks_neither_the_run_nor_the_others(plac
     session.on("text_delta", heard.append)
     session.on_any(lambda name, payload: broken(payload))
     async with session:
-        result = await session.submit("hi")
+        result = await session.run("hi")
 
     assert result.response == "fine"
     assert "".join(heard) == "fine"
@@ -79,8 +79,8 @@ async def test_two_clients_hear_the_same_events_in_the_same_order(place: Place) 
     session.on_any(other)
     async with session:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.submit, "first")
-            tasks.start_soon(session.submit, "second")
+            tasks.start_soon(session.run, "first")
+            tasks.start_soon(session.run, "second")
         await session.execute_command("compact", "preview")
 
     assert one.events == other.events
@@ -94,10 +94,10 @@ async def test_whoever_stops_listening_hears_no_more(place: Place) -> None:
     session = place.session(["one", "two"])
     stop = session.on("text_delta", heard.append)
     async with session:
-        await session.submit("hi")
+        await session.run("hi")
         stop()
         stop()
-        await session.submit("hi")
+        await session.run("hi")
 
     assert heard == ["one"]
 
@@ -110,7 +110,7 @@ async def test_one_prompt_waits_and_a_second_is_told_so(place: Place) -> None:
     results: list[str] = []
 
     async def submit(text: str) -> None:
-        results.append((await session.submit(text)).response)
+        results.append((await session.run(text)).response)
 
     async with session, anyio.create_task_group() as tasks:
         tasks.start_soon(submit, "one")
@@ -121,7 +121,7 @@ async def test_one_prompt_waits_and_a_second_is_told_so(place: Place) -> None:
         await anyio.wait_all_tasks_blocked()
         assert session.get_pending_prompt() == "two"
         with pytest.raises(QueueFull, match="waits already"):
-            await session.submit("three")
+            await session.run("three")
         pause.release()
 
     assert results == ["first", "second"]
@@ -135,12 +135,12 @@ async def test_a_prompt_that_waits_can_be_taken_back(place: Place) -> None:
 
     async def second() -> None:
         try:
-            await session.submit("two")
+            await session.run("two")
         except PromptCancelled as error:
             told.append(str(error))
 
     async with session, anyio.create_task_group() as tasks:
-        tasks.start_soon(session.submit, "one")
+        tasks.start_soon(session.run, "one")
         await pause.reached.wait()
         tasks.start_soon(second)
         await anyio.wait_all_tasks_blocked()
@@ -156,13 +156,13 @@ async def test_a_task_that_is_cancelled_in_the_queue_leaves_it(place: Place) -> 
     pause = Pause()
     session = place.session([[pause, *text_reply("first")], "third"])
     async with session, anyio.create_task_group() as tasks:
-        tasks.start_soon(session.submit, "one")
+        tasks.start_soon(session.run, "one")
         await pause.reached.wait()
         with anyio.move_on_after(0.01):
-            await session.submit("two")
+            await session.run("two")
         assert session.get_pending_prompt() is None
         pause.release()
-        assert (await session.submit("three")).response == "third"
+        assert (await session.run("three")).response == "third"
 
 
 @pytest.mark.req("INT-2", "PRV-3")
@@ -174,11 +174,11 @@ async def test_an_abort_keeps_what_arrived_and_clears_the_queue(place: Place) ->
     cancelled: list[str] = []
 
     async def first() -> None:
-        results.append(await session.submit("one"))
+        results.append(await session.run("one"))
 
     async def second() -> None:
         try:
-            await session.submit("two")
+            await session.run("two")
         except PromptCancelled:
             cancelled.append("two")
 
@@ -194,7 +194,7 @@ async def test_an_abort_keeps_what_arrived_and_clears_the_queue(place: Place) ->
         assert heard.of("interrupted") == results
         assert heard.of("complete") == []
         assert cancelled == ["two"]
-        assert (await session.submit("go on")).response == "whole"
+        assert (await session.run("go on")).response == "whole"
     assert "Half" in str(place.provider.requests[1].messages)
 
 
@@ -206,10 +206,10 @@ async def test_a_failure_is_an_event_and_an_error_and_the_session_goes_on(place:
     session.on_any(heard)
     async with session:
         with pytest.raises(ProviderRejected):
-            await session.submit("hi")
+            await session.run("hi")
         assert heard.of("error") == [failure]
         assert heard.names[-1] == "thinking"
-        assert (await session.submit("again")).response == "better"
+        assert (await session.run("again")).response == "better"
 
 
 @pytest.mark.req("INT-3")
@@ -233,7 +233,7 @@ async def test_tools_are_shown_with_first_argument_result_and_diff(place: Place)
     )
     session.on_any(heard)
     async with session:
-        result = await session.submit("edit it")
+        result = await session.run("edit it")
         history = session.get_full_history()
 
     started, ended = heard.of("tool_start"), heard.of("tool_end")
@@ -273,7 +273,7 @@ async def test_what_a_long_result_shows_is_bounded(place: Place) -> None:
     )
     session.on_any(heard)
     async with session:
-        await session.submit("read")
+        await session.run("read")
 
     (state,) = heard.of("tool_end")
     assert len(state.tool_result_data) < 4_200
@@ -291,7 +291,7 @@ async def test_what_is_shown_and_what_hooks_see_may_differ_from_what_is_sent(pla
     session = place.session(["ok"])
     session.on_any(heard)
     async with session:
-        await session.submit("the long prompt", "/audit", "audit it")
+        await session.run("the long prompt", "/audit", "audit it")
         first = session.get_full_history()[0]
 
     assert heard.of("user_message") == ["/audit"]
@@ -305,8 +305,8 @@ async def test_what_is_shown_and_what_hooks_see_may_differ_from_what_is_sent(pla
 async def test_the_history_tells_what_each_turn_consumed(place: Place) -> None:
     session = place.session([text_reply("a", usage=USAGE), text_reply("b", usage=USAGE)])
     async with session:
-        first = await session.submit("one")
-        await session.submit("two")
+        first = await session.run("one")
+        await session.run("two")
         history = session.get_full_history()
 
     assert [entry.type for entry in history] == [
@@ -326,18 +326,18 @@ async def test_the_history_tells_what_each_turn_consumed(place: Place) -> None:
 async def test_a_session_is_kept_after_each_prompt_and_goes_on(place: Place) -> None:
     session = place.session(["first"], name="the maze")
     async with session:
-        await session.submit("one")
+        await session.run("one")
         session_id = session.get_session_id()
     again = place.session(["second"], resume_session_id=session_id)
     async with again:
         assert again.get_session_id() == session_id
         assert again.get_name() == "the maze"
-        await again.submit("two")
+        await again.run("two")
     copy = place.session(["third"], resume_session_id=session_id, fork_session=True)
     async with copy:
         assert copy.get_session_id() != session_id
         await copy.set_name("a copy")
-        await copy.submit("three")
+        await copy.run("three")
         store = copy.store
         records = {record.id: record for record in await store.sessions()}
         original = records[session_id]
@@ -357,7 +357,7 @@ async def test_a_name_that_is_given_before_the_first_word_is_kept(place: Place) 
     async with place.session(["yes"], store=store) as session:
         await session.set_name("early")
         assert await store.sessions() == []
-        await session.submit("hi")
+        await session.run("hi")
         assert [record.name for record in await store.sessions()] == ["early"]
 
 
@@ -385,7 +385,7 @@ async def test_a_transport_joins_through_one_protocol(place: Place) -> None:
     async with place.session(["hello there"]) as session:
         session.attach_transport(speaker)
         await speaker.start()
-        await session.submit("hi")
+        await session.run("hi")
         await speaker.stop()
 
     assert speaker.said == "[hello there]"
@@ -397,7 +397,7 @@ async def test_a_shutdown_ends_what_runs_and_takes_no_more(place: Place) -> None
     session = place.session([[TextChunk("Half"), pause]])
 
     async def submit() -> None:
-        results.append(await session.submit("one"))
+        results.append(await session.run("one"))
 
     await session.open()
     async with anyio.create_task_group() as tasks:
@@ -408,7 +408,7 @@ async def test_a_shutdown_ends_what_runs_and_takes_no_more(place: Place) -> None
 
     assert results[0].interrupted
     with pytest.raises(SessionClosed):
-        await session.submit("more")
+        await session.run("more")
 
 
 @pytest.mark.req("PRM-3", "INT-1")
@@ -421,13 +421,13 @@ async def test_clients_that_listen_are_asked_and_the_first_answer_counts(place: 
         (asked,) = session.get_open_questions()
         assert asked == request
         assert (asked.tool_name, asked.target, asked.risk) == ("Bash", "echo yes", Risk.EXECUTE)
-        session.answer_permission(asked.request_id, Approval.ONCE)
+        session.answer(asked.request_id, Approval.ONCE)
         with pytest.raises(SessionError, match="somebody has answered"):
-            session.answer_permission(asked.request_id, Approval.NO)
+            session.answer(asked.request_id, Approval.NO)
 
     session.on("permission_request", answer)
     async with session:
-        result = await session.submit("run it")
+        result = await session.run("run it")
 
     assert [state.result for state in result.tool_summaries] == ["success"]
     assert len(heard.of("permission_resolved")) == 1
@@ -444,7 +444,7 @@ async def test_without_anybody_to_ask_a_question_is_a_no_and_is_told(place: Plac
 
     session = place.session([call_reply(("Bash", {"command": "echo yes"})), "done"], on_denied=tell)
     async with session:
-        result = await session.submit("run it")
+        result = await session.run("run it")
 
     assert [state.result for state in result.tool_summaries] == ["denied"]
     assert denied == [("echo yes", "--permission-mode bypassPermissions would allow it")]
@@ -461,7 +461,7 @@ async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) 
     replies: list[Reply] = [call_reply(("Bash", {"command": "git status"})), "done"]
     for _ in range(2):
         async with place.session(replies, permission_handler=allow) as session:
-            result = await session.submit("look")
+            result = await session.run("look")
             assert [state.result for state in result.tool_summaries] in (["success"], ["error"])
 
     assert asked == ["git status"]

@@ -7,9 +7,9 @@ import pytest
 
 from clew.core.entries import Charged, MessageAdded, spending_of
 from clew.core.messages import assistant, user
+from clew.core.results import ExecutionResult
 from clew.core.usage import Spending, Usage
 from clew.providers.scripted import Reply, call_reply, text_reply
-from clew.sdk.values import ExecutionResult
 from tests.sdk.places import Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("INT-4")]
@@ -29,7 +29,7 @@ def told(result: ExecutionResult) -> list[dict[str, Any]]:
 
 async def submit(place: Place, *replies: Reply) -> ExecutionResult:
     async with place.session(replies) as session:
-        return await session.submit("hi")
+        return await session.run("hi")
 
 
 async def test_a_turn_is_exact_when_every_call_was_counted(place: Place) -> None:
@@ -69,8 +69,8 @@ async def test_the_total_of_an_estimate_is_no_less_than_the_context(place: Place
 
 async def test_an_uncounted_turn_does_not_blur_the_next_one(place: Place) -> None:
     async with place.session([text_reply("one"), text_reply("two", usage=SMALL)]) as session:
-        first = await session.submit("hi")
-        second = await session.submit("hi")
+        first = await session.run("hi")
+        second = await session.run("hi")
 
     assert first.usage is not None
     assert second.usage is not None

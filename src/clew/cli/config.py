@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from clew.cli.harmless import harmless, harmless_json
-from clew.cli.places import user_folder, working_folder
+from clew.cli.sanitize import sanitize, sanitize_json
 from clew.cli.streams import tell, write_out
 from clew.config.context import context_options
 from clew.config.describing import json_schema
@@ -23,6 +22,7 @@ from clew.config.showing import rows, shown
 from clew.config.trust import Trust
 from clew.config.writing import find_key, set_value, target, unset_value
 from clew.core.errors import ConfigError
+from clew.sdk.folders import user_folder, working_folder
 
 _WIDEST = 40
 
@@ -184,12 +184,12 @@ def _forget(ask: _Ask) -> int:
 
 
 def _write(lines: Iterator[str] | list[str]) -> None:
-    write_out("".join(f"{harmless(line)}\n" for line in lines))
+    write_out("".join(f"{sanitize(line)}\n" for line in lines))
 
 
 def _write_json(value: object) -> None:
     text = msgspec.json.format(msgspec.json.encode(value)).decode()
-    write_out(f"{harmless_json(text)}\n")
+    write_out(f"{sanitize_json(text)}\n")
 
 
 _NOTHING = "there is nothing to accept: this folder's settings only restrict, or there are none"

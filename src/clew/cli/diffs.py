@@ -6,7 +6,7 @@ from itertools import islice
 
 import msgspec
 
-from clew.cli.harmless import harmless, one_line, rows
+from clew.cli.sanitize import one_line, rows, sanitize
 
 _SHOWN_PATH = 120
 _MOST_ROWS = 40
@@ -93,7 +93,7 @@ def _numbered(hunk: _Hunk) -> Iterator[_Line]:
 def _row(line: _Line, *, digits: int, width: int) -> Row:
     number, mark, text = line
     count = f"{number or '':>{digits}}"
-    shown = harmless(text.replace("\n", " "))
+    shown = sanitize(text.replace("\n", " "))
     return Row(_cut(f"{count} {mark} {shown}".rstrip(), width), _LOOKS.get(mark, ""))
 
 

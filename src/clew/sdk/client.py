@@ -25,8 +25,28 @@ from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Image
 from clew.core.results import ExecutionResult
 from clew.core.tool_states import ToolState
-from clew.extensions.commands.protocol import Effect, Safety
+from clew.extensions.commands.protocol import (
+    Effect,
+    NewSession,
+    OpenSession,
+    PickSession,
+    Safety,
+)
 from clew.session.history import HistoryEntry
+
+__all__ = [
+    "CommandInfo",
+    "CommandOutcome",
+    "HistoryEntry",
+    "NewSession",
+    "OpenSession",
+    "PickSession",
+    "PromptInput",
+    "SessionClient",
+    "SessionSnapshot",
+    "run_line",
+    "wait_for_run",
+]
 
 
 class PromptInput(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -79,10 +79,13 @@ class Host:
         if resource in self._owned:
             self._owned.remove(resource)
 
+    def stop(self) -> None:
+        """Cancel the background work, without waiting for it."""
+        self._closed = True
+        self._stop.set()
+
     async def aclose(self) -> None:
         """Close what is owned, newest first, then cancel the background work and wait for it."""
-        if self._closed:
-            return
         with anyio.CancelScope(shield=True):
             while self._owned:
                 resource = self._owned.pop()
@@ -90,8 +93,7 @@ class Host:
                     await resource.aclose()
                 except Exception:
                     logger.exception("closing %s failed", type(resource).__name__)
-            self._closed = True
-            self._stop.set()
+            self.stop()
             if self._main is not None:
                 await asyncio.wait([self._main])
 

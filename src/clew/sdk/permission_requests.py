@@ -44,8 +44,10 @@ class PermissionRequests:
         """True when a request would reach a client that can answer it."""
         return self._wait or self._bus.answerable
 
-    async def ask(self, access: Access, decision: Decision) -> PermissionAnswer:
-        """Publish a request and wait for the answer."""
+    async def ask(self, access: Access, decision: Decision) -> PermissionAnswer | None:
+        """Publish a request and wait for the answer; None when no client is there to answer."""
+        if not self.attended:
+            return None
         opened = _Open(
             PermissionRequest(
                 request_id=os.urandom(6).hex(),

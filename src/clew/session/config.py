@@ -51,7 +51,7 @@ class SessionOptions(DataOptions, total=False):
     """The tools that the model can call. Default: none but `Recall`."""
     store: Store
     """Where the journal is kept; the caller closes it. Default: in memory."""
-    cwd: Path
+    cwd: Path | str
     """The folder in which the tools work. Default: the current folder of the process."""
     env: Mapping[str, str]
     """Environment variables for the commands of tools, in addition to those of the process."""
@@ -102,7 +102,7 @@ def complete_options(given: SessionOptions) -> SessionOptions:
     known = SessionOptions.__annotations__.keys() | DataOptions.__annotations__.keys()
     if unknown := given.keys() - known:
         raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
-    cwd = given.get("cwd") or Path.cwd()
+    cwd = Path(given.get("cwd") or Path.cwd())
     defaults: SessionOptions = {
         "session_id": None,
         "system_message": "",

@@ -1,6 +1,7 @@
 """The life of a session: create its state, open the journal, switch models, close."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypedDict
 
 import anyio
@@ -64,7 +65,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         ConfigError: The options contradict each other, or one is out of range.
     """
     options = complete_options(given)
-    tools, cwd, name = options["tools"], options["cwd"], options["summary_model"]
+    tools, cwd, name = options["tools"], Path(options["cwd"]), options["summary_model"]
     setup = SetupChanged(
         model=override_window(provider.facts(model), options["max_context_tokens"]),
         system=options["system_message"],
@@ -109,7 +110,7 @@ async def open_session(state: SessionState) -> None:
         setup = draft.view.setup
         journal = await Journal.open(
             options["store"],
-            cwd=options["cwd"],
+            cwd=state.tool_context.cwd,
             session_id=SessionId(options["session_id"]) if options["session_id"] else None,
             new_id=draft.record.id,
             meter=meter_for(setup.model.name) or text_units,
@@ -197,7 +198,7 @@ def _make_checkpoints(options: SessionOptions, journal: Journal) -> Keeper | Non
     return Checkpoints(
         folder,
         journal.record.id,
-        root=options["cwd"],
+        root=Path(options["cwd"]),
         floor=journal.entries[-1].id if journal.entries else EntryId(0),
         limits=options["checkpoint_limits"],
     )

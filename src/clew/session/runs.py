@@ -222,6 +222,14 @@ class Runs:
         asked = make_prompt(prompt)
         return await self._observe(lambda: delegate_turn(self._state, asked, work), prompt, run_id)
 
+    async def interrupt(self, label: str, *, run_id: RunId | None = None) -> ExecutionResult:
+        """Publish and return the result of a prompt that was aborted before its run started."""
+
+        async def abort() -> ModelAnswer:
+            raise AbortError("the run was aborted before it started")
+
+        return await self._observe(abort, label, run_id)
+
     async def _observe(
         self, work: Callable[[], Awaitable[ModelAnswer]], label: str, run_id: RunId | None
     ) -> ExecutionResult:

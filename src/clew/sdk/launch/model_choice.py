@@ -1,15 +1,13 @@
-"""Which model answers, and why.
+"""Chooses the provider and the model of a session, and switches between models.
 
-Flags come first, then the settings, then what the environment holds a key for, then a server
-on this machine, and last the embedded model.
+The spec comes first, then the settings, then a key in the environment, then a server on this
+machine, and last the embedded model.
 """
 
-from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from clew.cli.local import Local
 from clew.config.providers import (
     ResolvedProvider,
     current_type,
@@ -20,19 +18,23 @@ from clew.config.providers import (
 from clew.config.settings import Settings
 from clew.core.errors import ConfigError, UnknownModel
 from clew.providers import registry
-from clew.providers.catalogue import SMOLLM2
+from clew.providers.catalogue import SMOLLM2, families
 from clew.providers.protocol import Provider
 from clew.providers.registry import FAMILIES, Asked, Family, find, named
+from clew.sdk.launch.local_servers import LocalServer
+from clew.sdk.launch.spec import SessionSpec
+from clew.session.session import Session
 
 _SERVER_MODEL = "default"
 """What a server is asked for when nobody said; most local ones serve but one model."""
+_MAX_MODELS = 12
 _WEB = {"webSearch": "web_search", "webFetch": "web_fetch"}
 
-FindLocal: TypeAlias = Callable[[], Awaitable[Local | None]]
+FindLocal: TypeAlias = Callable[[], Awaitable[LocalServer | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ModelChoice:
     """A provider, a model it serves, and the sentence that says how they were chosen."""
 
     provider: Provider
@@ -42,41 +44,40 @@ class Choice:
     """The model's window, where the settings say it."""
 
 
-class Chooser:
+class ModelChooser:
     """Picks providers by what the settings and the environment say."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._environ = environ
 
-    async def first(self, arguments: Namespace, find_local: FindLocal) -> Choice:
-        """Pick the provider for this run.
+    async def first(self, spec: SessionSpec, find_local: FindLocal) -> ModelChoice:
+        """Pick the provider and model for a session.
 
         Raises:
-            UnknownModel: Nothing here can reach the model that was asked for.
+            UnknownModel: No provider here serves the model.
             ConfigError: Its provider cannot be made.
         """
-        model: str | None = arguments.model
-        if arguments.provider:
-            return self._provided(arguments.provider, model, arguments.base_url or "")
-        if arguments.base_url:
-            return self._server(arguments.base_url, model)
-        if model is not None:
-            return self.named(model, port=arguments.port)
+        if spec.provider:
+            return self._provided(spec.provider, spec.model, spec.base_url)
+        if spec.base_url:
+            return self._server(spec.base_url, spec.model)
+        if spec.model:
+            return self.named(spec.model, port=spec.port)
         profile = resolve_provider(self._settings, self._environ)
         if profile is not None:
             return self._profile(profile)
         if self._settings.model:
-            return self.named(self._settings.model, port=arguments.port)
+            return self.named(self._settings.model, port=spec.port)
         if address := self._environ.get("OPENAI_BASE_URL"):
-            return self._server(address, None)
+            return self._server(address, "")
         for family in FAMILIES.values():
             if family.default_model and family.is_ready(self._environ):
                 return self._from(Asked(family=family, model=family.default_model))
         local = await find_local()
-        return self._embedded(arguments.port) if local is None else self._local(local)
+        return self._embedded(spec.port) if local is None else self._local(local)
 
-    def named(self, model: str, *, port: int = 0) -> Choice:
+    def named(self, model: str, *, port: int = 0) -> ModelChoice:
         """Pick the provider of a model that is asked for by its name; raises as `first` does.
 
         The profile in use serves the models of its own kind, and those that nobody knows.
@@ -101,10 +102,10 @@ class Chooser:
         kinds = [f.name for f in FAMILIES.values() if not f.needs_key or f.is_ready(self._environ)]
         return [*self._settings.providers, *kinds]
 
-    def _provided(self, name: str, model: str | None, base_url: str) -> Choice:
+    def _provided(self, name: str, model: str, base_url: str) -> ModelChoice:
         if name in self._settings.providers:
             profile = profile_named(self._settings, name, self._environ)
-            return self._profile(profile, model or "")
+            return self._profile(profile, model)
         family = named(name)
         if family is None:
             known = ", ".join([*self._settings.providers, *FAMILIES])
@@ -114,11 +115,11 @@ class Chooser:
         asked = Asked(family=family, model=model or family.default_model)
         return self._from(asked, base_url=base_url)
 
-    def _server(self, base_url: str, model: str | None) -> Choice:
+    def _server(self, base_url: str, model: str) -> ModelChoice:
         asked = Asked(family=FAMILIES["openai_chat"], model=model or _SERVER_MODEL)
         return self._from(asked, base_url=base_url)
 
-    def _profile(self, profile: ResolvedProvider, model: str = "") -> Choice:
+    def _profile(self, profile: ResolvedProvider, model: str = "") -> ModelChoice:
         family = FAMILIES[profile.type]
         name = model or profile.model or family.default_model
         if not name:
@@ -137,7 +138,7 @@ class Chooser:
         why = f"the provider {profile.name} of the settings"
         return self._made(provider, name, why, profile)
 
-    def _from(self, asked: Asked, *, base_url: str = "") -> Choice:
+    def _from(self, asked: Asked, *, base_url: str = "") -> ModelChoice:
         family = asked.family
         settings = family.settings(self._environ, base_url=base_url)
         if family.needs_key and not settings.api_key and not settings.base_url:
@@ -149,21 +150,21 @@ class Chooser:
         why = _why(family, self._environ, base_url)
         return self._made(family.make(settings), asked.model, why)
 
-    def _embedded(self, port: int) -> Choice:
+    def _embedded(self, port: int) -> ModelChoice:
         from clew.providers.embedded.provider import Embedded  # noqa: PLC0415 - seldom needed
 
         why = "the embedded model, on this machine"
         return self._made(Embedded(port=port), SMOLLM2.name, why)
 
-    def _local(self, local: Local) -> Choice:
+    def _local(self, local: LocalServer) -> ModelChoice:
         why = f"{local.provider.name} answers on this machine, and no key is set"
         return self._made(local.provider, local.model, why)
 
     def _made(
         self, provider: Provider, model: str, why: str, profile: ResolvedProvider | None = None
-    ) -> Choice:
+    ) -> ModelChoice:
         window = window_of(self._settings, profile, model)
-        return Choice(provider=provider, model=model, why=why, window=window)
+        return ModelChoice(provider=provider, model=model, why=why, window=window)
 
 
 def _why(family: Family, environ: Mapping[str, str], base_url: str) -> str:
@@ -182,3 +183,63 @@ def _divided(profile: ResolvedProvider) -> tuple[dict[str, Any], dict[str, bool]
             f"providers.{profile.name}.options.builtInWebTools takes webSearch and webFetch"
         )
     return options, {_WEB[name]: bool(on) for name, on in web.items()}
+
+
+class ModelSwitcher:
+    """Finds the providers that `/model` asks for, and closes the ones it made.
+
+    Args:
+        chooser: Picks providers by settings and environment.
+        current: The provider of the session; it serves every model of its own family.
+        first: A choice whose provider belongs to the switcher, which closes it.
+    """
+
+    def __init__(
+        self, chooser: ModelChooser, *, current: Provider, first: ModelChoice | None = None
+    ) -> None:
+        self._chooser = chooser
+        self._current = current
+        self._owned: list[Provider] = [first.provider] if first is not None else []
+
+    async def switch(self, session: Session, model: str) -> str:
+        """Continue with another model; returns a sentence that says how it was chosen.
+
+        Raises:
+            ClewError: No provider serves it, or the session could not switch; the session keeps
+                the model it had.
+        """
+        choice = self._choose(model)
+        if choice.provider is not self._current:
+            self._owned.append(choice.provider)
+        await session.set_model(
+            choice.model, provider=choice.provider, max_context_tokens=choice.window
+        )
+        return f"switched to {choice.model}: {choice.why}"
+
+    def list_models(self) -> list[str]:
+        """Return lines that list the providers and models to choose from."""
+        known = [facts.name for facts in families()][:_MAX_MODELS]
+        return [
+            f"providers with a key, or without need of one: {', '.join(self._chooser.ready())}",
+            f"models: {', '.join(known)}, …",
+        ]
+
+    async def aclose(self) -> None:
+        """Close every provider that was made."""
+        for provider in self._owned:
+            await provider.aclose()
+
+    def _choose(self, model: str) -> ModelChoice:
+        provider = self._current
+        if self._owned:
+            return self._chooser.named(model)
+        family, _, rest = model.partition("/")
+        if rest and family == provider.name:
+            return ModelChoice(provider=provider, model=rest, why="the same provider")
+        try:
+            asked = find(model)
+        except UnknownModel:
+            return ModelChoice(provider=provider, model=model, why="the same provider")
+        if asked.family.name == provider.name:
+            return ModelChoice(provider=provider, model=asked.model, why="the same provider")
+        return self._chooser.named(model)

@@ -21,12 +21,12 @@ _JSON_ESCAPES = {code: f"\\u{code:04x}" for code in (0x7F, *_C1, *_BIDI, *_LINE_
 _TAB_STOPS = 4
 
 
-def harmless(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return `text` with a visible sign for what a terminal would obey; new lines and tabs stay."""
     return text.translate(_SIGNS)
 
 
-def harmless_json(text: str) -> str:
+def sanitize_json(text: str) -> str:
     """Return JSON that means the same and holds nothing that a terminal would obey."""
     return text.translate(_JSON_ESCAPES)
 
@@ -35,7 +35,7 @@ def one_line(text: str, most: int) -> str:
     """Return the beginning of `text` as one harmless line of at most `most` characters."""
     words = " ".join(text[: most * 4].split())
     shown = words if len(words) <= most and len(text) <= most * 4 else f"{words[: most - 1]}…"
-    return harmless(shown)
+    return sanitize(shown)
 
 
 def rows(line: str, width: int) -> Iterator[str]:

@@ -1,19 +1,20 @@
-"""Where the sessions of a folder are kept, and how one of them is named."""
+"""Finds the store of a folder, and a session in it."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from clew.cli.harmless import one_line
-from clew.cli.places import store_path
 from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
+from clew.core.text import one_line
+from clew.sdk.folders import Homes
 from clew.stores.opening import open_store
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 
 VARIABLE = "CLEW_STORE"
-"""Names another place than a file for each project: a file, or a PostgreSQL database."""
+"""A file or a PostgreSQL address to use instead of one file for each project."""
 _SHOWN = 60
 _LEAST_PREFIX = 4
 
@@ -24,31 +25,31 @@ class ProjectStore:
 
     store: Store
     folder: str | None
-    """The folder whose sessions are meant, where the store keeps those of others too."""
+    """The folder to filter by, where the store holds the sessions of several folders."""
     is_empty: bool = False
-    """True when nothing was ever stored, and the place is not even made."""
+    """True when nothing was ever stored."""
 
 
-def project_store(cwd: Path) -> ProjectStore:
+def project_store(
+    cwd: Path, environ: Mapping[str, str] | None = None, address: str = ""
+) -> ProjectStore:
     """Return the store for the sessions of `cwd`; the caller closes it.
 
     Raises:
-        ConfigError: `CLEW_STORE` names no place that can be used.
+        ConfigError: The address, or the one in `CLEW_STORE`, cannot be used.
     """
-    place = os.environ.get(VARIABLE)
-    if place:
+    environ = os.environ if environ is None else environ
+    if place := address or environ.get(VARIABLE):
         return ProjectStore(store=open_store(place), folder=str(cwd))
-    path = store_path(cwd)
+    path = Homes.of(environ).project(cwd) / "sessions.db"
     return ProjectStore(store=open_store(path), folder=None, is_empty=not path.exists())
 
 
 async def find_session(place: ProjectStore, wanted: str) -> StoredSession:
-    """Return the session of that id, or else of that name, or of the id that begins so.
-
-    Names and beginnings are those of the folder, where the store keeps sessions of others too.
+    """Return the session with that id or name, or the one whose id starts so.
 
     Raises:
-        SessionNotFound: There is none, or several are called so.
+        SessionNotFound: There is none, or more than one matches.
     """
     try:
         return await place.store.record(SessionId(wanted))
@@ -58,8 +59,8 @@ async def find_session(place: ProjectStore, wanted: str) -> StoredSession:
     if not found and len(wanted) >= _LEAST_PREFIX:
         found = [record for record in known if record.id.startswith(wanted)]
     if len(found) != 1:
-        which = f"{len(found)} sessions are" if found else "no session is"
+        which = f"{len(found)} sessions match" if found else "no session matches"
         raise SessionNotFound(
-            f"{which} called {one_line(wanted, _SHOWN)}; `clew sessions` lists them with their ids"
+            f"{which} {one_line(wanted, _SHOWN)}; `clew sessions` lists them with their ids"
         )
     return found[0]

@@ -1,4 +1,4 @@
-"""Agents within a session: each a conversation of its own, with its own window and transcript."""
+"""Subagents: each runs in a session of its own, with its own window and transcript."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -9,18 +9,18 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.core.access import Access
+from clew.core.access import Access, Risk
 from clew.core.entries import Charged
-from clew.core.errors import ClewError, ConfigError
-from clew.core.events import Event, TextDelta, ToolEnded, ToolStarted, Warned
+from clew.core.errors import AbortError, ClewError, ConfigError
+from clew.core.events import BackgroundTaskEvent, EntryAdded, Envelope, TaskStage
+from clew.core.models import ToolSpec
 from clew.core.usage import Usage
 from clew.extensions.agents import AgentDefinition, assemble_prompt, filter_tools, resolve_model
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
 from clew.log.protocol import SessionLogger
-from clew.sdk.tracking import ToolTracker
-from clew.sdk.values import TaskEvent, TaskStage
 from clew.session.config import SessionOptions
+from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.memory import MemoryStore
@@ -53,26 +53,31 @@ class AgentResult(Struct, frozen=True, kw_only=True):
     transcript: Path | None = None
 
 
-class AgentRuntime(Struct, kw_only=True):
-    """Runs agents for one session. An agent cannot start another."""
+class AgentRunner(Struct, kw_only=True):
+    """Runs the subagents of one session. A subagent cannot start another.
+
+    The events of a subagent are published on the session's bus with the subagent's `task_id`.
+    """
 
     definitions: Mapping[str, AgentDefinition]
     tools: Sequence[Tool]
     gate: Gate
     project: ProjectContext
-    emit: Callable[[TaskEvent], None]
-    warn: Callable[[str], None]
-    parent: Callable[[], Session]
+    bus: EventBus
     provider_name: str
-    """Whose options those below are."""
+    """The provider that `options` were made for."""
     options: SessionOptions
-    """What the parent was made with, as far as it holds for an agent too."""
+    """The options of the parent that hold for its subagents too."""
     hooks: Hooks = field(default_factory=NoHooks)
     transcripts: Path | None = None
+    parent: Session | None = None
+    """Set when the session is built."""
     running: dict[str, Session] = field(default_factory=dict)
+    tasks: dict[str, BackgroundTaskEvent] = field(default_factory=dict)
+    """How each running subagent started."""
 
     async def run(self, task: AgentRequest) -> AgentResult:
-        """Have an agent do a task and return its last words.
+        """Have a subagent do a task and return its final text.
 
         Raises:
             ConfigError: There is no such agent.
@@ -82,9 +87,17 @@ class AgentRuntime(Struct, kw_only=True):
         definition = self.definition(task.agent)
         agent_id = f"agent-{os.urandom(4).hex()}"
         log, transcript = self._log(agent_id)
-        told = _Teller(self, agent_id, definition.name, transcript)
-        child = self._session(definition, task, log=log, told=told, agent_id=agent_id)
-        told(TaskStage.STARTED, text=task.prompt)
+        started = BackgroundTaskEvent(
+            task_id=agent_id,
+            agent=definition.name,
+            stage=TaskStage.STARTED,
+            text=task.prompt,
+            transcript_path=str(transcript or ""),
+        )
+        child = self._session(definition, task, log=log, started=started)
+        self.tasks[agent_id] = started
+        self.bus.publish(started)
+        ended = replace(started, stage=TaskStage.FAILED, text="aborted")
         try:
             async with child:
                 self.running[agent_id] = child
@@ -93,13 +106,13 @@ class AgentRuntime(Struct, kw_only=True):
                 finally:
                     del self.running[agent_id]
                     await self._charge(child, definition.name)
+            ended = replace(started, stage=TaskStage.COMPLETED, text=text)
         except ClewError as error:
-            told(TaskStage.FAILED, text=str(error))
+            ended = replace(ended, text=str(error))
             raise
-        except BaseException:
-            told(TaskStage.FAILED, text="aborted")
-            raise
-        told(TaskStage.COMPLETED, text=text)
+        finally:
+            del self.tasks[agent_id]
+            self.bus.publish(ended)
         return AgentResult(agent_id=agent_id, text=text, transcript=transcript)
 
     def definition(self, name: str) -> AgentDefinition:
@@ -115,7 +128,7 @@ class AgentRuntime(Struct, kw_only=True):
         return found
 
     def abort(self) -> None:
-        """End every agent that runs."""
+        """Abort every subagent that is running."""
         for session in tuple(self.running.values()):
             session.abort()
 
@@ -125,14 +138,13 @@ class AgentRuntime(Struct, kw_only=True):
         task: AgentRequest,
         *,
         log: SessionLogger | None,
-        told: "_Teller",
-        agent_id: str,
+        started: BackgroundTaskEvent,
     ) -> Session:
         names = [tool.spec.name for tool in self.tools]
         kept = set(filter_tools(names, definition, allowed=task.allowed_tools))
-        parent = self.parent()
+        parent, agent_id = self._parent(), started.task_id
         facts = parent.journal.view.setup.model
-        before_change = parent.place.before_change
+        before_change = parent.state.tool_context.before_change
         model = resolve_model(task.model or definition.model, facts.name)
         options: SessionOptions = {
             **self.options,
@@ -148,33 +160,45 @@ class AgentRuntime(Struct, kw_only=True):
             "store": MemoryStore(),
             "session_id": agent_id,
             "gate": self.gate,
-            "hooks": (
-                _AgentHooks(self.hooks, agent_id, definition.name, told.transcript)
-                if task.fires_hooks
-                else NoHooks()
-            ),
+            "hooks": (_AgentHooks(self.hooks, started) if task.fires_hooks else NoHooks()),
             "max_turns": task.max_turns or definition.max_turns,
             "log": log,
             "checkpoints": None,
-            "budget_usd": parent.get_budget_left(),
+            "event_bus": self._child_bus(agent_id),
+            "budget_usd": parent.state.budget_left,
         }
-        if parent.provider.name != self.provider_name:
+        if parent.state.provider.name != self.provider_name:
             options.pop("request_options", None)
             options.pop("summary_model", None)
         options["max_context_tokens"] = facts.window if model == facts.name else None
-        return Session(parent.provider, model=model, on_event=told.listen, **options)
+        return Session(parent.state.provider, model=model, **options)
+
+    def _child_bus(self, agent_id: str) -> EventBus:
+        """Return a bus whose events reach the clients of the parent, except journal entries."""
+        bus = EventBus(capacity=1)
+
+        def forward(envelope: Envelope) -> None:
+            if not isinstance(envelope.event, EntryAdded):
+                self.bus.publish(envelope.event, task_id=agent_id)
+
+        bus.on_any(forward)
+        return bus
+
+    def _parent(self) -> Session:
+        assert self.parent is not None  # noqa: S101 - the builder sets it
+        return self.parent
 
     def _log(self, agent_id: str) -> tuple[SessionLogger | None, Path | None]:
         if self.transcripts is None:
             return None, None
         from clew.log.writer import SessionLog  # noqa: PLC0415 - seldom needed
 
-        folder = self.transcripts / self.parent().session_id / "subagents"
+        folder = self.transcripts / self._parent().session_id / "subagents"
         return SessionLog(folder), folder / f"{agent_id}.jsonl"
 
     async def _charge(self, child: Session, name: str) -> None:
         """Let the parent's budget know what its agent has cost."""
-        spent, journal = child.get_cost(), self.parent().journal
+        spent, journal = child.get_cost(), self._parent().journal
         if not spent.calls:
             return
         is_priced = spent.unpriced < spent.calls
@@ -204,59 +228,22 @@ class _Placed:
         return await self._inner.run(arguments, kept)
 
 
-class _Teller:
-    """Tells the clients of the parent what an agent does."""
-
-    def __init__(
-        self, runtime: AgentRuntime, agent_id: str, name: str, transcript: Path | None
-    ) -> None:
-        self._emit = runtime.emit
-        self._warn = runtime.warn
-        self._base = TaskEvent(
-            task_id=agent_id,
-            agent=name,
-            stage=TaskStage.STARTED,
-            transcript_path=str(transcript or ""),
-        )
-        self._tools = ToolTracker()
-        self.transcript = transcript
-
-    def __call__(self, stage: TaskStage, *, text: str = "") -> None:
-        self._emit(replace(self._base, stage=stage, text=text))
-
-    def listen(self, event: Event) -> None:
-        match event:
-            case TextDelta(text=text):
-                self(TaskStage.TEXT_DELTA, text=text)
-            case ToolStarted():
-                state = self._tools.started(event)
-                self._emit(replace(self._base, stage=TaskStage.TOOL_START, tool=state))
-            case ToolEnded():
-                state = self._tools.ended(event)
-                self._emit(replace(self._base, stage=TaskStage.TOOL_END, tool=state))
-            case Warned(text=text):
-                self._warn(f"{self._base.agent}: {text}")
-            case _:
-                pass
-
-
 class _AgentHooks:
     """The parent's hooks as an agent meets them: its life is `SubagentStart` and `SubagentStop`."""
 
-    def __init__(self, inner: Hooks, agent_id: str, name: str, transcript: Path | None) -> None:
+    def __init__(self, inner: Hooks, started: BackgroundTaskEvent) -> None:
         self._inner = inner
-        self._agent_id = agent_id
-        self._name = name
-        self._transcript = transcript
+        self._started = started
 
     async def fire(self, event: HookEvent, payload: HookInput) -> HookVerdict:
         """Fire an event of the agent."""
         if event in _NOT_OF_AGENTS:
             return HookVerdict()
-        told = replace(payload, agent_id=self._agent_id, agent_type=self._name)
-        if event is HookEvent.STOP and self._transcript is not None:
-            told = replace(told, agent_transcript_path=str(self._transcript))
-        return await self._inner.fire(_OF_AGENTS.get(event, event), told)
+        task = self._started
+        payload = replace(payload, agent_id=task.task_id, agent_type=task.agent)
+        if event is HookEvent.STOP and task.transcript_path:
+            payload = replace(payload, agent_transcript_path=task.transcript_path)
+        return await self._inner.fire(_OF_AGENTS.get(event, event), payload)
 
 
 _OF_AGENTS = {
@@ -264,3 +251,83 @@ _OF_AGENTS = {
     HookEvent.STOP: HookEvent.SUBAGENT_STOP,
 }
 _NOT_OF_AGENTS = frozenset({HookEvent.SESSION_END, HookEvent.USER_PROMPT_SUBMIT})
+
+
+AGENT = "Agent"
+_DESCRIPTION = """\
+Hand a task to an agent. It works in a conversation of its own, with its own window, and sees \
+nothing of this one: put all it must know into the prompt. Its last words come back as the \
+result; tell the user what matters of them. When the user asks for an agent, call this tool at \
+once. One call is one agent."""
+
+
+class AgentTool:
+    """Runs one agent and waits for it."""
+
+    def __init__(self, runner: AgentRunner) -> None:
+        self._runner = runner
+        self.spec = _spec(runner.definitions)
+        self.max_output_chars: int | None = None
+
+    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
+        """Starting an agent touches nothing; each of its own calls is judged by itself."""
+        kind = arguments.get("subagent_type")
+        return Access(tool=AGENT, risk=Risk.INSPECT, target=str(kind or GENERAL_PURPOSE))
+
+    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
+        """Run the agent; its failure is a result that the model reads."""
+        problem = _problem(arguments)
+        if problem:
+            return ToolOutput(text=problem, failed=True)
+        task = AgentRequest(
+            prompt=arguments["prompt"],
+            agent=arguments.get("subagent_type") or GENERAL_PURPOSE,
+            model=arguments.get("model") or "",
+        )
+        try:
+            result = await self._runner.run(task)
+        except AbortError:
+            return ToolOutput(text="the agent was aborted", failed=True)
+        except ClewError as error:
+            return ToolOutput(text=f"the agent failed: {error}", failed=True)
+        return ToolOutput(
+            text=result.text or "[the agent said nothing]",
+            data={"agent_id": result.agent_id, "transcript": str(result.transcript or "")},
+        )
+
+
+def _problem(arguments: Mapping[str, Any]) -> str:
+    if arguments.get("jobs"):
+        return "several jobs in one call are not supported here; make one call for each"
+    if arguments.get("isolation") not in (None, "", "none"):
+        return "worktree isolation is not supported here; leave `isolation` out"
+    prompt = arguments.get("prompt")
+    if not isinstance(prompt, str) or not prompt.strip():
+        return "say in `prompt` what the agent shall do"
+    for name in ("subagent_type", "model"):
+        if not isinstance(arguments.get(name) or "", str):
+            return f"`{name}` must be a text"
+    return ""
+
+
+def _spec(definitions: Mapping[str, AgentDefinition]) -> ToolSpec:
+    return ToolSpec(
+        name=AGENT,
+        description=_DESCRIPTION,
+        schema={
+            "type": "object",
+            "properties": {
+                "prompt": {"type": "string", "description": "The whole task."},
+                "subagent_type": {
+                    "type": "string",
+                    "enum": sorted(definitions),
+                    "description": f"Which agent; {GENERAL_PURPOSE} unless given.",
+                },
+                "model": {
+                    "type": "string",
+                    "description": "Another model than the agent's own.",
+                },
+            },
+            "required": ["prompt"],
+        },
+    )

@@ -23,7 +23,7 @@ _ANSWER = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Local:
+class LocalServer:
     """A server that answers, and a model that it has."""
 
     provider: Provider
@@ -31,9 +31,9 @@ class Local:
     model: str
 
 
-async def find_local(
+async def find_local_server(
     addresses: Mapping[str, str] | None = None, *, environ: Mapping[str, str] | None = None
-) -> Local | None:
+) -> LocalServer | None:
     """Return the first usual server that answers and has a model; None if there is none.
 
     Args:
@@ -47,7 +47,7 @@ async def find_local(
         addresses = _usual(os.environ if environ is None else environ)
     for family, base_url in addresses.items():
         if await to_thread.run_sync(_listens, base_url):
-            found = await _asked(family, base_url)
+            found = await _list_models(family, base_url)
             if found is not None:
                 return found
     return None
@@ -69,7 +69,7 @@ def _listens(base_url: str) -> bool:
         return False
 
 
-async def _asked(family: str, base_url: str) -> Local | None:
+async def _list_models(family: str, base_url: str) -> LocalServer | None:
     from clew.providers.compatible import Compatible  # noqa: PLC0415 - loads an HTTP client
 
     provider = Compatible(family, base_url=base_url)
@@ -77,6 +77,6 @@ async def _asked(family: str, base_url: str) -> Local | None:
     with anyio.move_on_after(_ANSWER), suppress(ClewError):
         models = await provider.models()
     if models:
-        return Local(provider=provider, model=models[0].name)
+        return LocalServer(provider=provider, model=models[0].name)
     await provider.aclose()
     return None

@@ -1,14 +1,13 @@
-"""What lands before the person at the keyboard: questions, and Ctrl-C."""
+"""Reads lines on the main thread, and answers permission requests and Ctrl-C during a run."""
 
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import suppress
 from queue import SimpleQueue
 from types import FrameType
 from typing import TypeVar
 
-import anyio
 from anyio.from_thread import BlockingPortal
 
 from clew.cli.editor import LineEditor
@@ -21,17 +20,12 @@ from clew.cli.question import (
     question,
 )
 from clew.cli.screen import Screen
-from clew.core.access import Access, Approval, Decision
+from clew.core.access import Approval
+from clew.core.errors import SessionError
+from clew.core.events import PermissionRequest
+from clew.sdk.client import SessionClient
 
 _T = TypeVar("_T")
-
-
-@dataclass(slots=True, kw_only=True)
-class _Question:
-    access: Access
-    decision: Decision
-    answer: Approval = Approval.NO
-    answered: anyio.Event = field(default_factory=anyio.Event)
 
 
 class _Done:
@@ -42,7 +36,7 @@ class _Abort:
     """Ctrl-C was pressed while a line is being carried out."""
 
 
-class Desk:
+class InputLoop:
     """Reads lines and answers questions on the main thread.
 
     Ctrl-C breaks off the reading of a line; at any other time it is a message to the loop
@@ -52,13 +46,11 @@ class Desk:
     def __init__(self, screen: Screen, editor: LineEditor) -> None:
         self._screen = screen
         self._editor = editor
-        self._inbox: SimpleQueue[_Question | _Done | _Abort] = SimpleQueue()
+        self._inbox: SimpleQueue[PermissionRequest | _Done | _Abort] = SimpleQueue()
         self._reading = False
         self._aborting = False
         self.left_by = 0
         """The signal that asked to end; 0 for none."""
-        self.keeps_rules = False
-        """True where something can be allowed for longer than a session."""
 
     def read(self, prompt: str) -> str:
         """Read a line.
@@ -99,17 +91,12 @@ class Desk:
         else:
             self._inbox.put(_Abort())
 
-    async def ask(self, access: Access, decision: Decision) -> Approval:
-        """Put a question to the person; called from the session's loop."""
-        asked = _Question(access=access, decision=decision)
-        self._inbox.put(asked)
-        await asked.answered.wait()
-        return asked.answer
+    def ask(self, request: PermissionRequest) -> None:
+        """Queue a permission request; called from the session's event loop."""
+        self._inbox.put(request)
 
-    def wait(
-        self, task: "Future[_T]", *, portal: BlockingPortal, abort: Callable[[], object]
-    ) -> None:
-        """Answer questions until `task` is done; Ctrl-C calls `abort`, and asks no more."""
+    def wait(self, task: "Future[_T]", *, portal: BlockingPortal, session: SessionClient) -> None:
+        """Answer permission requests until `task` is done; Ctrl-C aborts, and asks no more."""
         while not self._inbox.empty():
             self._inbox.get()
         self._aborting = bool(self.left_by)
@@ -121,41 +108,38 @@ class Desk:
                 case _Done():
                     return
                 case _Abort():
-                    portal.call(abort)
-                case _Question() as asked:
-                    if not self._aborting:
-                        self._settle(asked)
+                    portal.call(session.abort)
+                case PermissionRequest() as request:
+                    approval = Approval.NO if self._aborting else self._settle(request)
                     if self._aborting:
-                        portal.call(abort)
-                    portal.call(asked.answered.set)
+                        portal.call(session.abort)
+                    else:
+                        portal.call(_answer, session, request.request_id, approval)
 
-    def _settle(self, asked: _Question) -> None:
+    def _settle(self, request: PermissionRequest) -> Approval:
         width = shutil.get_terminal_size().columns
-        title, lines = question(asked.access, width=width)
+        title, lines = question(request, width=width)
         hidden = len(lines) > MOST_LINES
-        rules = asked.decision.project_rules if self.keeps_rules else ()
-        session = asked.decision.session_scope
-        offered = choices(session=session, project=bool(rules), hidden=hidden)
+        rules = request.project_rules
+        offered = choices(session=request.session_scope, project=bool(rules), hidden=hidden)
         with self._screen.hold():
             self._screen.say("", title)
             self._screen.lines(*barred(lines, width=width))
-            self._screen.say(f"({asked.decision.reason})", style="dim")
+            self._screen.say(f"({request.reason})", style="dim")
             self._screen.say(offered)
             while True:
                 typed = self._answer("allow? ")
                 if typed is None:
-                    return
+                    return Approval.NO
                 if hidden and typed.strip().lower() in VIEW:
                     self._screen.lines(*barred(lines, width=width, most=None))
                 elif (answer := approval(typed, project=bool(rules))) is not None:
-                    asked.answer = answer
                     break
                 else:
                     self._screen.say(f"please answer with one of: {offered}")
-            if asked.answer is Approval.PROJECT:
-                self._screen.say(
-                    f"allowed in this folder from now on: {', '.join(rules)}", style="dim"
-                )
+            if answer is Approval.PROJECT:
+                self._screen.say(f"allowed in this folder: {', '.join(rules)}", style="dim")
+        return answer
 
     def _answer(self, prompt: str) -> str | None:
         """Read an answer; None when there is none, which is a no."""
@@ -167,3 +151,9 @@ class Desk:
             self._screen.line()
             self._aborting = True
         return None
+
+
+async def _answer(session: SessionClient, request_id: str, approval: Approval) -> None:
+    # Another client may have answered first, or the run may be over.
+    with suppress(SessionError):
+        await session.answer(request_id, approval)

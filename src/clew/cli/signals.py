@@ -10,16 +10,16 @@ _SIGNALLED = 128
 """What shells add to a signal's number for the exit code."""
 
 
-def signals() -> list[signal.Signals]:
+def ending_signals() -> list[signal.Signals]:
     """Return the signals to heed: not those that whoever started Clew has switched off."""
     known = [signal.Signals[name] for name in _NAMES if name in signal.Signals.__members__]
     return [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @contextmanager
-def heeding(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Have a function called on each such signal in the `with` block; main thread only."""
-    before = {number: signal.signal(number, handler) for number in signals()}
+    before = {number: signal.signal(number, handler) for number in ending_signals()}
     try:
         yield
     finally:
