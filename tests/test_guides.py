@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from clew.sdk.hub import EVENT_NAMES
 
 from clew.cli.arguments import parser
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.providers.embedded.model_file import model_path
-from clew.sdk.hub import EVENT_NAMES
 from scripts.reference.commands import with_table
 from tests.guides import blocks
 

@@ -145,9 +145,10 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     checkpoints = _make_checkpoints(state.options, journal)
     state.journal = journal
     journal.on_entry = lambda entry: state.emit(EntryAdded(entry))
+    stored = journal.view.mode
     # The mode that asks about nothing must be chosen again each time a session is opened.
-    if journal.view.mode and journal.view.mode != PermissionMode.BYPASS:
-        state.gate.mode = PermissionMode(journal.view.mode)
+    if stored and stored != PermissionMode.BYPASS and not state.options.get("permission_mode"):
+        state.gate.mode = PermissionMode(stored)
     await _record_setup(journal, setup, state.options["calibrations"])
     _warn_if_unknown(state, setup.model)
     if state.options["recall"]:

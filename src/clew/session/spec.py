@@ -27,8 +27,9 @@ class DataOptions(TypedDict, total=False):
     """Continue the session with this id, or create it under this id. Default: a new id."""
     system_message: str
     """What every request begins with."""
-    permission_mode: PermissionMode
-    """How much runs without asking. Default: the mode of `gate`."""
+    permission_mode: PermissionMode | None
+    """How much runs without asking. Default: the mode that a stored session was in, otherwise
+    the mode of `gate`."""
     max_context_tokens: int | None
     """The model's window. Default: the window in the model catalogue."""
     max_turns: int | None
