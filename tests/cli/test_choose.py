@@ -1,7 +1,5 @@
 """Which model answers, and why."""
 
-from argparse import Namespace
-
 import anyio
 import pytest
 
@@ -13,6 +11,7 @@ from clew.providers.protocol import Request
 from clew.providers.registry import FAMILIES, find, named
 from clew.sdk.launch.local_servers import LocalServer
 from clew.sdk.launch.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.sdk.launch.spec import SessionSpec
 from clew.session.session import Session
 from clew.testing.fake_apis.chat import ChatVoice
 from clew.testing.fake_apis.protocol import Reply
@@ -31,7 +30,7 @@ async def nothing_local() -> LocalServer | None:
 
 
 def choose(
-    asked: Namespace, environ: dict[str, str], settings: Settings | None = None
+    asked: SessionSpec, environ: dict[str, str], settings: Settings | None = None
 ) -> ModelChoice:
     chooser = ModelChooser(settings or Settings(), environ)
     return anyio.run(chooser.first, asked, nothing_local)
@@ -41,10 +40,8 @@ def chosen(model: str, environ: dict[str, str]) -> ModelChoice:
     return ModelChooser(Settings(), environ).named(model)
 
 
-def flags(
-    *, model: str | None = None, provider: str | None = None, base_url: str | None = None
-) -> Namespace:
-    return Namespace(model=model, provider=provider, base_url=base_url, port=0)
+def flags(*, model: str = "", provider: str = "", base_url: str = "") -> SessionSpec:
+    return SessionSpec(cwd=".", model=model, provider=provider, base_url=base_url)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +106,7 @@ def test_an_address_means_a_compatible_server_unless_its_provider_is_named() -> 
         (flags(model="azure/gpt-5"), "set AZURE_OPENAI_API_KEY"),
     ],
 )
-def test_what_is_missing_is_named(asked: Namespace, sentence: str) -> None:
+def test_what_is_missing_is_named(asked: SessionSpec, sentence: str) -> None:
     with pytest.raises(UnknownModel, match=sentence):
         choose(asked, {})
 
@@ -227,7 +224,7 @@ def test_a_model_of_another_type_does_not_need_the_variables_of_the_profile() ->
 async def test_a_window_of_the_settings_counts_after_a_switch(asked: str, window: int) -> None:
     chooser = ModelChooser(profile(), {"OPENAI_API_KEY": "k"})
     first = await chooser.first(flags(), nothing_local)
-    board = ModelSwitcher(first, chooser)
+    board = ModelSwitcher(chooser, current=first.provider, first=first)
     session = Session(first.provider, model=first.model, max_context_tokens=first.window)
     async with session:
         assert session.get_context_state().max_tokens == 9_000

@@ -1,7 +1,6 @@
 """The first start in a folder: who answers when nothing is configured, and whom to trust."""
 
 import socket
-from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
@@ -13,13 +12,14 @@ from clew.config.settings import Settings
 from clew.providers.profiles import PROFILES
 from clew.sdk.launch.local_servers import USUAL, find_local_server
 from clew.sdk.launch.model_choice import ModelChoice, ModelChooser
+from clew.sdk.launch.spec import SessionSpec
 from clew.testing.fake_openai import Answer, calls, fails, fake_openai, says
 from clew.testing.server import Server, serve
 from tests.cli.emulated import CTRL_C, Person, Place, clew_for
 
 pytestmark = pytest.mark.anyio
 
-NOTHING_ASKED = Namespace(model=None, provider=None, base_url=None, port=0)
+NOTHING_ASKED = SessionSpec(cwd=".")
 QUESTION = "Do you trust this folder? [y]es, [n]o"
 
 
@@ -206,7 +206,7 @@ async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> Non
         async with clew_for(place, *at(server)) as person:
             shown = await person.prompted()
             assert QUESTION not in "\n".join(shown)
-            assert "note: this folder's own settings do not count" in "\n".join(shown)
+            assert "note: some settings of this folder have no effect" in "\n".join(shown)
             await person.leaves()
         demanding(place, touched="changed")
         async with clew_for(place, *at(server)) as person:
@@ -226,5 +226,7 @@ async def test_nobody_is_asked_without_a_terminal_and_nothing_runs(place: Place)
         done = await place.runs("-p", "hi", *at(server))
 
     assert (done.returncode, done.stdout) == (0, "Hello\n")
-    assert "this folder's own settings do not count in full until you accept them" in done.stderr
+    assert (
+        "some settings of this folder have no effect in full until you accept them" in done.stderr
+    )
     assert not hooked.exists()

@@ -31,10 +31,10 @@ from clew import (
     Session,
     load_task_context,
 )
+from clew.log.writer import SessionLog
 from clew.providers.scripted import ScriptedProvider
 from clew.session.calibrations import CalibrationFile
-from clew.session.log.writer import SessionLog
-from clew.session.stores.sqlite import SqliteStore
+from clew.stores.sqlite import SqliteStore
 
 VERSION = "0.1.0"
 FIXTURES = Path(__file__).parent / "fixtures" / VERSION
@@ -221,7 +221,7 @@ async def continued(copy: Copy, id_: str) -> Any:
 async def resumed(copy: Copy, id_: str) -> Any:
     """Open a session as `InteractiveSession`, and return what clients ask it for."""
     async with copy.interactive(resume_session_id=id_) as session:
-        memory = session.memory
+        memory = session._life.built.commands.memory
         assert memory is not None
         return copy.plain(
             {
@@ -326,7 +326,7 @@ async def settings_in_force(copy: Copy) -> Any:
         policy = msgspec.to_builtins(inner.policy)
         return copy.plain(
             {
-                "language": session.language,
+                "language": session.parts.language,
                 "mode": inner.get_permission_mode(),
                 "budget": inner.get_budget_left(),
                 "window": inner.get_context_state().max_tokens,
@@ -335,10 +335,10 @@ async def settings_in_force(copy: Copy) -> Any:
                 "results": policy["compress_tool_results"],
                 "output": policy["max_tool_output_chars"],
                 "env": inner.place.env,
-                "agents": "scout" in session.agents,
+                "agents": "scout" in session.parts.scan.agents,
                 "skills": "greet" in [command.name for command in session.list_commands()],
                 "verdicts": [
-                    f"{call[0]} {call[-1]}: {session.gate.decide(_access(*call)).verdict}"
+                    f"{call[0]} {call[-1]}: {session.parts.gate.decide(_access(*call)).verdict}"
                     for call in calls
                 ],
             }

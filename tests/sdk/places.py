@@ -7,8 +7,8 @@ from typing import Any, Unpack
 
 from clew.core.events import Envelope
 from clew.providers.scripted import Reply, ScriptedProvider
-from clew.sdk.session import InteractiveSession
 from clew.sdk.options import InteractiveOptions
+from clew.sdk.session import InteractiveSession
 
 
 @dataclass

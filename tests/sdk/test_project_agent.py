@@ -11,7 +11,15 @@ import pytest
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Charged
-from clew.core.errors import AbortError, AlreadyRunning, BudgetReached, ClewError, ConfigError
+from clew.core.errors import (
+    AbortError,
+    AlreadyRunning,
+    BudgetReached,
+    ClewError,
+    ConfigError,
+    ProviderRejected,
+)
+from clew.core.events import TaskStage
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,
@@ -24,8 +32,6 @@ from clew.extensions.commands.protocol import (
 )
 from clew.providers.prices import Price
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
-from clew.sdk.values import TaskStage
-from clew.stores.memory import MemoryStore
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -120,7 +126,7 @@ async def test_settings_reach_the_session(place: Place) -> None:
         result = await session.run("go")
         assert session.get_context_state().max_tokens == 4_096
         assert isinstance(session.session._opened().strategy, SlidingWindow)
-        assert session.language == "fr"
+        assert session.parts.language == "fr"
 
     assert [state.result for state in result.tool_summaries] == ["success", "denied", "success"]
     assert "red" in result.tool_summaries[0].tool_result_data
@@ -166,7 +172,7 @@ async def test_a_folder_that_is_not_accepted_adds_no_hooks_and_no_rights(place: 
 
     assert [state.result for state in result.tool_summaries] == ["denied", "denied"]
     assert not touched.exists()
-    (warning,) = heard.of("warning")
+    (warning,) = [event.text for event in heard.of("warning")]
     assert "clew config accept" in warning
 
     async with place.session([calls, "done"], accepted=True) as session:
@@ -283,7 +289,7 @@ async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place:
     session = place.session(["audited"])
     session.on_any(heard)
     async with session:
-        command = session.registry.find("audit")
+        command = session.parts.registry.find("audit")
         assert command is not None
         assert command.skill is not None
         result = await session.execute_skill_command(command.skill, "main.py")
@@ -293,7 +299,7 @@ async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place:
     sent = place.provider.requests[0].messages[-1].text
     assert "Audit the file main.py with care." in sent
     assert str(place.project / ".claude" / "skills" / "audit") in sent
-    assert heard.of("user_message") == ["/audit main.py"]
+    assert [event.text for event in heard.of("user_message")] == ["/audit main.py"]
     assert [entry.type for entry in history][:2] == ["skill-invocation", "user"]
     assert history[0].data == {"skill_name": "audit", "display_input": "/audit main.py"}
     assert history[1].data["content"] == "/audit main.py"
@@ -326,7 +332,7 @@ async def test_a_skill_that_forks_runs_in_an_agent_of_its_own(place: Place) -> N
     session = place.session([text_reply("found 3", usage=USAGE), "I see"], agents=True)
     session.on_any(heard)
     async with session:
-        command = session.registry.find("survey")
+        command = session.parts.registry.find("survey")
         assert command is not None
         assert command.skill is not None
         result = await session.execute_skill_command(command.skill, "the maze")
@@ -348,14 +354,47 @@ async def test_a_skill_that_forks_runs_in_an_agent_of_its_own(place: Place) -> N
 
 
 @pytest.mark.req("AGT-1")
-async def test_a_skill_that_forks_says_so_where_there_are_no_agents(place: Place) -> None:
+async def test_a_skill_that_forks_runs_without_the_agent_tool(place: Place) -> None:
     place.skill("survey", FORK, "Survey.")
-    async with place.session() as session:
-        command = session.registry.find("survey")
+    async with place.session(["found 3"]) as session:
+        command = session.parts.registry.find("survey")
         assert command is not None
         assert command.skill is not None
-        with pytest.raises(ConfigError, match="agents=True"):
+
+        result = await session.execute_skill_command(command.skill)
+
+        assert result.response == "found 3"
+        assert [message.text for message in session.get_messages()] == ["/survey", "found 3"]
+
+
+@pytest.mark.req("AGT-1")
+async def test_a_skill_with_an_unknown_agent_leaves_the_conversation_alone(place: Place) -> None:
+    place.skill("lost", "context: fork\nagent: nobody\n", "Survey.")
+    async with place.session(["fine"]) as session:
+        command = session.parts.registry.find("lost")
+        assert command is not None
+        assert command.skill is not None
+
+        with pytest.raises(ConfigError, match="nobody"):
             await session.execute_skill_command(command.skill)
+
+        assert session.get_messages() == []
+
+
+@pytest.mark.req("AGT-1")
+async def test_a_skill_that_fails_in_its_agent_leaves_no_prompt_unanswered(place: Place) -> None:
+    place.skill("survey", FORK, "Survey.")
+    failure = ProviderRejected("broken", provider="scripted")
+    async with place.session([failure, "fine"]) as session:
+        command = session.parts.registry.find("survey")
+        assert command is not None
+        assert command.skill is not None
+
+        with pytest.raises(ProviderRejected):
+            await session.execute_skill_command(command.skill)
+
+        assert [message.role for message in session.get_messages()] == ["user", "assistant"]
+        assert (await session.run("next")).response == "fine"
 
 
 @pytest.mark.req("AGT-1", "HOK-1")
@@ -497,11 +536,9 @@ async def test_an_agent_has_the_window_and_the_rest_of_the_budget_of_its_parent(
     session = place.session(
         replies,
         agents=True,
-        session_options={
-            "budget_usd": 0.5,
-            "max_context_tokens": 8_000_000,
-            "prices": {"m": Price(input=1.0, output=1.0)},
-        },
+        budget_usd=0.5,
+        max_context_tokens=8_000_000,
+        prices={"m": Price(input=1.0, output=1.0)},
     )
     session.on_any(heard)
     async with session:
@@ -512,7 +549,7 @@ async def test_an_agent_has_the_window_and_the_rest_of_the_budget_of_its_parent(
 
     parent, _, child = place.provider.requests
     assert child.system != parent.system
-    assert not any("nothing is known" in text for text in heard.of("warning"))
+    assert not any("nothing is known" in event.text for event in heard.of("warning"))
     assert not list((place.clew_home / "projects").rglob("checkpoints/agent-*"))
 
 
@@ -595,7 +632,7 @@ async def test_a_memory_that_cannot_be_read_is_told_at_the_start(place: Place) -
     async with session:
         pass
 
-    assert any("pending" in text for text in heard.of("warning"))
+    assert any("pending" in event.text for event in heard.of("warning"))
 
 
 @pytest.mark.req("HOK-2", "HOK-3")
@@ -682,8 +719,8 @@ async def test_a_prompt_from_within_a_command_is_refused_and_does_not_hang(place
             await session.run("go")
 
     assert len(ends) == 1
-    with pytest.raises(TypeError, match="store"):
-        place.session(session_options={"store": MemoryStore()})
+    with pytest.raises(TypeError, match="session_id"):
+        place.session(session_id="mine")
 
 
 @pytest.mark.req("CFG-1")
@@ -695,7 +732,7 @@ async def test_a_profile_of_another_provider_is_not_looked_into(place: Place) ->
         msgspec.json.encode({"currentProvider": "work", "providers": {"work": profile}}).decode()
     )
 
-    with pytest.raises(ConfigError, match="say which model of scripted"):
+    with pytest.raises(ConfigError, match="no model is set for the provider scripted"):
         await place.session(model="").open()
     settings.write_text('{"currentProvider": "work"}')
     with pytest.raises(ConfigError, match="work"):

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from clew.context.strategies.custom import Custom
 
 from clew import Compact, Session, Tiered, tool
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy, Thresholds
+from clew.context.strategies.custom import Custom
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize
 from clew.context.summary import find_compact_instructions

@@ -10,11 +10,11 @@ from typing import Any
 
 import anyio
 import pytest
-from clew.core.context_state import Basis
 
 from clew import Session
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.core.access import Access, Approval, Decision, PermissionMode
+from clew.core.context_state import Basis
 from clew.core.entries import Noted
 from clew.core.errors import AbortError, ConfigError, ProviderBusy, TurnLimitReached
 from clew.core.events import (

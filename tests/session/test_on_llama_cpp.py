@@ -6,7 +6,6 @@ from typing import TypeAlias
 
 import anyio
 import pytest
-from clew.providers.embedded.model_file import model_path
 from msgspec.structs import replace
 
 from clew import AbortError, Session
@@ -18,6 +17,7 @@ from clew.core.models import ModelFacts
 from clew.providers.anthropic import Anthropic
 from clew.providers.compatible import Compatible
 from clew.providers.embedded import process
+from clew.providers.embedded.model_file import model_path
 from clew.providers.openai_responses import OpenAIResponses
 from clew.providers.protocol import CountsTokens, Finished, Provider, Request
 from tests.event_buses import bus_for

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import anyio
 import pytest
-from clew.core.context_state import Basis
 
 from clew import Session, tool
 from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, TargetKind, Verdict
+from clew.core.context_state import Basis
 from clew.core.entries import Entry, MessageAdded, Noted, SetupChanged
 from clew.core.errors import (
     AbortError,

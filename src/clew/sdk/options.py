@@ -61,5 +61,5 @@ class InteractiveOptions(SessionOptions, OwnOptions, total=False):
     """
 
 
-REJECTED = frozenset({"cwd", "gate", "hooks", "event_bus", "session_id", "checkpoints"})
+REJECTED = frozenset({"gate", "hooks", "event_bus", "session_id", "checkpoints"})
 """Options of `Session` that an interactive session sets itself."""

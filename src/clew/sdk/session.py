@@ -1,6 +1,6 @@
 """`InteractiveSession`: a whole agent for one project; the local `SessionClient`."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from typing import Self, Unpack
 
 from clew.checkpoints.values import Summary
@@ -129,9 +129,10 @@ class InteractiveSession:
         await self.open()
         return await self._runner.run_skill(skill, arguments, display_input=display_input)
 
-    async def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> None:
-        """Answer a permission request; the first answer counts."""
-        self._life.requests.answer(request_id, PermissionAnswer(approval=approval, reply=reply))
+    def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> Awaitable[None]:
+        """Answer a permission request at once; see `SessionClient.answer`."""
+        answer = PermissionAnswer(approval=approval, reply=reply)
+        return self._life.requests.answer(request_id, answer)
 
     def abort(self) -> None:
         """Abort what runs, and cancel the prompt that waits."""
