@@ -1,11 +1,14 @@
-"""What every test shares: one event-loop backend, and no network but loopback."""
+"""Fixtures for all tests: one event-loop backend, no network but loopback, and PostgreSQL."""
 
 import ipaddress
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.stores.postgres import Server, server
 
 
 def _refuse_far_addresses(event: str, arguments: tuple[Any, ...]) -> None:
@@ -35,3 +38,10 @@ settings.load_profile("clew")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """Run one PostgreSQL server for all tests that need it."""
+    with server() as running:
+        yield running

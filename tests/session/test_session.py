@@ -37,7 +37,7 @@ from clew.permissions.rules import parse_rule
 from clew.providers.protocol import CallChunk, TextChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
 from clew.session.gate import Gate
-from clew.stores.lease import SessionHeld
+from clew.stores.leases import SessionHeld
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
 from clew.tools.protocol import Tool, ToolOutput

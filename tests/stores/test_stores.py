@@ -14,12 +14,12 @@ import pytest
 from clew.core.errors import MissingExtra, SessionBusy
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
-from clew.stores.lease import SessionHeld
+from clew.stores import open_store
+from clew.stores.leases import SessionHeld
 from clew.stores.memory import MemoryStore
-from clew.stores.opening import open_store
 from clew.stores.protocol import Store
 from clew.testing.stores import SHARED_STORE_CHECKS, STORE_CHECKS, Check, SharedCheck
-from tests.session.store_child import RECORD, SHARED, entry
+from tests.stores.store_child import RECORD, SHARED, entry
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ async def stores(place: str) -> AsyncIterator[tuple[Store, Store]]:
 def child(place: str, action: str) -> Iterator["subprocess.Popen[str]"]:
     """Run a process on the same store; killed at the end if it is still there."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.session.store_child", place, action],
+        [sys.executable, "-m", "tests.stores.store_child", place, action],
         cwd=ROOT,
         text=True,
         stdin=subprocess.PIPE,
