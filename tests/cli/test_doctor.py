@@ -198,7 +198,7 @@ def test_the_embedded_model_is_missing_until_it_is_fetched(machine: Machine) -> 
 @pytest.mark.parametrize(
     ("place", "level", "said"),
     [
-        ("mysql://u:pw@h/d", "broken", "no session store of the kind mysql"),
+        ("mysql://u:pw@h/d", "broken", "mysql:// is not a session store"),
         ("postgresql://u:s3cr3t-pw@127.0.0.1:1/d", "broken", "cannot be used"),
         ("postgresql://%%%", "broken", "is not a PostgreSQL URL"),
         ("new/sessions.db", "ok", "can be written"),
