@@ -26,7 +26,7 @@ from clew.core.ids import EntryId
 from clew.core.messages import Role
 from clew.core.report import LossReport
 from clew.core.state import Basis, Breakdown, ContextState, Status
-from clew.extensions.commands.picture import cells, picture
+from clew.extensions.commands.context_chart import cells, picture
 from clew.extensions.commands.protocol import (
     CommandResult,
     NewSession,
