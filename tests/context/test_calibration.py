@@ -14,10 +14,9 @@ from clew.context.calibration import (
     tokens,
 )
 from clew.context.view import View, fold
-from clew.core.calibration import Calibration
 from clew.core.entries import Body, MessageAdded, SetupChanged, decode, encode
 from clew.core.messages import Reasoning, assistant, user
-from clew.core.models import ModelFacts
+from clew.core.models import Calibration, ModelFacts
 from clew.core.usage import Usage
 from tests.histories import SETUP, entries_of
 

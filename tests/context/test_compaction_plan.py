@@ -7,10 +7,9 @@ from msgspec.structs import replace
 from clew.context.calibration import prior
 from clew.context.cuts import batches, legal_cuts, turn_starts
 from clew.context.items import Kind
-from clew.context.loss import Summary, account
+from clew.context.loss_report import Summary, account
 from clew.context.plan import Budget, Reduce, Stuck
-from clew.context.render import render
-from clew.context.repair import missing_results
+from clew.context.render import answer_missing_calls, render
 from clew.context.strategies.tiered import Tiered
 from clew.context.view import SUMMARY_HEADING, View, fold
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, PinChanged, Replacement
@@ -235,11 +234,11 @@ def test_calls_without_results_get_a_failed_one() -> None:
         )
     ).items
 
-    (message,) = missing_results(items)
+    (message,) = answer_missing_calls(items)
 
     assert message.results[0].call_id == "b"
     assert message.results[0].failed
-    assert missing_results(items[:1]) == []
+    assert answer_missing_calls(items[:1]) == []
 
 
 def test_a_budget_follows_the_models_rate() -> None:

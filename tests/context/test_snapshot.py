@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.context.estimate import text_units
-from clew.context.lazy import Lazy
+from clew.context.lazy_list import LazyList
 from clew.context.snapshot import Snapshot, restore, take
 from clew.context.view import View, fold
+from clew.core.context_state import LossReport
 from clew.core.entries import (
     Body,
     Charged,
@@ -30,7 +31,6 @@ from clew.core.entries import (
 from clew.core.ids import EntryId
 from clew.core.messages import assistant, user
 from clew.core.models import ModelFacts
-from clew.core.report import LossReport
 from tests.histories import entries_of, histories, turns
 
 REPORT = LossReport(
@@ -157,7 +157,7 @@ def test_nothing_is_read_until_it_is_asked_for() -> None:
         measured.append(text)
         return text_units(text)
 
-    view = restore(snapshot, Lazy(100, entry), meter)
+    view = restore(snapshot, LazyList(100, entry), meter)
 
     assert view is not None
     assert view.units == fold(entries).units

@@ -4,24 +4,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.context.compaction import clearing, compaction
 from clew.context.cuts import batches
-from clew.context.digest import digest
-from clew.context.fitting import clearing, compaction
+from clew.context.digest import write_digest
 from clew.context.items import Item, Kind
 from clew.context.plan import Budget, Strategy, Stuck
 from clew.context.policy import ContextPolicy
-from clew.context.render import render
-from clew.context.repair import LOST_RESULT, repaired
-from clew.context.results import MARKER, Economy, cleared, consumed, worthwhile
-from clew.context.rewriting import Custom, rewritten
+from clew.context.render import LOST_RESULT, is_valid, render, repair
+from clew.context.render import find_problems as spoken_problems
+from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.strategies.compact import Compact
-from clew.context.strategies.named import STRATEGIES, strategy_named
-from clew.context.strategies.shortening import shorten_results
+from clew.context.strategies.custom import Custom, compact_to
+from clew.context.strategies.selection import shorten_results
 from clew.context.strategies.sliding_window import SlidingWindow
-from clew.context.strategies.summarize import Summarize
-from clew.context.strategies.tiered import Tiered
-from clew.context.validity import in_order
-from clew.context.validity import problems as spoken_problems
+from clew.context.strategies.tiered import Summarize, Tiered
+from clew.context.tool_results import MARKER, Economy, cleared, consumed, worthwhile
 from clew.context.view import View, fold
 from clew.core.entries import (
     Body,
@@ -269,9 +266,9 @@ def test_what_is_cleared_always_pays_by_the_stated_rule(
 
 
 def test_strategies_are_known_by_name() -> None:
-    assert [strategy_named(name).name for name in STRATEGIES] == list(STRATEGIES)
+    assert [make_strategy(name).name for name in STRATEGIES] == list(STRATEGIES)
     with pytest.raises(ConfigError, match="there are tiered"):
-        strategy_named("magic")
+        make_strategy("magic")
 
 
 def test_a_plan_that_gains_too_little_is_not_worth_doing() -> None:
@@ -313,7 +310,7 @@ def test_the_judges_of_validity_agree(entries: list[Entry], data: st.DataObject)
     messages = [item.message for item in items]
 
     assert bool(spoken_problems(messages)) == bool(problems(messages))
-    assert in_order(items) == (not spoken_problems(messages))
+    assert is_valid(items) == (not spoken_problems(messages))
 
 
 def test_a_quick_look_finds_what_is_wrong() -> None:
@@ -322,8 +319,8 @@ def test_a_quick_look_finds_what_is_wrong() -> None:
 
     for messages in ([assistant("x")], [user("x"), assistant(call)], twice):
         items = [Item.of(EntryId(n), message) for n, message in enumerate(messages)]
-        assert not in_order(items)
-    assert in_order([])
+        assert not is_valid(items)
+    assert is_valid([])
 
 
 @settings(max_examples=80)
@@ -332,16 +329,16 @@ def test_a_conversation_with_holes_is_repaired(entries: list[Entry], data: st.Da
     messages = [item.message for item in fold(entries).items]
     kept = [message for message in messages if data.draw(st.integers(0, 4))]
 
-    wrong = [text for text in problems(repaired(kept)) if "first message" not in text]
+    wrong = [text for text in problems(repair(kept)) if "first message" not in text]
 
     assert wrong == []
-    assert repaired(messages) == messages
+    assert repair(messages) == messages
 
 
 def test_a_repaired_call_has_a_failed_result() -> None:
     call = ToolCall(call_id=CallId("a"), name="Read")
 
-    fixed = repaired([user("x"), assistant(call), user("y"), tool_result(call, "late")])
+    fixed = repair([user("x"), assistant(call), user("y"), tool_result(call, "late")])
 
     assert [message.role for message in fixed] == ["user", "assistant", "tool", "user"]
     assert fixed[2].results[0].text == LOST_RESULT
@@ -380,11 +377,11 @@ def test_a_function_of_ones_own_is_asked_every_time_and_may_keep_all_or_nothing(
 
     assert custom.due(view, used=0, threshold=None)
     assert custom.target(100) == 100
-    assert rewritten(view, render(view)) is None
-    fresh = rewritten(view, [user("new"), assistant("words"), *last])
+    assert compact_to(view, render(view)) is None
+    fresh = compact_to(view, [user("new"), assistant("words"), *last])
     assert fresh is not None
     assert [message.text for message in fresh.inserted] == ["new", "words"]
-    shorter = rewritten(view, last)
+    shorter = compact_to(view, last)
     assert shorter is not None
     assert shorter.inserted == ()
 
@@ -392,6 +389,6 @@ def test_a_function_of_ones_own_is_asked_every_time_and_may_keep_all_or_nothing(
 def test_a_digest_of_a_very_long_past_reads_only_the_newest_of_it() -> None:
     view = view_of(*talk(300, words=500), *talk(1))
 
-    text = digest(list(view.items), max_units=500)
+    text = write_digest(list(view.items), max_units=500)
 
     assert text.startswith("602 earlier messages")

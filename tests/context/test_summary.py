@@ -4,15 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.context.digest import digest
+from clew.context.digest import choose_excerpts, choose_names, write_digest
 from clew.context.estimate import text_units
-from clew.context.excerpt import excerpt
-from clew.context.excerpts import excerpts
 from clew.context.facts import gather
 from clew.context.items import Item
-from clew.context.names import names
 from clew.context.passages import bare, passages
-from clew.context.summary import chunks, facts_text, summary_prompt, transcript_lines
+from clew.context.summary import (
+    chunks,
+    facts_text,
+    find_compact_instructions,
+    summary_prompt,
+    transcript_lines,
+)
 from clew.context.view import fold
 from clew.core.entries import Body, Entry, MessageAdded
 from clew.core.ids import CallId, EntryId
@@ -28,6 +31,7 @@ from clew.core.messages import (
     tool_result,
     user,
 )
+from clew.core.text import truncate_middle
 from tests.histories import SETUP, entries_of, histories
 
 
@@ -108,7 +112,7 @@ def test_a_transcript_larger_than_the_summarisers_window_is_read_in_chunks() -> 
 
 @pytest.mark.req("STR-3")
 def test_a_digest_says_what_was_asked_touched_and_answered() -> None:
-    text = digest(WORK, max_units=500)
+    text = write_digest(WORK, max_units=500)
 
     for expected in ("Files changed: src/app.py", "Commands run: ls -la", "(#2 to #9)"):
         assert expected in text
@@ -118,7 +122,7 @@ def test_a_digest_says_what_was_asked_touched_and_answered() -> None:
 def test_a_digest_keeps_to_its_size_and_prefers_what_is_new(size: int) -> None:
     many = items(*(user(f"request number {number} about some things") for number in range(100)))
 
-    text = digest(many, max_units=size)
+    text = write_digest(many, max_units=size)
 
     assert text_units(text) <= size
     if "request" in text:
@@ -132,8 +136,8 @@ def test_a_digest_of_anything_keeps_to_its_size_and_is_the_same_twice(
 ) -> None:
     everything = list(fold(entries).items)
 
-    assert text_units(digest(everything, max_units=size)) <= size
-    assert digest(everything, max_units=size) == digest(everything, max_units=size)
+    assert text_units(write_digest(everything, max_units=size)) <= size
+    assert write_digest(everything, max_units=size) == write_digest(everything, max_units=size)
 
 
 def test_a_digest_quotes_a_file_that_was_read_twice_only_once() -> None:
@@ -145,13 +149,13 @@ def test_a_digest_quotes_a_file_that_was_read_twice_only_once() -> None:
         tool_result(EDIT, f"1\t{line}"),
     )
 
-    assert digest(twice, max_units=300).count(line) == 1
+    assert write_digest(twice, max_units=300).count(line) == 1
 
 
 def test_a_digest_lists_names_that_are_not_in_the_view_anyway() -> None:
     said = items(user("look at wonderful_identifier and other_long_identifier"))
 
-    text = digest(said, max_units=200, known="wonderful_identifier")
+    text = write_digest(said, max_units=200, known="wonderful_identifier")
 
     assert "other_long_identifier" in text
 
@@ -159,14 +163,14 @@ def test_a_digest_lists_names_that_are_not_in_the_view_anyway() -> None:
 @pytest.mark.req("STR-7")
 @given(st.text(max_size=400), st.integers(1, 300))
 def test_an_excerpt_never_exceeds_its_limit(text: str, limit: int) -> None:
-    short = excerpt(text, limit)
+    short = truncate_middle(text, limit)
 
     assert len(short) <= limit
     assert len(text) > limit or short == text
 
 
 def test_an_excerpt_shows_head_and_tail_and_where_the_rest_is() -> None:
-    short = excerpt("begin" + "x" * 5_000 + "finish", 300, where="; entry #7 has it")
+    short = truncate_middle("begin" + "x" * 5_000 + "finish", 300, where="; entry #7 has it")
 
     assert short.startswith("begin")
     assert short.endswith("finish")
@@ -218,8 +222,8 @@ def test_telling_lines_are_quoted_and_others_are_not() -> None:
         assistant("  12                            x"),
     )
 
-    roomy = "\n".join(excerpts(list(passages(work)), max_chars=5_000))
-    tight = "\n".join(excerpts(list(passages(work)), max_chars=110))
+    roomy = "\n".join(choose_excerpts(list(passages(work)), max_chars=5_000))
+    tight = "\n".join(choose_excerpts(list(passages(work)), max_chars=110))
 
     assert "…" in roomy
     assert "not json at all" in roomy
@@ -234,7 +238,7 @@ def test_names_in_recent_calls_come_first_and_room_is_kept() -> None:
     recent = call("Edit", '{"file_path":"src/very_recent_file.py"}', "z")
     stretch = list(passages(items(*old, assistant(recent))))
 
-    found = names(stretch, known="", max_chars=60)
+    found = choose_names(stretch, known="", max_chars=60)
 
     assert found[0] == "very_recent_file.py"
     assert len(", ".join(found)) <= 60
@@ -260,3 +264,29 @@ def test_files_and_private_blocks_are_told_in_a_line() -> None:
         "assistant: [application/pdf]",
         "assistant: [searched: marigold]",
     ]
+
+
+@pytest.mark.req("CMP-6")
+@pytest.mark.parametrize(
+    ("notes", "found"),
+    [
+        ("", ""),
+        ("# Rules\nnone", ""),
+        ("# Compact Instructions\nKeep names.\n# Other\nno", "Keep names."),
+        (
+            "## compact  instructions\nKeep.\n### More\nthis too\n# Top\nno",
+            "Keep.\n### More\nthis too",
+        ),
+        (
+            "# Compact Instructions\nKeep:\n```bash\n# run tests\nmake\n```\nand this\n# End",
+            "Keep:\n```bash\n# run tests\nmake\n```\nand this",
+        ),
+        ("```\n# Compact Instructions\nan example\n```\n", ""),
+        (
+            "# Compact Instructions\n~~~~\n```\n# a\n~~~\n# b\n~~~~\nend",
+            "~~~~\n```\n# a\n~~~\n# b\n~~~~\nend",
+        ),
+    ],
+)
+def test_the_section_is_found_and_ends_at_the_next_heading(notes: str, found: str) -> None:
+    assert find_compact_instructions(notes) == found

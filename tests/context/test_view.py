@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.context.items import Items, Kind
-from clew.context.loss import Summary, account
+from clew.context.loss_report import Summary, account
 from clew.context.plan import Budget, Reduce
-from clew.context.render import render
-from clew.context.repair import repaired
+from clew.context.render import render, repair
 from clew.context.strategies.tiered import Tiered
 from clew.context.view import View, advance, fold
 from clew.core.entries import (
@@ -194,7 +193,7 @@ def test_what_is_sent_is_the_repaired_history_however_broken_it_is(said: list[Me
 
     sent = list(render(view))
     begins = bool(sent) and sent[0].text == "[the conversation begins here]"
-    mended = repaired([message for message in said if message.parts])
+    mended = repair([message for message in said if message.parts])
     assert sent[begins:] == mended
     assert begins == bool(mended and mended[0].role is not Role.USER)
     assert view.items.is_complete == (mended == view.items.outgoing)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clew.context.policy import Thresholds
 from clew.core.access import Access, PermissionMode, Risk
+from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
 from clew.core.entries import (
     Charged,
     Compacted,
@@ -24,8 +25,6 @@ from clew.core.entries import (
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId
 from clew.core.messages import Role
-from clew.core.report import LossReport
-from clew.core.state import Basis, Breakdown, ContextState, Status
 from clew.extensions.commands.context_chart import cells, picture
 from clew.extensions.commands.protocol import (
     CommandResult,

@@ -42,7 +42,7 @@ def ask(*messages: Message, **fields: Any) -> Request:
 
 
 def encode(request: Request, **how: Any) -> bytes:
-    return wire.encode(request, wire.fragments(READER), **how)
+    return wire.encode(request, wire.message_cache(READER), **how)
 
 
 def body(request: Request, **how: Any) -> dict[str, Any]:

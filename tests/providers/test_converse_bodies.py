@@ -33,7 +33,7 @@ SEALED = Reasoning(text="hm", provenance="bedrock", signature="seal")
 
 
 def encode(request: Request) -> bytes:
-    return converse.encode(request, converse.fragments(READER))
+    return converse.encode(request, converse.message_cache(READER))
 
 
 def body(*messages: Message, **fields: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew.context.calibration import learn, prior
-from clew.core.calibration import Calibration
+from clew.core.models import Calibration
 from clew.session.calibrations import MOST_MODELS, CalibrationFile
 
 LEARNED = Calibration(slope=1.4, weight=9_000, units=5_000, tokens=47_000)

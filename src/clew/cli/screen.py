@@ -16,6 +16,7 @@ from clew.cli.harmless import harmless, one_line
 from clew.cli.markdown import MarkdownStream
 from clew.cli.paint import Paint, gauge, is_dumb, loss_report, stop_note
 from clew.cli.streams import OutputLost, reader_left, write_out
+from clew.core.context_state import ContextState
 from clew.core.events import (
     CompactionEnded,
     CompactionFailed,
@@ -32,7 +33,6 @@ from clew.core.events import (
     ToolStarted,
     Warned,
 )
-from clew.core.state import ContextState
 from clew.core.text import pluralize
 from clew.sdk.tracking import first_argument
 from clew.sdk.values import TaskEvent, TaskStage, ToolState

@@ -11,7 +11,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.calibration import Calibration
+from clew.core.models import Calibration
 
 MIN_RATE, MAX_RATE = 0.25, 6.0
 _PRIOR_UNITS = 6_000

@@ -9,7 +9,7 @@ from typing import overload
 from msgspec import Struct
 
 from clew.context.estimate import Meter, message_units, part_units, text_units
-from clew.context.lazy import Lazy
+from clew.context.lazy_list import LazyList
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, ToolResult
 
@@ -152,11 +152,11 @@ class Items(Sequence[Item]):
     __slots__ = ("_ids", "_length", "_outgoing", "_store", "_sums", "_tally")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
-        self._store: list[Item] | Lazy[Item] = list(items)
+        self._store: list[Item] | LazyList[Item] = list(items)
         self._length = len(self._store)
         self._ids = [item.entry_id for item in self._store]
         self._sums = list(accumulate((item.units for item in self._store), initial=0))
-        self._outgoing: list[Message] | Lazy[Message] = [
+        self._outgoing: list[Message] | LazyList[Message] = [
             outgoing(item) for item in self._store if item.message.parts
         ]
         self._tally = Tally([0] * len(Kind))
@@ -165,7 +165,7 @@ class Items(Sequence[Item]):
 
     @classmethod
     def restored(
-        cls, items: Lazy[Item], outgoing: Lazy[Message], *, known: "Known", tally: Tally
+        cls, items: LazyList[Item], outgoing: LazyList[Message], *, known: "Known", tally: Tally
     ) -> "Items":
         """Return items whose sums are known, none of which has to be made for that."""
         made = cls.__new__(cls)
@@ -181,7 +181,7 @@ class Items(Sequence[Item]):
 
     def made(self) -> Iterable[tuple[int, Item]]:
         """Go through the items that are there, with their indices."""
-        if isinstance(self._store, Lazy):
+        if isinstance(self._store, LazyList):
             return ((index, item) for index, item in self._store.made() if index < self._length)
         return enumerate(self._store[: self._length])
 

@@ -1,7 +1,7 @@
 """What messages consist of, as text that can be quoted from: passages and their lines."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -97,3 +97,8 @@ def _strings(value: object) -> Iterator[str]:
                 yield from _strings(inner)
         case _:
             pass
+
+
+def render_text(items: Iterable[Item]) -> str:
+    """Return the words of `items` as one text, for searching and measuring."""
+    return "\n".join(passage.text for passage in passages(list(items)))

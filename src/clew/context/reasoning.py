@@ -10,8 +10,8 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.excerpt import excerpt
 from clew.core.messages import Message, Native, Part, Reasoning, Text
+from clew.core.text import truncate_middle
 
 LONGEST_TEXT = 1_200
 """Characters of one block that are kept when thinking is sent as words."""
@@ -115,7 +115,7 @@ def as_text(block: Reasoning, longest: int | None = LONGEST_TEXT) -> str:
     text = "[redacted]" if block.redacted and not block.text else block.text.strip()
     if not text:
         return ""
-    return f"<thinking>{text if longest is None else excerpt(text, longest)}</thinking>"
+    return f"<thinking>{text if longest is None else truncate_middle(text, longest)}</thinking>"
 
 
 def _thought(block: Reasoning, reader: Reader, policy: ReasoningPolicy) -> list[Part]:

@@ -12,12 +12,12 @@ from msgspec import Struct
 
 from clew.context.estimate import Meter
 from clew.context.items import Item, Items, Kind, Known, Tally, outgoing
-from clew.context.lazy import Lazy
+from clew.context.lazy_list import LazyList
 from clew.context.view import Anchor, View
-from clew.core.calibration import Calibration
 from clew.core.entries import Entry, MessageAdded, SetupChanged
 from clew.core.ids import EntryId
 from clew.core.messages import Message, user
+from clew.core.models import Calibration
 
 _UNREADABLE = user("[this message was damaged on disk and cannot be read]")
 """Stands for one that was readable when the snapshot was made: only what is not changed is
@@ -130,11 +130,11 @@ def _restored(shown: _Shown, entries: Sequence[Entry], meter: Meter) -> Items:
         message = None if index in changed else _own(entries, ids[index])
         return outgoing(items[index]) if message is None else message
 
-    items = Lazy(len(ids), item)
+    items = LazyList(len(ids), item)
     for index in changed:
         # So that whatever is not made yet is an entry's own message: see `_shown`.
         items[index]
-    return Items.restored(items, Lazy(len(ids), sent), known=shown.known, tally=shown.tally)
+    return Items.restored(items, LazyList(len(ids), sent), known=shown.known, tally=shown.tally)
 
 
 def _own(entries: Sequence[Entry], entry_id: EntryId) -> Message | None:

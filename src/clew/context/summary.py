@@ -4,9 +4,9 @@ This is the way that asks a model; `digest` is the one that does not. Either way
 come from code.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
-from clew.context.excerpt import excerpt
 from clew.context.facts import gather
 from clew.context.items import Item
 from clew.core.messages import (
@@ -20,6 +20,7 @@ from clew.core.messages import (
     ToolResult,
     user,
 )
+from clew.core.text import truncate_middle
 
 SUMMARY_SYSTEM = (
     "You write the handover notes of a work session. Report only what the transcript says."
@@ -38,7 +39,7 @@ def chunks(items: Sequence[Item], *, max_chars: int) -> Iterator[list[str]]:
     part: list[str] = []
     size = 0
     for line in transcript_lines(items):
-        short = excerpt(line, max_chars)
+        short = truncate_middle(line, max_chars)
         if part and size + len(short) > max_chars:
             yield part
             part, size = [], 0
@@ -69,14 +70,14 @@ def transcript_lines(items: Sequence[Item]) -> list[str]:
                 case Text(text=text):
                     lines.append(f"{item.message.role}: {text}")
                 case ToolCall(name=name, arguments=arguments):
-                    lines.append(f"call {name} {excerpt(arguments, _RESULT_CHARS)}")
+                    lines.append(f"call {name} {truncate_middle(arguments, _RESULT_CHARS)}")
                 case ToolResult(name=name, text=text, failed=failed):
                     outcome = "failed" if failed else "result"
-                    lines.append(f"{outcome} of {name}: {excerpt(text, _RESULT_CHARS)}")
+                    lines.append(f"{outcome} of {name}: {truncate_middle(text, _RESULT_CHARS)}")
                 case Image(media_type=media_type) | File(media_type=media_type):
                     lines.append(f"{item.message.role}: [{media_type}]")
                 case Native(note=note) if note:
-                    lines.append(f"{item.message.role}: {excerpt(note, _RESULT_CHARS)}")
+                    lines.append(f"{item.message.role}: {truncate_middle(note, _RESULT_CHARS)}")
                 case Reasoning() | Native():
                     pass
     return lines
@@ -86,3 +87,37 @@ def facts_text(items: Sequence[Item], *, max_chars: int | None = None) -> str:
     """Return the code-written facts about `items`, or an empty string."""
     facts = gather(items, max_chars=None if max_chars is None else 2 * max_chars)
     return "\n".join(facts.lines(max_chars=max_chars))
+
+
+_HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})\s*(.*)$")
+_WANTED = re.compile(r"compact\s+instructions", re.IGNORECASE)
+
+
+def find_compact_instructions(notes: str) -> str:
+    """Return the text under the first heading that speaks of compact instructions.
+
+    It goes on to the next heading of the same or a higher level. Empty when there is none.
+    """
+    level = 0
+    fence = ""
+    found: list[str] = []
+    for line in notes.splitlines():
+        fence = _fence(line, fence)
+        heading = None if fence else _HEADING.match(line)
+        if level and heading and len(heading.group(1)) <= level:
+            break
+        if level:
+            found.append(line)
+        elif heading and _WANTED.search(heading.group(2)):
+            level = len(heading.group(1))
+    return "\n".join(found).strip()
+
+
+def _fence(line: str, fence: str) -> str:
+    """Return the fence that stands open after a line: what is inside is code, not a heading."""
+    found = _FENCE.match(line)
+    if not fence:
+        return found.group(1) if found else ""
+    closes = found and found.group(1).startswith(fence) and not found.group(2)
+    return "" if closes else fence

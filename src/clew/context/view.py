@@ -4,7 +4,7 @@
 is stored: a view can always be computed again from the journal.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -14,8 +14,6 @@ from clew.context.calibration import default_for, family, learn
 from clew.context.estimate import Meter, text_units, tool_units
 from clew.context.items import Item, Items, Kind
 from clew.context.reasoning import without_reasoning
-from clew.context.withdrawn import withdrawn
-from clew.core.calibration import Calibration
 from clew.core.entries import (
     Charged,
     Cleared,
@@ -35,7 +33,7 @@ from clew.core.entries import (
 )
 from clew.core.ids import EntryId
 from clew.core.messages import Part, Text, ToolResult, assistant
-from clew.core.models import ModelFacts
+from clew.core.models import Calibration, ModelFacts
 from clew.core.usage import Usage
 
 SUMMARY_HEADING = "[Context Summary]"
@@ -112,7 +110,7 @@ class View(Struct, frozen=True, kw_only=True):
 def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
     """Compute the view that a whole journal leads to, texts measured by `meter`."""
     entries = list(entries)
-    gone = withdrawn(entries)
+    gone = find_withdrawn(entries)
     view = View(meter=meter)
     for entry in entries:
         if gone.counts(entry):
@@ -281,3 +279,50 @@ def _with_text(part: Part, text: str) -> Part:
             return Text(text)
         case _:
             return part
+
+
+_LASTING = (SetupChanged, ModeChanged, PinChanged, ReasoningDropped)
+"""What a rewind leaves in force: how the session works now, and what a provider refuses."""
+
+
+class Withdrawn(Struct, frozen=True, kw_only=True):
+    """What no longer counts in a journal."""
+
+    undone: Mapping[EntryId, EntryId]
+    """Each entry that was undone, and the entry that says so."""
+    rewound: frozenset[EntryId]
+    """Entries that a rewind left behind."""
+
+    def counts(self, entry: Entry) -> bool:
+        """Say whether an entry still has an effect."""
+        if entry.id in self.rewound:
+            return isinstance(entry.body, _LASTING)
+        return entry.id not in self.undone
+
+    def is_stale(self, entry: Entry) -> bool:
+        """Say whether an entry was written while something was in force that no longer is."""
+        return any(target < entry.id < undo for target, undo in self.undone.items())
+
+
+def find_withdrawn(entries: Sequence[Entry]) -> Withdrawn:
+    """Find what no longer counts.
+
+    Read from the end: an undo or a rewind that was itself undone or left behind has no say.
+    """
+    undone: dict[EntryId, EntryId] = {}
+    rewound: set[EntryId] = set()
+    back_to: EntryId | None = None
+    for entry in reversed(entries):
+        if back_to is not None and entry.id >= back_to:
+            rewound.add(entry.id)
+            continue
+        if entry.id in undone:
+            continue
+        match entry.body:
+            case Undone(target=target):
+                undone[target] = entry.id
+            case Rewound(before=before):
+                back_to = before
+            case _:
+                pass
+    return Withdrawn(undone=undone, rewound=frozenset(rewound))

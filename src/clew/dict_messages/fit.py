@@ -6,20 +6,20 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.compaction import by_rules, squeezing
 from clew.context.estimate import text_units
-from clew.context.fitting import by_rules, squeezing
 from clew.context.items import Kind
-from clew.context.loss import Summary, account
+from clew.context.loss_report import Summary, account
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import Thresholds
-from clew.context.reading import read
-from clew.context.strategies.named import strategy_named
+from clew.context.state import compute_state
+from clew.context.strategies import make_strategy
 from clew.context.summary import facts_text, summary_prompt, transcript_lines
 from clew.context.view import View
+from clew.core.context_state import ContextState
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, ContextFull
 from clew.core.ids import EntryId
-from clew.core.state import ContextState
 from clew.core.text import replace_surrogates
 from clew.dict_messages.source import Source, open_source
 
@@ -86,7 +86,7 @@ def fit(  # noqa: PLR0913 - a plain function for callers with no session to hold
         ContextFull: What must stay does not fit.
     """
     source = open_source(messages, model=model, system=system, tools=tools, invalid=invalid)
-    way = strategy_named(strategy) if isinstance(strategy, str) else strategy
+    way = make_strategy(strategy) if isinstance(strategy, str) else strategy
     budget = Budget.of(
         source.view, tokens=max_tokens, recent_turns=_ALL_THAT_FIT, fill=_USE_OF_SPARE
     )
@@ -215,4 +215,4 @@ def _report(source: Source[M], view: View, *, strategy: str, why: str) -> FitRep
 
 
 def _state(view: View) -> ContextState:
-    return read(view, Thresholds(), window=max(1, view.setup.model.window))
+    return compute_state(view, Thresholds(), window=max(1, view.setup.model.window))

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from clew.context.calibration import prior
 from clew.context.estimate import text_units
 from clew.context.items import Item, Items, Kind
-from clew.context.repair import repaired
-from clew.context.validity import in_order, problems
+from clew.context.render import find_problems, is_valid, repair
 from clew.context.view import SUMMARY_HEADING, View
 from clew.core.entries import Entry, SetupChanged
 from clew.core.errors import ConfigError
@@ -89,7 +88,7 @@ def open_source(
         raise ConfigError(f"invalid must be 'repair' or 'refuse', not {invalid!r}")
     if messages and all(isinstance(message, Message) for message in messages):
         items = _items(cast("Sequence[Message]", messages), model)
-        if in_order(items):
+        if is_valid(items):
             return Source(given=messages, view=_view(items, model, system, tools))
     try:
         given, notes = _in_order(messages)
@@ -151,9 +150,9 @@ def _view(
 def _in_order(messages: Sequence[M]) -> tuple[list[M], list[str]]:
     if all(isinstance(message, Message) for message in messages):
         clew = cast("Sequence[Message]", messages)
-        notes = problems(clew)
+        notes = find_problems(clew)
         full = [message for message in clew if message.parts]
-        return cast("list[M]", repaired(full)), notes
+        return cast("list[M]", repair(full)), notes
     if any(isinstance(message, Message) for message in messages):
         raise ConfigError("the list mixes Clew messages with dictionaries")
     mended, notes = mend(cast("Sequence[Dict]", messages))

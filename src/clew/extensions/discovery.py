@@ -6,10 +6,8 @@ becomes a `Refused` with a reason, never an exception.
 """
 
 import codecs
-import errno
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,6 +17,7 @@ from msgspec import Struct
 
 from clew.core.text import one_line
 from clew.extensions.frontmatter import MAX_HEAD
+from clew.files.safe_read import NotRegularFile, open_regular
 
 MAX_BYTES = 1_000_000
 """Longer files are refused."""
@@ -30,10 +29,6 @@ MAX_DEPTH = 8
 _FIRST = 4_096
 """Bytes that contain nearly every frontmatter."""
 _CLOSED = re.compile(rb"[\r\n]---[ \t]*[\r\n]")
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
-# A pipe must not make the reader wait.
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
 _NAME = re.compile(r"\w[\w.-]{0,63}")
 _OUT = "leads out of {tree} through a link"
 _LOST = "is a broken link"
@@ -215,35 +210,33 @@ def _read(path: Path, tree: Path | None, *, whole: bool) -> str | Refused:
 
 
 def _data(path: Path, tree: Path | None, *, whole: bool) -> bytes:
-    descriptor = _open(path, tree)
     try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            raise _Unfit("is not a regular file")
-        if facts.st_size > MAX_BYTES:
-            raise _Unfit(f"has {facts.st_size:,} bytes; the limit is {MAX_BYTES:,}")
-        data = os.read(descriptor, MAX_BYTES if whole else _FIRST)
-        if not whole and len(data) == _FIRST and b"---" in data[:8] and not _CLOSED.search(data, 8):
-            data += os.read(descriptor, MAX_HEAD)
-    finally:
-        os.close(descriptor)
+        with open_regular(_follow_link(path, tree)) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > MAX_BYTES:
+                raise _Unfit(f"has {size:,} bytes; the limit is {MAX_BYTES:,}")
+            data = stream.read(MAX_BYTES if whole else _FIRST)
+            if not whole and len(data) == _FIRST and _has_open_head(data):
+                data += stream.read(MAX_HEAD)
+    except NotRegularFile as error:
+        raise _Unfit("is not a regular file") from error
     return data
 
 
-def _open(path: Path, tree: Path | None) -> int:
-    """Open a file; a link is followed only if it stays in the tree."""
-    if _NO_LINKS or not path.is_symlink():
-        try:
-            return os.open(path, _FLAGS | _NO_LINKS)
-        except OSError as error:
-            if error.errno not in _A_LINK:
-                raise
+def _has_open_head(data: bytes) -> bool:
+    return b"---" in data[:8] and not _CLOSED.search(data, 8)
+
+
+def _follow_link(path: Path, tree: Path | None) -> Path:
+    """Return the target of a link if it stays within the tree; any other path as it is."""
+    if not path.is_symlink():
+        return path
     if tree is not None and not _within(path, tree):
         raise _Unfit(_OUT.format(tree=tree))
-    try:
-        return os.open(os.path.realpath(path), _FLAGS | _NO_LINKS)
-    except FileNotFoundError as error:
-        raise _Unfit(_LOST) from error
+    target = Path(os.path.realpath(path))
+    if not target.exists():
+        raise _Unfit(_LOST)
+    return target
 
 
 def _text(data: bytes, *, whole: bool) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import anyio
 from msgspec.structs import replace
 
-from clew.context.loss import Summary, account
+from clew.context.loss_report import Summary, account
 from clew.context.plan import Reduce
 from clew.context.view import View
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, SessionRecord, SetupChanged

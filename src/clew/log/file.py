@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from clew.files.private import make_private
+from clew.files.atomic import make_private_folder
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 _BLOCK = 65_536
@@ -54,7 +54,7 @@ class LogFile:
     """A log that is being written. A write that failed is made good by the next that does not."""
 
     def __init__(self, path: Path) -> None:
-        make_private(path.parent)
+        make_private_folder(path.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o600)
         try:

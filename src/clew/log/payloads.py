@@ -6,7 +6,6 @@ A text lies there as it is (`.txt`), anything else as JSON (`.json`). In the lin
 
 import contextlib
 import hashlib
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from clew.files.private import make_private
+from clew.files.atomic import make_private_folder, replace_file
+from clew.files.safe_read import read_regular
 from clew.log.faults import Code
 
 INLINE_LIMIT = 8_192
@@ -117,8 +117,7 @@ class PayloadReader:
 
     def _read(self, name: str, size: int, on_fault: OnFault) -> bytes | None:
         try:
-            with os.fdopen(os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-                data = file.read()
+            data = read_regular(self._folder / name)
         except OSError as error:
             on_fault(Code.PAYLOAD_MISSING, f"{name} cannot be read: {error.strerror}")
             return None
@@ -138,16 +137,8 @@ def _store(path: Path, data: bytes) -> None:
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size == len(data):
             return
-    make_private(path.parent)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    try:
-        with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
-            file.write(data)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    make_private_folder(path.parent)
+    replace_file(path, data, mode=0o600, durable=False)
 
 
 def _escaped(key: str) -> str:

@@ -5,7 +5,6 @@ damaged file is reported and replaced, never an error.
 """
 
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from clew.context.calibration import prior
-from clew.core.calibration import Calibration
-from clew.files.private import make_private
+from clew.core.models import Calibration
+from clew.files.atomic import make_private_folder, replace_file
 
 _logger = logging.getLogger(__name__)
 
@@ -75,16 +74,9 @@ class CalibrationFile:
             return {}
 
     def _write(self, models: Mapping[str, Learned]) -> None:
-        make_private(self._path.parent)
+        make_private_folder(self._path.parent)
         data = msgspec.json.format(msgspec.json.encode(_Content(models=dict(models))))
-        fresh = self._path.with_name(f"{self._path.name}.{os.urandom(4).hex()}.tmp")
-        try:
-            fresh.touch(mode=0o600)
-            fresh.write_bytes(data)
-            fresh.replace(self._path)
-        except OSError:
-            fresh.unlink(missing_ok=True)
-            raise
+        replace_file(self._path, data, mode=0o600, durable=False)
 
 
 def _merged(before: Learned | None, calibration: Calibration) -> Learned:

@@ -6,15 +6,15 @@ what goes come from `clew.session.summarising`. Every change is an entry.
 
 from inspect import isawaitable
 
-from clew.context.fitting import budget_for, clearing, compaction, squeezing, worth_doing
-from clew.context.loss import account
+from clew.context.compaction import budget_for, clearing, compaction, squeezing, worth_doing
+from clew.context.loss_report import account
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.render import render
-from clew.context.rewriting import Custom, rewritten
+from clew.context.strategies.custom import Custom, compact_to
+from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, Trigger
 from clew.core.errors import ContextFull, NothingToDrop
 from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
-from clew.core.state import ContextState
 from clew.session.hooking import compacted, refusal
 from clew.session.state import SessionState
 from clew.session.summarising import summarise
@@ -126,7 +126,7 @@ async def _carry_out(
 async def _ask_function(kit: SessionState, strategy: Custom, *, used: int) -> None:
     result = strategy.compress(list(render(kit.journal.view)), used)
     messages = await result if isawaitable(result) else result
-    body = rewritten(kit.journal.view, messages)
+    body = compact_to(kit.journal.view, messages)
     if body is not None:
         await kit.journal.append(body)
 

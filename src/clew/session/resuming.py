@@ -10,10 +10,18 @@ from clew._version import __version__
 from clew.context.estimate import Meter
 from clew.context.snapshot import Snapshot, restore, take
 from clew.context.view import View, fold
-from clew.core.entries import Body, Entry, MessageAdded, Rewound, Undone
+from clew.core.entries import (
+    Body,
+    Entry,
+    MessageAdded,
+    Rewound,
+    Undone,
+    spending_of,
+    total_spending,
+)
 from clew.core.errors import StoreError
 from clew.core.ids import CallId, EntryId, SessionId
-from clew.core.spending import Spending, spending
+from clew.core.usage import Spending
 from clew.stores.protocol import Store
 from clew.stores.reading import StoredEntries
 
@@ -89,7 +97,7 @@ def stand(entries: Sequence[Entry], meter: Meter, snapshot: bytes | None = None)
         return known
     return Standing(
         view=fold(entries, meter=meter),
-        spending=spending(entries),
+        spending=total_spending(entries),
         call_ids={call_id for entry in entries for call_id in asked(entry.body)},
     )
 
@@ -118,6 +126,6 @@ def _from_snapshot(entries: Sequence[Entry], meter: Meter, snapshot: bytes) -> S
     spent, call_ids = kept.spending, set(kept.call_ids)
     for entry in since:
         view = view.apply(entry)
-        spent = spent.with_body(entry.body)
+        spent += spending_of(entry.body)
         call_ids.update(asked(entry.body))
     return Standing(view=view, spending=spent, call_ids=call_ids, kept=count)

@@ -12,10 +12,10 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.compaction import by_rules
 from clew.context.estimate import text_units
-from clew.context.fitting import by_rules
 from clew.context.items import Item, Items, Kind
-from clew.context.loss import Summary
+from clew.context.loss_report import Summary
 from clew.context.plan import Budget, Reduce, Wording
 from clew.context.summary import SUMMARY_SYSTEM, chunks, facts_text, summary_prompt
 from clew.core.entries import Charged

@@ -11,8 +11,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from clew.context.items import Item, Kind
-from clew.context.passages import CALLED, passages
-from clew.context.render import render_text
+from clew.context.passages import CALLED, passages, render_text
 from clew.context.view import View
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role

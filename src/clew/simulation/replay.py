@@ -12,13 +12,12 @@ from itertools import takewhile
 from msgspec.structs import replace
 
 from clew.context.calibration import default_for, family, tokens
+from clew.context.compaction import clearing, compaction
 from clew.context.estimate import message_units
-from clew.context.fitting import clearing, compaction
 from clew.context.items import Item, Items, Kind
 from clew.context.plan import Stuck
-from clew.context.reading import read
-from clew.context.render import render
-from clew.context.validity import problems
+from clew.context.render import find_problems, render
+from clew.context.state import compute_state
 from clew.context.view import View
 from clew.core.entries import Body, Entry, MessageAdded, SetupChanged
 from clew.core.ids import EntryId
@@ -140,7 +139,7 @@ class _Walk:
     def _compact(self) -> bool:
         policy, strategy = self._way.policy, self._way.strategy
         thresholds = policy.thresholds
-        used = read(self._view, thresholds, window=self._window).used_tokens
+        used = compute_state(self._view, thresholds, window=self._window).used_tokens
         threshold = int(thresholds.compact * self._window) if thresholds.compact else None
         if not strategy.due(self._view, used=used, threshold=threshold):
             return False
@@ -204,7 +203,7 @@ class _Walk:
             item.kind is Kind.SUMMARY or item.message is message
             for item, message in zip(asked, request, strict=True)
         )
-        return untouched and not problems(request)
+        return untouched and not find_problems(request)
 
     def _tally(self, usage: Usage, *, valid: bool) -> None:
         run, economy = self._run, self._way.policy.economy

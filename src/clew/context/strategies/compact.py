@@ -6,8 +6,8 @@ from clew.context.cuts import turn_starts
 from clew.context.estimate import text_units
 from clew.context.items import Item, Kind
 from clew.context.plan import Budget, Plan, Reduce, Wording
-from clew.context.results import cleared, consumed
-from clew.context.strategies.aside import reached, set_aside, under_half
+from clew.context.strategies.selection import reached, set_aside, under_half
+from clew.context.tool_results import cleared, consumed
 from clew.context.view import View
 from clew.core.entries import Replacement
 from clew.core.messages import Text, ToolCall

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from clew.context.cuts import turn_starts
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording
-from clew.context.strategies.keeping import beside_pins, inner_cuts, must_stay
+from clew.context.strategies.selection import beside_pins, inner_cuts, must_stay
 from clew.context.view import View
 from clew.core.errors import ConfigError
 

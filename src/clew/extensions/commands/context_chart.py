@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
 from clew.context.policy import Thresholds
-from clew.core.state import Basis, ContextState
+from clew.core.context_state import Basis, ContextState
 
 _SIGNS = {
     "system": "S",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from clew.context.recall import entry_text
+from clew.core.context_state import LossReport
 from clew.core.entries import (
     Body,
     Charged,
@@ -22,7 +23,6 @@ from clew.core.entries import (
 )
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
-from clew.core.report import LossReport
 from clew.core.text import one_line, pluralize
 from clew.extensions.commands.parsing import numbers
 

@@ -5,8 +5,8 @@ from msgspec.structs import asdict
 from clew.context.recall import entry_text
 from clew.core.entries import Cleared, Compacted, MessageAdded, Rewound
 from clew.core.errors import SessionError
-from clew.core.spending import Spending
 from clew.core.text import one_line, pluralize
+from clew.core.usage import Spending
 from clew.extensions.commands.context_chart import categories, marks, picture
 from clew.extensions.commands.entries import listing, loss_facts, loss_lines, words
 from clew.extensions.commands.parsing import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.context.instructions import compact_instructions
+from clew.context.summary import find_compact_instructions
 from clew.extensions.project.facts import ProjectFacts, find_facts
 from clew.extensions.project.instruction_roots import InstructionRoots, survey
 from clew.extensions.project.instructions import Kind, Notes, load_notes
@@ -61,7 +61,7 @@ def _to_keep(notes: Notes) -> str:
     """Return the compact instructions of the nearest folder, of CLAUDE.md before AGENTS.md."""
     for group in reversed(notes.groups):
         for note in group:
-            if found := compact_instructions(note.text):
+            if found := find_compact_instructions(note.text):
                 return found
     return ""
 

@@ -4,13 +4,12 @@ Nothing but a regular file is read, and never more than asked for: a pipe, a dev
 of a hundred gigabytes costs no more than a line of text.
 """
 
-import os
-import stat
 from pathlib import Path
 
 from msgspec import Struct
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+from clew.files.safe_read import NotRegularFile, read_regular
+
 _BAD = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -61,17 +60,11 @@ def read_bytes(real: Path, limit: int) -> bytes:
         Unreadable: It is not there or not a regular file.
     """
     try:
-        handle = os.open(real, _FLAGS)
+        return read_regular(real, limit=limit)
+    except NotRegularFile as error:
+        raise Unreadable("is not a file") from error
     except OSError as error:
         raise Unreadable(f"cannot be read ({error.strerror})") from error
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Unreadable("is not a file")
-        return _filled(handle, limit)
-    except OSError as error:
-        raise Unreadable(f"cannot be read ({error.strerror})") from error
-    finally:
-        os.close(handle)
 
 
 def cut(data: bytes, limit: int) -> bytes:
@@ -81,10 +74,3 @@ def cut(data: bytes, limit: int) -> bytes:
         return head
     line = head.rfind(b"\n") + 1
     return head[:line] if line else head.decode("utf-8", "ignore").encode()
-
-
-def _filled(handle: int, limit: int) -> bytes:
-    pieces = bytearray()
-    while len(pieces) < limit and (piece := os.read(handle, limit - len(pieces))):
-        pieces += piece
-    return bytes(pieces)

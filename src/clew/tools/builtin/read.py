@@ -7,7 +7,7 @@ from typing import Annotated
 import anyio.to_thread
 from msgspec import Meta, Struct
 
-from clew.context.images import pixel_size
+from clew.context.estimate import pixel_size
 from clew.core.access import Risk, TargetKind
 from clew.core.messages import Image
 from clew.core.text import pluralize

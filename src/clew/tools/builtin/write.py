@@ -7,7 +7,6 @@ model was shown none of them, so it cannot mean to change them.
 import anyio.to_thread
 
 from clew.core.access import Risk, TargetKind
-from clew.tools.builtin.atomic import replace
 from clew.tools.builtin.diff import compare
 from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
@@ -36,13 +35,12 @@ def write_tool(ledger: FileLedger) -> Tool:
 def _write(ledger: FileLedger, file_path: str, content: str, place: ToolContext) -> ToolOutput:
     path = resolve(file_path, place)
     try:
-        with ledger.changing(path):
+        with ledger.lock(path):
             old = _current(ledger, file_path, place)
             file = decode(old, file_path) if old is not None else TextFile(text="")
             text = _with_endings(file.text, content)
             data, note = _encoded(file, text)
-            replace(path, data, file_path, expected=old, before=place.before_change)
-            ledger.note(path, data)
+            ledger.replace(path, data, file_path, expected=old, before=place.before_change)
     except Unusable as error:
         return failure(str(error))
     count = content.count("\n") + (not content.endswith("\n") and content != "")
