@@ -394,10 +394,12 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         for line in ("what colour?", "read it", *("and now?" for _ in range(5))):
             await person.says(line)
         before, gone = person.status, "6 (#3, #5-#7, #10, #12)"
-        assert await person.says("/pin #2") == ["#2 will survive every compaction word for word"]
+        assert await person.says("/pin #2") == [
+            "pinned #2: every compaction keeps it word for word"
+        ]
         assert await person.says("/pin") == ["pinned: #2"]
         head, tokens, kept, summarised, _, *summary = await person.says("/compact preview")
-        assert head == "a compaction now would do this; nothing is changed:"
+        assert head == "a compaction would do this; nothing has changed:"
         assert re.fullmatch(r"tokens      3,901 → [\d,]{5}", tokens)
         assert kept == "kept        10 (#2, #4, #9, #11, #13-#18) word for word"
         assert summarised == f"summarised  {gone} (summary written by rules, no model)"
@@ -414,7 +416,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)
         assert "context 2" in person.status
         assert "what colour it is" in str(server.requests[8]["messages"])
-        assert await person.says("/compact undo") == ["the compaction #21 is taken back"]
+        assert await person.says("/compact undo") == ["reverted the compaction #21"]
         assert "context 33%" in before
         assert "context 33%" in person.status
 
@@ -431,13 +433,13 @@ async def test_files_go_back_and_facts_are_remembered(place: Place) -> None:
             assert notes.read_text() == "1\n"
             assert await person.says("/rewind") == ["    1  #3  edit it  (1 file)"]
             assert (await person.says("/rewind code 1"))[0] == (
-                "1 file restored; /undo takes that back"
+                "1 file restored; the conversation is unchanged. /undo reverts this"
             )
             assert notes.read_text() == "one\n"
-            assert await person.says("/undo") == ["the rewind #10 is taken back"]
+            assert await person.says("/undo") == ["reverted the rewind #10"]
             assert notes.read_text() == "1\n"
             assert await person.says("/memory add build run make, never ninja") == [
-                "remembered under build: run make, never ninja"
+                "saved under build: run make, never ninja"
             ]
             title, empty, fact = await person.says("/memory show build")
             assert (title, empty) == ("# build", "")

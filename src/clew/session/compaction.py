@@ -51,7 +51,12 @@ async def fit(kit: SessionState) -> ContextState:
 
 
 async def compact(
-    kit: SessionState, *, trigger: Trigger, instructions: str = "", window: int | None = None
+    kit: SessionState,
+    *,
+    trigger: Trigger,
+    instructions: str = "",
+    window: int | None = None,
+    force: bool = False,
 ) -> Compacted | None:
     """Make the view smaller by one compaction, to fit `window` or the model's own.
 
@@ -66,7 +71,7 @@ async def compact(
     before = kit.state()
     view = kit.journal.view
     budget = budget_for(view, kit.policy, kit.strategy, window=window)
-    must = before.used_tokens > kit.policy.thresholds.block * before.max_tokens
+    must = force or before.used_tokens > kit.policy.thresholds.block * before.max_tokens
     plan = worth_doing(view, kit.strategy, budget, must=must)
     if isinstance(plan, Stuck):
         if trigger != "auto":
