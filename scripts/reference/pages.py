@@ -51,9 +51,9 @@ PAGES = (
         modules=(
             "clew.context.policy",
             "clew.context.plan",
+            "clew.context.strategies",
             "clew.context.strategies.tiered",
             "clew.context.strategies.sliding_window",
-            "clew.context.strategies.tiered",
             "clew.context.strategies.compact",
             "clew.context.strategies.custom",
             "clew.context.tool_results",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     Image,
@@ -36,7 +36,7 @@ from clew.providers.wire.converse import encode as converse
 from clew.providers.wire.converse.decode import Decoder
 from clew.testing.voices.converse import event
 
-READER = Reader("bedrock", Echoes.OWN_ISSUED)
+READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
 
 
 def encode(*messages: Message) -> bytes:

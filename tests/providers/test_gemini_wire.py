@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -41,7 +41,7 @@ from clew.providers.sse import EventParser
 from clew.providers.wire.gemini.decode import Decoder
 from clew.providers.wire.gemini.encode import encode, fragments
 
-READER = Reader("gemini", Echoes.OWN_ISSUED)
+READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 
 
 def sent(message: Message) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Reader, ReasoningPolicy
+from clew.context.reasoning import ReasoningPolicy, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -49,7 +49,7 @@ def called(call: ToolCall) -> tuple[Message, ...]:
 
 def sent(*messages: Message, dialect: Dialect, model: str = "m") -> list[dict[str, Any]]:
     request = Request(model=model, messages=messages, reasoning=ReasoningPolicy())
-    kept = chat.fragments(Reader("host"), dialect)
+    kept = chat.fragments(ReasoningReader("host"), dialect)
     found: list[dict[str, Any]] = json.loads(chat.encode(request, kept, dialect=dialect))[
         "messages"
     ]
@@ -275,7 +275,7 @@ def test_a_message_with_fields_of_its_own_is_left_alone() -> None:
 
 
 def test_what_was_sent_before_an_abort_is_the_beginning_of_what_is_sent_after() -> None:
-    kept = chat.fragments(Reader("host"), LOCAL)
+    kept = chat.fragments(ReasoningReader("host"), LOCAL)
     history = aborted()
     bodies = [
         chat.encode(Request(model="m", messages=history[:end]), kept, dialect=LOCAL)
@@ -294,7 +294,7 @@ def test_more_settled_messages_than_there_are_mark_the_last(settled: int) -> Non
         model="anthropic/claude-haiku-4.5", messages=(user("a"), user("b")), settled=settled
     )
 
-    body = chat.encode(request, chat.fragments(Reader("host"), gateway), dialect=gateway)
+    body = chat.encode(request, chat.fragments(ReasoningReader("host"), gateway), dialect=gateway)
 
     assert json.loads(body)["messages"][-1]["content"][0]["cache_control"]
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Access, Adapter, AdapterOptions
@@ -99,7 +99,7 @@ class Anthropic(Adapter):
         options["headers"] = {"anthropic-version": VERSION, **headers}
         access = Access(api_key=api_key, key_header="Authorization" if token else "x-api-key")
         super().__init__("anthropic", _with_version(base_url), access, **options)
-        self._fragments = fragments(Reader(self.name, Echoes.OWN_ISSUED))
+        self._fragments = fragments(ReasoningReader(self.name, Echoes.OWN_ISSUED))
 
     @property
     def web_tools(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError
 from clew.providers.adapter import Access, Adapter, AdapterOptions
 from clew.providers.calls import stream_call
@@ -70,7 +70,7 @@ class AzureOpenAI(Adapter):
             **options,
         )
         self._responses = ResponsesCalls(self.name) if api == "responses" else None
-        self._chat = chat_encode.fragments(Reader(self.name), _DIALECT)
+        self._chat = chat_encode.fragments(ReasoningReader(self.name), _DIALECT)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield what the server sends back."""

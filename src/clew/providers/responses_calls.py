@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderRejected
 from clew.providers.calls import stream_call
 from clew.providers.http import Transport
@@ -40,7 +40,7 @@ class ResponsesCalls:
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._fragments = fragments(Reader(provider, Echoes.OWN_ISSUED))
+        self._fragments = fragments(ReasoningReader(provider, Echoes.OWN_ISSUED))
         self._unsealed: set[str] = set()
 
     async def stream(

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.calls import post, stream_call
@@ -62,7 +62,7 @@ class Embedded:
             threads=threads,
             command=command,
         )
-        self._fragments = fragments(Reader(self.name))
+        self._fragments = fragments(ReasoningReader(self.name))
         self._lock = anyio.Lock()
         self._running: tuple[child.Child, Transport, Transport] | None = None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
@@ -45,7 +45,7 @@ _RUN_BY_THE_PROVIDER = (
 _json = msgspec.json.Encoder()
 
 
-def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[tuple[Piece, ...]]:
+def fragments(reader: ReasoningReader, *, limit: int = LIMIT) -> Fragments[tuple[Piece, ...]]:
     """Return a place to keep the encoded messages for `reader`."""
     return Fragments(reader, _fragment, limit=limit)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
@@ -28,7 +28,7 @@ _json = msgspec.json.Encoder()
 
 
 def fragments(
-    reader: Reader, dialect: Dialect = PLAIN, *, limit: int = LIMIT
+    reader: ReasoningReader, dialect: Dialect = PLAIN, *, limit: int = LIMIT
 ) -> Fragments[tuple[Sent, ...]]:
     """Return a place to keep the messages for `reader`, encoded in `dialect`."""
     return Fragments(reader, partial(_fragment, dialect), limit=limit)

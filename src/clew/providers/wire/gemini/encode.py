@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -54,7 +54,7 @@ class Turn(Struct, frozen=True):
     """For Gemini 3 and later."""
 
 
-def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[Turn]:
+def fragments(reader: ReasoningReader, *, limit: int = LIMIT) -> Fragments[Turn]:
     """Return a place to keep the encoded messages for `reader`."""
     return Fragments(reader, _fragment, limit=limit)
 
