@@ -15,8 +15,8 @@ from clew.context.reasoning import strip_reasoning
 from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, StreamBroken
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.providers.calls import stream_call
 from clew.providers.endpoint import Retry
+from clew.providers.http import stream_call
 from clew.providers.protocol import (
     CallChunk,
     Chunk,

@@ -20,9 +20,7 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ToolSpec
-from clew.providers.protocol import (
-    Request,
-)
+from clew.providers.protocol import Request
 from clew.providers.wire.anthropic import encode as wire
 
 READER = ReasoningReader("anthropic", Echoes.OWN_ISSUED)
@@ -42,7 +40,7 @@ def ask(*messages: Message, **fields: Any) -> Request:
 
 
 def encode(request: Request, **how: Any) -> bytes:
-    return wire.encode(request, wire.fragments(READER), **how)
+    return wire.encode(request, wire.message_cache(READER), **how)
 
 
 def body(request: Request, **how: Any) -> dict[str, Any]:

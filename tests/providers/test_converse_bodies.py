@@ -21,9 +21,7 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ToolSpec
-from clew.providers.protocol import (
-    Request,
-)
+from clew.providers.protocol import Request
 from clew.providers.wire.converse import encode as converse
 
 READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
@@ -33,7 +31,7 @@ SEALED = Reasoning(text="hm", provenance="bedrock", signature="seal")
 
 
 def encode(request: Request) -> bytes:
-    return converse.encode(request, converse.fragments(READER))
+    return converse.encode(request, converse.message_cache(READER))
 
 
 def body(*messages: Message, **fields: Any) -> dict[str, Any]:

@@ -39,27 +39,27 @@ MARKS = re.compile(
 
 
 def _chat() -> Callable[[Request], bytes]:
-    kept = chat.fragments(READER)
+    kept = chat.message_cache(READER)
     return lambda request: chat.encode(request, kept)
 
 
 def _responses() -> Callable[[Request], bytes]:
-    kept = responses.fragments(READER)
+    kept = responses.message_cache(READER)
     return lambda request: responses.encode(request, kept)
 
 
 def _gemini() -> Callable[[Request], bytes]:
-    kept = gemini.fragments(READER)
+    kept = gemini.message_cache(READER)
     return lambda request: gemini.encode(request, kept)
 
 
 def _anthropic() -> Callable[[Request], bytes]:
-    kept = anthropic.fragments(READER)
+    kept = anthropic.message_cache(READER)
     return lambda request: MARKS.sub(b"", anthropic.encode(request, kept, cache=True))
 
 
 def _converse() -> Callable[[Request], bytes]:
-    kept = converse.fragments(READER)
+    kept = converse.message_cache(READER)
     return lambda request: MARKS.sub(b"", converse.encode(request, kept, cache=True))
 
 
@@ -137,8 +137,11 @@ async def test_requests_share_their_beginning_unless_an_entry_says_why_not(
 @pytest.mark.parametrize(
     ("encode", "mark"),
     [
-        (lambda r: anthropic.encode(r, anthropic.fragments(READER), cache=True), b"cache_control"),
-        (lambda r: converse.encode(r, converse.fragments(READER), cache=True), b"cachePoint"),
+        (
+            lambda r: anthropic.encode(r, anthropic.message_cache(READER), cache=True),
+            b"cache_control",
+        ),
+        (lambda r: converse.encode(r, converse.message_cache(READER), cache=True), b"cachePoint"),
     ],
 )
 async def test_the_beginning_is_marked_for_the_cache(
