@@ -10,13 +10,13 @@ from clew.core.access import Risk
 from clew.core.ids import CallId
 from clew.core.messages import ToolCall
 from clew.log.events import LogLevel, NativePayload
-from clew.log.reading import LogReader
-from clew.log.recording import tape_of_log
-from clew.log.validation import validate
-from clew.log.walking import Walk
+from clew.log.reader import LogReader
+from clew.log.replay_script import script_from_log
+from clew.log.replay_state import ReplayState
+from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.replay import ReplayProvider
-from clew.sdk.replay import rerun
+from clew.sdk.replay import replay_session
 from clew.testing.replies import Reply
 from clew.testing.stage import API_KEY, HttpStage
 from tests.providers.stages import STAGES
@@ -43,14 +43,14 @@ def replies(stage: HttpStage) -> list[Reply]:
 
 def sent(path: Path) -> list[dict[str, Any]]:
     """Put the bodies together again that went over the wire."""
-    walk, bodies = Walk(), []
+    state, bodies = ReplayState(), []
     for line in LogReader(path):
         assert line.event is not None
-        walk.take(line.event)
+        state.apply(line.event)
         event = line.event
         if isinstance(event, NativePayload) and event.payload_kind == "request":
-            lists = {name: walk.native_list(name) for name in event.lists}
-            named = {name: walk.library.get(sha256) for name, sha256 in event.named.items()}
+            lists = {name: state.wire_list(name) for name in event.lists}
+            named = {name: state.contents.get(sha256) for name, sha256 in event.named.items()}
             bodies.append({**event.payload, **lists, **named})
     return bodies
 
@@ -80,8 +80,8 @@ async def test_every_body_is_in_the_log(
     assert sent(path) == bodies
     assert len(bodies) == 4
     assert API_KEY not in "".join(file.read_text() for file in tmp_path.rglob("*.*"))
-    assert [str(fault) for fault in validate(path).faults] == []
-    tape = tape_of_log(path)
+    assert [str(fault) for fault in validate_log(path).faults] == []
+    tape = script_from_log(path)
     again = ReplayProvider(tape.recording)
-    done = await rerun(tape, again)
+    done = await replay_session(tape, again)
     assert (again.differences, done.difference, done.calls) == ([], None, 3)

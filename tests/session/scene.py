@@ -11,7 +11,7 @@ from clew.core.events import (
 from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
-from clew.log.reading import LogReader
+from clew.log.reader import LogReader
 from clew.log.writer import SessionLog
 from clew.providers.scripted import Reply, ScriptedProvider
 from clew.stores.protocol import Store
