@@ -27,7 +27,7 @@ from clew.log.writer import SessionLog
 from clew.providers.protocol import ServerToolChunk, TextChunk
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
 from clew.stores.record import StoredSession
-from clew.testing.replies import Reply as Spoken
+from clew.testing.fake_apis.protocol import Reply as Spoken
 from tests.providers.stages import STAGES
 from tests.session.scene import S, Scene, add
 

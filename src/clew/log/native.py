@@ -46,7 +46,7 @@ class NativeChains:
 
 
 class NativeCall:
-    """Is shown the bytes of one call, and writes them down. See `clew.providers.watching`."""
+    """Is shown the bytes of one call, and writes them down. See `clew.providers.transport_tap`."""
 
     def __init__(self, lines: Lines, chains: NativeChains, execution_id: str) -> None:
         self._lines = lines

@@ -26,7 +26,7 @@ from clew.log.faults import Fault
 from clew.log.reading import LogReader
 from clew.log.walking import Walk
 from clew.providers.protocol import Finished, StopReason
-from clew.providers.recording import RecordedCall, RecordedRequest, Recording, chunks_of
+from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, chunks_of
 
 _ENDED = "the recording ends in the middle of this call"
 _BROKEN_OFF = "the answer was broken off here when it was recorded"

@@ -11,7 +11,7 @@ from clew.log.native import NativeCall, NativeChains
 from clew.log.outline import Chain, Contents
 from clew.log.telling import Teller
 from clew.providers.protocol import Provider, Request
-from clew.providers.recording import head_of
+from clew.providers.recorded_calls import head_of
 
 TURN = "turn"
 _FEW = 32
@@ -20,7 +20,7 @@ _FEW = 32
 
 @runtime_checkable
 class _ShowsWire(Protocol):
-    """A provider that lets others look on; see `clew.providers.watching`."""
+    """A provider that lets others look on; see `clew.providers.transport_tap`."""
 
     def watched(self, watch: NativeCall) -> Provider:
         """Return a twin that shows all it sends and gets."""

@@ -43,8 +43,8 @@ from clew.importers.journal import journal_of
 from clew.importers.reading import read_session
 from clew.log.reading import is_log
 from clew.log.recording import Asked, Kept, Tape, tape_of_journal, tape_of_log
-from clew.providers.differences import Difference, same_messages
 from clew.providers.protocol import Provider
+from clew.providers.request_diff import Difference, same_messages
 from clew.providers.tokenizers import meter_for
 from clew.session.call import call_model
 from clew.session.gate import Gate

@@ -12,11 +12,11 @@ from clew.core.messages import Message, Role, ToolCall, assistant, user
 from clew.providers.protocol import CallChunk, Chunk, Provider, Request
 from clew.session.session import Session
 from clew.testing.checks.answers import SIGNATURE, comparable
-from clew.testing.checks.asking import Watched, at_once, expect, needs, within
+from clew.testing.checks.assertions import Watched, at_once, expect, needs, within
 from clew.testing.checks.streams import holding
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.protocol import Reply
+from clew.testing.provider_harness import HttpStage
 from clew.testing.server import Answer, Stall
-from clew.testing.stage import HttpStage
 from clew.tools.function import tool
 
 FIRST = ToolCall(call_id=CallId("call_first-1"), name="shout", arguments='{"word":"alpha"}')
