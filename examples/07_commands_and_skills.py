@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import anyio
 
 from clew import CommandModule, CommandResult, InteractiveSession
-from clew.extensions.commands.protocol import Command, Host
+from clew.extensions.commands.protocol import Command, CommandHost
 from clew.providers.scripted import ScriptedProvider
 
 SKILL = """\
@@ -26,7 +26,7 @@ class Words:
 
     command = Command(name="words", description="count what was said", argument_hint="[ROLE]")
 
-    async def execute(self, host: Host, arguments: str) -> CommandResult:
+    async def execute(self, host: CommandHost, arguments: str) -> CommandResult:
         """Count the words of one role, or of all."""
         said = [m for m in host.session.get_full_history() if arguments in ("", m.role)]
         count = sum(len(message.text.split()) for message in said)

@@ -1,46 +1,115 @@
-"""The shape of the code: sizes that keep it readable, and a public face that stays small."""
+"""The shape of the source: sizes that keep it readable, names that a reader can guess."""
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-import pytest
-
 import clew
+from tests.conftest import SHARED_SERVER, SLOW
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+SOURCE, TESTS = ROOT / "src", ROOT / "tests"
 MAX_FILE, MAX_CLASS, MAX_FUNCTION = 400, 200, 50
-EXCEPTIONS: frozenset[str] = frozenset()
-"""Names that may be longer, each with a reason beside it. Meant to stay empty."""
+SMALL_FILE = 60
+"""A shorter file needs a reason: a protocol, an entry point, a package's `__init__`."""
+
+# These limits only go down. When a change lowers the number, lower the limit with it.
+MAX_LARGE_CLASSES = 5
+"""Classes above `MAX_CLASS` lines when their own bases are counted in."""
+MAX_SMALL_FILES_PERCENT = 28
+MAX_GERUNDS = 80
+"""Modules that are named after an activity, such as `reading.py`."""
+
+NOUNS = frozenset({"docstring", "reasoning", "string"})
+"""Words that end in -ing and name a thing."""
+
+MAX_PUBLIC_NAMES = 65
 
 
-def too_long(path: Path) -> Iterator[str]:
-    text = path.read_text(encoding="utf-8")
-    if text.count("\n") > MAX_FILE:
-        yield f"{path.name} has {text.count(chr(10))} lines"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ClassDef):
-            limit = MAX_CLASS
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            limit = MAX_FUNCTION
-        else:
-            continue
-        length = (node.end_lineno or 0) - node.lineno + 1
-        if length > limit and node.name not in EXCEPTIONS:
-            yield f"{path.name}: {node.name} has {length} lines"
+@dataclass(frozen=True)
+class Module:
+    """A parsed source file."""
+
+    name: str
+    path: Path
+    lines: int
+    tree: ast.Module
+    classes: Mapping[str, ast.ClassDef]
+    imported: Mapping[str, str]
+    """The name that a class has here, and its full name."""
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_files_classes_and_functions_stay_small(path: Path) -> None:
-    assert list(too_long(path)) == []
+def test_no_file_has_more_lines_than_the_limit() -> None:
+    long = [f"{module.path}: {module.lines}" for module in modules() if module.lines > MAX_FILE]
+
+    assert long == []
 
 
-def test_the_public_face_is_small_sorted_and_real() -> None:
-    assert len(clew.__all__) <= 40
+def test_no_function_has_more_lines_than_the_limit() -> None:
+    long = [
+        f"{module.path}:{node.lineno}: {node.name} has {lines(node)} lines"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and lines(node) > MAX_FUNCTION
+    ]
+
+    assert long == []
+
+
+def test_a_class_stays_small_when_its_own_bases_are_counted() -> None:
+    sizes = sizes_with_bases({module.name: module for module in modules()})
+    large = {name: size for name, size in sizes.items() if size > MAX_CLASS}
+
+    assert len(large) <= MAX_LARGE_CLASSES, large
+
+
+def test_few_files_are_fragments() -> None:
+    sources = modules()
+    small = [str(module.path) for module in sources if module.lines < SMALL_FILE]
+    percent = 100 * len(small) / len(sources)
+
+    assert percent <= MAX_SMALL_FILES_PERCENT, f"{percent:.1f} %: {small}"
+
+
+def test_a_module_is_named_after_a_thing_not_an_activity() -> None:
+    gerunds = [
+        str(module.path)
+        for module in modules()
+        if (last := module.path.stem.rpartition("_")[2]).endswith("ing") and last not in NOUNS
+    ]
+
+    assert len(gerunds) <= MAX_GERUNDS, gerunds
+
+
+def test_bases_in_other_modules_count_once_and_outside_classes_do_not() -> None:
+    base = parse("clew.base", "class Base(Exception):\n    x = 1\n")
+    left = parse("clew.left", "from clew.base import Base as B\nclass Left(B): ...\n")
+    both = parse(
+        "clew.both",
+        "from clew.base import Base\nfrom clew.left import Left\nclass Both(Left, Base): ...\n",
+    )
+
+    sizes = sizes_with_bases({module.name: module for module in (base, left, both)})
+
+    assert sizes == {"clew.base.Base": 2, "clew.left.Left": 3, "clew.both.Both": 4}
+
+
+def test_every_file_that_is_called_slow_exists() -> None:
+    files = list(TESTS.rglob("test_*.py"))
+    names = {path.stem for path in files} | {f"{path.parent.name}/{path.stem}" for path in files}
+
+    assert (SLOW.keys() | SHARED_SERVER) - names == set()
+
+
+def test_the_public_names_are_few_sorted_and_importable() -> None:
+    assert len(clew.__all__) <= MAX_PUBLIC_NAMES
     assert clew.__all__ == sorted(clew.__all__)
-    assert all(hasattr(clew, name) for name in clew.__all__)
+    assert [name for name, count in Counter(clew.__all__).items() if count > 1] == []
+    assert [name for name in clew.__all__ if not hasattr(clew, name)] == []
 
 
 def test_the_version_is_in_the_changelog() -> None:
@@ -56,3 +125,62 @@ def test_nothing_in_the_repository_names_a_package_index() -> None:
 
     assert "://" not in constraints
     assert "--" not in constraints
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Return every source file, parsed."""
+    return tuple(
+        parse(module_name(path), path.read_text(encoding="utf-8"), path.relative_to(ROOT))
+        for path in sorted(SOURCE.rglob("*.py"))
+    )
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def parse(name: str, text: str, path: Path = Path()) -> Module:
+    tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    return Module(
+        name=name,
+        path=path,
+        lines=text.count("\n"),
+        tree=tree,
+        classes={node.name: node for node in nodes if isinstance(node, ast.ClassDef)},
+        imported={
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        },
+    )
+
+
+def lines(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def sizes_with_bases(sources: Mapping[str, Module]) -> dict[str, int]:
+    """Return the lines of each class together with those of its bases in these modules."""
+    classes = {
+        f"{m.name}.{name}": node for m in sources.values() for name, node in m.classes.items()
+    }
+    bases = {
+        f"{m.name}.{name}": {resolve(m, base) for base in node.bases} & classes.keys()
+        for m in sources.values()
+        for name, node in m.classes.items()
+    }
+
+    def family(name: str) -> set[str]:
+        return {name}.union(*(family(base) for base in bases[name]))
+
+    return {name: sum(lines(classes[member]) for member in family(name)) for name in classes}
+
+
+def resolve(module: Module, base: ast.expr) -> str:
+    """Return the full name of a base class, without its type arguments."""
+    name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
+    return module.imported.get(name, f"{module.name}.{name}")

@@ -12,7 +12,7 @@ import pytest
 
 from clew.cli.arguments import parser
 from clew.extensions.commands.sources import BuiltinCommandSource
-from clew.providers.embedded.fetch import model_path
+from clew.providers.embedded.model_file import model_path
 from clew.sdk.hub import EVENT_NAMES
 from scripts.reference.commands import with_table
 from tests.guides import blocks

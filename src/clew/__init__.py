@@ -14,21 +14,19 @@ from clew._version import __version__
 
 if TYPE_CHECKING:
     from clew.context.policy import ContextPolicy, Thresholds
-    from clew.context.rewriting import Custom
     from clew.context.strategies.compact import Compact
+    from clew.context.strategies.custom import Custom
     from clew.context.strategies.sliding_window import SlidingWindow
-    from clew.context.strategies.summarize import Summarize
-    from clew.context.strategies.tiered import Tiered
+    from clew.context.strategies.tiered import Summarize, Tiered
     from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, Verdict
+    from clew.core.context_state import ContextState, LossReport
     from clew.core.errors import AbortError, ClewError
     from clew.core.events import Event
     from clew.core.messages import Image, Message, Reasoning, Role, Text, ToolCall, ToolResult
     from clew.core.models import ModelFacts
-    from clew.core.report import LossReport
-    from clew.core.state import ContextState
     from clew.core.usage import Usage
     from clew.dict_messages.fit import count_tokens, fit
-    from clew.extensions.agents import AgentDefinition as AgentDefinition
+    from clew.extensions.agent_definitions import AgentDefinition as AgentDefinition
     from clew.extensions.commands.protocol import CommandModule as CommandModule
     from clew.extensions.commands.protocol import CommandResult as CommandResult
     from clew.extensions.commands.registry import CommandRegistry as CommandRegistry
@@ -62,7 +60,7 @@ if TYPE_CHECKING:
 _LATER = {
     "AbortError": "clew.core.errors",
     "Access": "clew.core.access",
-    "AgentDefinition": "clew.extensions.agents",
+    "AgentDefinition": "clew.extensions.agent_definitions",
     "Approval": "clew.core.access",
     "ClewError": "clew.core.errors",
     "CommandModule": "clew.extensions.commands.protocol",
@@ -70,8 +68,8 @@ _LATER = {
     "CommandResult": "clew.extensions.commands.protocol",
     "Compact": "clew.context.strategies.compact",
     "ContextPolicy": "clew.context.policy",
-    "ContextState": "clew.core.state",
-    "Custom": "clew.context.rewriting",
+    "ContextState": "clew.core.context_state",
+    "Custom": "clew.context.strategies.custom",
     "Decision": "clew.core.access",
     "Event": "clew.core.events",
     "ExecutionResult": "clew.sdk.values",
@@ -79,7 +77,7 @@ _LATER = {
     "HistoryEntry": "clew.sdk.history",
     "Image": "clew.core.messages",
     "InteractiveSession": "clew.sdk.interactive",
-    "LossReport": "clew.core.report",
+    "LossReport": "clew.core.context_state",
     "MemoryStore": "clew.stores.memory",
     "Message": "clew.core.messages",
     "ModelFacts": "clew.core.models",
@@ -93,7 +91,7 @@ _LATER = {
     "Session": "clew.session.session",
     "Skill": "clew.extensions.skills",
     "SlidingWindow": "clew.context.strategies.sliding_window",
-    "Summarize": "clew.context.strategies.summarize",
+    "Summarize": "clew.context.strategies.tiered",
     "Text": "clew.core.messages",
     "Thresholds": "clew.context.policy",
     "Tiered": "clew.context.strategies.tiered",

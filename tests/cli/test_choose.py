@@ -15,9 +15,9 @@ from clew.core.messages import user
 from clew.providers.protocol import Request
 from clew.providers.registry import FAMILIES, find, named
 from clew.session.session import Session
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.chat import ChatVoice
+from clew.testing.fake_apis.protocol import Reply
 from clew.testing.server import Answer, serve
-from clew.testing.voices.chat import ChatVoice
 
 pytestmark = pytest.mark.req("PRV-1")
 

@@ -12,7 +12,7 @@ import pytest
 
 from clew.cli.places import store_path
 from clew.core.ids import SessionId
-from clew.providers.embedded.fetch import model_path
+from clew.providers.embedded.model_file import model_path
 from clew.stores.sqlite import SqliteStore
 
 pytestmark = [

@@ -43,7 +43,7 @@ from anyio import sleep_forever
 from anyio.from_thread import start_blocking_portal
 from clew.cli.editor import LineEditor, Offer, offered
 from clew.cli.status import Standing
-from clew.core.state import Basis, Breakdown, ContextState, Status
+from clew.core.context_state import Basis, Breakdown, ContextState, Status
 
 def interrupted(number, frame):
     print("our own handler", flush=True)

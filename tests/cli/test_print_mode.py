@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from clew import __version__
-from clew.providers.embedded.fetch import model_path
+from clew.providers.embedded.model_file import model_path
 from clew.testing.fake_openai import Answer, Stall, calls, delta, fails, fake_openai, says
 
 pytestmark = pytest.mark.anyio

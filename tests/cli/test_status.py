@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.cli.status import Standing, columns, painted, status_line
-from clew.core.state import Basis, Breakdown, ContextState, Status
+from clew.core.context_state import Basis, Breakdown, ContextState, Status
 
 
 def state(

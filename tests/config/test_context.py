@@ -9,8 +9,7 @@ from clew.config.providers import resolve_provider
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.sliding_window import SlidingWindow
-from clew.context.strategies.summarize import Summarize
-from clew.context.strategies.tiered import Tiered
+from clew.context.strategies.tiered import Summarize, Tiered
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
 from tests.config.folders import Folders

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.estimate import (
+    image_units,
     message_units,
     part_units,
+    pixel_size,
     text_units,
     tool_units,
 )
-from clew.context.images import image_units, pixel_size
 from clew.context.items import Item
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import (

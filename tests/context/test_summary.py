@@ -4,15 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.context.digest import digest
+from clew.context.digest import choose_excerpts, choose_names, write_digest
 from clew.context.estimate import text_units
-from clew.context.excerpt import excerpt
-from clew.context.excerpts import excerpts
-from clew.context.facts import gather
+from clew.context.facts import gather_facts
 from clew.context.items import Item
-from clew.context.names import names
-from clew.context.passages import bare, passages
-from clew.context.summary import chunks, facts_text, summary_prompt, transcript_lines
+from clew.context.passages import split_passages, strip_line_number
+from clew.context.summary import (
+    build_summary_prompt,
+    find_compact_instructions,
+    format_facts,
+    format_transcript,
+    split_transcript,
+)
 from clew.context.view import fold
 from clew.core.entries import Body, Entry, MessageAdded
 from clew.core.ids import CallId, EntryId
@@ -28,6 +31,7 @@ from clew.core.messages import (
     tool_result,
     user,
 )
+from clew.core.text import truncate_middle
 from tests.histories import SETUP, entries_of, histories
 
 
@@ -61,24 +65,24 @@ WORK = items(
 
 @pytest.mark.req("CMP-3")
 def test_facts_come_from_the_calls_and_leave_out_failed_ones() -> None:
-    facts = gather(WORK)
+    facts = gather_facts(WORK)
 
     assert facts.files_changed == ("src/app.py",)
     assert facts.files_read == ()
     assert facts.commands == ("ls -la",)
-    assert facts_text(WORK) == "Files changed: src/app.py\nCommands run: ls -la"
-    assert facts_text([]) == ""
+    assert format_facts(WORK) == "Files changed: src/app.py\nCommands run: ls -la"
+    assert format_facts([]) == ""
 
 
 def test_a_file_that_was_only_read_is_listed_as_read() -> None:
-    assert gather(items(assistant(READ))).files_read == ("src/app.py",)
-    assert gather(items(assistant(call("Read", "{}", "x")))).files_read == ()
+    assert gather_facts(items(assistant(READ))).files_read == ("src/app.py",)
+    assert gather_facts(items(assistant(call("Read", "{}", "x")))).files_read == ()
 
 
 @pytest.mark.req("CMP-6")
 def test_the_summariser_sees_calls_with_arguments_and_the_earlier_notes() -> None:
-    (transcript,) = chunks(WORK, max_chars=100_000)
-    prompt = summary_prompt(
+    (transcript,) = split_transcript(WORK, max_chars=100_000)
+    prompt = build_summary_prompt(
         transcript, previous="old notes", instructions="keep the API names"
     ).text
 
@@ -90,7 +94,7 @@ def test_the_summariser_sees_calls_with_arguments_and_the_earlier_notes() -> Non
         "failed of Write",
     ):
         assert expected in prompt
-    assert "hm" not in "\n".join(transcript_lines(WORK))
+    assert "hm" not in "\n".join(format_transcript(WORK))
     assert "[image/png]" in prompt
 
 
@@ -98,17 +102,17 @@ def test_the_summariser_sees_calls_with_arguments_and_the_earlier_notes() -> Non
 def test_a_transcript_larger_than_the_summarisers_window_is_read_in_chunks() -> None:
     long = items(*(user(f"request {number} " + "word " * 100) for number in range(40)))
 
-    parts = list(chunks(long, max_chars=4_000))
+    parts = list(split_transcript(long, max_chars=4_000))
 
     assert len(parts) > 3
     assert all(len("\n".join(part)) <= 4_000 for part in parts)
-    assert [line for part in parts for line in part] == transcript_lines(long)
-    assert list(chunks([], max_chars=10)) == [[]]
+    assert [line for part in parts for line in part] == format_transcript(long)
+    assert list(split_transcript([], max_chars=10)) == [[]]
 
 
 @pytest.mark.req("STR-3")
 def test_a_digest_says_what_was_asked_touched_and_answered() -> None:
-    text = digest(WORK, max_units=500)
+    text = write_digest(WORK, max_units=500)
 
     for expected in ("Files changed: src/app.py", "Commands run: ls -la", "(#2 to #9)"):
         assert expected in text
@@ -118,7 +122,7 @@ def test_a_digest_says_what_was_asked_touched_and_answered() -> None:
 def test_a_digest_keeps_to_its_size_and_prefers_what_is_new(size: int) -> None:
     many = items(*(user(f"request number {number} about some things") for number in range(100)))
 
-    text = digest(many, max_units=size)
+    text = write_digest(many, max_units=size)
 
     assert text_units(text) <= size
     if "request" in text:
@@ -132,8 +136,8 @@ def test_a_digest_of_anything_keeps_to_its_size_and_is_the_same_twice(
 ) -> None:
     everything = list(fold(entries).items)
 
-    assert text_units(digest(everything, max_units=size)) <= size
-    assert digest(everything, max_units=size) == digest(everything, max_units=size)
+    assert text_units(write_digest(everything, max_units=size)) <= size
+    assert write_digest(everything, max_units=size) == write_digest(everything, max_units=size)
 
 
 def test_a_digest_quotes_a_file_that_was_read_twice_only_once() -> None:
@@ -145,13 +149,13 @@ def test_a_digest_quotes_a_file_that_was_read_twice_only_once() -> None:
         tool_result(EDIT, f"1\t{line}"),
     )
 
-    assert digest(twice, max_units=300).count(line) == 1
+    assert write_digest(twice, max_units=300).count(line) == 1
 
 
 def test_a_digest_lists_names_that_are_not_in_the_view_anyway() -> None:
     said = items(user("look at wonderful_identifier and other_long_identifier"))
 
-    text = digest(said, max_units=200, known="wonderful_identifier")
+    text = write_digest(said, max_units=200, known="wonderful_identifier")
 
     assert "other_long_identifier" in text
 
@@ -159,14 +163,14 @@ def test_a_digest_lists_names_that_are_not_in_the_view_anyway() -> None:
 @pytest.mark.req("STR-7")
 @given(st.text(max_size=400), st.integers(1, 300))
 def test_an_excerpt_never_exceeds_its_limit(text: str, limit: int) -> None:
-    short = excerpt(text, limit)
+    short = truncate_middle(text, limit)
 
     assert len(short) <= limit
     assert len(text) > limit or short == text
 
 
 def test_an_excerpt_shows_head_and_tail_and_where_the_rest_is() -> None:
-    short = excerpt("begin" + "x" * 5_000 + "finish", 300, where="; entry #7 has it")
+    short = truncate_middle("begin" + "x" * 5_000 + "finish", 300, where="; entry #7 has it")
 
     assert short.startswith("begin")
     assert short.endswith("finish")
@@ -183,17 +187,17 @@ def test_facts_name_the_open_tasks_and_drop_the_oldest_where_room_is_short() -> 
     )
     plan = call("update_plan", '{"plan":"none"}', "p")
     commands = [call("Bash", f'{{"command":"make step-{n}"}}', f"c{n}") for n in range(30)]
-    facts = gather(items(assistant(plan, todo, *commands)))
+    facts = gather_facts(items(assistant(plan, todo, *commands)))
 
     assert facts.open_tasks == ("write tests",)
-    assert gather(items(assistant(todo), assistant(plan))).open_tasks == ()
+    assert gather_facts(items(assistant(todo), assistant(plan))).open_tasks == ()
     short = facts.lines(max_chars=120)
     assert short[0] == "Open tasks: write tests"
     assert "make step-29" in short[1]
     assert "make step-0;" not in short[1]
     assert sum(len(line) + 1 for line in short) <= 121
     assert facts.lines(max_chars=5) == []
-    assert gather(items(assistant(call("Bash", '{"command":7}', "x")))).commands == ()
+    assert gather_facts(items(assistant(call("Bash", '{"command":7}', "x")))).commands == ()
 
 
 def test_telling_lines_are_quoted_and_others_are_not() -> None:
@@ -218,8 +222,8 @@ def test_telling_lines_are_quoted_and_others_are_not() -> None:
         assistant("  12                            x"),
     )
 
-    roomy = "\n".join(excerpts(list(passages(work)), max_chars=5_000))
-    tight = "\n".join(excerpts(list(passages(work)), max_chars=110))
+    roomy = "\n".join(choose_excerpts(list(split_passages(work)), max_chars=5_000))
+    tight = "\n".join(choose_excerpts(list(split_passages(work)), max_chars=110))
 
     assert "…" in roomy
     assert "not json at all" in roomy
@@ -232,18 +236,18 @@ def test_telling_lines_are_quoted_and_others_are_not() -> None:
 def test_names_in_recent_calls_come_first_and_room_is_kept() -> None:
     old = [tool_result(READ, f"some_identifier_number_{n} and more") for n in range(50)]
     recent = call("Edit", '{"file_path":"src/very_recent_file.py"}', "z")
-    stretch = list(passages(items(*old, assistant(recent))))
+    stretch = list(split_passages(items(*old, assistant(recent))))
 
-    found = names(stretch, known="", max_chars=60)
+    found = choose_names(stretch, known="", max_chars=60)
 
     assert found[0] == "very_recent_file.py"
     assert len(", ".join(found)) <= 60
 
 
 def test_numbers_before_lines_are_taken_off() -> None:
-    assert bare("   12\tdef f():") == "def f():"
-    assert bare("12→x = 1") == "x = 1"
-    assert bare("2026 was a year") == "2026 was a year"
+    assert strip_line_number("   12\tdef f():") == "def f():"
+    assert strip_line_number("12→x = 1") == "x = 1"
+    assert strip_line_number("2026 was a year") == "2026 was a year"
 
 
 def test_files_and_private_blocks_are_told_in_a_line() -> None:
@@ -256,7 +260,33 @@ def test_files_and_private_blocks_are_told_in_a_line() -> None:
         ),
     )
 
-    assert transcript_lines([Item.of(EntryId(1), message)]) == [
+    assert format_transcript([Item.of(EntryId(1), message)]) == [
         "assistant: [application/pdf]",
         "assistant: [searched: marigold]",
     ]
+
+
+@pytest.mark.req("CMP-6")
+@pytest.mark.parametrize(
+    ("notes", "found"),
+    [
+        ("", ""),
+        ("# Rules\nnone", ""),
+        ("# Compact Instructions\nKeep names.\n# Other\nno", "Keep names."),
+        (
+            "## compact  instructions\nKeep.\n### More\nthis too\n# Top\nno",
+            "Keep.\n### More\nthis too",
+        ),
+        (
+            "# Compact Instructions\nKeep:\n```bash\n# run tests\nmake\n```\nand this\n# End",
+            "Keep:\n```bash\n# run tests\nmake\n```\nand this",
+        ),
+        ("```\n# Compact Instructions\nan example\n```\n", ""),
+        (
+            "# Compact Instructions\n~~~~\n```\n# a\n~~~\n# b\n~~~~\nend",
+            "~~~~\n```\n# a\n~~~\n# b\n~~~~\nend",
+        ),
+    ],
+)
+def test_the_section_is_found_and_ends_at_the_next_heading(notes: str, found: str) -> None:
+    assert find_compact_instructions(notes) == found

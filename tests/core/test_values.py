@@ -2,10 +2,10 @@
 
 import pytest
 
+from clew.core.context_state import Basis, Breakdown, ContextState, Status
 from clew.core.errors import MissingExtra, ProviderBusy
 from clew.core.ids import new_call_id, new_session_id
 from clew.core.messages import Image, ToolCall, assistant, tool_result, user
-from clew.core.state import Basis, Breakdown, ContextState, Status
 from clew.core.usage import Usage
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clew
+from clew.context.render import find_problems
 from clew.context.strategies.sliding_window import SlidingWindow
-from clew.context.validity import problems
 from clew.context.view import fold
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, ContextFull
@@ -83,7 +83,7 @@ def test_it_fits_is_valid_and_keeps_the_callers_own_objects(style: Any, strategy
     report = fitted.report
     assert report.tokens_before > 3_000 >= report.tokens_after
     assert clew.count_tokens(fitted.messages) <= 3_050
-    assert problems(in_clew_terms(fitted.messages)) == []
+    assert find_problems(in_clew_terms(fitted.messages)) == []
     assert independent_problems(in_clew_terms(fitted.messages)) == []
     everywhere = [*report.kept, *report.summarised, *report.cleared, *report.archived]
     assert sorted(everywhere) == list(range(len(messages)))
@@ -137,7 +137,7 @@ def test_clew_messages_are_taken_too() -> None:
 
     assert fitted.messages[0].text.startswith("[Context Summary]")
     assert fitted.messages[-1] is messages[-1]
-    assert problems(fitted.messages) == []
+    assert find_problems(fitted.messages) == []
 
 
 def test_a_strategy_may_be_given_as_an_object() -> None:
@@ -179,7 +179,7 @@ BROKEN: list[dict[str, Any]] = [
 def test_what_no_provider_would_take_is_repaired_and_named() -> None:
     fitted = clew.fit(BROKEN, max_tokens=1_000)
 
-    assert problems(in_clew_terms(fitted.messages)) == []
+    assert find_problems(in_clew_terms(fitted.messages)) == []
     assert [message["role"] for message in fitted.messages] == [
         *("user", "assistant", "tool", "user", "assistant", "tool"),
     ]
@@ -213,7 +213,7 @@ def test_anthropic_results_are_put_first_and_missing_ones_made() -> None:
 
     mended, notes = mend(messages)
 
-    assert problems(in_clew_terms(list(map(dict, mended)))) == []
+    assert find_problems(in_clew_terms(list(map(dict, mended)))) == []
     assert "the call t2 has no result" in notes
     assert mended[-1]["content"][0]["tool_use_id"] == "t9"
 
@@ -327,7 +327,7 @@ def test_what_is_shortened_inside_blocks_is_really_shorter(limit: int) -> None:
     for strategy in ("tiered", "compact"):
         fitted = clew.fit(messages, max_tokens=limit, strategy=strategy)
         assert clew.count_tokens(fitted.messages) <= limit + 30
-        assert problems(in_clew_terms(fitted.messages)) == []
+        assert find_problems(in_clew_terms(fitted.messages)) == []
     assert str(messages) == before
 
 

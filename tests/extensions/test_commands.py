@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clew.context.policy import Thresholds
 from clew.core.access import Access, PermissionMode, Risk
+from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
 from clew.core.entries import (
     Charged,
     Compacted,
@@ -24,11 +25,18 @@ from clew.core.entries import (
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId
 from clew.core.messages import Role
-from clew.core.report import LossReport
-from clew.core.state import Basis, Breakdown, ContextState, Status
-from clew.extensions.commands.picture import cells, picture
+from clew.extensions.commands.context_chart import cells, picture
+from clew.extensions.commands.protocol import (
+    CommandResult,
+    NewSession,
+    OpenSession,
+    PickSession,
+    RenameSession,
+    SetLanguage,
+    SwitchModel,
+)
 from clew.extensions.memory import ProjectMemory
-from clew.permissions.rules import parse
+from clew.permissions.rules import parse_rule
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
@@ -390,7 +398,7 @@ async def test_clear_applies_at_once_and_reset_is_left_to_the_caller(tmp_path: P
         assert len(host.session.get_history()) == 2
         cleared = await host.run("/clear")
 
-        assert reset.data == {"reset_requested": True}
+        assert reset.effect == NewSession()
         assert cleared.success
         assert host.session.get_history() == []
 
@@ -400,15 +408,17 @@ async def test_names_models_and_languages_come_back_for_the_caller(tmp_path: Pat
     async with hosting(tmp_path) as host:
         host.language = "de"
 
-        assert (await host.run("/rename  parser work ")).data == {"name": "parser work"}
-        assert (await host.run("/model openai_chat/gpt-4.1")).data == {
-            "model_id": "openai_chat/gpt-4.1"
-        }
+        assert (await host.run("/rename  parser work ")).effect == RenameSession("parser work")
+        switched = await host.run("/model openai_chat/gpt-4.1")
+        assert switched.effect == SwitchModel("openai_chat/gpt-4.1")
+        assert switched.data == {"model": "openai_chat/gpt-4.1"}
         assert (await host.run("/model")).data["model"] == "m"
         assert host.session.journal.view.setup.model.name == "m"
-        assert (await host.run("/language Français")).data == {"language": "Français"}
-        assert (await host.run("/language any")).data == {"language": ""}
-        assert (await host.run("/language")).data == {"language": "de"}
+        assert (await host.run("/language Français")).effect == SetLanguage("Français")
+        assert (await host.run("/language any")).effect == SetLanguage("")
+        shown = await host.run("/language")
+        assert shown.data == {"language": "de"}
+        assert shown.effect is None
         assert host.language == "de"
 
 
@@ -428,7 +438,7 @@ async def test_the_mode_is_shown_and_changed_at_once(tmp_path: Path) -> None:
 @pytest.mark.req("CMD-2", "PRM-3")
 async def test_permissions_list_rules_and_grants_and_clear_the_grants(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
-        host.gate.deny = (parse("Bash(rm *)", source="project settings"),)
+        host.gate.deny = (parse_rule("Bash(rm *)", source="project settings"),)
         empty = await host.run("/permissions")
         host.gate.grant(Access(tool="Write", risk=Risk.MODIFY, target="notes.txt"))
 
@@ -459,17 +469,18 @@ async def test_resume_asks_for_a_choice_or_finds_the_one_session_that_is_meant(
         await talk(host, "roses bloom")
         own = host.session.session_id
 
-        assert (await host.run("/resume")).data == {"trigger_resume_picker": True}
+        assert (await host.run("/resume")).effect == PickSession()
         for line, found in {
             f"/resume {ids[0]}": ids[0],
             f"/resume {ids[0][:-1]}": ids[0],
             "/resume garden": ids[1],
             "/resume marigolds": ids[0],
         }.items():
-            assert (await host.run(line)).data == {"resume_session_id": found}, line
+            assert (await host.run(line)).effect == OpenSession(found), line
         several = await host.run("/resume bloom")
-        assert several.data["trigger_resume_picker"] is True
-        assert sorted(_list(several.data, "candidates")) == sorted(ids)
+        assert isinstance(several.effect, PickSession)
+        assert sorted(several.effect.candidates) == sorted(ids)
+        assert msgspec.json.decode(msgspec.json.encode(several), type=CommandResult) == several
         itself = await host.run(f"/resume {own}")
         assert not itself.success
         assert "the session that you are in" in itself.message

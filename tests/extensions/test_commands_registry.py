@@ -12,11 +12,11 @@ from clew.extensions.agents import discover_agents
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,
     Command,
+    CommandHost,
     CommandModule,
     CommandResult,
     CommandSource,
     Descriptor,
-    Host,
 )
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import (
@@ -52,7 +52,7 @@ class Echo:
         self.command = Command(name=name, description=f"say {name}", model_invocable=True)
         self._fails = fails
 
-    async def execute(self, host: Host, arguments: str) -> CommandResult:
+    async def execute(self, host: CommandHost, arguments: str) -> CommandResult:
         if self._fails is not None:
             raise self._fails
         return CommandResult(f"{self.command.name} {arguments}".strip())

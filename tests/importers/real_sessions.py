@@ -17,7 +17,7 @@ import anyio
 
 from clew import Session
 from clew.cli.session_files import read_file
-from clew.context.validity import problems
+from clew.context.render import find_problems
 from clew.core.entries import Compacted, Entry, MessageAdded, encode
 from clew.core.ids import SessionId
 from clew.core.messages import Role
@@ -141,7 +141,7 @@ async def _answered(
         added = session.journal.entries[before:]
         seen.made += sum(isinstance(entry.body, Compacted) for entry in added)
         for request in provider.requests:
-            assert problems(request.messages) == []
+            assert find_problems(request.messages) == []
         assert provider.requests[-1].messages[-1].text == "Where were we?"
         seen.requests += len(provider.requests)
         return [message.text for message in session.get_history()]

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from clew.context.render import render
 from clew.context.view import fold
+from clew.core.context_state import LossReport
 from clew.core.entries import Cleared, Compacted, Entry, MessageAdded, SetupChanged, Undone
 from clew.core.errors import ConfigError, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Image, Reasoning, Role, Text, assistant, user
-from clew.core.report import LossReport
 from clew.core.usage import Usage
 from clew.importers import claude_code, clew_jsonl, codex, pi
 from clew.importers.journal import entries_for, import_session, journal_of

@@ -17,8 +17,8 @@ from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.replay import ReplayProvider
 from clew.sdk.replay import replay_session
-from clew.testing.replies import Reply
-from clew.testing.stage import API_KEY, HttpStage
+from clew.testing.fake_apis.protocol import Reply
+from clew.testing.provider_harness import API_KEY, HttpStage
 from tests.providers.stages import STAGES
 
 pytestmark = pytest.mark.anyio

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from clew.core.access import Access, Kind, PermissionMode, Risk, Verdict
+from clew.core.access import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
-from clew.permissions.rules import parse
+from clew.permissions.rules import parse_rule
 
 
 def pairs(table: dict[str, list[str]]) -> list[tuple[str, str]]:
@@ -16,7 +16,7 @@ def pairs(table: dict[str, list[str]]) -> list[tuple[str, str]]:
 def judge(command: str, rule: str, cwd: Path) -> Verdict:
     """Judge under a deny rule, where all else would be allowed."""
     policy = Policy(
-        cwd=cwd, mode=PermissionMode.BYPASS, allow=(parse("Bash"),), deny=(parse(rule),)
+        cwd=cwd, mode=PermissionMode.BYPASS, allow=(parse_rule("Bash"),), deny=(parse_rule(rule),)
     )
-    access = Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND)
+    access = Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=TargetKind.COMMAND)
     return decide(access, policy).verdict

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.permissions.shell.line import Command, flat
-from clew.permissions.shell.reading import read
+from clew.permissions.shell.command_line import ShellCommand, flatten
+from clew.permissions.shell.parser import parse_line
 
 pytestmark = [
     pytest.mark.req("PRM-2"),
@@ -147,7 +147,7 @@ class Playground:
         return {file.name for file in self.work.iterdir() if file.name != "f"}
 
 
-def explains(command: Command, argv: tuple[str, ...], home: str) -> bool:
+def explains(command: ShellCommand, argv: tuple[str, ...], home: str) -> bool:
     """Could this command, as it was read, have got these arguments?"""
     pieces = [
         f"(?:{re.escape(word.text)}|{re.escape(home)})\0" if word.known else "(?:[^\0]*\0)*"
@@ -161,14 +161,14 @@ def test_bash_runs_nothing_that_was_not_found(tmp_path: Path) -> None:
     certain = ran = 0
     for _ in range(LINES):
         source = generator.line()
-        line = read(source)
+        line = parse_line(source)
         if line.doubts or _UNSAFE.search(source):
             continue
         certain += 1
 
         for argv in playground.run(source):
             ran += 1
-            assert any(explains(each, argv, str(tmp_path)) for each in flat(line.commands)), (
+            assert any(explains(each, argv, str(tmp_path)) for each in flatten(line.commands)), (
                 source,
                 argv,
             )

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.access import Access, Decision, Kind, PermissionMode, Risk, Verdict
+from clew.core.access import Access, Decision, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.grants import grant_for
-from clew.permissions.modes import TABLE
-from clew.permissions.policy import Grant, Policy
-from clew.permissions.rules import DEFAULT_ALLOW, parse
+from clew.permissions.policy import MODE_TABLE, Grant, Policy
+from clew.permissions.rules import DEFAULT_ALLOW, parse_rule
 
 PLAN, DEFAULT = PermissionMode.PLAN, PermissionMode.DEFAULT
 EDITS, BYPASS = PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS
@@ -31,9 +30,9 @@ def judge(  # noqa: PLR0913
     policy = Policy(
         cwd=cwd,
         mode=mode,
-        allow=tuple(map(parse, allow)),
-        ask=tuple(map(parse, ask)),
-        deny=tuple(map(parse, deny)),
+        allow=tuple(map(parse_rule, allow)),
+        ask=tuple(map(parse_rule, ask)),
+        deny=tuple(map(parse_rule, deny)),
         grants=grants,
     )
     return decide(access, policy)
@@ -41,20 +40,22 @@ def judge(  # noqa: PLR0913
 
 def bash(command: str, *further: str) -> Access:
     return Access(
-        tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND, further=further
+        tool="Bash", risk=Risk.EXECUTE, target=command, kind=TargetKind.COMMAND, further=further
     )
 
 
 def read(path: str, *further: str) -> Access:
-    return Access(tool="Read", risk=Risk.INSPECT, target=path, kind=Kind.PATH, further=further)
+    return Access(
+        tool="Read", risk=Risk.INSPECT, target=path, kind=TargetKind.PATH, further=further
+    )
 
 
 def write(path: str, *further: str, tool: str = "Write") -> Access:
-    return Access(tool=tool, risk=Risk.MODIFY, target=path, kind=Kind.PATH, further=further)
+    return Access(tool=tool, risk=Risk.MODIFY, target=path, kind=TargetKind.PATH, further=further)
 
 
 def fetch(address: str) -> Access:
-    return Access(tool="WebFetch", risk=Risk.INSPECT, target=address, kind=Kind.ADDRESS)
+    return Access(tool="WebFetch", risk=Risk.INSPECT, target=address, kind=TargetKind.ADDRESS)
 
 
 @pytest.mark.req("PRM-1")
@@ -75,7 +76,7 @@ def test_the_mode_decides_what_no_rule_speaks_of(
         assert judge(access, mode=mode).verdict == verdict
     for risk, verdict in zip(Risk, verdicts, strict=True):
         assert judge(Access(tool="Other", risk=risk), mode=mode).verdict == verdict
-        assert TABLE[mode][risk] == verdict
+        assert MODE_TABLE[mode][risk] == verdict
 
 
 @pytest.mark.req("PRM-1")
@@ -85,7 +86,7 @@ def test_deny_beats_ask_beats_allow_beats_the_mode_for_every_mode_and_risk(
     mode: PermissionMode, risk: Risk
 ) -> None:
     access = Access(tool="Tool", risk=risk, target="x")
-    plain = TABLE[mode][risk]
+    plain = MODE_TABLE[mode][risk]
 
     assert judge(access, mode=mode, allow=("Tool",), ask=("Tool",), deny=("Tool",)).verdict is DENY
     asked = judge(access, mode=mode, allow=("Tool",), ask=("Tool",)).verdict
@@ -135,7 +136,7 @@ def test_every_decision_says_why() -> None:
 
 @pytest.mark.req("PRM-5")
 def test_a_reason_says_where_the_rule_was_written() -> None:
-    rule = parse("Bash(rm *)", source="project settings")
+    rule = parse_rule("Bash(rm *)", source="project settings")
 
     decision = decide(bash("rm x"), Policy(cwd=HERE, deny=(rule,)))
 
@@ -186,8 +187,8 @@ def test_every_target_must_be_allowed_and_any_may_be_denied() -> None:
 @pytest.mark.req("PRM-2")
 def test_a_rule_about_files_holds_for_whatever_reads_or_writes_them(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("k")
-    grep = Access(tool="Grep", risk=Risk.INSPECT, target=".env", kind=Kind.PATH)
-    own = Access(tool="mcp__fs__put", risk=Risk.UNKNOWN, target="conf/x", kind=Kind.PATH)
+    grep = Access(tool="Grep", risk=Risk.INSPECT, target=".env", kind=TargetKind.PATH)
+    own = Access(tool="mcp__fs__put", risk=Risk.UNKNOWN, target="conf/x", kind=TargetKind.PATH)
 
     def denied(access: Access, rule: str) -> bool:
         return judge(access, mode=BYPASS, deny=(rule,), cwd=tmp_path).verdict is DENY
@@ -253,8 +254,8 @@ def test_the_configuration_folders_may_be_read_by_default(path: str) -> None:
 def test_a_search_of_a_folder_that_holds_something_denied_is_asked_about(tmp_path: Path) -> None:
     (tmp_path / "ssh").mkdir()
     (tmp_path / "b").mkdir()
-    search = Access(tool="Grep", risk=Risk.INSPECT, target=".", kind=Kind.PATH)
-    names = Access(tool="Glob", risk=Risk.INSPECT, target=".", kind=Kind.PATH)
+    search = Access(tool="Grep", risk=Risk.INSPECT, target=".", kind=TargetKind.PATH)
+    names = Access(tool="Glob", risk=Risk.INSPECT, target=".", kind=TargetKind.PATH)
 
     def verdict(access: Access, rule: str) -> Verdict:
         return judge(access, deny=(rule,), allow=("Grep", "Glob"), cwd=tmp_path).verdict

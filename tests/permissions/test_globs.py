@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.access import Access, Kind, Risk, Verdict
+from clew.core.access import Access, Risk, TargetKind, Verdict
 from clew.core.errors import ConfigError
-from clew.permissions.addresses import denies_address
 from clew.permissions.decide import decide
 from clew.permissions.grants import grant_for, rules_for
+from clew.permissions.match_text import denies_address, matches_text
 from clew.permissions.paths import denies_path, denies_some
 from clew.permissions.policy import Policy
-from clew.permissions.rules import LONGEST, Rule, names, parse
-from clew.permissions.texts import matches_text
+from clew.permissions.rules import MAX_RULE_LENGTH, Rule, names_tool, parse_rule
 
 pytestmark = pytest.mark.req("PRM-2")
 
@@ -90,7 +89,7 @@ LONG = "*a" * 900 + "b"
         lambda: denies_path(Rule("Read", "[a-b]*" * 300 + "c"), "ab" * 2_000, Path("/srv")),
         lambda: matches_text(Rule("Bash", LONG), "a" * 100_000),
         lambda: matches_text(Rule("Bash", LONG.replace("*", "?*") + ":*"), "a " * 50_000),
-        lambda: names(Rule(LONG), "a" * 4_000),
+        lambda: names_tool(Rule(LONG), "a" * 4_000),
         lambda: denies_address(Rule("WebFetch", f"domain:*.{LONG}"), "https://" + "a" * 4_000),
         lambda: denies_some(Rule("Read", "//" + "a" * 4_000), LONG, Path("/")),
     ],
@@ -104,20 +103,25 @@ def test_no_pattern_takes_long(compare: "object") -> None:
 
 
 def test_a_rule_that_is_too_long_is_refused_and_never_proposed() -> None:
-    with pytest.raises(ConfigError, match="longer than 2,000 characters"):
-        parse(f"Bash({'x' * LONGEST})")
+    with pytest.raises(ConfigError, match="more than 2,000 characters"):
+        parse_rule(f"Bash({'x' * MAX_RULE_LENGTH})")
 
     access = Access(
-        tool="Bash", risk=Risk.EXECUTE, target=f"rm {'x ' * LONGEST}", kind=Kind.COMMAND
+        tool="Bash",
+        risk=Risk.EXECUTE,
+        target=f"rm {'x ' * MAX_RULE_LENGTH}",
+        kind=TargetKind.COMMAND,
     )
     assert rules_for(access, Path("/srv")) == ()
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "[z-a]", "a\0b", "\udcff", "~nobody-of-this-name/x"])
 def test_no_name_makes_a_decision_fail(name: str, tmp_path: Path) -> None:
-    policy = Policy(cwd=tmp_path, deny=(parse(f"Read({name}/**)"), parse(f"Read(x{name})")))
+    policy = Policy(
+        cwd=tmp_path, deny=(parse_rule(f"Read({name}/**)"), parse_rule(f"Read(x{name})"))
+    )
     for target in (name, "x", "."):
-        access = Access(tool="Grep", risk=Risk.INSPECT, target=target, kind=Kind.PATH)
+        access = Access(tool="Grep", risk=Risk.INSPECT, target=target, kind=TargetKind.PATH)
 
         assert decide(access, policy).verdict in Verdict
         grant_for(access, tmp_path)

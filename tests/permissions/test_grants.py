@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.access import Access, Kind, PermissionMode, Risk, Verdict
+from clew.core.access import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.grants import covers, exact_grant, grant_for, rules_for
 from clew.permissions.policy import Grant, Policy
-from clew.permissions.rules import parse_allow
+from clew.permissions.rules import parse_allow_rule
 
 pytestmark = pytest.mark.req("PRM-3")
 HERE = Path("/srv/project")
@@ -18,16 +18,16 @@ HERE = Path("/srv/project")
 
 def bash(command: str, *further: str) -> Access:
     return Access(
-        tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND, further=further
+        tool="Bash", risk=Risk.EXECUTE, target=command, kind=TargetKind.COMMAND, further=further
     )
 
 
 def write(path: str) -> Access:
-    return Access(tool="Write", risk=Risk.MODIFY, target=path, kind=Kind.PATH)
+    return Access(tool="Write", risk=Risk.MODIFY, target=path, kind=TargetKind.PATH)
 
 
 def fetch(address: str) -> Access:
-    return Access(tool="WebFetch", risk=Risk.INSPECT, target=address, kind=Kind.ADDRESS)
+    return Access(tool="WebFetch", risk=Risk.INSPECT, target=address, kind=TargetKind.ADDRESS)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_command_grants_its_shape(granted: str, asked: str, *, covered: bool) 
 
 def test_a_path_grants_its_folder_to_the_same_tool(tmp_path: Path) -> None:
     grant = grant_for(write("src/a.py"), tmp_path)
-    edit = Access(tool="Edit", risk=Risk.MODIFY, target="src/b.py", kind=Kind.PATH)
+    edit = Access(tool="Edit", risk=Risk.MODIFY, target="src/b.py", kind=TargetKind.PATH)
 
     assert covers(grant, write("src/b.py"), tmp_path)
     assert covers(grant, write(str(tmp_path / "src/c.py")), tmp_path)
@@ -82,8 +82,8 @@ def test_a_path_grants_its_folder_to_the_same_tool(tmp_path: Path) -> None:
 def test_a_searched_folder_grants_itself_and_not_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    search = Access(tool="Grep", risk=Risk.INSPECT, target="a", kind=Kind.PATH)
-    other = Access(tool="Grep", risk=Risk.INSPECT, target="b", kind=Kind.PATH)
+    search = Access(tool="Grep", risk=Risk.INSPECT, target="a", kind=TargetKind.PATH)
+    other = Access(tool="Grep", risk=Risk.INSPECT, target="b", kind=TargetKind.PATH)
     grant = grant_for(search, tmp_path)
 
     assert covers(grant, search, tmp_path)
@@ -156,7 +156,7 @@ def test_a_project_gets_rules_that_allow_the_call_and_its_like(
 ) -> None:
     assert rules_for(access, HERE) == rules
     if rules:
-        policy = Policy(cwd=HERE, allow=tuple(map(parse_allow, rules)))
+        policy = Policy(cwd=HERE, allow=tuple(map(parse_allow_rule, rules)))
         assert decide(access, policy).verdict is Verdict.ALLOW
 
 
@@ -169,7 +169,7 @@ WORDS = st.sampled_from(
 def test_rules_for_a_project_always_allow_what_they_were_made_for(line: str) -> None:
     rules = rules_for(bash(line), HERE)
 
-    policy = Policy(cwd=HERE, allow=tuple(map(parse_allow, rules)))
+    policy = Policy(cwd=HERE, allow=tuple(map(parse_allow_rule, rules)))
     assert not rules or decide(bash(line), policy).verdict is Verdict.ALLOW
 
 

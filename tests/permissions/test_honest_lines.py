@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.access import Access, Kind, PermissionMode, Risk, Verdict
+from clew.core.access import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
-from clew.permissions.rules import parse
+from clew.permissions.rules import parse_rule
 
 pytestmark = pytest.mark.req("PRM-2")
 HERE = Path("/srv/project")
@@ -282,9 +282,9 @@ BY_ONE_RULE = {
 
 def verdict(command: str, rules: tuple[str, ...]) -> Verdict:
     policy = Policy(
-        cwd=HERE, mode=PermissionMode.DEFAULT, allow=tuple(parse(rule) for rule in rules)
+        cwd=HERE, mode=PermissionMode.DEFAULT, allow=tuple(parse_rule(rule) for rule in rules)
     )
-    access = Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND)
+    access = Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=TargetKind.COMMAND)
     return decide(access, policy).verdict
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.access import Access, Kind, PermissionMode, Risk, Verdict
+from clew.core.access import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
-from clew.permissions.rules import parse
+from clew.permissions.rules import parse_rule
 
 pytestmark = pytest.mark.req("PRM-2")
 HERE = Path("/srv/project")
@@ -45,18 +45,19 @@ WRAPPINGS: tuple[Callable[[str], str], ...] = (
     lambda line: f"true \\\n && {line}",
 )
 RULES = tuple(
-    parse(f"Bash({rule})")
+    parse_rule(f"Bash({rule})")
     for rule in ("ls:*", "git status:*", "npm test:*", "echo:*", "cat:*", "xargs:*", "git *")
 )
 DENY = tuple(
     map(
-        parse, ("Bash(rm *)", "Bash(curl:*)", "Bash(git push *)", "Read(./.env)", "Edit(./conf/**)")
+        parse_rule,
+        ("Bash(rm *)", "Bash(curl:*)", "Bash(git push *)", "Read(./.env)", "Edit(./conf/**)"),
     )
 )
 POLICIES = [
     Policy(cwd=HERE, allow=RULES, deny=DENY),
     Policy(cwd=HERE, allow=RULES, ask=DENY),
-    Policy(cwd=HERE, allow=(parse("Bash"),), deny=DENY),
+    Policy(cwd=HERE, allow=(parse_rule("Bash"),), deny=DENY),
     Policy(cwd=HERE, allow=RULES, deny=DENY, mode=PermissionMode.ACCEPT_EDITS),
     Policy(cwd=HERE, deny=DENY, mode=PermissionMode.BYPASS),
 ]
@@ -66,7 +67,7 @@ policies = st.sampled_from(POLICIES)
 
 
 def verdict(line: str, policy: Policy) -> Verdict:
-    access = Access(tool="Bash", risk=Risk.EXECUTE, target=line, kind=Kind.COMMAND)
+    access = Access(tool="Bash", risk=Risk.EXECUTE, target=line, kind=TargetKind.COMMAND)
     return decide(access, policy).verdict
 
 
@@ -149,6 +150,6 @@ def test_one_more_deny_rule_never_makes_a_verdict_kinder(
 def test_no_text_makes_the_decision_fail(text: str, mode: PermissionMode) -> None:
     policy = Policy(cwd=HERE, mode=mode, allow=RULES, ask=DENY[:2], deny=DENY)
 
-    for kind in Kind:
+    for kind in TargetKind:
         for risk in Risk:
             assert decide(Access(tool="Bash", risk=risk, target=text, kind=kind), policy).reason

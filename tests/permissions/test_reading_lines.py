@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.permissions.shell.line import flat
-from clew.permissions.shell.reading import LONGEST, read
+from clew.permissions.shell.command_line import flatten
+from clew.permissions.shell.parser import MAX_LINE_LENGTH, parse_line
 
 pytestmark = pytest.mark.req("PRM-2")
 
 
 def commands(line: str) -> list[tuple[str, ...]]:
-    return [tuple(word.text for word in command.words) for command in flat(read(line).commands)]
+    return [
+        tuple(word.text for word in command.words) for command in flatten(parse_line(line).commands)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,11 +69,11 @@ def test_every_simple_command_is_found_with_its_own_words(
     line: str, found: list[tuple[str, ...]]
 ) -> None:
     assert commands(line) == found
-    assert read(line).doubts == ()
+    assert parse_line(line).doubts == ()
 
 
 def test_a_command_knows_how_it_was_written() -> None:
-    (command,) = read("  /bin/a   'x  y' 2>&1   >/dev/null 3").commands
+    (command,) = parse_line("  /bin/a   'x  y' 2>&1   >/dev/null 3").commands
 
     assert command.written == "/bin/a 'x  y' 3"
     assert command.plain == "/bin/a x  y 3"
@@ -123,7 +125,7 @@ def test_a_command_knows_how_it_was_written() -> None:
 def test_the_files_that_a_line_touches_are_told(
     line: str, reads: list[str], writes: list[str]
 ) -> None:
-    touches = read(line).touches
+    touches = parse_line(line).touches
 
     assert sorted(each.path.text for each in touches if not each.writes) == sorted(reads)
     assert sorted(each.path.text for each in touches if each.writes) == sorted(writes)
@@ -141,12 +143,12 @@ def test_the_files_that_a_line_touches_are_told(
         "unset PATH", "unset -f a", "read 'a[0]'", "read $a", "printf -v PATH b", "set -- a",
         "then a", "in a", "sudo --unknown a", "env -S a", "xargs -I% % a", "bash", "bash -s",
         "sh -c $a", "sh -c 'a &> b'", "fish -c a", "su root", "ssh", "fd -xa",
-        "a" * (LONGEST + 1), "(" * 100 + "a" + ")" * 100, "sh -c " * 20 + "a", "a \ud800",
+        "a" * (MAX_LINE_LENGTH + 1), "(" * 100 + "a" + ")" * 100, "sh -c " * 20 + "a", "a \ud800",
         "nice " * 20 + "a", "x=(a) declare -n y", "[[ a =~ <(b) ]]", "a >& --b",
     ],
 )  # fmt: skip
 def test_what_is_not_certain_is_said_to_be_in_doubt(line: str) -> None:
-    assert read(line).doubts
+    assert parse_line(line).doubts
 
 
 @pytest.mark.parametrize(
@@ -175,21 +177,21 @@ def test_what_is_not_certain_is_said_to_be_in_doubt(line: str) -> None:
     ],
 )
 def test_words_that_only_a_rule_may_allow_are_told(line: str, caution: tuple[str, ...]) -> None:
-    assert read(line).commands[0].caution == caution
+    assert parse_line(line).commands[0].caution == caution
 
 
 @pytest.mark.parametrize("sign", ["\u00e9", "\u3000", "\U0001f600", "\U0010ffff"])
 @pytest.mark.parametrize("before", ["", "{", "a {", "$", "${", "<<", "`", "x=", "[[ ", "((", "'"])
 def test_no_character_is_too_much_for_the_grammar(before: str, sign: str) -> None:
     for line in (f"{before}{sign}", f"a {before}{sign}^ b"):
-        assert read(line) == read(line)
+        assert parse_line(line) == parse_line(line)
     assert commands(f"a '{before}'{sign}") == [("a", f"{before}{sign}")] or before == "'"
-    assert read(f"{sign}=1 a").doubts
+    assert parse_line(f"{sign}=1 a").doubts
 
 
 @given(st.lists(st.from_regex(r"[abz/._:@%+-][abz/._=:@%+-]*", fullmatch=True), min_size=1))
 def test_plain_words_come_out_as_they_went_in(words: list[str]) -> None:
-    line = read("x " + " ".join(words))
+    line = parse_line("x " + " ".join(words))
 
     assert line.doubts == ()
     assert tuple(word.text for word in line.commands[0].words) == ("x", *words)
@@ -198,7 +200,7 @@ def test_plain_words_come_out_as_they_went_in(words: list[str]) -> None:
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Zl", "Zp"])))
 def test_a_single_quoted_word_is_taken_literally(text: str) -> None:
     quoted = "'" + text.replace("'", "'\\''") + "'"
-    line = read(f"x {quoted}")
+    line = parse_line(f"x {quoted}")
 
     assert line.doubts == ()
     assert [word.text for word in line.commands[0].words] == ["x", text]
@@ -206,7 +208,7 @@ def test_a_single_quoted_word_is_taken_literally(text: str) -> None:
 
 @given(st.text(alphabet="ab'\"\\$`(){}[]<>|&;#!~*?=-%:/ \t\nx\u00e9\u3000\U0001f600", max_size=40))
 def test_no_text_makes_the_reading_fail(text: str) -> None:
-    line = read(text)
+    line = parse_line(text)
 
     assert line.doubts or len(line.commands) <= len(text)
 

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from clew.core.errors import ConfigError
-from clew.permissions.addresses import allows_address, denies_address, host_of
+from clew.permissions.match_text import (
+    allows_address,
+    denies_address,
+    denies_text,
+    host_of,
+    matches_text,
+)
 from clew.permissions.paths import (
     allows_path,
     denies_path,
@@ -14,8 +20,7 @@ from clew.permissions.paths import (
     fixed_folder,
     folds_case,
 )
-from clew.permissions.rules import Rule, names, parse, parse_allow, permits
-from clew.permissions.texts import denies_text, matches_text
+from clew.permissions.rules import Rule, may_allow, names_tool, parse_allow_rule, parse_rule
 
 pytestmark = pytest.mark.req("PRM-2")
 HERE = Path("/srv/project")
@@ -36,15 +41,15 @@ YES, NO = True, False
     ],
 )
 def test_a_rule_names_a_tool_and_perhaps_a_pattern(text: str, rule: Rule) -> None:
-    assert parse(text) == rule
-    assert parse(str(rule)) == rule
-    assert parse(text, source="here").source == "here"
+    assert parse_rule(text) == rule
+    assert parse_rule(str(rule)) == rule
+    assert parse_rule(text, source="here").source == "here"
 
 
 @pytest.mark.parametrize("text", ["", "Bash(", "Bash)", "Bash()", "Bash( )", "(x)", "B(x)y", "1"])
 def test_a_malformed_rule_is_an_error_that_quotes_it(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse(text)
+        parse_rule(text)
 
     assert repr(text) in str(caught.value)
 
@@ -52,16 +57,16 @@ def test_a_malformed_rule_is_an_error_that_quotes_it(text: str) -> None:
 @pytest.mark.parametrize("text", ["*", "B*", "mcp__*", "mcp__g*__x"])
 def test_an_allow_rule_must_say_whose_tool_it_names(text: str) -> None:
     with pytest.raises(ConfigError):
-        parse_allow(text)
+        parse_allow_rule(text)
 
-    assert not permits(parse(text), "mcp__git__x")
-    assert parse_allow("mcp__git__get_*").tool == "mcp__git__get_*"
+    assert not may_allow(parse_rule(text), "mcp__git__x")
+    assert parse_allow_rule("mcp__git__get_*").tool == "mcp__git__get_*"
 
 
 def test_a_server_is_not_another_whose_name_begins_alike() -> None:
-    assert names(parse("mcp__git"), "mcp__git__push")
-    assert not names(parse("mcp__git"), "mcp__github__push")
-    assert not names(parse("read"), "Read")
+    assert names_tool(parse_rule("mcp__git"), "mcp__git__push")
+    assert not names_tool(parse_rule("mcp__git"), "mcp__github__push")
+    assert not names_tool(parse_rule("read"), "Read")
 
 
 @pytest.mark.parametrize(
@@ -144,23 +149,23 @@ def test_denying_may_disregard_upper_and_lower_case() -> None:
 def test_path_patterns_are_compared_with_where_the_path_leads(
     rule: str, path: str, *, allowed: bool, denied: bool
 ) -> None:
-    assert allows_path(parse(rule), path, HERE) is allowed
-    assert denies_path(parse(rule), path, HERE) is denied
+    assert allows_path(parse_rule(rule), path, HERE) is allowed
+    assert denies_path(parse_rule(rule), path, HERE) is denied
 
 
 def test_one_slash_starts_beside_the_settings_that_hold_the_rule() -> None:
-    rule = parse("Read(/notes/**)", base="/home/me/.claude")
+    rule = parse_rule("Read(/notes/**)", base="/home/me/.claude")
 
     assert allows_path(rule, "/home/me/.claude/notes/a", HERE)
     assert not allows_path(rule, "notes/a", HERE)
 
 
 def test_case_makes_no_difference_where_the_disk_makes_none(tmp_path: Path) -> None:
-    rule = parse("Read(./Secret/**)")
+    rule = parse_rule("Read(./Secret/**)")
 
     assert denies_path(rule, "sECRET/x", HERE, fold=True)
     assert not denies_path(rule, "sECRET/x", HERE, fold=False)
-    assert denies_path(parse("Read(./caf\u00e9)"), "cafe\u0301", HERE, fold=True)
+    assert denies_path(parse_rule("Read(./caf\u00e9)"), "cafe\u0301", HERE, fold=True)
     swapped = tmp_path.with_name(tmp_path.name.swapcase())
     assert folds_case(str(tmp_path / "1")) is swapped.exists()
 
@@ -169,10 +174,10 @@ def test_a_file_that_does_not_exist_is_resolved_by_its_folder(tmp_path: Path) ->
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
 
-    assert denies_path(parse("Edit(./real/**)"), "link/new/file", tmp_path)
-    assert denies_path(parse("Edit(./link/**)"), "real/new/file", tmp_path)
-    assert not allows_path(parse("Edit(./link/**)"), "link/new", tmp_path)
-    assert allows_path(parse("Edit(./real/**)"), "link/new", tmp_path)
+    assert denies_path(parse_rule("Edit(./real/**)"), "link/new/file", tmp_path)
+    assert denies_path(parse_rule("Edit(./link/**)"), "real/new/file", tmp_path)
+    assert not allows_path(parse_rule("Edit(./link/**)"), "link/new", tmp_path)
+    assert allows_path(parse_rule("Edit(./real/**)"), "link/new", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +195,7 @@ def test_a_file_that_does_not_exist_is_resolved_by_its_folder(tmp_path: Path) ->
 def test_a_pattern_in_a_command_may_stand_for_what_is_denied(
     rule: str, glob: str, *, meets: bool
 ) -> None:
-    assert denies_some(parse(rule), glob, HERE) is meets
+    assert denies_some(parse_rule(rule), glob, HERE) is meets
 
 
 def test_the_fixed_folder_of_a_pattern() -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.access import Access, Kind, PermissionMode, Risk, Verdict
+from clew.core.access import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
-from clew.permissions.rules import parse
+from clew.permissions.rules import parse_rule
 
 pytestmark = pytest.mark.req("PRM-2")
 HERE = Path("/srv/project")
@@ -159,8 +159,8 @@ def pairs(table: dict[str, list[str]]) -> list[tuple[str, str]]:
 
 
 def judge(command: str, rule: str, mode: PermissionMode) -> Verdict:
-    policy = Policy(cwd=HERE, mode=mode, allow=(parse(rule),))
-    access = Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=Kind.COMMAND)
+    policy = Policy(cwd=HERE, mode=mode, allow=(parse_rule(rule),))
+    access = Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=TargetKind.COMMAND)
     return decide(access, policy).verdict
 
 

@@ -5,23 +5,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.wire.anthropic import decode as anthropic_decode
 from clew.providers.wire.anthropic import encode as anthropic
+from clew.providers.wire.base_decoder import Decoder
 from clew.providers.wire.chat import decode as chat_decode
 from clew.providers.wire.chat import encode as chat
 from clew.providers.wire.converse import decode as converse_decode
 from clew.providers.wire.converse import encode as converse
-from clew.providers.wire.decoder import Decoder
-from clew.providers.wire.fragments import Fragments
 from clew.providers.wire.gemini import decode as gemini_decode
 from clew.providers.wire.gemini import encode as gemini
+from clew.providers.wire.message_cache import MessageCache
 from clew.providers.wire.responses import decode as responses_decode
 from clew.providers.wire.responses import encode as responses
 
-READER = Reader("host", Echoes.OWN_ISSUED)
+READER = ReasoningReader("host", Echoes.OWN_ISSUED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Format:
     """One wire format."""
 
     name: str
-    kept: Callable[..., Fragments[Any]]
-    encode: Callable[[Request, Fragments[Any]], bytes]
+    kept: Callable[..., MessageCache[Any]]
+    encode: Callable[[Request, MessageCache[Any]], bytes]
     decoder: Callable[[str], Decoder]
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -45,11 +45,15 @@ class Format:
 
 
 FORMATS = (
-    Format("anthropic", anthropic.fragments, anthropic.encode, anthropic_decode.Decoder),
-    Format("chat", chat.fragments, chat.encode, chat_decode.Decoder),
-    Format("converse", converse.fragments, converse.encode, converse_decode.Decoder),
-    Format("gemini", gemini.fragments, gemini.encode, gemini_decode.Decoder),
-    Format("responses", responses.fragments, responses.encode, responses_decode.Decoder),
+    Format(
+        "anthropic", anthropic.message_cache, anthropic.encode, anthropic_decode.MessagesDecoder
+    ),
+    Format("chat", chat.message_cache, chat.encode, chat_decode.ChatDecoder),
+    Format("converse", converse.message_cache, converse.encode, converse_decode.ConverseDecoder),
+    Format("gemini", gemini.message_cache, gemini.encode, gemini_decode.GeminiDecoder),
+    Format(
+        "responses", responses.message_cache, responses.encode, responses_decode.ResponsesDecoder
+    ),
 )
 
 

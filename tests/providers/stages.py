@@ -16,18 +16,16 @@ from clew.providers.gemini import Gemini, Vertex
 from clew.providers.openai_chat import OpenAIChat
 from clew.providers.openai_responses import OpenAIResponses
 from clew.providers.protocol import Provider
-from clew.providers.wire.anthropic import recorded as messages
-from clew.providers.wire.chat import recorded as chat
-from clew.providers.wire.converse import recorded as converse
-from clew.providers.wire.gemini import recorded as generate
-from clew.providers.wire.responses import recorded as responses
+from clew.testing.fake_apis.anthropic import AnthropicVoice
+from clew.testing.fake_apis.chat import ChatVoice
+from clew.testing.fake_apis.converse import ConverseVoice, exception
+from clew.testing.fake_apis.gemini import GeminiVoice
+from clew.testing.fake_apis.responses import ResponsesVoice
+from clew.testing.provider_harness import MODEL
 from clew.testing.providers import HttpStage, Powers, Setting
-from clew.testing.stage import MODEL
-from clew.testing.voices.anthropic import AnthropicVoice
-from clew.testing.voices.chat import ChatVoice
-from clew.testing.voices.converse import ConverseVoice, exception
-from clew.testing.voices.gemini import GeminiVoice
-from clew.testing.voices.responses import ResponsesVoice
+from clew.testing.request_parsers import anthropic as messages
+from clew.testing.request_parsers import chat, converse, responses
+from clew.testing.request_parsers import gemini as generate
 
 PLAIN = Powers(thinking=True, cache_writes=True)
 ECHOED = Powers(thinking=True, echoes=True, cache_writes=True)

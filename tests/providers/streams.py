@@ -8,7 +8,7 @@ from clew.core.messages import Message
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.decoder import Decoder
+from clew.providers.wire.base_decoder import Decoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

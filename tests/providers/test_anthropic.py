@@ -24,9 +24,9 @@ from clew.providers.protocol import (
     TextChunk,
     UsageChunk,
 )
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.anthropic import AnthropicVoice
+from clew.testing.fake_apis.protocol import Reply
 from clew.testing.server import Answer, Server, serve
-from clew.testing.voices.anthropic import AnthropicVoice
 
 pytestmark = pytest.mark.anyio
 

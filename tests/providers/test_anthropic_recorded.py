@@ -24,8 +24,8 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.anthropic.encode import encode, fragments
-from clew.providers.wire.anthropic.recorded import decode_request
+from clew.providers.wire.anthropic.encode import encode, message_cache
+from clew.testing.request_parsers.anthropic import decode_request
 from tests.recordings import anthropic as harness
 from tests.recordings.checks import check_request, check_tokens, cut, parse, shape
 from tests.recordings.records import PRESENT, Record, answer_bytes, is_whole, key, records
@@ -295,7 +295,7 @@ def test_every_recorded_answer_is_sent_back_block_for_block() -> None:
             continue
         message, _ = parse(harness, [answer_bytes(record)], whole=True)
         request = Request(model="m", messages=(user("a"), message))
-        (_, *turns) = json.loads(encode(request, fragments(harness.READER)))["messages"]
+        (_, *turns) = json.loads(encode(request, message_cache(harness.READER)))["messages"]
         wanted = expected(answer["content"])
         assert [block for turn in turns for block in turn["content"]] == wanted, record["file"]
         blocks += len(wanted)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -27,14 +27,12 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ToolSpec
-from clew.providers.protocol import (
-    Request,
-)
+from clew.providers.protocol import Request
 from clew.providers.wire.anthropic import encode as wire
-from clew.providers.wire.anthropic.recorded import decode_request
 from clew.providers.wire.anthropic.turns import OPENING
+from clew.testing.request_parsers.anthropic import decode_request
 
-READER = Reader("anthropic", Echoes.OWN_ISSUED)
+READER = ReasoningReader("anthropic", Echoes.OWN_ISSUED)
 MARK = {"cache_control": {"type": "ephemeral"}}
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 LIST = ToolCall(call_id=CallId("c2"), name="List")
@@ -47,7 +45,7 @@ def ask(*messages: Message, **fields: Any) -> Request:
 
 
 def encode(request: Request, **how: Any) -> bytes:
-    return wire.encode(request, wire.fragments(READER), **how)
+    return wire.encode(request, wire.message_cache(READER), **how)
 
 
 def body(request: Request, **how: Any) -> dict[str, Any]:
@@ -380,7 +378,7 @@ def test_the_body_to_be_counted_holds_nothing_that_cannot_be() -> None:
         temperature=0.1,
         options={**ENABLED, "tool_choice": {"type": "auto"}, "metadata": {}},
     )
-    counted = json.loads(wire.encode_count(request, wire.fragments(READER)))
+    counted = json.loads(wire.encode_count(request, wire.message_cache(READER)))
 
     assert counted == {
         "model": "m",
@@ -395,7 +393,7 @@ def test_the_body_to_be_counted_holds_nothing_that_cannot_be() -> None:
     }
     alone = replace(request, tools=(), native_tools=({"type": "web_fetch_20250910"},))
     assert not {"tools", "tool_choice"} & {
-        *json.loads(wire.encode_count(alone, wire.fragments(READER)))
+        *json.loads(wire.encode_count(alone, wire.message_cache(READER)))
     }
 
 
@@ -494,7 +492,7 @@ def test_appending_changes_no_byte_before_but_the_marks(
 
 @given(histories, st.integers(0, 300))
 def test_remembered_fragments_change_no_byte(history: list[Message], limit: int) -> None:
-    kept = wire.fragments(READER, limit=limit)
+    kept = wire.message_cache(READER, limit=limit)
 
     for end in (len(history) // 2, len(history), len(history)):
         request = ask(*history[:end], system="s", settled=2)

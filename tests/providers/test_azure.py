@@ -10,9 +10,9 @@ from clew.core.messages import user
 from clew.core.usage import Usage
 from clew.providers.azure import AzureOpenAI
 from clew.providers.protocol import Chunk, Finished, Request, StopReason, TextChunk
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.protocol import Reply
+from clew.testing.fake_apis.responses import ResponsesVoice
 from clew.testing.server import Answer, serve
-from clew.testing.voices.responses import ResponsesVoice
 
 pytestmark = pytest.mark.anyio
 

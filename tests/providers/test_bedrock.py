@@ -40,9 +40,9 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.converse import ConverseVoice, event, exception
+from clew.testing.fake_apis.protocol import Reply
 from clew.testing.server import Answer, Hangup, Server, Stall, serve
-from clew.testing.voices.converse import ConverseVoice, event, exception
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.models import DEFAULT_WINDOW
-from clew.providers.catalogue import CATALOGUE, SMOLLM2, families, lookup
-from clew.providers.catalogue.names import match, spell
-from clew.providers.catalogue.table import ROWS, Row
+from clew.providers.catalogue import CATALOGUE, SMOLLM2, families, lookup, match, spell
+from clew.providers.catalogue_table import ROWS, Row
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
 SONNET_4_5 = (200_000, 64_000)

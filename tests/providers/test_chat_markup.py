@@ -11,29 +11,29 @@ from clew.core.messages import Reasoning, Text, ToolCall
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import CallChunk, Chunk, ReasoningChunk, StopReason, TextChunk
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.chat.decode import Decoder
-from clew.providers.wire.chat.markup import GEMMA, THINK, Said, Splitter, Wrote
-from clew.providers.wire.chat.writing import LONGEST
-from clew.providers.wire.chat.written import Form, read
+from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.text_markup import GEMMA, THINK, MarkupSplitter, TextCall, TextRun
+from clew.providers.wire.chat.text_tool_calls import CallSyntax, parse_call
+from clew.providers.wire.chat.text_tool_stream import LONGEST
 
 TOOLS = ("read", "write_file")
 
 
-def split(*pieces: str) -> tuple[str, str, list[Wrote]]:
+def split(*pieces: str) -> tuple[str, str, list[TextCall]]:
     """Return the thinking, the words and the calls."""
-    splitter = Splitter(GEMMA, TOOLS)
+    splitter = MarkupSplitter(GEMMA, TOOLS)
     found = [part for piece in pieces for part in splitter.feed(piece)]
     found += splitter.close()
-    says = [part for part in found if isinstance(part, Said)]
+    says = [part for part in found if isinstance(part, TextRun)]
     return (
         "".join(part.text for part in says if part.thought),
         "".join(part.text for part in says if not part.thought),
-        [part for part in found if isinstance(part, Wrote)],
+        [part for part in found if isinstance(part, TextCall)],
     )
 
 
-def call(path: str) -> Wrote:
-    return Wrote("read", json.dumps({"path": path}, separators=(",", ":")))
+def call(path: str) -> TextCall:
+    return TextCall("read", json.dumps({"path": path}, separators=(",", ":")))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_thinking_is_told_from_words(text: str, thought: str, words: str) -> Non
         ),
     ],
 )
-def test_calls_are_told_from_words(text: str, words: str, calls: list[Wrote]) -> None:
+def test_calls_are_told_from_words(text: str, words: str, calls: list[TextCall]) -> None:
     assert split(text) == ("", words, calls)
     assert split(*text) == ("", words, calls)
 
@@ -128,9 +128,9 @@ def test_where_the_words_are_cut_changes_nothing(text: str, data: st.DataObject)
 
 def shown(text: str) -> str:
     """Return the words that a person has seen when the answer is broken off after `text`."""
-    splitter = Splitter(GEMMA, TOOLS)
+    splitter = MarkupSplitter(GEMMA, TOOLS)
     found = [part for letter in text for part in splitter.feed(letter)]
-    return "".join(part.text for part in found if isinstance(part, Said))
+    return "".join(part.text for part in found if isinstance(part, TextRun))
 
 
 @pytest.mark.parametrize(
@@ -156,19 +156,22 @@ def test_words_that_cannot_be_a_call_are_not_held_back(text: str) -> None:
 
 
 def test_a_call_is_held_back_until_it_is_complete() -> None:
-    for begun in ('[TOOL_REQUEST]{"name":"read","arguments":{"path":"a', "<|tool_call>call:rea"):
+    for begun in (
+        '[TOOL_REQUEST]{"name":"read","arguments":{"path":"a',
+        "<|tool_call>call:rea",
+    ):
         assert shown(f"On it. {begun}") == "On it. "
         assert split(f"On it. {begun}") == ("", f"On it. {begun}", [])
 
 
 def test_a_call_that_never_ends_becomes_words() -> None:
     begun = '[TOOL_REQUEST]{"name":"read","arguments":{"path":"' + "x" * LONGEST
-    splitter = Splitter(GEMMA, TOOLS)
+    splitter = MarkupSplitter(GEMMA, TOOLS)
 
     assert splitter.feed(begun[:LONGEST]) == []
     found = splitter.feed(begun[LONGEST:])
 
-    assert "".join(part.text for part in found if isinstance(part, Said)) == begun
+    assert "".join(part.text for part in found if isinstance(part, TextRun)) == begun
 
 
 def test_a_long_call_is_still_a_call() -> None:
@@ -198,7 +201,7 @@ def test_no_word_is_lost(text: str) -> None:
     ],
 )
 def test_gemmas_own_form_is_read(text: str, arguments: dict[str, object]) -> None:
-    found = read(text, Form.GEMMA)
+    found = parse_call(text, CallSyntax.GEMMA)
 
     assert found is not None
     assert (found[0], json.loads(found[1])) == ("read", arguments)
@@ -206,12 +209,12 @@ def test_gemmas_own_form_is_read(text: str, arguments: dict[str, object]) -> Non
 
 @pytest.mark.parametrize("text", ["", "read", "{}", "read{a}", "read{a:b}", 'read{a:<|"|>x}'])
 def test_what_is_no_call_is_not_read_as_one(text: str) -> None:
-    assert read(text, Form.GEMMA) is None
+    assert parse_call(text, CallSyntax.GEMMA) is None
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"name":"f","arguments":[1]}', '{"name":1}', "[1]"])
 def test_what_is_no_request_is_not_read_as_one(text: str) -> None:
-    assert read(text, Form.JSON) is None
+    assert parse_call(text, CallSyntax.JSON) is None
 
 
 def event(finish: str | None = None, **fields: object) -> ServerEvent:
@@ -219,13 +222,13 @@ def event(finish: str | None = None, **fields: object) -> ServerEvent:
     return ServerEvent(json.dumps({"choices": [choice]}))
 
 
-def fed(decoder: Decoder, *events: ServerEvent) -> list[Chunk]:
+def fed(decoder: ChatDecoder, *events: ServerEvent) -> list[Chunk]:
     found = [chunk for each in events for chunk in decoder.feed(each)]
     return [*found, decoder.close()]
 
 
 def test_a_stream_with_markup_becomes_thinking_words_and_calls() -> None:
-    decoder = Decoder("gemma", marks=GEMMA, tools=TOOLS)
+    decoder = ChatDecoder("gemma", marks=GEMMA, tools=TOOLS)
     found = fed(
         decoder,
         event(content="<|chan"),
@@ -248,7 +251,7 @@ def test_a_stream_with_markup_becomes_thinking_words_and_calls() -> None:
 
 
 def test_words_that_were_held_back_come_before_the_calls() -> None:
-    decoder = Decoder("qwen", marks=[THINK])
+    decoder = ChatDecoder("qwen", marks=[THINK])
     calls = [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]
 
     found = fed(decoder, event(content="<thi"), event(tool_calls=calls), event("tool_calls"))
@@ -259,7 +262,7 @@ def test_words_that_were_held_back_come_before_the_calls() -> None:
 
 
 def test_an_answer_in_one_piece_is_split_too() -> None:
-    decoder = Decoder("qwen", marks=[THINK])
+    decoder = ChatDecoder("qwen", marks=[THINK])
     choice = {"message": {"content": "<think>hm</think>Yes."}, "finish_reason": "stop"}
 
     found = decoder.whole(json.dumps({"choices": [choice]}).encode())
@@ -268,6 +271,6 @@ def test_an_answer_in_one_piece_is_split_too() -> None:
 
 
 def test_without_marks_nothing_is_taken_from_the_words() -> None:
-    assert fed(Decoder("openai"), event("stop", content="<think>a</think>"))[0] == TextChunk(
+    assert fed(ChatDecoder("openai"), event("stop", content="<think>a</think>"))[0] == TextChunk(
         "<think>a</think>"
     )

@@ -20,7 +20,7 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.chat.recorded import decode_request
+from clew.testing.request_parsers.chat import decode_request
 from tests.recordings import chat
 from tests.recordings.records import PRESENT, key, records, round_trips, tokens
 

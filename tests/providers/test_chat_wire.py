@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -48,25 +48,27 @@ from clew.providers.protocol import (
 )
 from clew.providers.sse import EventParser
 from clew.providers.wire.chat import encode as chat
-from clew.providers.wire.chat.decode import Decoder
-from clew.providers.wire.chat.dialect import Dialect, Documents, Thinking
+from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 
 
-READER = Reader("host")
-SEALING = Reader("host", Echoes.OWN_ISSUED)
-GRATEFUL = Reader("host", Echoes.TOOL_USE_ONLY)
+READER = ReasoningReader("host")
+SEALING = ReasoningReader("host", Echoes.OWN_ISSUED)
+GRATEFUL = ReasoningReader("host", Echoes.TOOL_USE_ONLY)
 USED = ReasoningPolicy(tools_used=True)
 
 
-def encode(request: Request, dialect: Dialect = chat.PLAIN, reader: Reader = READER) -> bytes:
-    return chat.encode(request, chat.fragments(reader, dialect), dialect=dialect)
+def encode(
+    request: Request, dialect: Dialect = chat.PLAIN, reader: ReasoningReader = READER
+) -> bytes:
+    return chat.encode(request, chat.message_cache(reader, dialect), dialect=dialect)
 
 
 def sent(
-    *messages: Message, dialect: Dialect = chat.PLAIN, reader: Reader = READER
+    *messages: Message, dialect: Dialect = chat.PLAIN, reader: ReasoningReader = READER
 ) -> list[dict[str, Any]]:
     request = Request(model="m", messages=messages, reasoning=USED)
     found: list[dict[str, Any]] = json.loads(encode(request, dialect, reader))["messages"]
@@ -78,7 +80,7 @@ def own(role: Role, *parts: Part) -> Message:
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), Decoder("host")
+    parser, decoder = EventParser(), ChatDecoder("host")
     found = [
         piece for data in chunks for event in parser.feed(data) for piece in decoder.feed(event)
     ]
@@ -204,7 +206,7 @@ def test_files_go_as_their_kind_asks_for() -> None:
         film,
         {"type": "file", "file": {"filename": "a.pdf", "file_data": address}},
     ]
-    assert sent(asked, dialect=Dialect(documents=Documents.ADDRESS))[0]["content"] == [
+    assert sent(asked, dialect=Dialect(documents=DocumentField.ADDRESS))[0]["content"] == [
         sound,
         film,
         {"type": "document_url", "document_url": address, "document_name": "a.pdf"},
@@ -314,10 +316,10 @@ def test_a_tools_private_fields_go_where_the_api_has_them() -> None:
 @pytest.mark.parametrize(
     ("thinking", "fields"),
     [
-        (Thinking.CONTENT, {"content": "yes", "reasoning_content": "hm"}),
-        (Thinking.REASONING, {"content": "yes", "reasoning": "hm"}),
+        (ReasoningField.CONTENT, {"content": "yes", "reasoning_content": "hm"}),
+        (ReasoningField.REASONING, {"content": "yes", "reasoning": "hm"}),
         (
-            Thinking.PIECES,
+            ReasoningField.PIECES,
             {
                 "content": [
                     {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
@@ -328,7 +330,7 @@ def test_a_tools_private_fields_go_where_the_api_has_them() -> None:
     ],
 )
 def test_thinking_goes_back_where_the_server_wants_it(
-    thinking: Thinking, fields: dict[str, object]
+    thinking: ReasoningField, fields: dict[str, object]
 ) -> None:
     answer = assistant(Reasoning(text="hm", provenance="host"), "yes")
     dialect = Dialect(thinking=thinking)
@@ -348,7 +350,7 @@ def test_sealed_thinking_goes_back_byte_for_byte() -> None:
 
 
 def test_every_answer_has_the_field_where_the_server_insists() -> None:
-    dialect = Dialect(thinking=Thinking.CONTENT, always_thinking=True)
+    dialect = Dialect(thinking=ReasoningField.CONTENT, always_thinking=True)
 
     found = sent(assistant(READ), assistant("yes"), dialect=dialect, reader=GRATEFUL)
 
@@ -383,7 +385,7 @@ def test_cache_marks_are_set_where_the_model_needs_them() -> None:
 @pytest.mark.req("PRV-6")
 def test_a_cache_mark_is_not_remembered() -> None:
     dialect = Dialect(cache_marks=("a/",))
-    kept = chat.fragments(READER, dialect)
+    kept = chat.message_cache(READER, dialect)
     first = Request(model="a/b", messages=(user("a"),))
     chat.encode(first, kept, dialect=dialect)
 
@@ -422,7 +424,7 @@ def test_appending_a_message_changes_no_byte_before_it(history: list[Message]) -
 @given(st.lists(messages, max_size=8), st.integers(0, 200))
 def test_remembered_fragments_change_no_byte(history: list[Message], limit: int) -> None:
     request = Request(model="m", system="s", messages=tuple(history))
-    kept = chat.fragments(READER, limit=limit)
+    kept = chat.message_cache(READER, limit=limit)
 
     for _ in range(2):
         assert chat.encode(request, kept) == encode(request)

@@ -24,11 +24,11 @@ from clew.providers.protocol import (
     SearchesWeb,
     TextChunk,
 )
-from clew.providers.wire.chat import listing
-from clew.providers.wire.chat.dialect import Thinking
-from clew.testing.replies import Reply
+from clew.providers.wire.chat import model_list
+from clew.providers.wire.chat.dialect import ReasoningField
+from clew.testing.fake_apis.chat import ChatVoice
+from clew.testing.fake_apis.protocol import Reply
 from clew.testing.server import Answer, Server, serve
-from clew.testing.voices.chat import ChatVoice
 
 pytestmark = pytest.mark.anyio
 
@@ -169,18 +169,18 @@ async def test_options_of_the_request_win_over_those_of_the_adapter() -> None:
 @pytest.mark.parametrize(
     ("name", "echoes", "thinking"),
     [
-        ("openrouter", Echoes.OWN_ISSUED, Thinking.NOWHERE),
-        ("mistral", Echoes.TOOL_USE_ONLY, Thinking.PIECES),
-        ("vllm", Echoes.TOOL_USE_ONLY, Thinking.REASONING),
-        ("ollama", Echoes.TOOL_USE_ONLY, Thinking.REASONING),
-        ("lm_studio", Echoes.NEVER, Thinking.NOWHERE),
-        ("llama_cpp", Echoes.NEVER, Thinking.NOWHERE),
-        ("gemma", Echoes.NEVER, Thinking.NOWHERE),
-        ("qwen", Echoes.NEVER, Thinking.NOWHERE),
+        ("openrouter", Echoes.OWN_ISSUED, ReasoningField.NOWHERE),
+        ("mistral", Echoes.TOOL_USE_ONLY, ReasoningField.PIECES),
+        ("vllm", Echoes.TOOL_USE_ONLY, ReasoningField.REASONING),
+        ("ollama", Echoes.TOOL_USE_ONLY, ReasoningField.REASONING),
+        ("lm_studio", Echoes.NEVER, ReasoningField.NOWHERE),
+        ("llama_cpp", Echoes.NEVER, ReasoningField.NOWHERE),
+        ("gemma", Echoes.NEVER, ReasoningField.NOWHERE),
+        ("qwen", Echoes.NEVER, ReasoningField.NOWHERE),
     ],
 )
 async def test_what_is_sent_back_of_its_thinking(
-    name: str, echoes: Echoes, thinking: Thinking
+    name: str, echoes: Echoes, thinking: ReasoningField
 ) -> None:
     profile = PROFILES[name]
     seal = '[{"type":"reasoning.text","text":"own thought"}]'
@@ -341,14 +341,14 @@ OPENROUTER = {
 )
 @pytest.mark.req("CTX-5")
 async def test_what_servers_tell_of_their_models(body: object, facts: ModelFacts) -> None:
-    found = listing.models(json.dumps(body).encode())
+    found = model_list.parse_models(json.dumps(body).encode())
 
     assert found[0] == facts
     assert {each.name for each in found} <= {facts.name, "maker/bare"}
 
 
 async def test_a_name_alone_is_looked_up() -> None:
-    found = listing.models(b'{"data":[{"id":"gpt-4o"},{"id":"nobody"}]}')
+    found = model_list.parse_models(b'{"data":[{"id":"gpt-4o"},{"id":"nobody"}]}')
 
     assert found == [lookup("gpt-4o"), lookup("nobody")]
     assert (found[0].known, found[1].known) == (True, False)
@@ -385,7 +385,7 @@ async def test_what_ollama_tells_of_a_model(
 ) -> None:
     body = json.dumps(shown).encode()
 
-    assert listing.ollama_model(body, "unheard-of", loaded) == facts
+    assert model_list.parse_ollama_model(body, "unheard-of", loaded) == facts
 
 
 async def test_ollama_is_asked_for_each_of_its_models() -> None:

@@ -6,17 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.ids import CallId
-from clew.core.messages import (
-    Image,
-    Message,
-    Native,
-    Reasoning,
-    Text,
-    ToolCall,
-    user,
-)
+from clew.core.messages import Image, Message, Native, Reasoning, Text, ToolCall, user
 from clew.core.usage import Usage
 from clew.providers.eventstream import EventStream
 from clew.providers.message_builder import MessageBuilder
@@ -33,14 +25,14 @@ from clew.providers.protocol import (
     UsageChunk,
 )
 from clew.providers.wire.converse import encode as converse
-from clew.providers.wire.converse.decode import Decoder
-from clew.testing.voices.converse import event
+from clew.providers.wire.converse.decode import ConverseDecoder
+from clew.testing.fake_apis.converse import event
 
-READER = Reader("bedrock", Echoes.OWN_ISSUED)
+READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
 
 
 def encode(*messages: Message) -> bytes:
-    return converse.encode(Request(model="m", messages=messages), converse.fragments(READER))
+    return converse.encode(Request(model="m", messages=messages), converse.message_cache(READER))
 
 
 def text(words: str) -> dict[str, str]:
@@ -71,7 +63,7 @@ USED = Usage(input_tokens=10, output_tokens=5)
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    framing, decoder = EventStream("bedrock"), Decoder("bedrock")
+    framing, decoder = EventStream("bedrock"), ConverseDecoder("bedrock")
     found = [
         piece for data in chunks for event in framing.feed(data) for piece in decoder.feed(event)
     ]
@@ -80,7 +72,7 @@ def decode(*chunks: bytes) -> list[Chunk]:
 
 
 def decode_whole(*content: object, reason: str = "end_turn", **fields: object) -> list[Chunk]:
-    decoder = Decoder("bedrock")
+    decoder = ConverseDecoder("bedrock")
     answer = {
         "output": {"message": {"role": "assistant", "content": content}},
         "stopReason": reason,
@@ -143,7 +135,7 @@ def test_an_answer_in_one_piece_reads_like_the_same_answer_streamed() -> None:
         {"text": "Hello"},
         {"toolUse": {"input": {"p" : 1.0}, "name": "Read", "toolUseId": "a", "type": "tool_use"}}
     ]}}, "stopReason": "tool_use", "usage": {"inputTokens": 10, "outputTokens": 5}}"""
-    decoder = Decoder("bedrock")
+    decoder = ConverseDecoder("bedrock")
 
     message = assembled([*decoder.whole(raw), finished := decoder.close()])
 
@@ -182,7 +174,7 @@ def test_usage_that_comes_before_the_end_is_told_at_once() -> None:
 
 
 def test_an_answer_is_done_when_its_usage_is_known() -> None:
-    framing, decoder = EventStream("bedrock"), Decoder("bedrock")
+    framing, decoder = EventStream("bedrock"), ConverseDecoder("bedrock")
     seen = []
     for data in ended():
         for each in framing.feed(data):
@@ -265,7 +257,7 @@ def test_a_tool_that_the_provider_ran_is_shown_and_kept_byte_for_byte() -> None:
         Finished(reason=StopReason.DONE, usage=USED),
     ]
     raw = f'{{"output":{{"message":{{"content":[{call},{answer}]}}}},"stopReason":"end_turn"}}'
-    decoder = Decoder("bedrock")
+    decoder = ConverseDecoder("bedrock")
     assert decoder.whole(raw.encode()) == streamed[:-1]
     assert f"{call},{answer}".encode() in encode(assembled(streamed))
 

@@ -12,8 +12,8 @@ from clew.providers.eventstream import EventStream
 from clew.providers.protocol import (
     Chunk,
 )
-from clew.providers.wire.converse.decode import Decoder
-from clew.testing.voices.converse import event, exception, frame
+from clew.providers.wire.converse.decode import ConverseDecoder
+from clew.testing.fake_apis.converse import event, exception, frame
 
 
 def start(index: int, **fields: object) -> bytes:
@@ -40,7 +40,7 @@ USED = Usage(input_tokens=10, output_tokens=5)
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    framing, decoder = EventStream("bedrock"), Decoder("bedrock")
+    framing, decoder = EventStream("bedrock"), ConverseDecoder("bedrock")
     found = [
         piece for data in chunks for event in framing.feed(data) for piece in decoder.feed(event)
     ]
@@ -112,11 +112,11 @@ def test_what_stands_before_the_damage_is_still_heard() -> None:
 @pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"output":{"message":{"content":[5]}}}'])
 def test_what_is_no_answer_of_converse_is_broken(answer: bytes) -> None:
     with pytest.raises(StreamBroken, match="not an answer of Converse"):
-        Decoder("bedrock").whole(answer)
+        ConverseDecoder("bedrock").whole(answer)
     with pytest.raises(StreamBroken, match="not an answer of Converse"):
         decode(frame({":message-type": "event", ":event-type": "metadata"}, b"{"))
 
 
 def test_an_error_where_an_answer_should_be_is_told() -> None:
     with pytest.raises(ProviderRejected, match="invalid"):
-        Decoder("bedrock").whole(b'{"message": "The model is invalid."}')
+        ConverseDecoder("bedrock").whole(b'{"message": "The model is invalid."}')

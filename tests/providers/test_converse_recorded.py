@@ -3,20 +3,20 @@ from pathlib import Path
 
 import pytest
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message, Reasoning, Role
 from clew.providers.protocol import Request
 from clew.providers.wire.converse import encode as converse
-from clew.providers.wire.converse.recorded import decode_request
+from clew.testing.request_parsers.converse import decode_request
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="the recordings are not here")
-READER = Reader("bedrock", Echoes.OWN_ISSUED)
+READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
 MARK = {"cachePoint": {"type": "default"}}
 
 
 def encode(*messages: Message) -> bytes:
-    return converse.encode(Request(model="m", messages=messages), converse.fragments(READER))
+    return converse.encode(Request(model="m", messages=messages), converse.message_cache(READER))
 
 
 def text(words: str) -> dict[str, str]:
@@ -76,7 +76,7 @@ def test_a_recorded_request_comes_back_in_typed_parts() -> None:
     assert request.messages[2].results[0].text == '{"a":1}'
     assert request.messages[2].results[0].name == "f"
     assert request.messages[2].provenance == "bedrock"
-    assert json.loads(converse.encode(request, converse.fragments(READER))) == recorded
+    assert json.loads(converse.encode(request, converse.message_cache(READER))) == recorded
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"messages":[{"role":"user"}]}', b'{"input":{}}'])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -24,14 +24,12 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ToolSpec
-from clew.providers.protocol import (
-    Request,
-)
+from clew.providers.protocol import Request
 from clew.providers.wire.converse import encode as converse
-from clew.providers.wire.converse.families import Apart, Habits, habits
+from clew.providers.wire.converse.model_traits import ModelTraits, ResultSeparation, find_traits
 
 CLAUDE = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
-READER = Reader("bedrock", Echoes.OWN_ISSUED)
+READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 SPEC = ToolSpec(name="Read", description="Reads.", schema={"type": "object"})
 SEALED = Reasoning(text="hm", provenance="bedrock", signature="seal")
@@ -40,7 +38,7 @@ MARK = {"cachePoint": {"type": "default"}}
 
 
 def encode(request: Request, *, cache: bool | None = None) -> bytes:
-    return converse.encode(request, converse.fragments(READER), cache=cache)
+    return converse.encode(request, converse.message_cache(READER), cache=cache)
 
 
 def body(*messages: Message, **fields: Any) -> dict[str, Any]:
@@ -122,21 +120,27 @@ def test_no_mark_stands_behind_a_document_nor_beside_marks_that_were_brought() -
 @pytest.mark.parametrize(
     ("model", "known"),
     [
-        (CLAUDE, Habits(caches=True, signs=True, apart=Apart.DOCUMENTS)),
-        ("anthropic.claude-3-haiku-20240307-v1:0", Habits(signs=True, apart=Apart.DOCUMENTS)),
+        (CLAUDE, ModelTraits(caches=True, signs=True, apart=ResultSeparation.DOCUMENTS)),
+        (
+            "anthropic.claude-3-haiku-20240307-v1:0",
+            ModelTraits(signs=True, apart=ResultSeparation.DOCUMENTS),
+        ),
         (
             "arn:aws:bedrock:us-east-1:1:inference-profile/eu.anthropic.claude-opus-4-8",
-            Habits(caches=True, signs=True, apart=Apart.DOCUMENTS),
+            ModelTraits(caches=True, signs=True, apart=ResultSeparation.DOCUMENTS),
         ),
-        ("us.amazon.nova-pro-v1:0", Habits(caches=True)),
-        ("amazon.titan-text-lite-v1", Habits()),
-        ("us.meta.llama4-maverick-17b-instruct-v1:0", Habits(apart=Apart.EVERYTHING)),
-        ("deepseek.v3.2", Habits()),
-        ("arn:aws:bedrock:us-east-1:1:application-inference-profile/x1", Habits(signs=True)),
+        ("us.amazon.nova-pro-v1:0", ModelTraits(caches=True)),
+        ("amazon.titan-text-lite-v1", ModelTraits()),
+        (
+            "us.meta.llama4-maverick-17b-instruct-v1:0",
+            ModelTraits(apart=ResultSeparation.EVERYTHING),
+        ),
+        ("deepseek.v3.2", ModelTraits()),
+        ("arn:aws:bedrock:us-east-1:1:application-inference-profile/x1", ModelTraits(signs=True)),
     ],
 )
-def test_habits_go_by_the_maker_of_a_model(model: str, known: Habits) -> None:
-    assert habits(model) == known
+def test_habits_go_by_the_maker_of_a_model(model: str, known: ModelTraits) -> None:
+    assert find_traits(model) == known
 
 
 def test_results_stand_alone_where_a_model_wants_it() -> None:
@@ -193,7 +197,7 @@ def test_remembered_fragments_change_no_byte(
     history: list[Message], limit: int, model: str
 ) -> None:
     request = Request(model=model, system="s", messages=tuple(history))
-    kept = converse.fragments(READER, limit=limit)
+    kept = converse.message_cache(READER, limit=limit)
 
     for _ in range(2):
         assert converse.encode(request, kept) == encode(request)

@@ -20,9 +20,9 @@ from clew.core.usage import Usage
 from clew.providers.deepseek import DeepSeek
 from clew.providers.protocol import Chunk, Finished, ListsModels, Request
 from clew.session.session import Session
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.chat import DONE, ChatVoice
+from clew.testing.fake_apis.protocol import Reply
 from clew.testing.server import Answer, serve
-from clew.testing.voices.chat import DONE, ChatVoice
 from clew.tools.function import tool
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,8 @@ from clew.core.errors import (
 )
 from clew.core.messages import user
 from clew.core.usage import Usage
-from clew.providers.embedded.child import Launch, start
-from clew.providers.embedded.fetch import model_path
+from clew.providers.embedded.model_file import model_path
+from clew.providers.embedded.process import Launch, start
 from clew.providers.embedded.provider import Embedded
 from clew.providers.protocol import (
     Chunk,
@@ -173,7 +173,7 @@ async def test_the_process_ends_when_its_parent_is_killed(tmp_path: Path) -> Non
     code = (
         "import anyio, sys\n"
         "from pathlib import Path\n"
-        "from clew.providers.embedded.child import Launch, start\n"
+        "from clew.providers.embedded.process import Launch, start\n"
         "async def main():\n"
         "    child = await start(Launch(model=Path(sys.argv[1])), provider='embedded')\n"
         "    print(child.address.rpartition(':')[2], flush=True)\n"

@@ -12,7 +12,7 @@ from clew.core.errors import (
     ProviderRejected,
     SignatureRejected,
 )
-from clew.providers.failures import error_for, retry_after
+from clew.providers.http_errors import error_for, retry_after
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the recordings are not here")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clew.core.errors import ConfigError, ModelFileDamaged
-from clew.providers.embedded.fetch import FILE, PACKAGE, SIZE, get_model, model_path, verify
+from clew.providers.embedded.model_file import FILE, PACKAGE, SIZE, get_model, model_path, verify
 
 WHEEL = Path(os.environ.get("CLEW_TEST_WHEEL") or "none.whl")
 needs_wheel = pytest.mark.skipif(

@@ -5,12 +5,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Reader, ReasoningPolicy
+from clew.context.reasoning import ReasoningPolicy, ReasoningReader
 from clew.core.messages import Message, user
 from clew.providers.protocol import Request
-from clew.providers.wire.fragments import OVERHEAD, Fragments
+from clew.providers.wire.message_cache import OVERHEAD, MessageCache
 
-READER = Reader("host")
+READER = ReasoningReader("host")
 
 
 class Counting:
@@ -34,7 +34,7 @@ def conversation(name: str, count: int) -> tuple[Message, ...]:
 
 def test_what_was_encoded_once_is_not_encoded_again() -> None:
     make = Counting()
-    kept = Fragments(READER, make)
+    kept = MessageCache(READER, make)
     history = conversation("a", 5)
 
     for end in range(1, 6):
@@ -45,7 +45,7 @@ def test_what_was_encoded_once_is_not_encoded_again() -> None:
 
 def test_another_policy_and_another_sight_are_kept_apart() -> None:
     make = Counting()
-    kept = Fragments(READER, make)
+    kept = MessageCache(READER, make)
     message = user("a")
     requests = [
         Request(model="m", messages=(message,), reasoning=ReasoningPolicy(as_text=as_text), sees=s)
@@ -61,7 +61,7 @@ def test_another_policy_and_another_sight_are_kept_apart() -> None:
 
 def test_short_messages_count_for_what_they_take_in_memory() -> None:
     make = Counting()
-    kept = Fragments(READER, make, limit=20 * OVERHEAD)
+    kept = MessageCache(READER, make, limit=20 * OVERHEAD)
     first = conversation("old", 5)
     kept.encode(ask(*first))
 
@@ -75,7 +75,7 @@ def test_short_messages_count_for_what_they_take_in_memory() -> None:
 def test_several_long_sessions_that_fit_do_not_push_each_other_out() -> None:
     make = Counting()
     sessions = [conversation(name, 100) for name in "abc"]
-    kept = Fragments(READER, make, limit=350 * (OVERHEAD + 6))
+    kept = MessageCache(READER, make, limit=350 * (OVERHEAD + 6))
 
     for _ in range(6):
         for history in sessions:
@@ -86,7 +86,7 @@ def test_several_long_sessions_that_fit_do_not_push_each_other_out() -> None:
 
 def test_beyond_the_limit_the_older_half_goes_and_the_newer_stays() -> None:
     make = Counting()
-    kept = Fragments(READER, make, limit=100 * (OVERHEAD + 10))
+    kept = MessageCache(READER, make, limit=100 * (OVERHEAD + 10))
     older, newer, last = (conversation(name, 45) for name in ("older", "newer", "last"))
 
     for history in (older, newer, last, last, newer):
@@ -102,7 +102,7 @@ def test_beyond_the_limit_the_older_half_goes_and_the_newer_stays() -> None:
     st.lists(st.lists(st.integers(0, 12), max_size=12), max_size=12), st.integers(0, 20 * OVERHEAD)
 )
 def test_whatever_is_let_go_the_fragments_are_right(asked: list[list[int]], limit: int) -> None:
-    kept = Fragments(READER, Counting(), limit=limit)
+    kept = MessageCache(READER, Counting(), limit=limit)
     known = conversation("m", 13)
 
     for places in asked:

@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -32,15 +32,15 @@ from clew.providers.protocol import (
     TextChunk,
     UsageChunk,
 )
-from clew.providers.wire.gemini.encode import encode, fragments
-from clew.testing.replies import Reply
+from clew.providers.wire.gemini.encode import encode, message_cache
+from clew.testing.fake_apis.gemini import GeminiVoice
+from clew.testing.fake_apis.protocol import Reply
 from clew.testing.server import Answer, Server, Stall, serve
-from clew.testing.voices.gemini import GeminiVoice
 
 pytestmark = pytest.mark.anyio
 
 VOICE = GeminiVoice()
-READER = Reader("gemini", Echoes.OWN_ISSUED)
+READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 HELLO = Request(model="gemini-3-pro", messages=(user("hi"),))
 TOOL = ToolSpec(name="Read", description="Reads.", schema={"type": "object"})
 READ = ToolCall(call_id=CallId("a1b2"), name="Read", arguments='{"path" :"ä"}')
@@ -177,7 +177,7 @@ async def test_a_reply_says_the_same_streamed_and_whole(reply: Reply) -> None:
     assert streamed[-1].usage == reply.usage
     assert one.text == other.text == "".join(reply.words)
     for message in (one, other):
-        body = encode(Request(model="m", messages=(message,)), fragments(READER))
+        body = encode(Request(model="m", messages=(message,)), message_cache(READER))
         assert body.count(b'"thoughtSignature":"c2ln"') == bool(reply.signature)
         assert [call.arguments for call in message.calls] == [c.arguments for c in reply.calls]
 

@@ -22,8 +22,8 @@ from clew.core.messages import (
 from clew.core.models import ToolSpec
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Finished, Request
-from clew.providers.wire.gemini.encode import encode, fragments, is_own
-from clew.providers.wire.gemini.recorded import decode_request
+from clew.providers.wire.gemini.encode import encode, is_generated_id, message_cache
+from clew.testing.request_parsers.gemini import decode_request
 from tests.recordings import gemini
 from tests.recordings.records import PRESENT, Record, key, records, round_trips, tokens
 
@@ -166,7 +166,7 @@ def test_calls_without_ids_meet_their_results() -> None:
     first, second, third = (call.call_id for call in model.calls)
     assert [result.call_id for result in tool.results][:3] == [second, first, third]
     assert len({result.call_id for result in tool.results}) == 4
-    assert all(is_own(result.call_id) for result in tool.results)
+    assert all(is_generated_id(result.call_id) for result in tool.results)
 
 
 def test_a_system_instruction_of_several_parts_stays_an_option() -> None:
@@ -209,7 +209,7 @@ def answered(pieces: list[bytes], *, whole: bool) -> tuple[Message, Finished]:
 
 def sent_back(message: Message) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
-        encode(Request(model="m", messages=(message,)), fragments(gemini.READER))
+        encode(Request(model="m", messages=(message,)), message_cache(gemini.READER))
     )
     return found
 

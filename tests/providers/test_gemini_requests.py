@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.ids import CallId, new_call_id
 from clew.core.messages import (
     File,
@@ -27,13 +27,13 @@ from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.gemini import encode as gemini
 
-READER = Reader("gemini", Echoes.OWN_ISSUED)
+READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 READ = ToolCall(call_id=CallId("api1"), name="Read", arguments='{"path" : "a\\n.py"}')
 SIGNED = '{"thoughtSignature":"c2ln"}'
 
 
 def encode(request: Request) -> bytes:
-    return gemini.encode(request, gemini.fragments(READER))
+    return gemini.encode(request, gemini.message_cache(READER))
 
 
 def sent(*messages: Message, model: str = "gemini-2.5-pro") -> list[dict[str, Any]]:
@@ -160,7 +160,7 @@ def test_arguments_that_are_no_object_are_wrapped_in_one(text: str) -> None:
     ],
 )
 def test_the_generation_of_a_model_is_in_its_name(model: str, *, new: bool) -> None:
-    assert gemini.is_new(model) is new
+    assert gemini.is_gemini_3_or_later(model) is new
 
 
 @pytest.mark.req("RSN-5")
@@ -290,7 +290,7 @@ def test_a_tool_may_be_declared_in_the_older_dialect() -> None:
 def test_a_request_is_counted_with_all_that_belongs_to_it() -> None:
     request = Request(model="gemini-3-pro", messages=(user("hi"),), system="s")
 
-    found = gemini.encode_count(request, gemini.fragments(READER), model="models/gemini-3-pro")
+    found = gemini.encode_count(request, gemini.message_cache(READER), model="models/gemini-3-pro")
 
     assert found == (
         b'{"generateContentRequest":{"systemInstruction":{"parts":[{"text":"s"}]},'
@@ -335,7 +335,7 @@ def test_remembered_fragments_change_no_byte(
     history: list[Message], limit: int, model: str
 ) -> None:
     request = Request(model=model, system="s", messages=tuple(history))
-    kept = gemini.fragments(READER, limit=limit)
+    kept = gemini.message_cache(READER, limit=limit)
 
     for _ in range(2):
         assert gemini.encode(request, kept) == encode(request)

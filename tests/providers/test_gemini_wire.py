@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -17,12 +17,7 @@ from clew.core.errors import (
     StreamBroken,
 )
 from clew.core.ids import CallId
-from clew.core.messages import (
-    Message,
-    Native,
-    Reasoning,
-    Text,
-)
+from clew.core.messages import Message, Native, Reasoning, Text
 from clew.core.usage import Usage
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
@@ -38,20 +33,20 @@ from clew.providers.protocol import (
     UsageChunk,
 )
 from clew.providers.sse import EventParser
-from clew.providers.wire.gemini.decode import Decoder
-from clew.providers.wire.gemini.encode import encode, fragments
+from clew.providers.wire.gemini.decode import GeminiDecoder
+from clew.providers.wire.gemini.encode import encode, message_cache
 
-READER = Reader("gemini", Echoes.OWN_ISSUED)
+READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 
 
 def sent(message: Message) -> list[dict[str, Any]]:
-    body = encode(Request(model="m", messages=(message,)), fragments(READER))
+    body = encode(Request(model="m", messages=(message,)), message_cache(READER))
     found: list[dict[str, Any]] = json.loads(body)["contents"]
     return found
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), Decoder("gemini")
+    parser, decoder = EventParser(), GeminiDecoder("gemini")
     found = [
         piece for data in chunks for event in parser.feed(data) for piece in decoder.feed(event)
     ]
@@ -60,7 +55,7 @@ def decode(*chunks: bytes) -> list[Chunk]:
 
 
 def decode_whole(document: object) -> list[Chunk]:
-    decoder = Decoder("gemini")
+    decoder = GeminiDecoder("gemini")
     return [*decoder.whole(json.dumps(document).encode()), decoder.close()]
 
 
@@ -269,7 +264,7 @@ def test_a_call_in_pieces_is_complete_when_another_begins_or_the_answer_ends() -
 
 @pytest.mark.req("PRV-3")
 def test_a_call_that_is_cut_off_is_left_out() -> None:
-    parser, decoder = EventParser(), Decoder("gemini")
+    parser, decoder = EventParser(), GeminiDecoder("gemini")
     events = parser.feed(
         answer({"text": "a"}, {"functionCall": {"name": "A", "willContinue": True}})
     )
@@ -469,7 +464,7 @@ def test_what_is_unknown_is_passed_over() -> None:
 def test_a_list_of_events_is_read_as_a_whole_answer() -> None:
     first = {"candidates": [{"content": {"parts": [{"text": "a"}]}}]}
     last = {"candidates": [{"content": {"parts": [{"text": "b"}]}, "finishReason": "STOP"}]}
-    decoder = Decoder("gemini")
+    decoder = GeminiDecoder("gemini")
 
     found = decoder.whole(json.dumps([first, last], indent=1).encode())
 
@@ -489,7 +484,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
 )
 def test_what_is_no_answer_of_gemini_is_broken(body: bytes) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
-        Decoder("gemini").whole(body)
+        GeminiDecoder("gemini").whole(body)
 
 
 def test_a_picture_that_is_none_is_broken() -> None:

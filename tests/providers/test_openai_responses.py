@@ -28,9 +28,9 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.protocol import Reply
+from clew.testing.fake_apis.responses import ResponsesVoice
 from clew.testing.server import Answer, serve
-from clew.testing.voices.responses import ResponsesVoice
 
 pytestmark = pytest.mark.anyio
 

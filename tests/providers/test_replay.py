@@ -34,11 +34,11 @@ from clew.log.buffer import Redaction
 from clew.log.events import LogLevel
 from clew.log.replay_script import script_from_journal, script_from_log
 from clew.log.writer import SessionLog
-from clew.providers.differences import Difference
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished, ReasoningChunk, Request, StopReason
-from clew.providers.recording import RecordedCall, RecordedRequest, Recording, chunks_of
+from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, chunks_of
 from clew.providers.replay import ReplayDiverged, ReplayProvider
+from clew.providers.request_diff import Difference
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
 from clew.sdk.replay import read_replay_script, replay_session
 from clew.stores.memory import MemoryStore

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -50,22 +50,22 @@ from clew.providers.protocol import (
 )
 from clew.providers.sse import EventParser
 from clew.providers.wire.responses import encode as responses
-from clew.providers.wire.responses.decode import Decoder
-from clew.providers.wire.responses.recorded import decode_request
-from clew.testing.replies import Reply
-from clew.testing.voices.responses import ResponsesVoice
+from clew.providers.wire.responses.decode import ResponsesDecoder
+from clew.testing.fake_apis.protocol import Reply
+from clew.testing.fake_apis.responses import ResponsesVoice
+from clew.testing.request_parsers.responses import decode_request
 from tests.recordings import responses as wire
 from tests.recordings.records import PRESENT, Record, key, records, round_trips
 
 Json = dict[str, Any]
 
-READER = Reader("openai", Echoes.OWN_ISSUED)
+READER = ReasoningReader("openai", Echoes.OWN_ISSUED)
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 SEALED = Reasoning(text="hm", provenance="openai", signature="gAAA==")
 
 
 def encode(request: Request, **how: Any) -> bytes:
-    return responses.encode(request, responses.fragments(READER), **how)
+    return responses.encode(request, responses.message_cache(READER), **how)
 
 
 def items(*messages: Message, **fields: Any) -> list[Json]:
@@ -87,14 +87,14 @@ def completed(*output: Json, **fields: object) -> bytes:
 
 
 def decode(*pieces: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), Decoder("openai")
+    parser, decoder = EventParser(), ResponsesDecoder("openai")
     found = [chunk for data in pieces for each in parser.feed(data) for chunk in decoder.feed(each)]
     found += [chunk for each in parser.close() for chunk in decoder.feed(each)]
     return [*found, decoder.close()]
 
 
 def whole(**response: object) -> list[Chunk]:
-    decoder = Decoder("openai")
+    decoder = ResponsesDecoder("openai")
     found = decoder.whole(json.dumps({"status": "completed", **response}).encode())
     return [*found, decoder.close()]
 
@@ -360,7 +360,7 @@ def test_appending_a_message_changes_no_byte_before_it(history: list[Message]) -
 @given(st.lists(messages, max_size=8), st.integers(0, 200))
 def test_remembered_fragments_change_no_byte(history: list[Message], limit: int) -> None:
     request = Request(model="m", system="s", messages=tuple(history))
-    kept = responses.fragments(READER, limit=limit)
+    kept = responses.message_cache(READER, limit=limit)
 
     for _ in range(2):
         assert responses.encode(request, kept) == encode(request)
@@ -537,7 +537,7 @@ def test_every_kind_of_item_is_sent_back_as_it_came(item: Json) -> None:
 def test_the_bytes_of_a_block_without_a_common_form_are_kept() -> None:
     raw = b'{"type" : "web_search_call",  "id":"ws_1", "n": 1.50}'
     body = b'{"status":"completed","output":[' + raw + b"," + json.dumps(LAST).encode() + b"]}"
-    decoder = Decoder("openai")
+    decoder = ResponsesDecoder("openai")
 
     message = assembled([*decoder.whole(body), decoder.close()])
 
@@ -922,7 +922,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"choices": []}'])
 def test_what_is_no_answer_is_broken(body: bytes) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
-        Decoder("openai").whole(body)
+        ResponsesDecoder("openai").whole(body)
 
 
 def test_what_is_no_event_is_broken() -> None:
@@ -981,7 +981,7 @@ replies = st.builds(
 def test_a_stream_reads_the_same_however_it_is_cut(reply: Reply, cuts: list[int]) -> None:
     raw = b"".join(ResponsesVoice().stream(reply))
     places = sorted({0, len(raw), *(cut % len(raw) for cut in cuts)})
-    decoder = Decoder("openai")
+    decoder = ResponsesDecoder("openai")
     at_once = [*decoder.whole(ResponsesVoice().whole(reply)), decoder.close()]
 
     found = decode(*(raw[a:b] for a, b in pairwise(places)))
@@ -1103,7 +1103,7 @@ def read(record: Record) -> list[Chunk]:
     body = record["response_text"].encode()
     if record["stream"]:
         return decode(body)
-    decoder = Decoder("openai")
+    decoder = ResponsesDecoder("openai")
     return [*decoder.whole(body), decoder.close()]
 
 

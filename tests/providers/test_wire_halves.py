@@ -17,7 +17,7 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.halves import Halves, mended
+from clew.providers.wire.surrogates import SurrogateJoiner, repair_surrogates
 from tests.providers.formats import FORMATS, Format, name_of
 from tests.providers.streams import STREAMS, Said, event, read
 
@@ -124,7 +124,7 @@ def test_sealed_thinking_is_sent_back_whole() -> None:
 
 
 def test_no_stand_in_is_left_in_any_kind_of_chunk() -> None:
-    halves = Halves()
+    halves = SurrogateJoiner()
     stand_ins = json.loads(halves.readable('"x\\ud83d"')), json.loads(halves.readable('"\\ude00"'))
     pair, alone = "".join(stand_ins), stand_ins[0]
     chunks: list[Chunk] = [
@@ -142,7 +142,7 @@ def test_no_stand_in_is_left_in_any_kind_of_chunk() -> None:
         PartChunk(Native(provenance="host", data=f"x{SMILE}", note="x\ufffd")),
         ServerToolChunk(call_id="s", name="search", text=f"x{SMILE}"),
     ]
-    assert mended(pair + alone) == f"x{SMILE}x\ufffd"
+    assert repair_surrogates(pair + alone) == f"x{SMILE}x\ufffd"
 
 
 def test_what_a_server_repeats_whole_is_compared_with_what_came_in_halves() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Reader, ReasoningPolicy
+from clew.context.reasoning import ReasoningPolicy, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -27,11 +27,10 @@ from clew.core.messages import (
 from clew.providers.openai_chat import dialect_at
 from clew.providers.profiles import PROFILES
 from clew.providers.protocol import Request
-from clew.providers.wire.arguments import as_object
 from clew.providers.wire.chat import encode as chat
 from clew.providers.wire.chat.dialect import NAMES, Dialect
-from clew.providers.wire.chat.turns import BRIDGE
-from clew.providers.wire.names import Rule, spelt
+from clew.providers.wire.chat.encode import BRIDGE
+from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_name
 from tests.providers.formats import FORMATS, Format, name_of
 
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
@@ -49,7 +48,7 @@ def called(call: ToolCall) -> tuple[Message, ...]:
 
 def sent(*messages: Message, dialect: Dialect, model: str = "m") -> list[dict[str, Any]]:
     request = Request(model=model, messages=messages, reasoning=ReasoningPolicy())
-    kept = chat.fragments(Reader("host"), dialect)
+    kept = chat.message_cache(ReasoningReader("host"), dialect)
     found: list[dict[str, Any]] = json.loads(chat.encode(request, kept, dialect=dialect))[
         "messages"
     ]
@@ -111,7 +110,7 @@ def test_no_arguments_at_all_are_an_empty_object(wire: Format) -> None:
 def test_an_object_keeps_every_byte(fields: dict[str, Any]) -> None:
     text = json.dumps(fields, ensure_ascii=False, indent=1)
 
-    assert as_object(text) == text
+    assert sanitize_arguments(text) == text
 
 
 NAMES_OF = {
@@ -180,21 +179,21 @@ def test_openai_gets_no_id_of_more_than_forty_characters(dialect: Dialect) -> No
 
 RULES = (
     NAMES,
-    Rule(),
-    Rule(longest=40),
-    Rule(characters="a-zA-Z0-9", shortest=9, longest=9),
-    Rule(characters="a-zA-Z0-9_.:-", first="a-zA-Z_", longest=64),
+    NameRule(),
+    NameRule(longest=40),
+    NameRule(characters="a-zA-Z0-9", shortest=9, longest=9),
+    NameRule(characters="a-zA-Z0-9_.:-", first="a-zA-Z_", longest=64),
 )
 
 
 @given(st.text(max_size=100), st.text(max_size=100), st.sampled_from(RULES))
 def test_every_name_is_spelt_by_the_rule_and_different_ones_stay_different(
-    one: str, other: str, rule: Rule
+    one: str, other: str, rule: NameRule
 ) -> None:
-    assert rule.takes(spelt(one, rule))
-    assert spelt(one, rule) == spelt(one, rule)
-    assert spelt(spelt(one, rule), rule) == spelt(one, rule)
-    assert (one == other) == (spelt(one, rule) == spelt(other, rule))
+    assert rule.takes(sanitize_name(one, rule))
+    assert sanitize_name(one, rule) == sanitize_name(one, rule)
+    assert sanitize_name(sanitize_name(one, rule), rule) == sanitize_name(one, rule)
+    assert (one == other) == (sanitize_name(one, rule) == sanitize_name(other, rule))
 
 
 def aborted() -> tuple[Message, ...]:
@@ -275,7 +274,7 @@ def test_a_message_with_fields_of_its_own_is_left_alone() -> None:
 
 
 def test_what_was_sent_before_an_abort_is_the_beginning_of_what_is_sent_after() -> None:
-    kept = chat.fragments(Reader("host"), LOCAL)
+    kept = chat.message_cache(ReasoningReader("host"), LOCAL)
     history = aborted()
     bodies = [
         chat.encode(Request(model="m", messages=history[:end]), kept, dialect=LOCAL)
@@ -294,7 +293,9 @@ def test_more_settled_messages_than_there_are_mark_the_last(settled: int) -> Non
         model="anthropic/claude-haiku-4.5", messages=(user("a"), user("b")), settled=settled
     )
 
-    body = chat.encode(request, chat.fragments(Reader("host"), gateway), dialect=gateway)
+    body = chat.encode(
+        request, chat.message_cache(ReasoningReader("host"), gateway), dialect=gateway
+    )
 
     assert json.loads(body)["messages"][-1]["content"][0]["cache_control"]
 

@@ -11,7 +11,7 @@ from clew.core.messages import Message, Native, Role, user
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Request
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.decoder import Decoder
+from clew.providers.wire.base_decoder import Decoder
 from tests.providers.formats import FORMATS, READER, Format, name_of
 from tests.providers.streams import STREAMS, Said, event
 

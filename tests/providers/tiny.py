@@ -10,8 +10,8 @@ from clew.core.errors import StreamBroken
 from clew.core.messages import Message, Reasoning
 from clew.core.usage import Usage
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.calls import stream_call
-from clew.providers.failures import error_for
+from clew.providers.http import stream_call
+from clew.providers.http_errors import error_for
 from clew.providers.protocol import (
     CallChunk,
     Chunk,

@@ -4,21 +4,21 @@ import json
 from base64 import b64decode
 from typing import Any
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message, Native, Role
 from clew.providers.eventstream import EventStream
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser, ServerEvent
-from clew.providers.wire.anthropic.decode import Decoder
-from clew.providers.wire.anthropic.encode import encode, fragments
-from clew.providers.wire.anthropic.recorded import decode_request
+from clew.providers.wire.anthropic.decode import MessagesDecoder
+from clew.providers.wire.anthropic.encode import encode, message_cache
 from clew.providers.wire.anthropic.turns import OPENING
-from clew.providers.wire.decoder import Decoder as AnyDecoder
-from clew.providers.wire.decoder import Framing
+from clew.providers.wire.base_decoder import Decoder as AnyDecoder
+from clew.providers.wire.base_decoder import Framing
+from clew.testing.request_parsers.anthropic import decode_request
 
 APIS = frozenset({"anthropic.messages", "anthropic.vertex", "anthropic.count_tokens"})
 PROVENANCE = "anthropic"
-READER = Reader(PROVENANCE, Echoes.OWN_ISSUED)
+READER = ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED)
 
 
 class _Framing:
@@ -45,7 +45,7 @@ def _unwrapped(event: ServerEvent) -> ServerEvent:
 
 def decoder() -> AnyDecoder:
     """Return a decoder for one recorded answer."""
-    return Decoder(PROVENANCE)
+    return MessagesDecoder(PROVENANCE)
 
 
 def framing() -> Framing:
@@ -66,14 +66,14 @@ def claims(record: dict[str, Any]) -> bool:
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a request and write it again."""
     request = decode_request(json.dumps(body).encode(), provenance=PROVENANCE)
-    found: dict[str, Any] = json.loads(encode(request, fragments(READER), streaming=streaming))
+    found: dict[str, Any] = json.loads(encode(request, message_cache(READER), streaming=streaming))
     return found
 
 
 def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back, after the calls that it answers."""
     request = Request(model="m", messages=(_calls_before(message), message))
-    found: dict[str, Any] = json.loads(encode(request, fragments(READER)))
+    found: dict[str, Any] = json.loads(encode(request, message_cache(READER)))
     return found
 
 

@@ -3,22 +3,22 @@
 import json
 from typing import Any
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Chunk, Request
 from clew.providers.sse import EventParser, ServerEvent
-from clew.providers.wire.chat.decode import DONE, Decoder
-from clew.providers.wire.chat.dialect import Dialect, Documents, Thinking
-from clew.providers.wire.chat.encode import encode, fragments
-from clew.providers.wire.chat.recorded import decode_request
+from clew.providers.wire.chat.decode import DONE, ChatDecoder
+from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
+from clew.providers.wire.chat.encode import encode, message_cache
+from clew.testing.request_parsers.chat import decode_request
 
 APIS = frozenset({"openai.chat"})
 PROVENANCE = "openai_chat"
 
-_READER = Reader(PROVENANCE, Echoes.TOOL_USE_ONLY)
+_READER = ReasoningReader(PROVENANCE, Echoes.TOOL_USE_ONLY)
 
 
-class AnyDecoder(Decoder):
+class AnyDecoder(ChatDecoder):
     """Reads a stream that was written down as one event a line, too."""
 
     def whole(self, body: bytes) -> list[Chunk]:
@@ -30,7 +30,7 @@ class AnyDecoder(Decoder):
         return [chunk for event in events for chunk in self.feed(event)]
 
 
-def decoder() -> Decoder:
+def decoder() -> ChatDecoder:
     """Return what reads one answer."""
     return AnyDecoder(PROVENANCE)
 
@@ -56,7 +56,7 @@ def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back."""
     policy = ReasoningPolicy(tools_used=True)
     request = Request(model="m", messages=(message,), reasoning=policy)
-    return _written(request, Dialect(thinking=Thinking.PIECES), streaming=True)
+    return _written(request, Dialect(thinking=ReasoningField.PIECES), streaming=True)
 
 
 def normal(body: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _normal_message(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _written(request: Request, dialect: Dialect, *, streaming: bool) -> dict[str, Any]:
-    kept = fragments(_READER, dialect)
+    kept = message_cache(_READER, dialect)
     body = encode(request, kept, dialect=dialect, streaming=streaming)
     found: dict[str, Any] = json.loads(body)
     return found
@@ -111,7 +111,7 @@ def _dialect(body: dict[str, Any]) -> Dialect:
         limit_field="max_tokens" if "max_tokens" in body else "max_completion_tokens",
         system_role="developer" if first == "developer" else "system",
         stream_usage="stream_options" in body,
-        thinking=Thinking.PIECES if "thinking" in pieces else Thinking.NOWHERE,
+        thinking=ReasoningField.PIECES if "thinking" in pieces else ReasoningField.NOWHERE,
         result_images=True,
-        documents=Documents.ADDRESS if "document_url" in pieces else Documents.FILE,
+        documents=DocumentField.ADDRESS if "document_url" in pieces else DocumentField.FILE,
     )

@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.eventstream import EventStream
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser, ServerEvent
-from clew.providers.wire.converse.decode import Decoder
-from clew.providers.wire.converse.encode import OPENING, encode, encode_count, fragments
-from clew.providers.wire.converse.recorded import decode_request
+from clew.providers.wire.converse.decode import ConverseDecoder
+from clew.providers.wire.converse.encode import OPENING, encode, encode_count, message_cache
+from clew.testing.request_parsers.converse import decode_request
 
 APIS = frozenset({"bedrock.converse", "bedrock.count_tokens"})
 PROVENANCE = "bedrock"
@@ -42,8 +42,8 @@ def _named(event: ServerEvent) -> list[ServerEvent]:
     return [ServerEvent(msgspec.json.encode(data).decode(), name) for name, data in found.items()]
 
 
-def decoder() -> Decoder:
-    return Decoder(PROVENANCE)
+def decoder() -> ConverseDecoder:
+    return ConverseDecoder(PROVENANCE)
 
 
 def framing() -> _Framing:
@@ -67,7 +67,7 @@ def claims(record: dict[str, Any]) -> bool:
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a request and write it again."""
     request = decode_request(msgspec.json.encode(body), provenance=PROVENANCE)
-    kept = fragments(Reader(PROVENANCE, Echoes.OWN_ISSUED))
+    kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     again = encode_count(request, kept) if "input" in body else encode(request, kept)
     found: dict[str, Any] = msgspec.json.decode(again)
     return found
@@ -75,7 +75,7 @@ def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
 
 def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back."""
-    kept = fragments(Reader(PROVENANCE, Echoes.OWN_ISSUED))
+    kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     found = encode(Request(model="claude", messages=(message,)), kept)
     return msgspec.json.decode(found, type=dict[str, Any])
 

@@ -4,24 +4,24 @@ import json
 from itertools import groupby
 from typing import Any
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser
-from clew.providers.wire.decoder import Decoder as AnyDecoder
-from clew.providers.wire.decoder import Framing
-from clew.providers.wire.gemini.decode import Decoder
-from clew.providers.wire.gemini.encode import encode, encode_count, fragments
-from clew.providers.wire.gemini.recorded import decode_request, spelled
+from clew.providers.wire.base_decoder import Decoder as AnyDecoder
+from clew.providers.wire.base_decoder import Framing
+from clew.providers.wire.gemini.decode import GeminiDecoder
+from clew.providers.wire.gemini.encode import encode, encode_count, message_cache
+from clew.testing.request_parsers.gemini import decode_request, spelled
 
 APIS = frozenset({"google.generateContent", "google.count_tokens"})
 PROVENANCE = "gemini"
-READER = Reader(PROVENANCE, Echoes.OWN_ISSUED)
+READER = ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED)
 
 
 def decoder() -> AnyDecoder:
     """Return a decoder for one recorded answer."""
-    return Decoder(PROVENANCE)
+    return GeminiDecoder(PROVENANCE)
 
 
 def framing() -> Framing:
@@ -53,7 +53,7 @@ def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a request and write it again; a body is the same whether it streams or not."""
     del streaming
     request = decode_request(json.dumps(body).encode(), provenance=PROVENANCE)
-    kept = fragments(READER)
+    kept = message_cache(READER)
     if "generateContentRequest" in body:
         return _object(encode_count(request, kept, model=request.model))
     return _object(encode(request, kept))
@@ -61,7 +61,7 @@ def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
 
 def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back."""
-    return _object(encode(Request(model="m", messages=(message,)), fragments(READER)))
+    return _object(encode(Request(model="m", messages=(message,)), message_cache(READER)))
 
 
 def normal(body: dict[str, Any]) -> dict[str, Any]:

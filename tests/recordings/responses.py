@@ -4,21 +4,21 @@ from typing import Any
 
 import msgspec
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser
-from clew.providers.wire.responses.decode import Decoder
-from clew.providers.wire.responses.encode import encode, fragments
-from clew.providers.wire.responses.recorded import decode_request
+from clew.providers.wire.responses.decode import ResponsesDecoder
+from clew.providers.wire.responses.encode import encode, message_cache
+from clew.testing.request_parsers.responses import decode_request
 
 APIS = frozenset({"openai.responses", "openai.responses.compact"})
 PROVENANCE = "openai"
 
 
-def decoder() -> Decoder:
+def decoder() -> ResponsesDecoder:
     """Return a decoder for one answer."""
-    return Decoder(PROVENANCE)
+    return ResponsesDecoder(PROVENANCE)
 
 
 def framing() -> EventParser:
@@ -35,14 +35,14 @@ def claims(record: dict[str, Any]) -> bool:
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a recorded request and write it again."""
     request = decode_request(msgspec.json.encode(body), provenance=PROVENANCE)
-    kept = fragments(Reader(PROVENANCE, Echoes.OWN_ISSUED))
+    kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     again = encode(request, kept, streaming=streaming, defaults={})
     return msgspec.json.decode(again, type=dict[str, Any])
 
 
 def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back."""
-    kept = fragments(Reader(PROVENANCE, Echoes.OWN_ISSUED))
+    kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     body = encode(Request(model="m", messages=(message,)), kept)
     return msgspec.json.decode(body, type=dict[str, Any])
 

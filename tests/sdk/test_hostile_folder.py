@@ -33,7 +33,7 @@ from clew.core.messages import ToolCall, ToolResult
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import Command, CommandModule, CommandResult
-from clew.providers.embedded.child import Launch, start
+from clew.providers.embedded.process import Launch, start
 from clew.providers.protocol import Chunk, Request
 from clew.providers.scripted import Pause, call_reply, text_reply
 from clew.sdk.hub import EventName

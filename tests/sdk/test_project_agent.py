@@ -13,7 +13,15 @@ from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Charged
 from clew.core.errors import AbortError, AlreadyRunning, BudgetReached, ClewError, ConfigError
 from clew.core.usage import Usage
-from clew.extensions.commands.protocol import AGENT_RUNTIME, CommandModule
+from clew.extensions.commands.protocol import (
+    AGENT_RUNTIME,
+    CommandModule,
+    NewSession,
+    PickSession,
+    RenameSession,
+    SetLanguage,
+    SwitchModel,
+)
 from clew.providers.prices import Price
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
 from clew.sdk.values import TaskStage
@@ -194,11 +202,11 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
         }
         results = {name: result for name, result in done.items() if result is not None}
 
-    assert results["model"].data["model_id"] == "gpt-5"
-    assert results["language"].data["language"] == "ko"
-    assert results["rename"].data["name"] == "the maze"
-    assert results["reset"].data["reset_requested"] is True
-    assert results["resume"].data["trigger_resume_picker"] is True
+    assert results["model"].effect == SwitchModel("gpt-5")
+    assert results["language"].effect == SetLanguage("ko")
+    assert results["rename"].effect == RenameSession("the maze")
+    assert results["reset"].effect == NewSession()
+    assert results["resume"].effect == PickSession()
     assert results["mode"].data["mode"] == "plan"
     assert "background tasks are not part" in results["background"].message
     assert results["pin"].success

@@ -5,10 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.core.entries import Charged, MessageAdded
+from clew.core.entries import Charged, MessageAdded, spending_of
 from clew.core.messages import assistant, user
-from clew.core.spending import Spending
-from clew.core.usage import Usage
+from clew.core.usage import Spending, Usage
 from clew.providers.scripted import Reply, call_reply, text_reply
 from clew.sdk.values import ExecutionResult
 from tests.sdk.places import Place
@@ -89,7 +88,7 @@ def test_calls_that_nobody_counted_are_told_apart() -> None:
         Charged(why="a summary", usage=SMALL),
         Charged(why="a summary"),
     ):
-        spent = spent.with_body(body)
+        spent += spending_of(body)
 
     assert (spent.calls, spent.uncounted, spent.unpriced, spent.usd) == (5, 3, 3, 0.75)
     assert (spent + spent).uncounted == 6

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from clew import Session, tool
 from clew.context.policy import ContextPolicy, Thresholds
-from clew.context.render import render
-from clew.context.validity import problems
+from clew.context.render import find_problems, render
 from clew.context.view import View, fold
 from clew.core.access import Risk
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, SessionRecord, SetupChanged
@@ -84,7 +83,7 @@ class Witness(ScriptedProvider):
         """Check the request, then answer it."""
         self.seat.requests += 1
         self.seat.catch_up()
-        assert problems(request.messages) == []
+        assert find_problems(request.messages) == []
         assert list(request.messages) == self.seat.model.sent()
         assert request.model == self.seat.model.name
         async for chunk in super().stream(request):
@@ -207,7 +206,7 @@ class Bench:
         assert [message for _, message in shown] == session.get_history()
         assert [number for number, _ in shown] == [item.entry_id for item in view.items]
         assert model.sent() == list(render(view))
-        assert problems(model.sent()) == []
+        assert find_problems(model.sent()) == []
         assert model.undoable == list(view.undoable)
         assert model.pinned == set(view.pinned)
         assert plain(fold(session.journal.entries, meter=view.meter)) == plain(view)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import anyio
 
-from clew.context.render import render
-from clew.context.validity import problems
+from clew.context.render import find_problems, render
 from clew.core.entries import Compacted
 from clew.core.ids import SessionId
 from clew.session.journal import Journal
@@ -64,7 +63,7 @@ async def look(place: str, session_id: str, safe: int, count: Count) -> None:
         count.lost += len(entries) < safe
         journal = await Journal.reopen(store, SessionId(session_id))
         count.unanswered += len(journal.entries) > len(entries)
-        count.invalid += bool(problems(render(journal.view)))
+        count.invalid += bool(find_problems(render(journal.view)))
         await journal.aclose()
         count.kills += 1
         if count.kills % KILLS_PER_SESSION == 0:

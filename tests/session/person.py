@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 import anyio
 
 from clew import Session, tool
-from clew.context.validity import problems
+from clew.context.render import find_problems
 from clew.core.access import Risk
 from clew.core.entries import (
     Entry,
@@ -86,7 +86,7 @@ class Person:
         assert stored == self.safe
         async with self.session("it goes on") as session:
             assert await session.run("and now?") == "it goes on"
-        assert problems(self.provider.requests[0].messages) == []
+        assert find_problems(self.provider.requests[0].messages) == []
         return stored
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from clew.checkpoints.atomic import link_whole, write_whole
 from clew.checkpoints.keeper import Checkpoints, forget
 from clew.checkpoints.listing import FileChange
 from clew.checkpoints.plan import Rules
@@ -20,6 +19,7 @@ from clew.checkpoints.shelf import Shelf
 from clew.checkpoints.states import File
 from clew.core.errors import SessionError, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
+from clew.files.atomic import replace_file, replace_with_link
 
 pytestmark = pytest.mark.req("CKP-1")
 
@@ -750,9 +750,9 @@ def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
 
     with pytest.raises(OSError, match="Is a directory"):
-        write_whole(tmp_path / "folder", b"x", mode=0o600)
+        replace_file(tmp_path / "folder", b"x", mode=0o600)
     with pytest.raises(OSError, match="Is a directory"):
-        link_whole(tmp_path / "folder", "target")
+        replace_with_link(tmp_path / "folder", "target")
 
     assert names(tmp_path) == ["folder"]
 

@@ -23,7 +23,7 @@ import pytest
 
 from clew import Session
 from clew.checkpoints.keeper import Checkpoints
-from clew.context.validity import problems
+from clew.context.render import find_problems
 from clew.core.access import PermissionMode
 from clew.core.ids import EntryId, SessionId
 from clew.providers.scripted import Reply, ScriptedProvider, call_reply
@@ -278,7 +278,7 @@ async def resume(base: Path, expected: Mapping[str, Tree], dice: random.Random) 
         if listed:
             await chat.rewind(dice.choice(listed).entry)
         await chat.run("and now?")
-        assert problems(chat.get_history()) == []
+        assert find_problems(chat.get_history()) == []
     await store.aclose()
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from clew import Compact, Session, Tiered, tool
-from clew.context.instructions import compact_instructions
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy, Thresholds
-from clew.context.rewriting import Custom
+from clew.context.strategies.custom import Custom
 from clew.context.strategies.sliding_window import SlidingWindow
-from clew.context.strategies.summarize import Summarize
+from clew.context.strategies.tiered import Summarize
+from clew.context.summary import find_compact_instructions
 from clew.core.access import Risk
 from clew.core.entries import Compacted, SetupChanged
 from clew.core.errors import ConfigError, NothingToDrop, ProviderError
@@ -413,7 +413,7 @@ And the API names.
 Tabs.
 """
     provider = scripted(LONG, LONG, LONG, "notes", facts=WRITER)
-    wishes = compact_instructions(notes)
+    wishes = find_compact_instructions(notes)
     async with Session(provider, model="m", policy=MANUAL, compact_instructions=wishes) as session:
         for number in range(3):
             await session.run(f"question {number}")
@@ -424,7 +424,7 @@ Tabs.
         for expected in ("Keep every migration number.", "And the API names.", "and the numbers"):
             assert expected in asked
         assert "Tabs." not in asked
-    assert compact_instructions("# Nothing of the sort") == ""
+    assert find_compact_instructions("# Nothing of the sort") == ""
 
 
 @pytest.mark.req("CTX-9")

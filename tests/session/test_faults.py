@@ -14,14 +14,8 @@ from pathlib import Path
 import pytest
 
 from clew import Session
-from clew.context.validity import problems
-from clew.core.entries import (
-    Body,
-    Entry,
-    MessageAdded,
-    SessionRecord,
-    SetupChanged,
-)
+from clew.context.render import find_problems
+from clew.core.entries import Body, Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.errors import SessionBusy, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message, assistant, tool_result, user
@@ -244,4 +238,4 @@ async def test_a_request_begins_with_the_user_whatever_was_undone(person: Person
 
         await session.run("second")
 
-    assert problems(person.provider.requests[-1].messages) == []
+    assert find_problems(person.provider.requests[-1].messages) == []

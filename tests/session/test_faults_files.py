@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.context.validity import problems
+from clew.context.render import find_problems
 from clew.core.entries import (
     SCHEMA,
     Entry,
@@ -59,7 +59,7 @@ async def test_an_entry_that_cannot_be_read_is_told_of_and_the_next_request_is_v
         with torn_entry(person.path, number):
             async with person.session("fine") as session:
                 assert await session.run("go on") == "fine"
-            assert problems(person.provider.requests[0].messages) == []
+            assert find_problems(person.provider.requests[0].messages) == []
     lines = [f"an entry of this session is damaged and left out: #{n}" for n in (3, 4, 5, 6)]
     assert [text for text in person.warnings if "damaged" in text] == lines
     await person.look()
@@ -74,7 +74,7 @@ async def test_so_it_is_in_a_session_that_is_opened_from_a_snapshot(
         async with person.session("fine") as session:
             await session.run("go on")
 
-    assert problems(person.provider.requests[0].messages) == []
+    assert find_problems(person.provider.requests[0].messages) == []
     assert f"an entry of this session is damaged and left out: #{number}" in person.warnings
 
 

@@ -14,6 +14,7 @@ import pytest
 from clew import Session
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.core.access import Access, Approval, Decision, PermissionMode
+from clew.core.context_state import Basis
 from clew.core.entries import Noted
 from clew.core.errors import (
     AbortError,
@@ -30,7 +31,6 @@ from clew.core.events import (
     ToolStarted,
 )
 from clew.core.messages import Role, assistant, user
-from clew.core.state import Basis
 from clew.core.usage import Usage
 from clew.hooks.protocol import HookEvent
 from clew.providers.protocol import TextChunk

@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from clew import AbortError, Session
+from clew.core.context_state import Basis
 from clew.core.entries import Compacted
 from clew.core.events import Event, RunEnded, TextDelta
-from clew.core.state import Basis
 from clew.providers.catalogue import SMOLLM2
-from clew.providers.embedded.fetch import model_path
+from clew.providers.embedded.model_file import model_path
 from clew.providers.embedded.provider import Embedded
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from clew import Session, SlidingWindow, tool
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.access import Risk
 from clew.core.entries import (
     Body,
@@ -31,7 +31,7 @@ from clew.providers.wire.responses import encode as responses
 pytestmark = pytest.mark.anyio
 
 NAME = "family"
-READER = Reader(NAME, Echoes.OWN_ISSUED)
+READER = ReasoningReader(NAME, Echoes.OWN_ISSUED)
 REASONS = (Cleared, Compacted, ReasoningDropped, ResultsCleared, Rewound, SetupChanged, Undone)
 MARKS = re.compile(
     rb',"cache_control":\{[^}]*\}|"cache_control":\{[^}]*\},|,?\{"cachePoint":\{[^}]*\}\}'
@@ -39,27 +39,27 @@ MARKS = re.compile(
 
 
 def _chat() -> Callable[[Request], bytes]:
-    kept = chat.fragments(READER)
+    kept = chat.message_cache(READER)
     return lambda request: chat.encode(request, kept)
 
 
 def _responses() -> Callable[[Request], bytes]:
-    kept = responses.fragments(READER)
+    kept = responses.message_cache(READER)
     return lambda request: responses.encode(request, kept)
 
 
 def _gemini() -> Callable[[Request], bytes]:
-    kept = gemini.fragments(READER)
+    kept = gemini.message_cache(READER)
     return lambda request: gemini.encode(request, kept)
 
 
 def _anthropic() -> Callable[[Request], bytes]:
-    kept = anthropic.fragments(READER)
+    kept = anthropic.message_cache(READER)
     return lambda request: MARKS.sub(b"", anthropic.encode(request, kept, cache=True))
 
 
 def _converse() -> Callable[[Request], bytes]:
-    kept = converse.fragments(READER)
+    kept = converse.message_cache(READER)
     return lambda request: MARKS.sub(b"", converse.encode(request, kept, cache=True))
 
 
@@ -137,8 +137,11 @@ async def test_requests_share_their_beginning_unless_an_entry_says_why_not(
 @pytest.mark.parametrize(
     ("encode", "mark"),
     [
-        (lambda r: anthropic.encode(r, anthropic.fragments(READER), cache=True), b"cache_control"),
-        (lambda r: converse.encode(r, converse.fragments(READER), cache=True), b"cachePoint"),
+        (
+            lambda r: anthropic.encode(r, anthropic.message_cache(READER), cache=True),
+            b"cache_control",
+        ),
+        (lambda r: converse.encode(r, converse.message_cache(READER), cache=True), b"cachePoint"),
     ],
 )
 async def test_the_beginning_is_marked_for_the_cache(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clew import Session, tool
 from clew.checkpoints.retention import Limits
 from clew.cli.history import listed
-from clew.context.validity import problems
+from clew.context.render import find_problems
 from clew.context.view import View, advance, fold
 from clew.core.access import PermissionMode, Risk
 from clew.core.entries import (
@@ -214,13 +214,13 @@ async def test_a_tool_loop_is_never_cut_in_two(stage: Stage) -> None:
             done = await session.rewind(inside, code=False)
             assert done.before == whole
             assert len(said(session)) == left
-            assert problems(session.get_history()) == []
+            assert find_problems(session.get_history()) == []
             await session.undo()
 
         await session.rewind(start + 3, code=False)
         await session.run("and then?")
 
-        assert problems(list(stage.provider.requests[-1].messages)) == []
+        assert find_problems(list(stage.provider.requests[-1].messages)) == []
 
 
 async def test_how_the_session_works_is_not_rewound(stage: Stage) -> None:
@@ -696,7 +696,9 @@ def test_the_view_is_what_it_was_and_an_undo_brings_all_back(
     assert after.archived == then.archived
     assert after.undoable == (*then.undoable, rewound[-1].id)
     assert (after.setup, after.mode) == (now.setup, now.mode)
-    assert [p for p in problems([item.message for item in after.items]) if "missing" in p] == []
+    assert [
+        p for p in find_problems([item.message for item in after.items]) if "missing" in p
+    ] == []
     undone = [*rewound, *entries_of([Undone(target=rewound[-1].id)], start=len(rewound) + 1)]
     back = fold(undone)
     assert (back.items, back.archived, back.pinned) == (now.items, now.archived, now.pinned)

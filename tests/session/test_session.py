@@ -7,7 +7,8 @@ import anyio
 import pytest
 
 from clew import Session, tool
-from clew.core.access import Access, Approval, Decision, Kind, PermissionMode, Risk, Verdict
+from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, TargetKind, Verdict
+from clew.core.context_state import Basis
 from clew.core.entries import Entry, MessageAdded, Noted, SetupChanged
 from clew.core.errors import (
     AbortError,
@@ -31,9 +32,8 @@ from clew.core.events import (
 from clew.core.ids import SessionId
 from clew.core.messages import Message, Role, user
 from clew.core.models import ModelFacts
-from clew.core.state import Basis
 from clew.core.usage import Usage
-from clew.permissions.rules import parse
+from clew.permissions.rules import parse_rule
 from clew.providers.protocol import CallChunk, TextChunk
 from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
 from clew.session.gate import Gate
@@ -150,7 +150,7 @@ async def test_an_approval_for_the_session_covers_calls_of_the_same_shape() -> N
 
 @pytest.mark.req("PRM-5")
 async def test_a_deny_rule_holds_and_says_why_and_the_mode_is_remembered(tmp_path: Path) -> None:
-    gate = Gate(cwd=tmp_path, mode=PermissionMode.BYPASS, deny=(parse("launch"),))
+    gate = Gate(cwd=tmp_path, mode=PermissionMode.BYPASS, deny=(parse_rule("launch"),))
     provider = scripted(call_reply(("launch", {"what": "a"})), "done")
     async with Session(provider, model="m", tools=[launch], gate=gate) as session:
         await session.run("go")
@@ -421,7 +421,7 @@ async def test_a_long_output_is_cut_at_execution_and_kept_whole_in_the_journal()
 async def test_configuration_folders_may_be_read_without_asking(
     tmp_path: Path, target: str, verdict: Verdict
 ) -> None:
-    wanted = Access(tool="Read", risk=Risk.INSPECT, target=target, kind=Kind.PATH)
+    wanted = Access(tool="Read", risk=Risk.INSPECT, target=target, kind=TargetKind.PATH)
 
     assert (await Gate(cwd=tmp_path).judge(wanted)).verdict is verdict
 

@@ -9,14 +9,8 @@ import pytest
 from clew import Session
 from clew.core.access import Decision, Verdict
 from clew.core.entries import SessionRecord, SetupChanged
-from clew.core.errors import (
-    ProviderBusy,
-    SessionError,
-    SessionNotFound,
-)
-from clew.core.events import (
-    ToolEnded,
-)
+from clew.core.errors import ProviderBusy, SessionError, SessionNotFound
+from clew.core.events import ToolEnded
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import Role, ToolCall
 from clew.hooks.protocol import HookEvent, HookVerdict
@@ -27,7 +21,7 @@ from clew.log.writer import SessionLog
 from clew.providers.protocol import ServerToolChunk, TextChunk
 from clew.providers.scripted import Pause, Reply, call_reply, text_reply
 from clew.stores.record import StoredSession
-from clew.testing.replies import Reply as Spoken
+from clew.testing.fake_apis.protocol import Reply as Spoken
 from tests.providers.stages import STAGES
 from tests.session.scene import S, Scene, add
 

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Set
 from pathlib import Path
 
-from clew.checkpoints.atomic import sync, write_whole
 from clew.checkpoints.states import File, State, load
 from clew.core.errors import StoreDamaged
+from clew.files.atomic import replace_file, sync_folder
 
 
 class Blobs:
@@ -29,8 +29,8 @@ class Blobs:
         if isinstance(state, File) and not (self._folder / state.digest).exists():
             if not self._folder.is_dir():
                 self._folder.mkdir(mode=0o700)
-                sync(self._folder.parent)
-            write_whole(self._folder / state.digest, data, mode=0o600)
+                sync_folder(self._folder.parent)
+            replace_file(self._folder / state.digest, data, mode=0o600)
         return state
 
     def read(self, digest: str) -> bytes:

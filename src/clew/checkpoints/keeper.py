@@ -23,9 +23,9 @@ from clew.checkpoints.values import (
     Restored,
     Summary,
 )
-from clew.core.cleaning import clean_text
 from clew.core.errors import SessionError, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
+from clew.core.text import replace_surrogates
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class Checkpoints:
         return history.running or self._shelf.begin(between)
 
     def _began(self, cause: Cause, entry: EntryId, words: str) -> Began:
-        line = clean_text(" ".join(words.split()))
+        line = replace_surrogates(" ".join(words.split()))
         return Began(
             number=self._shelf.history.next_number,
             cause=cause,

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from clew.checkpoints.atomic import sync, write_whole
 from clew.checkpoints.records import VERSION, Floor, History, Record
 from clew.core.errors import StoreUnavailable
 from clew.core.ids import EntryId
+from clew.files.atomic import replace_file, sync_folder
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
@@ -77,8 +77,8 @@ class Manifest:
             os.close(handle)
         if durable and not self._is_named:
             self._is_named = True
-            sync(self._path.parent)
-            sync(self._path.parent.parent)
+            sync_folder(self._path.parent)
+            sync_folder(self._path.parent.parent)
         self._length = end + len(data)
 
     def replace(self, records: Iterable[Record]) -> None:
@@ -88,7 +88,7 @@ class Manifest:
             OSError: It could not be written; the file is as it was.
         """
         data = b"".join(map(_line, records))
-        write_whole(self._path, data, mode=0o600)
+        replace_file(self._path, data, mode=0o600)
         self._length = len(data)
 
 

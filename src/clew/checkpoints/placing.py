@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from clew.checkpoints.atomic import link_whole, remove_folder, sync, write_whole
 from clew.checkpoints.blobs import Blobs
 from clew.checkpoints.plan import Step
 from clew.checkpoints.states import (
@@ -20,6 +19,12 @@ from clew.checkpoints.states import (
 )
 from clew.checkpoints.values import Skipped
 from clew.core.errors import StoreDamaged
+from clew.files.atomic import (
+    remove_empty_folder,
+    replace_file,
+    replace_with_link,
+    sync_folder,
+)
 
 
 def carry_out(steps: Sequence[Step], blobs: Blobs) -> list[Skipped]:
@@ -55,12 +60,12 @@ def _make_way(blobs: Blobs, step: Step, path: Path) -> None:
             return
         case Folder(), File(digest=digest):
             blobs.read(digest)  # nothing goes before it is sure that something can come
-            remove_folder(path)
+            remove_empty_folder(path)
         case Folder(), _:
-            remove_folder(path)
+            remove_empty_folder(path)
         case _:
             path.unlink()
-            sync(path.parent)
+            sync_folder(path.parent)
 
 
 def _put(blobs: Blobs, step: Step, path: Path) -> None:
@@ -76,12 +81,12 @@ def _put(blobs: Blobs, step: Step, path: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
     match step.target:
         case File(digest=digest, mode=mode):
-            write_whole(path, blobs.read(digest), mode=mode)
+            replace_file(path, blobs.read(digest), mode=mode)
         case Link(target=target):
-            link_whole(path, unnamed(target))
+            replace_with_link(path, unnamed(target))
         case Folder():
             path.mkdir()
-            sync(path.parent)
+            sync_folder(path.parent)
 
 
 def _finish(step: Step, path: Path) -> None:

@@ -21,7 +21,7 @@ from clew.checkpoints.retention import digests, surplus
 from clew.checkpoints.states import State, examine, name
 from clew.checkpoints.values import Limits
 from clew.core.ids import EntryId
-from clew.files.private import make_private
+from clew.files.atomic import make_private_folder
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Shelf:
         that changes nothing does not wait for the disk.
         """
         history = self.history
-        make_private(self._folder)
+        make_private_folder(self._folder)
         self._unwritten += [began] if history.checkpoints else [history.floor, began]
         history.take(began)
         return history.checkpoints[-1]

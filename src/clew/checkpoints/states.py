@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from clew.files.safe_read import read_regular
+
 _MOST_LINKS = 40
 _RAW = "\0"
 
@@ -127,10 +129,7 @@ def load(path: Path, *, limit: int) -> tuple[State, bytes]:
             return _no_file(path, facts), b""
         if facts.st_size > limit:
             return _unkept(facts, f"it has {facts.st_size:,} bytes, more than are kept"), b""
-        # Neither follows a link nor waits for a pipe that took the place of the file just now.
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as stream:
-            data = stream.read()
+        data = read_regular(path)
     except FileNotFoundError:
         return ABSENT, b""
     except OSError as error:

@@ -15,10 +15,10 @@ from clew.cli.paint import painter
 from clew.cli.places import store_path, working_folder
 from clew.cli.screen import Screen
 from clew.context.recall import entry_text
+from clew.core.context_state import Status
 from clew.core.entries import Entry
 from clew.core.errors import AbortError, ClewError
 from clew.core.ids import SessionId, new_session_id
-from clew.core.state import Status
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.embedded.provider import Embedded
 from clew.session.gate import Gate

@@ -11,7 +11,7 @@ import msgspec
 
 from clew.cli.doctor_findings import Finding, Level, Machine
 from clew.core.errors import ConfigError
-from clew.providers.embedded.fetch import model_path, verify
+from clew.providers.embedded.model_file import model_path, verify
 from clew.providers.profiles import PROFILES
 from clew.providers.registry import FAMILIES, ollama_address
 

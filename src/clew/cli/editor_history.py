@@ -9,12 +9,15 @@ from pathlib import Path
 import msgspec
 
 from clew.core.redaction import redact
-from clew.files.private import make_private
+from clew.files.atomic import make_private_folder
+from clew.files.locks import lock_descriptor
 
 logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 2_000_000
 """When the file is longer, its older half goes."""
+_TIMEOUT = 2.0
+"""Seconds to wait for another session that writes now."""
 _LONGEST = 20_000
 """Characters; longer ones are pastes that nobody looks for here."""
 
@@ -49,12 +52,13 @@ class HistoryFile:
             logger.debug("the history cannot be written: %s", error)
 
     def _append(self, line: bytes) -> None:
-        make_private(self._path.parent)
+        make_private_folder(self._path.parent)
         file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
         try:
             if os.name == "posix":
                 os.fchmod(file, 0o600)
-            _lock(file)
+            with contextlib.suppress(TimeoutError):
+                lock_descriptor(file, timeout=_TIMEOUT)
             if os.fstat(file).st_size > _MOST_BYTES:
                 _shorten(file)
             os.write(file, line if _ends_whole(file) else b"\n" + line)
@@ -66,14 +70,6 @@ def _read(lines: list[bytes]) -> Iterator[str]:
     for line in lines:
         with contextlib.suppress(msgspec.DecodeError):
             yield msgspec.json.decode(line, type=str)
-
-
-def _lock(file: int) -> None:
-    """Wait for others who write now; the lock ends when the file is closed."""
-    with contextlib.suppress(ImportError):
-        import fcntl  # noqa: PLC0415 - not everywhere
-
-        fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def _ends_whole(file: int) -> bool:

@@ -6,7 +6,7 @@ from clew.cli.opening import Opened
 from clew.cli.screen import Screen
 from clew.core.entries import MessageAdded
 from clew.core.messages import Role
-from clew.extensions.commands.words import counted
+from clew.core.text import pluralize
 
 _SHOWN = 200
 
@@ -35,7 +35,7 @@ def _recap(opened: Opened, screen: Screen) -> None:
     session = opened.session.session
     record, entries = session.journal.record, session.journal.entries
     count = sum(isinstance(entry.body, MessageAdded) for entry in entries)
-    screen.line(f"session {record.name or record.id}: {counted(count, 'message')}", "dim")
+    screen.line(f"session {record.name or record.id}: {pluralize(count, 'message')}", "dim")
     for who, role in (("you", Role.USER), ("answer", Role.ASSISTANT)):
         if words := newest(entries, role):
             screen.say(f"  {who}: {one_line(words, _SHOWN)}", style="dim")

@@ -11,8 +11,17 @@ from clew.cli.harmless import one_line
 from clew.cli.opening import Opened
 from clew.cli.paint import stop_note
 from clew.core.errors import SessionError
-from clew.extensions.commands.protocol import Command, CommandResult
-from clew.extensions.commands.words import counted
+from clew.core.text import pluralize
+from clew.extensions.commands.protocol import (
+    Command,
+    CommandResult,
+    NewSession,
+    OpenSession,
+    PickSession,
+    RenameSession,
+    SetLanguage,
+    SwitchModel,
+)
 from clew.sdk.values import ExecutionResult
 
 _SHOWN_LINES = 40
@@ -115,24 +124,30 @@ def _answered(done: ExecutionResult, *, whole: bool = False) -> Reply:
 
 async def _applied(made: Opened, name: str, result: CommandResult) -> Reply:
     """Apply what a command leaves to its caller."""
-    match result.data:
-        case {"model_id": str(model)}:
+    match result.effect:
+        case SwitchModel(model):
             return Reply(lines=(await made.board.switch(made.session.session, model),), gauge=True)
+        case SetLanguage(language):
+            await made.session.set_language(language)
+        case RenameSession(called):
+            await made.session.set_name(called)
+        case NewSession():
+            return Reply(lines=(result.message,), go_to=NEW)
+        case OpenSession(session_id):
+            return Reply(lines=(result.message,), go_to=session_id)
+        case PickSession(candidates):
+            return Reply(pick=candidates)
+        case None:
+            pass
+    return _shown(made, name, result)
+
+
+def _shown(made: Opened, name: str, result: CommandResult) -> Reply:
+    match result.data:
         case {"agent": str()}:
             return Reply(answer=result.message)
         case {"deferred": False}:
             return Reply(lines=(result.message,), is_told=True, gauge=False)
-        case {"language": str(language)} if language != made.session.language:
-            await made.session.set_language(language)
-        case {"name": str(called)}:
-            await made.session.set_name(called)
-        case {"reset_requested": True}:
-            return Reply(lines=(result.message,), go_to=NEW)
-        case {"resume_session_id": str(session_id)}:
-            return Reply(lines=(result.message,), go_to=session_id)
-        case {"trigger_resume_picker": True, **rest}:
-            candidates = rest.get("candidates")
-            return Reply(pick=tuple(candidates) if isinstance(candidates, list) else ())
         case _:
             pass
     if name in _AS_IT_IS:
@@ -160,7 +175,7 @@ def shortened(text: str, *, entry: int) -> str:
     lines = text.split("\n")
     half = _SHOWN_LINES // 2
     if len(lines) > _SHOWN_LINES:
-        count = counted(len(lines) - 2 * half, "line is", "lines are")
+        count = pluralize(len(lines) - 2 * half, "line is", "lines are")
         hidden = f"… {count} hidden; /recall #{entry} shows what is kept …"
         lines = [*lines[:half], hidden, *lines[-half:]]
     return "\n".join(

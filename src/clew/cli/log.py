@@ -9,7 +9,7 @@ import msgspec
 
 from clew.cli.harmless import harmless, harmless_json, one_line
 from clew.cli.streams import tell, write_out
-from clew.context.render import render_text
+from clew.context.passages import render_text
 from clew.log.events import (
     Assistant,
     ContextReading,

@@ -5,7 +5,7 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from clew.providers.embedded.fetch import get_model, model_path
+from clew.providers.embedded.model_file import get_model, model_path
 
 _CELLS = 30
 _TICK_SECONDS = 0.1

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from clew.cli.harmless import one_line
-from clew.core.report import LossReport
-from clew.core.state import Basis, ContextState, Status
+from clew.core.context_state import Basis, ContextState, LossReport, Status
 from clew.extensions.commands.entries import loss_lines
 
 _CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}

@@ -8,7 +8,7 @@ from clew.cli.lines import NEW
 from clew.cli.opening import Opened
 from clew.cli.screen import Screen
 from clew.cli.times import when
-from clew.extensions.commands.words import counted
+from clew.core.text import pluralize
 from clew.stores.record import StoredSession
 
 _MOST = 15
@@ -31,7 +31,7 @@ def pick(
         return None
     for number, record in enumerate(known, start=1):
         title = one_line(record.heading, _SHOWN) or record.id
-        facts = f"{counted(record.messages, 'message')}, {when(record.updated_at)}"
+        facts = f"{pluralize(record.messages, 'message')}, {when(record.updated_at)}"
         screen.say(f"  {number:>2}  {title}  ({facts})")
     screen.say("a number, n for a new session, Enter to stay")
     while True:

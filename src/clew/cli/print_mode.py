@@ -20,9 +20,9 @@ from clew.cli.opening import Desired, Opened, opened
 from clew.cli.paint import stop_note
 from clew.cli.streams import OutputLost, reader_left, tell, write_out
 from clew.core.access import Access, Decision
+from clew.core.context_state import ContextState
 from clew.core.errors import ClewError, ConfigError, SessionError
 from clew.core.events import Event, RunEnded, TextDelta, ToolStarted, Warned
-from clew.core.state import ContextState
 from clew.core.usage import Usage
 from clew.sdk.interactive import InteractiveSession
 

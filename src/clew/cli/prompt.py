@@ -28,9 +28,9 @@ from clew.cli.picking import pick
 from clew.cli.places import working_folder
 from clew.cli.screen import Screen
 from clew.cli.status import Standing
+from clew.core.context_state import ContextState
 from clew.core.entries import ModeChanged, SetupChanged
 from clew.core.errors import AbortError, ClewError
-from clew.core.state import ContextState
 from clew.extensions.commands.protocol import Command
 from clew.sdk.places import user_folder
 
@@ -81,7 +81,7 @@ class _Talk:
         )
         with portal.wrap_async_context_manager(opened(self._arguments, desired)) as made:
             self._made = made
-            self._desk.gate, self._desk.keeps_rules = made.session.gate, made.keeps_rules
+            self._desk.keeps_rules = made.keeps_rules
             screen.on_lost = made.session.abort
             watching = portal.start_task_soon(screen.watch)
             try:

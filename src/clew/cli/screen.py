@@ -16,6 +16,7 @@ from clew.cli.harmless import harmless, one_line
 from clew.cli.markdown import MarkdownStream
 from clew.cli.paint import Paint, gauge, is_dumb, loss_report, stop_note
 from clew.cli.streams import OutputLost, reader_left, write_out
+from clew.core.context_state import ContextState
 from clew.core.events import (
     CompactionEnded,
     CompactionFailed,
@@ -32,8 +33,7 @@ from clew.core.events import (
     ToolStarted,
     Warned,
 )
-from clew.core.state import ContextState
-from clew.extensions.commands.words import counted
+from clew.core.text import pluralize
 from clew.sdk.tracking import first_argument
 from clew.sdk.values import TaskEvent, TaskStage, ToolState
 
@@ -307,7 +307,7 @@ def wrapped(line: str, width: int) -> list[str]:
 def outcome(display: str) -> str:
     """Say in one line what a tool call brought."""
     lines = display.strip().splitlines() or [""]
-    more = f" (+{counted(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
+    more = f" (+{pluralize(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
     return one_line(lines[0], _SHOWN_OUTCOME) + more
 
 

@@ -19,8 +19,8 @@ from clew.cli.times import when
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
+from clew.core.text import pluralize
 from clew.extensions.commands.session import fit_name
-from clew.extensions.commands.words import counted
 from clew.stores.protocol import Store
 from clew.stores.reading import damaged
 from clew.stores.record import Hit, StoredSession
@@ -114,7 +114,7 @@ async def _delete(ask: _Ask) -> int:
     for session_id in ask.arguments.ids:
         await ask.store.delete(SessionId(session_id))
         forget(kept, SessionId(session_id))
-    tell(f"{counted(len(set(ask.arguments.ids)), 'session')} deleted, with all traces")
+    tell(f"{pluralize(len(set(ask.arguments.ids)), 'session')} deleted, with all traces")
     return 0
 
 
@@ -138,7 +138,7 @@ async def _fork(ask: _Ask) -> int:
     upto = None if ask.arguments.upto is None else EntryId(ask.arguments.upto)
     made = await ask.store.fork(record.id, upto=upto, name=ask.arguments.name)
     write_out(f"{made.id}\n")
-    entries = counted(record.entries, "entry", "entries")
+    entries = pluralize(record.entries, "entry", "entries")
     tell(f"{made.entries:,} of {entries}; go on with: clew --resume {made.id}")
     return 0
 
@@ -162,7 +162,7 @@ async def _import(ask: _Ask) -> int:
     for name in ask.arguments.files:
         made = await read_file(name, ask.store, cwd=str(working_folder()))
         write_out(f"{made.id}\n")
-        entries = counted(made.entries, "entry", "entries")
+        entries = pluralize(made.entries, "entry", "entries")
         tell(f"{one_line(name, _SHOWN)}: {entries}, {one_line(made.heading, 40)}")
     return 0
 
@@ -206,8 +206,8 @@ def _facts(record: StoredSession) -> list[str]:
         "begun": when(record.created_at),
         "last used": when(record.updated_at),
         "forked from": parent,
-        "holds": f"{counted(record.messages, 'message')} in"
-        f" {counted(record.entries, 'entry', 'entries')}, "
+        "holds": f"{pluralize(record.messages, 'message')} in"
+        f" {pluralize(record.entries, 'entry', 'entries')}, "
         f"{_size(record.size)}",
         "last words": record.last_words,
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from clew.cli.harmless import one_line, rows
 from clew.cli.paint import Paint
-from clew.core.state import Basis, ContextState, Status
+from clew.core.context_state import Basis, ContextState, Status
 
 _COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "red"}
 _BETWEEN = " · "

@@ -12,11 +12,10 @@ from clew.config.schema import (
 from clew.config.settings import Settings
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy, Thresholds
+from clew.context.strategies import make_strategy
 from clew.context.strategies.compact import Compact
-from clew.context.strategies.named import strategy_named
 from clew.context.strategies.sliding_window import SlidingWindow
-from clew.context.strategies.summarize import Summarize
-from clew.context.strategies.tiered import Tiered
+from clew.context.strategies.tiered import Summarize, Tiered
 from clew.session.config import SessionOptions
 
 _OWN_MODEL = "default"
@@ -87,7 +86,7 @@ def _policy(settings: Settings) -> ContextPolicy:
 def _strategy(chosen: str | StrategySection) -> Strategy:
     match chosen:
         case str():
-            return strategy_named(chosen.replace("-", "_"))
+            return make_strategy(chosen.replace("-", "_"))
         case TieredSection():
             return Tiered(max_tokens=chosen.max_tokens or None)
         case SlidingWindowSection():

@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 import re
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 from clew.config.checking import Fault, Keys, spelled
 from clew.config.places import Place, Scope
 from clew.core.errors import ConfigError
+from clew.files.safe_read import NotRegularFile, read_regular
 
 LARGEST = 1_000_000
 """Bytes. Nobody writes such a file by hand."""
@@ -45,13 +44,10 @@ def read_bytes(place: Place) -> bytes | None:
 
 
 def _content(real: Path, path: Path) -> bytes:
-    # Not blocking, as a pipe with nobody at its other end would keep us for ever.
-    handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        facts = os.fstat(handle)
-        if not stat.S_ISREG(facts.st_mode):
-            raise ConfigError(f"{path} is not a file; remove it or put settings there")
-        data = stream.read(LARGEST + 1)
+    try:
+        data = read_regular(real, limit=LARGEST + 1)
+    except NotRegularFile as error:
+        raise ConfigError(f"{path} is not a file; remove it or put settings there") from error
     if len(data) > LARGEST:
         raise ConfigError(f"{path} is larger than {LARGEST:,} bytes; settings are much smaller")
     return data

@@ -9,7 +9,7 @@ from clew.config.merging import leaves, put
 from clew.config.providers import reference
 from clew.core.errors import ConfigError
 from clew.core.redaction import redact
-from clew.tools.builtin.environment import is_secret
+from clew.tools.builtin.child_process import is_secret
 
 HIDDEN = "[redacted]"
 _SECRET_FIELDS = frozenset({"headers", "Authorization", "authorization", "cookie", "Cookie"})

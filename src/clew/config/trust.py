@@ -6,10 +6,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from clew.checkpoints.atomic import write_whole
 from clew.core.errors import ConfigError
-from clew.files.private import make_private
-from clew.tools.claims import claimed
+from clew.files.atomic import make_private_folder, replace_file
+from clew.files.locks import file_lock
 
 _PRIVATE_FILE = 0o600
 
@@ -82,8 +81,8 @@ class Trust:
     def _change(self, name: str, new: _Folder | None) -> bool:
         """Put one folder in or take it out; say whether it was there."""
         try:
-            make_private(self._file.parent)
-            with claimed(self._file):
+            make_private_folder(self._file.parent)
+            with file_lock(self._file):
                 folders = dict(self._read().folders)
                 before = folders.pop(name, None)
                 if new is not None:
@@ -109,7 +108,7 @@ class Trust:
 
     def _write(self, content: _Content) -> None:
         data = msgspec.json.format(msgspec.json.encode(content))
-        write_whole(self._file, data, mode=_PRIVATE_FILE)
+        replace_file(self._file, data, mode=_PRIVATE_FILE)
 
 
 def _name(cwd: Path) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from clew.checkpoints.atomic import write_whole
 from clew.config.checking import Fault, members, sections, spelled, spellings, values_of
 from clew.config.layers import understood
 from clew.config.loading import Loaded, fingerprint
@@ -19,8 +18,8 @@ from clew.config.reading import decode, read_bytes
 from clew.config.schema import Section, SettingsFile
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError
-from clew.files.private import make_private
-from clew.tools.claims import claimed
+from clew.files.atomic import make_private_folder, replace_file
+from clew.files.locks import file_lock
 
 TARGETS: Mapping[str, str] = {
     "user": "",
@@ -143,7 +142,7 @@ def _value(kind: Any, text: str) -> Any:
 def _edit(
     loaded: Loaded, place: Place, change: Callable[[dict[str, Any]], None], *, trust: Trust
 ) -> None:
-    with claimed(place.path):
+    with file_lock(place.path):
         before = read_bytes(place)
         data = {} if before is None else decode(before, place.path)
         if before is not None:
@@ -220,11 +219,11 @@ def _write(place: Place, data: bytes, *, new: bool) -> None:
     try:
         path = place.path
         if private:
-            make_private(path.parent)
+            make_private_folder(path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
         path = path.resolve()
         mode = (0o600 if private else 0o644) if new else path.stat().st_mode & 0o777
-        write_whole(path, data, mode=mode)
+        replace_file(path, data, mode=mode)
     except OSError as error:
         raise ConfigError(f"{place.path} cannot be written: {error.strerror}") from error
 

@@ -4,14 +4,23 @@ Everything in it stood in the conversation; nothing can be invented. It is what 
 falls back on, and what it uses where a model's summaries are not to be trusted.
 """
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterable, Sequence
 
 from clew.context.estimate import text_units
-from clew.context.excerpts import excerpts
-from clew.context.facts import gather
+from clew.context.facts import gather_facts
 from clew.context.items import Item
-from clew.context.names import names
-from clew.context.passages import Passage, passages
+from clew.context.passages import (
+    CALLED,
+    FOUND,
+    PRINTED,
+    SHOWN,
+    SPOKEN,
+    Passage,
+    split_passages,
+    strip_line_number,
+)
 
 _FACTS_SHARE = 0.15
 _NAMES_SHARE = 0.45
@@ -21,12 +30,12 @@ _REACH = 100_000
 _NAMES_HEADING = "Names that came up: "
 
 
-def digest(items: Sequence[Item], *, max_units: int, known: str = "") -> str:
+def write_digest(items: Sequence[Item], *, max_units: int, known: str = "") -> str:
     """Summarise `items` by rules alone; deterministic, and never above `max_units`.
 
     `known` is text that stays in the view anyway, so that its names are not listed again.
     """
-    stretch = list(passages(_newest(items, _REACH)))
+    stretch = list(split_passages(_newest(items, _REACH)))
     chars = max_units * _chars_per_unit(stretch)
     text = _write(items, stretch, max_chars=int(chars), known=known)
     while text_units(text) > max_units:
@@ -38,13 +47,13 @@ def digest(items: Sequence[Item], *, max_units: int, known: str = "") -> str:
 def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int, known: str) -> str:
     head = _head(items)[: max(0, max_chars)]
     for_facts = int(max_chars * _FACTS_SHARE)
-    facts = gather(items, max_chars=2 * for_facts).lines(max_chars=for_facts)
+    facts = gather_facts(items, max_chars=2 * for_facts).lines(max_chars=for_facts)
     room = max_chars - len(head) - sum(len(line) + 1 for line in facts) - 2
     for_names = min(int(room * _NAMES_SHARE), _MOST_NAMES_CHARS)
-    quoted = excerpts(stretch, max_chars=room - for_names - 1)
+    quoted = choose_excerpts(stretch, max_chars=room - for_names - 1)
     body = "\n".join([head, *facts, *(["", *quoted] if quoted else [])])
     room = max_chars - len(body) - len(_NAMES_HEADING) - 1
-    index = names(stretch, known=body + known, max_chars=room)
+    index = choose_names(stretch, known=body + known, max_chars=room)
     return f"{body}\n{_NAMES_HEADING}{', '.join(index)}" if index else body
 
 
@@ -69,3 +78,142 @@ def _newest(items: Sequence[Item], units: int) -> Sequence[Item]:
 def _chars_per_unit(stretch: Sequence[Passage]) -> float:
     sample = "\n".join(passage.text[:2_000] for passage in stretch[-20:])
     return max(1.0, len(sample) / max(1, text_units(sample)))
+
+
+_LEAST_CHARS = 24
+"""Shorter lines say little away from their neighbours."""
+_MOST_CHARS = 400
+_BEGINNING = 200
+"""What is quoted of a longer line, such as a paragraph."""
+_RECENCY = 0.64
+_SOURCE = {SPOKEN: -1.0, CALLED: 0.0, SHOWN: 0.0, PRINTED: -1.6, FOUND: -3.1}
+_SEVERAL_SOURCES = 1.2
+_PATH = 3.0
+_COMMENT = -2.5
+_COMMENT_MARKS = ("//", "#", "*", "/*", "--", '"""')
+
+
+class _Line:
+    __slots__ = ("distance", "place", "sources")
+
+    def __init__(self, place: tuple[int, int], distance: int, sources: int) -> None:
+        self.place = place
+        self.distance = distance
+        self.sources = sources
+
+
+def choose_excerpts(stretch: Sequence[Passage], *, max_chars: int) -> list[str]:
+    """Quote the most telling lines of `stretch`, in order, each under where it came from.
+
+    Never longer than `max_chars`, newlines included.
+    """
+    lines = _lines(stretch)
+    ranked = sorted(lines.items(), key=_rank)
+    chosen: dict[int, dict[int, str]] = {}
+    room = max_chars
+    for text, line in ranked:
+        where, row = line.place
+        cost = len(text) + 1
+        if where not in chosen:
+            cost += len(_heading(stretch[where])) + 1
+        if cost > room:
+            continue
+        room -= cost
+        chosen.setdefault(where, {})[row] = text
+        if room < _LEAST_CHARS:
+            break
+    written: list[str] = []
+    for where in sorted(chosen):
+        written.append(_heading(stretch[where]))
+        written += [chosen[where][row] for row in sorted(chosen[where])]
+    return written
+
+
+def _lines(stretch: Sequence[Passage]) -> dict[str, _Line]:
+    lines: dict[str, _Line] = {}
+    distance = 0
+    for where in range(len(stretch) - 1, -1, -1):
+        passage = stretch[where]
+        kind = 1 << passage.source
+        for row, raw in _reversed_rows(passage.text):
+            distance += len(raw) + 1
+            if len(raw) < _LEAST_CHARS:
+                continue
+            text = strip_line_number(raw)
+            if len(text) < _LEAST_CHARS:
+                continue
+            if len(text) > _MOST_CHARS:
+                text = f"{text[:_BEGINNING]}…"
+            seen = lines.get(text)
+            if seen is None:
+                lines[text] = _Line((where, row), distance, kind)
+            else:
+                seen.sources |= kind
+    return lines
+
+
+def _reversed_rows(text: str) -> Iterable[tuple[int, str]]:
+    rows = text.split("\n")
+    return zip(range(len(rows) - 1, -1, -1), reversed(rows), strict=True)
+
+
+def _rank(entry: tuple[str, _Line]) -> float:
+    text, line = entry
+    source = max(_SOURCE[kind] for kind in _SOURCE if line.sources >> kind & 1)
+    score = source - _RECENCY * math.log1p(line.distance / 1_000) - math.log(len(text))
+    if line.sources & (line.sources - 1):
+        score += _SEVERAL_SOURCES
+    if text[0] == "/" and " " not in text and not text.startswith("//"):
+        score += _PATH
+    elif text.startswith(_COMMENT_MARKS):
+        score += _COMMENT
+    return -score
+
+
+def _heading(passage: Passage) -> str:
+    return f"#{passage.entry_id} {passage.label}:" if passage.entry_id > 0 else f"{passage.label}:"
+
+
+_NAME = re.compile(
+    r"(?<=/)[\w@.-]+\.\w{1,6}\b"  # a file, from the last part of its path
+    r"|\b[0-9a-f]{7,40}\b"  # a hash
+    r"|\b[A-Za-z_][A-Za-z0-9_]{11,}\b"  # a long identifier
+)
+_NAME_RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
+_NEVER_CALLED = 10_000_000
+
+
+def choose_names(stretch: Sequence[Passage], *, known: str, max_chars: int) -> list[str]:
+    """List the names of `stretch` that `known` does not contain, the likeliest first.
+
+    Recent ones come first, above all those in recent tool calls. Joined with a comma and a
+    space they are never longer than `max_chars`.
+    """
+    last: dict[str, int] = {}
+    called: dict[str, int] = {}
+    count: dict[str, int] = {}
+    distance = 0
+    for passage in reversed(stretch):
+        distance += len(passage.text)
+        for name in _NAME.findall(passage.text):
+            count[name] = count.get(name, 0) + 1
+            last.setdefault(name, distance)
+            if passage.source == CALLED:
+                called.setdefault(name, distance)
+
+    def rank(name: str) -> float:
+        score = -_NAME_RECENCY * math.log1p(last[name] / 1_000)
+        score -= _CALL_RECENCY * math.log1p(called.get(name, _NEVER_CALLED) / 1_000)
+        score += _OFTEN * math.log1p(count[name])
+        return -(score + (_FILE if "." in name else 0.0))
+
+    chosen: list[str] = []
+    room = max_chars
+    seen = set(_NAME.findall(known))
+    for name in sorted(count, key=rank):
+        if len(name) + 2 > room:
+            break
+        if name not in seen:
+            chosen.append(name)
+            room -= len(name) + 2
+    return chosen

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from clew.context.results import Economy
+from clew.context.tool_results import Economy
 from clew.core.errors import ConfigError
 
 _CHARS_PER_TOKEN = 3

@@ -4,10 +4,10 @@ This is the way that asks a model; `digest` is the one that does not. Either way
 come from code.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
-from clew.context.excerpt import excerpt
-from clew.context.facts import gather
+from clew.context.facts import gather_facts
 from clew.context.items import Item
 from clew.core.messages import (
     File,
@@ -20,6 +20,7 @@ from clew.core.messages import (
     ToolResult,
     user,
 )
+from clew.core.text import truncate_middle
 
 SUMMARY_SYSTEM = (
     "You write the handover notes of a work session. Report only what the transcript says."
@@ -33,12 +34,12 @@ earlier notes, return them brought up to date, not a summary of them."""
 _RESULT_CHARS = 1_500
 
 
-def chunks(items: Sequence[Item], *, max_chars: int) -> Iterator[list[str]]:
+def split_transcript(items: Sequence[Item], *, max_chars: int) -> Iterator[list[str]]:
     """Split the transcript of `items` into parts that a summariser can read one at a time."""
     part: list[str] = []
     size = 0
-    for line in transcript_lines(items):
-        short = excerpt(line, max_chars)
+    for line in format_transcript(items):
+        short = truncate_middle(line, max_chars)
         if part and size + len(short) > max_chars:
             yield part
             part, size = [], 0
@@ -47,7 +48,7 @@ def chunks(items: Sequence[Item], *, max_chars: int) -> Iterator[list[str]]:
     yield part
 
 
-def summary_prompt(
+def build_summary_prompt(
     transcript: Sequence[str], *, previous: str = "", instructions: str = ""
 ) -> Message:
     """Ask for a summary of a transcript, given the summary that it will replace."""
@@ -60,7 +61,7 @@ def summary_prompt(
     return user("\n\n".join(blocks))
 
 
-def transcript_lines(items: Sequence[Item]) -> list[str]:
+def format_transcript(items: Sequence[Item]) -> list[str]:
     """Return `items` as readable lines: who said, called or answered what."""
     lines: list[str] = []
     for item in items:
@@ -69,20 +70,54 @@ def transcript_lines(items: Sequence[Item]) -> list[str]:
                 case Text(text=text):
                     lines.append(f"{item.message.role}: {text}")
                 case ToolCall(name=name, arguments=arguments):
-                    lines.append(f"call {name} {excerpt(arguments, _RESULT_CHARS)}")
+                    lines.append(f"call {name} {truncate_middle(arguments, _RESULT_CHARS)}")
                 case ToolResult(name=name, text=text, failed=failed):
                     outcome = "failed" if failed else "result"
-                    lines.append(f"{outcome} of {name}: {excerpt(text, _RESULT_CHARS)}")
+                    lines.append(f"{outcome} of {name}: {truncate_middle(text, _RESULT_CHARS)}")
                 case Image(media_type=media_type) | File(media_type=media_type):
                     lines.append(f"{item.message.role}: [{media_type}]")
                 case Native(note=note) if note:
-                    lines.append(f"{item.message.role}: {excerpt(note, _RESULT_CHARS)}")
+                    lines.append(f"{item.message.role}: {truncate_middle(note, _RESULT_CHARS)}")
                 case Reasoning() | Native():
                     pass
     return lines
 
 
-def facts_text(items: Sequence[Item], *, max_chars: int | None = None) -> str:
+def format_facts(items: Sequence[Item], *, max_chars: int | None = None) -> str:
     """Return the code-written facts about `items`, or an empty string."""
-    facts = gather(items, max_chars=None if max_chars is None else 2 * max_chars)
+    facts = gather_facts(items, max_chars=None if max_chars is None else 2 * max_chars)
     return "\n".join(facts.lines(max_chars=max_chars))
+
+
+_HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})\s*(.*)$")
+_WANTED = re.compile(r"compact\s+instructions", re.IGNORECASE)
+
+
+def find_compact_instructions(notes: str) -> str:
+    """Return the text under the first heading that speaks of compact instructions.
+
+    It goes on to the next heading of the same or a higher level. Empty when there is none.
+    """
+    level = 0
+    fence = ""
+    found: list[str] = []
+    for line in notes.splitlines():
+        fence = _fence(line, fence)
+        heading = None if fence else _HEADING.match(line)
+        if level and heading and len(heading.group(1)) <= level:
+            break
+        if level:
+            found.append(line)
+        elif heading and _WANTED.search(heading.group(2)):
+            level = len(heading.group(1))
+    return "\n".join(found).strip()
+
+
+def _fence(line: str, fence: str) -> str:
+    """Return the fence that stands open after a line: what is inside is code, not a heading."""
+    found = _FENCE.match(line)
+    if not fence:
+        return found.group(1) if found else ""
+    closes = found and found.group(1).startswith(fence) and not found.group(2)
+    return "" if closes else fence

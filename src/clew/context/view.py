@@ -4,18 +4,16 @@
 is stored: a view can always be computed again from the journal.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.context.calibration import default_for, family, learn
+from clew.context.calibration import default_for, family_of, learn
 from clew.context.estimate import Meter, text_units, tool_units
-from clew.context.items import Item, Items, Kind
-from clew.context.reasoning import without_reasoning
-from clew.context.withdrawn import withdrawn
-from clew.core.calibration import Calibration
+from clew.context.items import Item, ItemKind, Items
+from clew.context.reasoning import strip_reasoning
 from clew.core.entries import (
     Charged,
     Cleared,
@@ -35,7 +33,7 @@ from clew.core.entries import (
 )
 from clew.core.ids import EntryId
 from clew.core.messages import Part, Text, ToolResult, assistant
-from clew.core.models import ModelFacts
+from clew.core.models import Calibration, ModelFacts
 from clew.core.usage import Usage
 
 SUMMARY_HEADING = "[Context Summary]"
@@ -88,7 +86,7 @@ class View(Struct, frozen=True, kw_only=True):
     @property
     def forgotten_units(self) -> int:
         """Thinking that is in the items, but that the model's provider no longer counts."""
-        return 0 if family(self.setup.model.name).keeps_reasoning else self.items.past_reasoning
+        return 0 if family_of(self.setup.model.name).keeps_reasoning else self.items.past_reasoning
 
     def units_for(self, tokens: int) -> int:
         """Return how many estimated units that many of the model's tokens are."""
@@ -97,7 +95,7 @@ class View(Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """The summary in force, without its heading; empty when there is none."""
-        if not self.items or self.items[0].kind is not Kind.SUMMARY:
+        if not self.items or self.items[0].kind is not ItemKind.SUMMARY:
             return ""
         return self.items[0].message.text.removeprefix(SUMMARY_HEADING).lstrip("\n")
 
@@ -112,7 +110,7 @@ class View(Struct, frozen=True, kw_only=True):
 def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
     """Compute the view that a whole journal leads to, texts measured by `meter`."""
     entries = list(entries)
-    gone = withdrawn(entries)
+    gone = find_withdrawn(entries)
     view = View(meter=meter)
     for entry in entries:
         if gone.counts(entry):
@@ -227,11 +225,11 @@ def _credible(usage: Usage, units: int) -> bool:
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     dropped = frozenset(body.dropped)
     kept = [i for i in _shortened(view, body.replaced) if i.entry_id not in dropped]
-    gone = [i for i in view.items if i.entry_id in dropped and i.kind is not Kind.SUMMARY]
+    gone = [i for i in view.items if i.entry_id in dropped and i.kind is not ItemKind.SUMMARY]
     written = [Item.of(entry_id, message, meter=view.meter) for message in body.inserted]
     if body.summary:
         summary = assistant(f"{SUMMARY_HEADING}\n{body.summary}")
-        written.insert(0, Item.of(entry_id, summary, Kind.SUMMARY, meter=view.meter))
+        written.insert(0, Item.of(entry_id, summary, ItemKind.SUMMARY, meter=view.meter))
     items = Items([*written, *kept])
     return replace(
         view,
@@ -251,7 +249,7 @@ def _settled(items: Items, changes: Iterable[Replacement]) -> int:
 
 def _unsigned(view: View, targets: frozenset[EntryId]) -> list[Item]:
     return [
-        Item.of(item.entry_id, without_reasoning(item.message), item.kind, meter=view.meter)
+        Item.of(item.entry_id, strip_reasoning(item.message), item.kind, meter=view.meter)
         if item.entry_id in targets
         else item
         for item in view.items
@@ -281,3 +279,50 @@ def _with_text(part: Part, text: str) -> Part:
             return Text(text)
         case _:
             return part
+
+
+_LASTING = (SetupChanged, ModeChanged, PinChanged, ReasoningDropped)
+"""What a rewind leaves in force: how the session works now, and what a provider refuses."""
+
+
+class Withdrawn(Struct, frozen=True, kw_only=True):
+    """What no longer counts in a journal."""
+
+    undone: Mapping[EntryId, EntryId]
+    """Each entry that was undone, and the entry that says so."""
+    rewound: frozenset[EntryId]
+    """Entries that a rewind left behind."""
+
+    def counts(self, entry: Entry) -> bool:
+        """Say whether an entry still has an effect."""
+        if entry.id in self.rewound:
+            return isinstance(entry.body, _LASTING)
+        return entry.id not in self.undone
+
+    def is_stale(self, entry: Entry) -> bool:
+        """Say whether an entry was written while something was in force that no longer is."""
+        return any(target < entry.id < undo for target, undo in self.undone.items())
+
+
+def find_withdrawn(entries: Sequence[Entry]) -> Withdrawn:
+    """Find what no longer counts.
+
+    Read from the end: an undo or a rewind that was itself undone or left behind has no say.
+    """
+    undone: dict[EntryId, EntryId] = {}
+    rewound: set[EntryId] = set()
+    back_to: EntryId | None = None
+    for entry in reversed(entries):
+        if back_to is not None and entry.id >= back_to:
+            rewound.add(entry.id)
+            continue
+        if entry.id in undone:
+            continue
+        match entry.body:
+            case Undone(target=target):
+                undone[target] = entry.id
+            case Rewound(before=before):
+                back_to = before
+            case _:
+                pass
+    return Withdrawn(undone=undone, rewound=frozenset(rewound))

@@ -22,7 +22,7 @@ class Risk(StrEnum):
     """Nobody said, as with a tool of somebody else's server. Judged like the worst."""
 
 
-class Kind(StrEnum):
+class TargetKind(StrEnum):
     """What a target is, and so how rules are compared with it."""
 
     TEXT = "text"
@@ -51,7 +51,7 @@ class Access(Struct, frozen=True, kw_only=True):
     risk: Risk
     target: str = ""
     """The argument that rules match: a command line, a path, an address."""
-    kind: Kind = Kind.TEXT
+    kind: TargetKind = TargetKind.TEXT
     further: tuple[str, ...] = ()
     """More targets of the same kind: each must be allowed, and any may be denied."""
     call_id: str = ""
@@ -78,8 +78,14 @@ class Decision(Struct, frozen=True):
 
     verdict: Verdict
     reason: str
+    asked_by_rule: bool = False
+    """True when an ask rule matches: then only a grant for exactly this call ends the asking."""
+    session_scope: str = ""
+    """In a question: the calls that an approval for the session covers, as `Write in src/`."""
+    project_rules: tuple[str, ...] = ()
+    """In a question: the allow rules that an approval for the project adds, none if it cannot."""
     remember: tuple[str, ...] = ()
-    """Rules to store in the project's settings: a person allowed the like for the project."""
+    """Rules to store in the project's settings, because the user approved for the project."""
 
 
 class Approval(StrEnum):

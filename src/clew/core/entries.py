@@ -7,18 +7,18 @@ not know is kept as the bytes it was read from, so that an older Clew never dama
 a newer one wrote.
 """
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 
-from clew.core.calibration import Calibration
+from clew.core.context_state import LossReport
 from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message
-from clew.core.models import ModelFacts, ToolSpec
-from clew.core.report import LossReport
-from clew.core.usage import Usage
+from clew.core.models import Calibration, ModelFacts, ToolSpec
+from clew.core.usage import Spending, Usage
 
 SCHEMA = 1
 """Version of the bodies below; raised when one changes its meaning."""
@@ -246,3 +246,25 @@ def _read_body(raw: bytes, schema: int) -> Body:
     if schema > SCHEMA or _kind.decode(raw).kind not in _KINDS:
         return UnknownBody(raw)
     return _known.decode(raw)
+
+
+def spending_of(body: Body) -> Spending:
+    """Return what the model call behind `body` cost; zero for an entry without a call."""
+    match body:
+        case MessageAdded(usage=None, cost=None, uncounted=False):
+            return Spending()
+        case MessageAdded(usage=usage, cost=cost) | Charged(usage=usage, cost=cost):
+            return Spending(
+                usd=cost or 0.0,
+                calls=1,
+                unpriced=cost is None,
+                uncounted=usage is None,
+                usage=usage or Usage(),
+            )
+        case _:
+            return Spending()
+
+
+def total_spending(entries: Iterable[Entry]) -> Spending:
+    """Return what all of `entries` cost together."""
+    return sum((spending_of(entry.body) for entry in entries), Spending())

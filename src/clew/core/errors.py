@@ -39,7 +39,7 @@ A tool that fails does not raise: its failure is a `ToolResult` the model reads.
 Cancellation is never wrapped.
 """
 
-from clew.core.state import ContextState
+from clew.core.context_state import ContextState
 
 
 class ClewError(Exception):

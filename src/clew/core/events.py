@@ -8,10 +8,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from clew.core.context_state import ContextState, LossReport
 from clew.core.entries import Entry, Trigger
 from clew.core.ids import CallId
-from clew.core.report import LossReport
-from clew.core.state import ContextState
 from clew.core.usage import Usage
 
 

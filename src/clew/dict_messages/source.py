@@ -6,11 +6,10 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.calibration import prior
+from clew.context.calibration import make_prior
 from clew.context.estimate import text_units
-from clew.context.items import Item, Items, Kind
-from clew.context.repair import repaired
-from clew.context.validity import in_order, problems
+from clew.context.items import Item, ItemKind, Items
+from clew.context.render import find_problems, is_valid, repair
 from clew.context.view import SUMMARY_HEADING, View
 from clew.core.entries import Entry, SetupChanged
 from clew.core.errors import ConfigError
@@ -89,7 +88,7 @@ def open_source(
         raise ConfigError(f"invalid must be 'repair' or 'refuse', not {invalid!r}")
     if messages and all(isinstance(message, Message) for message in messages):
         items = _items(cast("Sequence[Message]", messages), model)
-        if in_order(items):
+        if is_valid(items):
             return Source(given=messages, view=_view(items, model, system, tools))
     try:
         given, notes = _in_order(messages)
@@ -121,7 +120,7 @@ def _items(messages: Sequence[Message], model: str | None) -> list[Item]:
     meter = (meter_for(model) if model else None) or text_units
     items = [Item.of(_id(number), one, meter=meter) for number, one in enumerate(messages)]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):
-        items[0] = Item.of(_id(0), messages[0], Kind.SUMMARY, meter=meter)
+        items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter)
     return items
 
 
@@ -143,7 +142,7 @@ def _view(
     )
     meter = meter_for(model) if model else None
     if meter is not None:
-        setup = replace(setup, calibration=prior(1.0, _SURE))
+        setup = replace(setup, calibration=make_prior(1.0, _SURE))
     view = View(meter=meter or text_units).apply(Entry(id=_SETUP, at=0.0, body=setup))
     return replace(view, items=Items(items))
 
@@ -151,9 +150,9 @@ def _view(
 def _in_order(messages: Sequence[M]) -> tuple[list[M], list[str]]:
     if all(isinstance(message, Message) for message in messages):
         clew = cast("Sequence[Message]", messages)
-        notes = problems(clew)
+        notes = find_problems(clew)
         full = [message for message in clew if message.parts]
-        return cast("list[M]", repaired(full)), notes
+        return cast("list[M]", repair(full)), notes
     if any(isinstance(message, Message) for message in messages):
         raise ConfigError("the list mixes Clew messages with dictionaries")
     mended, notes = mend(cast("Sequence[Dict]", messages))
@@ -187,6 +186,6 @@ def _summary_dict(view: View, original: Mapping[EntryId, Item]) -> list[dict[str
 
 
 def _as_sent(item: Item) -> Message:
-    if item.kind is Kind.SUMMARY and item.message.role is not Role.USER:
+    if item.kind is ItemKind.SUMMARY and item.message.role is not Role.USER:
         return Message(role=Role.USER, parts=item.message.parts)
     return item.message

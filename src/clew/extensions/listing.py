@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, takewhile
 
-from clew.extensions.names import one_line
+from clew.core.text import one_line
 
 LONGEST = 1_024
 """Characters of one description."""

@@ -1,1 +1,1 @@
-"""File helpers that every layer shares: written once, used by all."""
+"""File helpers for all packages: atomic replacement, locks, reading in untrusted folders."""

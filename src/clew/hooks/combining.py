@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.core.access import Decision, Verdict
-from clew.core.cleaning import clean_text
+from clew.core.text import replace_surrogates
 from clew.hooks.protocol import HookVerdict
 
 Named: TypeAlias = tuple[str, HookVerdict]
@@ -59,14 +59,14 @@ def mapped(verdict: HookVerdict, change: Callable[[str], str]) -> HookVerdict:
     """
 
     def texts(values: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(change(clean_text(value)) for value in values)
+        return tuple(change(replace_surrogates(value)) for value in values)
 
     def text(value: str | None) -> str | None:
-        return None if value is None else change(clean_text(value))
+        return None if value is None else change(replace_surrogates(value))
 
     decision = verdict.decision
     if decision is not None:
-        decision = Decision(decision.verdict, change(clean_text(decision.reason)))
+        decision = Decision(decision.verdict, change(replace_surrogates(decision.reason)))
     return msgspec.structs.replace(
         verdict,
         decision=decision,

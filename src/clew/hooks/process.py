@@ -1,8 +1,4 @@
-"""Running a hook's command so that nothing of it stays behind.
-
-The command leads a process group of its own. Its pipes are ours rather than the event loop's:
-waiting for it must not depend on a child that keeps them open.
-"""
+"""Run a hook's command to its end, with its input and its bounded output."""
 
 import os
 import signal
@@ -11,47 +7,47 @@ from contextlib import suppress
 from pathlib import Path
 
 import anyio
-from anyio import CancelScope
 from anyio.abc import Process
 from msgspec import Struct, field
 
 from clew.hooks.output import Ended
+from clew.process import read_pipe, start_group, terminate_group
 
 MAX_BYTES = 65_536
-"""Kept of each stream; the rest is read and dropped."""
+"""Kept of each output stream; the rest is read and dropped."""
 _CHUNK = 65_536
 _GRACE = 1.0
-"""Seconds between asking a group to end and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 _LINGER = 1.0
-"""Seconds given to children that still hold the pipes once the command itself is over."""
+"""Seconds that children may hold the pipes once the command itself has ended."""
 
 
 class Head(Struct):
-    """Keeps the beginning of a stream, and counts what it drops."""
+    """Keeps the beginning of a stream and counts the bytes it drops."""
 
     data: bytearray = field(default_factory=bytearray)
     dropped: int = 0
 
     def add(self, chunk: bytes) -> None:
-        """Take in the next bytes."""
+        """Add the next bytes."""
         room = MAX_BYTES - len(self.data)
         self.data += chunk[:room]
         self.dropped += max(0, len(chunk) - room)
 
     def text(self) -> str:
-        """What was kept."""
+        """Return what was kept."""
         return self.data.decode(errors="replace")
 
 
 class Pipe(Struct):
-    """Both ends of a pipe. Closing one that is closed is harmless."""
+    """Both ends of a pipe. Closing an end twice is harmless."""
 
     reader: int
     writer: int
 
     @classmethod
     def open(cls) -> "Pipe":
-        """Make a pipe that no child inherits by accident."""
+        """Make a pipe that children do not inherit by accident."""
         return cls(*os.pipe())
 
     def close_reader(self) -> None:
@@ -67,70 +63,53 @@ class Pipe(Struct):
             self.writer = -1
 
     def close(self) -> None:
-        """Close what is still open."""
+        """Close both ends."""
         self.close_reader()
         self.close_writer()
 
 
 async def run(argv: Sequence[str], *, stdin: bytes, cwd: Path, env: Mapping[str, str]) -> Ended:
-    """Run a command to its end and return what it said.
+    """Run a command to its end and return what it printed.
 
-    When it is over, children that hold its pipes are ended too; one that let go of them, such
-    as a server it started, is left alone. Cancellation ends the whole group.
+    Children that still hold its pipes are terminated then. A child that closed them, such as a
+    server that the command started, keeps running. Cancellation terminates the whole group.
 
     Raises:
-        OSError: It could not be started.
-        ValueError: Its words hold a character that no command may hold.
+        OSError: The command cannot be started.
+        ValueError: An argument holds a null character.
     """
     pipes = [Pipe.open() for _ in range(3)]
     given, out, err = pipes
+    heads = Head(), Head()
     try:
-        process = await _start(argv, pipes, cwd=cwd, env=env)
+        descriptors = given.reader, out.writer, err.writer
+        process = await start_group(argv, pipes=descriptors, cwd=cwd, env=env)
         given.close_reader()
         out.close_writer()
         err.close_writer()
-        heads = Head(), Head()
-        alone = False
+        pipes_closed = False
         try:
-            alone = await _follow(process, stdin, pipes, heads)
+            pipes_closed = await _follow(process, stdin, pipes, heads)
         finally:
-            if not alone:
-                await _end(process, (out.reader, err.reader))
+            if not pipes_closed:
+                await terminate_group(process, grace=_GRACE)
     finally:
         for pipe in pipes:
             pipe.close()
-    dropped = heads[0].dropped
-    return Ended(process.returncode or 0, heads[0].text(), heads[1].text(), dropped)
-
-
-async def _start(
-    argv: Sequence[str], pipes: Sequence[Pipe], *, cwd: Path, env: Mapping[str, str]
-) -> Process:
-    given, out, err = pipes
-    # Shielded: a process that has been started must become known to us, so that it can be ended.
-    with CancelScope(shield=True):
-        process = await anyio.open_process(
-            list(argv),
-            stdin=given.reader,
-            stdout=out.writer,
-            stderr=err.writer,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-        )
-    return process  # noqa: RET504  (mypy: a cancel scope may swallow)
+    code = -signal.SIGKILL if process.returncode is None else process.returncode
+    return Ended(code, heads[0].text(), heads[1].text(), heads[0].dropped)
 
 
 async def _follow(
     process: Process, stdin: bytes, pipes: Sequence[Pipe], heads: tuple[Head, Head]
 ) -> bool:
-    """Speak and listen until the command is over; True if nobody holds its pipes then."""
+    """Feed the command and read its output until it ends; return whether its pipes are closed."""
     given, *outputs = pipes
     closed = [anyio.Event() for _ in outputs]
     async with anyio.create_task_group() as group:
         group.start_soon(_feed, given, stdin)
         for pipe, head, event in zip(outputs, heads, closed, strict=True):
-            group.start_soon(_collect, pipe.reader, head, event)
+            group.start_soon(read_pipe, pipe.reader, head.add, event)
         await process.wait()
         with anyio.move_on_after(_LINGER):
             for event in closed:
@@ -142,37 +121,10 @@ async def _follow(
 async def _feed(pipe: Pipe, data: bytes) -> None:
     os.set_blocking(pipe.writer, False)
     rest = memoryview(data)
-    # A command that does not read its input is none the worse for it.
+    # A command may ignore its input.
     with suppress(BrokenPipeError):
         while rest:
             await anyio.wait_writable(pipe.writer)
             with suppress(BlockingIOError):
                 rest = rest[os.write(pipe.writer, rest[:_CHUNK]) :]
     pipe.close_writer()
-
-
-async def _collect(reader: int, head: Head, closed: anyio.Event) -> None:
-    while True:
-        await anyio.wait_readable(reader)
-        chunk = os.read(reader, _CHUNK)
-        if not chunk:
-            closed.set()
-            return
-        head.add(chunk)
-
-
-async def _end(process: Process, outputs: Sequence[int]) -> None:
-    """End the whole group: ask first, then insist on what lives or holds the pipes."""
-    with CancelScope(shield=True):
-        _signal(process, signal.SIGTERM)
-        with anyio.move_on_after(_GRACE):
-            await process.wait()
-            for reader in outputs:
-                await _collect(reader, Head(), anyio.Event())
-        _signal(process, signal.SIGKILL)
-        await process.wait()
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)

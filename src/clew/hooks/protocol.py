@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from clew.core.access import Decision, PermissionMode
-from clew.core.cleaning import clean
+from clew.core.text import make_encodable
 
 
 class HookEvent(StrEnum):
@@ -93,7 +93,7 @@ class HookInput(Struct, frozen=True, kw_only=True):
 
     def encode(self, event: HookEvent) -> bytes:
         """Return the JSON that a hook of `event` reads."""
-        fields = msgspec.to_builtins(clean(self))
+        fields = msgspec.to_builtins(make_encodable(self))
         return msgspec.json.encode({"hook_event_name": event.value, **fields})
 
 

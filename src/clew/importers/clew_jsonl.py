@@ -6,7 +6,7 @@ behind the summary here, and what was dropped before it.
 
 from collections.abc import Iterable
 
-from clew.context.withdrawn import withdrawn
+from clew.context.view import find_withdrawn
 from clew.core.entries import (
     Cleared,
     Compacted,
@@ -38,7 +38,7 @@ def parse(lines: Iterable[bytes]) -> RecordedSession:
     """Read a journal; a line that is no entry is noted and passed over."""
     findings = Findings()
     entries = _entries(lines, findings)
-    gone = withdrawn(entries)
+    gone = find_withdrawn(entries)
     reader = _Reader(findings)
     for entry in entries:
         if gone.counts(entry):

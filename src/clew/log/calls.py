@@ -24,7 +24,7 @@ from clew.log.log_file import LogFile
 from clew.log.translate import LogTranslator
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished, Provider, Request
-from clew.providers.recording import head_of
+from clew.providers.recorded_calls import head_of
 
 ABORTED = "Aborted"
 TURN = "turn"
@@ -159,7 +159,7 @@ class CallLog:
 
 
 class WireLog:
-    """Logs the HTTP bodies of one call; implements `clew.providers.watching.Watch`."""
+    """Logs the HTTP bodies of one call; implements `clew.providers.transport_tap.Watch`."""
 
     def __init__(self, file: LogFile, contents: ContentIndex, execution_id: str) -> None:
         self._file = file
@@ -254,7 +254,7 @@ class WireLog:
 
 @runtime_checkable
 class _ShowsWire(Protocol):
-    """A provider whose HTTP bodies can be observed; see `clew.providers.watching`."""
+    """A provider whose HTTP bodies can be observed; see `clew.providers.transport_tap`."""
 
     def watched(self, watch: WireLog) -> Provider:
         """Return a copy that reports everything it sends and receives."""

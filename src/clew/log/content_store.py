@@ -7,7 +7,6 @@ Messages, system prompts and tool lists that several requests share are written 
 
 import contextlib
 import hashlib
-import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from clew.files.private import make_private
+from clew.files.atomic import make_private_folder, replace_file
 from clew.log.events import HISTORY, PrefixDelta
 
 INLINE_LIMIT = 8_192
@@ -180,13 +179,5 @@ def _write_whole(path: Path, data: bytes) -> None:
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size == len(data):
             return
-    make_private(path.parent)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    try:
-        with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
-            file.write(data)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    make_private_folder(path.parent)
+    replace_file(path, data, mode=0o600, durable=False)

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
+from clew.core.context_state import ContextState
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
-from clew.core.state import ContextState
 from clew.core.usage import Usage
 
 FORMAT = 1

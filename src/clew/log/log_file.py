@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.core.cleaning import clean
-from clew.files.private import make_private
+from clew.core.text import make_encodable
+from clew.files.atomic import make_private_folder
 from clew.log.buffer import Redaction
 from clew.log.content_store import PayloadWriter
 from clew.log.events import LogEvent
@@ -106,7 +106,7 @@ class LogFile:
         """
         self.close()
         self._path = path
-        make_private(path.parent)
+        make_private_folder(path.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o600)
         try:
@@ -143,7 +143,7 @@ class LogFile:
         try:
             line = self._payloads.encode({**envelope, **fields})
         except UnicodeEncodeError:
-            line = self._payloads.encode({**envelope, **clean(_Fields(fields)).fields})
+            line = self._payloads.encode({**envelope, **make_encodable(_Fields(fields)).fields})
         self._append(line)
 
     def _append(self, line: bytes) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
+from clew.files.safe_read import read_regular
 from clew.log.content_store import PAYLOAD_KEY, sha256, unescape
 from clew.log.events import ENVELOPE, EVENT_NAMES, LogEvent, parse_event
 from clew.log.log_file import payload_folder
@@ -257,8 +258,7 @@ class PayloadReader:
 
     def _read(self, name: str, size: int, report: ReportFault) -> bytes | None:
         try:
-            with os.fdopen(os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-                data = file.read()
+            data = read_regular(self._folder / name)
         except OSError as error:
             report(FaultCode.PAYLOAD_MISSING, f"cannot read {name}: {error.strerror}")
         else:

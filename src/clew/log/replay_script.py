@@ -25,7 +25,7 @@ from clew.log.events import (
 from clew.log.reader import LogFault, LogReader
 from clew.log.replay_state import ReplayState
 from clew.providers.protocol import Finished, StopReason
-from clew.providers.recording import RecordedCall, RecordedRequest, Recording, chunks_of
+from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, chunks_of
 
 _UNFINISHED = "the recording ends during this call"
 _INTERRUPTED = "the response was interrupted here when it was recorded"

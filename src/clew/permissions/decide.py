@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from clew.core.access import Access, Decision, Kind, PermissionMode, Verdict
-from clew.permissions import on_lines, on_paths, on_texts
+from clew.core.access import Access, Decision, PermissionMode, TargetKind, Verdict
+from clew.permissions import match_commands, match_paths, match_text
 from clew.permissions.grants import covers, exact_grant, is_command
-from clew.permissions.modes import TABLE, wording
-from clew.permissions.policy import Policy
-from clew.permissions.rules import Rule, permits
+from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
+from clew.permissions.rules import Rule, may_allow
 
 
 class _Judge(Struct, frozen=True, kw_only=True):
@@ -31,22 +31,22 @@ class _Judge(Struct, frozen=True, kw_only=True):
 
 
 _LINES = _Judge(
-    concerns=on_lines.concerns,
-    forbids=on_lines.forbids,
-    doubt=on_lines.doubt,
-    allowing=on_lines.allowing,
+    concerns=match_commands.concerns,
+    forbids=match_commands.forbids,
+    doubt=match_commands.doubt,
+    allowing=match_commands.allowing,
 )
 _PATHS = _Judge(
-    concerns=on_paths.concerns,
-    forbids=on_paths.forbids,
-    doubt=on_paths.doubt,
-    allowing=on_paths.allowing,
+    concerns=match_paths.concerns,
+    forbids=match_paths.forbids,
+    doubt=match_paths.doubt,
+    allowing=match_paths.allowing,
 )
 _TEXTS = _Judge(
-    concerns=on_texts.concerns,
-    forbids=on_texts.forbids,
-    doubt=on_texts.doubt,
-    allowing=on_texts.allowing,
+    concerns=match_text.concerns,
+    forbids=match_text.forbids,
+    doubt=match_text.doubt,
+    allowing=match_text.allowing,
 )
 
 
@@ -59,19 +59,20 @@ def decide(access: Access, policy: Policy) -> Decision:
     judge = _judge_for(access)
     if rule := _first(judge, policy.deny, access, policy.cwd):
         return Decision(Verdict.DENY, f"The rule {_shown(rule)} forbids this.")
-    if TABLE[policy.mode][access.risk] is Verdict.DENY:
-        return Decision(Verdict.DENY, wording(policy.mode, access.risk))
     asking = _first(judge, policy.ask, access, policy.cwd)
+    decision = _not_denied(judge, access, policy, asking)
+    return replace(decision, asked_by_rule=True) if asking else decision
+
+
+def _not_denied(judge: _Judge, access: Access, policy: Policy, asking: Rule | None) -> Decision:
+    """Judge a call that no deny rule matches."""
+    if MODE_TABLE[policy.mode][access.risk] is Verdict.DENY:
+        return Decision(Verdict.DENY, describe_mode(policy.mode, access.risk))
     if asking and exact_grant(access) not in policy.grants:
         return Decision(Verdict.ASK, f"The rule {_shown(asking)} asks about this.")
     if any(covers(grant, access, policy.cwd) for grant in policy.grants):
         return Decision(Verdict.ALLOW, "Calls of this shape were allowed for this session.")
     return _beyond_grants(judge, access, policy)
-
-
-def asks_by_rule(access: Access, policy: Policy) -> bool:
-    """Does a rule ask about this call? Then only a grant for this very call ends the asking."""
-    return _first(_judge_for(access), policy.ask, access, policy.cwd) is not None
 
 
 def _beyond_grants(judge: _Judge, access: Access, policy: Policy) -> Decision:
@@ -83,7 +84,7 @@ def _beyond_grants(judge: _Judge, access: Access, policy: Policy) -> Decision:
     doubt = judge.doubt(access, guarding, policy)
     if doubt and guarding:
         return Decision(Verdict.ASK, doubt)
-    bare = (rule for rule in policy.allow if rule.covers_all and permits(rule, access.tool))
+    bare = (rule for rule in policy.allow if rule.covers_all and may_allow(rule, access.tool))
     if rule := next(bare, None):
         return Decision(Verdict.ALLOW, f"The rule {_shown(rule)} allows every call.")
     if policy.mode is PermissionMode.BYPASS:
@@ -98,7 +99,7 @@ def _allowed(found: tuple[Rule, ...] | str, access: Access, policy: Policy) -> D
         case str():
             return Decision(Verdict.ASK, found)
         case ():
-            return Decision(Verdict.ALLOW, wording(policy.mode, access.risk))
+            return Decision(Verdict.ALLOW, describe_mode(policy.mode, access.risk))
         case (rule,):
             return Decision(Verdict.ALLOW, f"The rule {_shown(rule)} allows this.")
         case _:
@@ -109,7 +110,7 @@ def _allowed(found: tuple[Rule, ...] | str, access: Access, policy: Policy) -> D
 def _judge_for(access: Access) -> _Judge:
     if is_command(access):
         return _LINES
-    return _PATHS if access.kind is Kind.PATH else _TEXTS
+    return _PATHS if access.kind is TargetKind.PATH else _TEXTS
 
 
 def _first(judge: _Judge, rules: Iterable[Rule], access: Access, cwd: Path) -> Rule | None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 
-class Text:
+class GlobText:
     """A text that is compared, and where in it each letter stands."""
 
     def __init__(self, text: str) -> None:
@@ -41,7 +41,7 @@ class Text:
         return int(digits, 2)
 
 
-Step: TypeAlias = Callable[[Text, int], int]
+GlobStep: TypeAlias = Callable[[GlobText, int], int]
 """Takes the places before a piece of a pattern to those behind it."""
 
 
@@ -50,7 +50,7 @@ class Glob(Struct, frozen=True):
 
     start: str
     """What a text must begin with."""
-    steps: tuple[Step, ...]
+    steps: tuple[GlobStep, ...]
 
     def matches(self, text: str) -> bool:
         """Does the pattern match the whole of `text`?"""
@@ -58,7 +58,7 @@ class Glob(Struct, frozen=True):
             return False
         if not self.steps:
             return text == self.start
-        rest = Text(text[len(self.start) :])
+        rest = GlobText(text[len(self.start) :])
         places = 1
         for step in self.steps:
             places = step(rest, places)
@@ -67,13 +67,13 @@ class Glob(Struct, frozen=True):
         return bool(places >> len(rest.text))
 
 
-def glob(pieces: Iterable[str | Step]) -> Glob:
+def build_glob(pieces: Iterable[str | GlobStep]) -> Glob:
     """Put a pattern together from texts that stand for themselves, and from steps."""
-    start, steps = "", list[Step]()
+    start, steps = "", list[GlobStep]()
     for piece in pieces:
         if isinstance(piece, str):
             if steps:
-                steps.append(exactly(piece))
+                steps.append(literal(piece))
             else:
                 start += piece
         else:
@@ -81,10 +81,10 @@ def glob(pieces: Iterable[str | Step]) -> Glob:
     return Glob(start, tuple(steps))
 
 
-def exactly(letters: str) -> Step:
+def literal(letters: str) -> GlobStep:
     """Return the step over these letters."""
 
-    def step(text: Text, places: int) -> int:
+    def step(text: GlobText, places: int) -> int:
         for letter in letters:
             places = (places & text.where(letter)) << 1
         return places
@@ -92,30 +92,30 @@ def exactly(letters: str) -> Step:
     return step
 
 
-def anything(text: Text, places: int) -> int:
+def any_text(text: GlobText, places: int) -> int:
     """Step over any number of letters."""
     return text.whole & -(places & -places)
 
 
-def any_letter(text: Text, places: int) -> int:
+def any_char(text: GlobText, places: int) -> int:
     """Step over one letter."""
     return text.whole & (places << 1)
 
 
-def within(mark: str) -> Step:
+def any_except(mark: str) -> GlobStep:
     """Return the step over any number of letters other than `mark`."""
     return lambda text, places: _spread(places, text.where_not(mark))
 
 
-def letter_within(mark: str) -> Step:
+def char_except(mark: str) -> GlobStep:
     """Return the step over one letter other than `mark`."""
     return lambda text, places: (places & text.where_not(mark)) << 1
 
 
-def parts(mark: str) -> Step:
+def segments(mark: str) -> GlobStep:
     """Return the step over one part or more, each with something in it and `mark` behind it."""
 
-    def step(text: Text, places: int) -> int:
+    def step(text: GlobText, places: int) -> int:
         marks, others = text.where(mark), text.where_not(mark)
         # A mark right behind another ends an empty part: there is no way over it.
         way = others | (marks & (others << 1))
@@ -124,25 +124,25 @@ def parts(mark: str) -> Step:
     return step
 
 
-def beyond(mark: str) -> Step:
+def optional_tail(mark: str) -> GlobStep:
     """Return the step over nothing, or over `mark` and all that is behind it."""
-    return maybe(lambda text, places: anything(text, exactly(mark)(text, places)))
+    return optional(lambda text, places: any_text(text, literal(mark)(text, places)))
 
 
-def maybe(inner: Step) -> Step:
+def optional(inner: GlobStep) -> GlobStep:
     """Return the step over nothing, or over what `inner` steps over."""
     return lambda text, places: places | inner(text, places)
 
 
-def either(one: Step, other: Step) -> Step:
+def alternatives(one: GlobStep, other: GlobStep) -> GlobStep:
     """Return the step over what one of the two steps over."""
     return lambda text, places: one(text, places) | other(text, places)
 
 
-def letter_that(is_meant: Callable[[str], bool]) -> Step:
+def char_class(is_meant: Callable[[str], bool]) -> GlobStep:
     """Return the step over one of the letters for which `is_meant` holds."""
 
-    def step(text: Text, places: int) -> int:
+    def step(text: GlobText, places: int) -> int:
         found = 0
         for letter in filter(is_meant, set(text.text)):
             found |= text.where(letter)

@@ -8,14 +8,14 @@ what is lost, is only like itself. A grant never holds for another tool or anoth
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from clew.core.access import Access, Kind, Risk
-from clew.permissions.addresses import host_of
+from clew.core.access import Access, Risk, TargetKind
+from clew.permissions.match_text import host_of
 from clew.permissions.paths import escaped, is_folder, resolve
 from clew.permissions.policy import Grant
-from clew.permissions.rules import LONGEST
-from clew.permissions.shell.line import Command, Line
+from clew.permissions.rules import MAX_RULE_LENGTH
+from clew.permissions.shell.command_line import CommandLine, ShellCommand
+from clew.permissions.shell.parser import parse_line
 from clew.permissions.shell.programs import RUNNERS, UNFORGIVING
-from clew.permissions.shell.reading import read
 
 _WILD = frozenset("*?")
 
@@ -39,6 +39,37 @@ def covers(grant: Grant, access: Access, cwd: Path) -> bool:
     return grant == exact_grant(access) or grant == grant_for(access, cwd)
 
 
+def session_grant(access: Access, cwd: Path, *, exact: bool) -> Grant:
+    """Return what an approval for the session covers: this call, or calls of its shape."""
+    return exact_grant(access) if exact else grant_for(access, cwd)
+
+
+def describe_grant(grant: Grant, cwd: Path) -> str:
+    """Say which calls a grant covers, such as `Write in this folder`."""
+    if any(kind == "exactly" for kind, *_ in grant.shape):
+        return "just this call"
+    parts = dict.fromkeys(_describe_part(part, cwd) for part in grant.shape)
+    return f"{grant.tool} {' and '.join(parts)}".rstrip()
+
+
+def _describe_part(part: tuple[str, ...], cwd: Path) -> str:
+    match part:
+        case ("folder", folder):
+            return _describe_folder(Path(folder), cwd.resolve())
+        case ("host", host):
+            return f"from {host}"
+        case (_, *words):
+            return f"`{' '.join(words)} …`"
+        case _:
+            return ""
+
+
+def _describe_folder(folder: Path, root: Path) -> str:
+    if folder == root:
+        return "in this folder"
+    return f"in {folder.relative_to(root) if folder.is_relative_to(root) else folder}/"
+
+
 def rules_for(access: Access, cwd: Path) -> tuple[str, ...]:
     """Return the allow rules that would let calls of this shape run in the whole project.
 
@@ -47,7 +78,7 @@ def rules_for(access: Access, cwd: Path) -> tuple[str, ...]:
     """
     found = [tuple(_rules(access, target, cwd)) for target in access.targets]
     rules = tuple(dict.fromkeys(rule for rules in found for rule in rules))
-    return rules if all(found) and all(len(rule) <= LONGEST for rule in rules) else ()
+    return rules if all(found) and all(len(rule) <= MAX_RULE_LENGTH for rule in rules) else ()
 
 
 def is_command(access: Access) -> bool:
@@ -55,19 +86,19 @@ def is_command(access: Access) -> bool:
 
     Whatever may do anything is: for a text that is none this only asks more.
     """
-    if access.kind is Kind.TEXT:
+    if access.kind is TargetKind.TEXT:
         return access.risk in (Risk.EXECUTE, Risk.UNKNOWN) and access.target != ""
-    return access.kind is Kind.COMMAND
+    return access.kind is TargetKind.COMMAND
 
 
 def _shape(access: Access, target: str, cwd: Path) -> tuple[tuple[str, ...], ...]:
     exact = (("exactly", target),)
     if is_command(access):
-        return _line_shape(read(target)) or exact
-    if access.kind is Kind.PATH:
+        return _line_shape(parse_line(target)) or exact
+    if access.kind is TargetKind.PATH:
         folder = _folder(target, cwd)
         return (("folder", str(folder)),) if folder else exact
-    if access.kind is Kind.ADDRESS and (host := host_of(target)):
+    if access.kind is TargetKind.ADDRESS and (host := host_of(target)):
         return (("host", host),)
     return exact
 
@@ -77,18 +108,18 @@ def _folder(target: str, cwd: Path) -> Path | None:
     return path if path is None or is_folder(path) else path.parent
 
 
-def _line_shape(line: Line) -> tuple[tuple[str, ...], ...]:
+def _line_shape(line: CommandLine) -> tuple[tuple[str, ...], ...]:
     plain = line.simple and not (line.doubts or line.touches or line.moves)
     if not plain or not line.commands or any(map(_is_delicate, line.commands)):
         return ()
     return tuple(_beginning(command) for command in line.commands)
 
 
-def _beginning(command: Command) -> tuple[str, ...]:
+def _beginning(command: ShellCommand) -> tuple[str, ...]:
     return ("begins", *(word.text for word in command.words[:2]))
 
 
-def _is_delicate(command: Command) -> bool:
+def _is_delicate(command: ShellCommand) -> bool:
     return (
         command.expands
         or bool(command.inner or command.caution or command.hides)
@@ -99,12 +130,12 @@ def _is_delicate(command: Command) -> bool:
 
 def _rules(access: Access, target: str, cwd: Path) -> Iterator[str]:
     if is_command(access):
-        yield from _line_rules(access.tool, read(target))
-    elif access.kind is Kind.PATH:
+        yield from _line_rules(access.tool, parse_line(target))
+    elif access.kind is TargetKind.PATH:
         folder = _folder(target, cwd)
         if folder is not None:
             yield f"{access.tool}({_pattern(folder, cwd)}/*)"
-    elif access.kind is Kind.ADDRESS:
+    elif access.kind is TargetKind.ADDRESS:
         host = host_of(target)
         if host is not None:
             yield f"{access.tool}(domain:{host})"
@@ -121,7 +152,7 @@ def _pattern(folder: Path, cwd: Path) -> str:
     return f"/{escaped(str(folder))}"
 
 
-def _line_rules(tool: str, line: Line) -> Iterable[str]:
+def _line_rules(tool: str, line: CommandLine) -> Iterable[str]:
     needed = [command for command in line.commands if not command.inert]
     if line.doubts or line.touches or line.moves or not needed:
         return ()
@@ -129,7 +160,7 @@ def _line_rules(tool: str, line: Line) -> Iterable[str]:
     return [f"{tool}({text})" for text in texts] if all(texts) else ()
 
 
-def _rule_text(command: Command) -> str:
+def _rule_text(command: ShellCommand) -> str:
     """Return the pattern that allows a command and its like, or nothing if there is none."""
     special = set("\"'\\*?\n\t\r\0")
     if _is_delicate(command):

@@ -14,27 +14,27 @@ from pathlib import Path
 
 from clew.permissions.globs import (
     Glob,
-    Step,
-    anything,
-    beyond,
-    either,
-    exactly,
-    glob,
-    letter_that,
-    letter_within,
-    maybe,
-    parts,
-    within,
+    GlobStep,
+    alternatives,
+    any_except,
+    any_text,
+    build_glob,
+    char_class,
+    char_except,
+    literal,
+    optional,
+    optional_tail,
+    segments,
 )
 from clew.permissions.rules import Rule
 
 _TOKEN = re.compile(r"(?s)/\*\*$|\*\*/|\*\*|\*|\?|\\.|\[[^]/]+\]|.")
-_STEPS: dict[str, Step] = {
-    "/**": beyond("/"),
-    "**/": maybe(parts("/")),
-    "**": anything,
-    "*": within("/"),
-    "?": letter_within("/"),
+_STEPS: dict[str, GlobStep] = {
+    "/**": optional_tail("/"),
+    "**/": optional(segments("/")),
+    "**": any_text,
+    "*": any_except("/"),
+    "?": char_except("/"),
 }
 _RANGE = re.compile(r"(?s)(.)-(.)|(.)")
 _WILD = frozenset("*?[")
@@ -103,9 +103,9 @@ def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
     return False
 
 
-def denies_some(rule: Rule, glob: str, cwd: Path) -> bool:
+def denies_some(rule: Rule, pattern: str, cwd: Path) -> bool:
     """May a pattern of file names in a command stand for something that the rule denies?"""
-    pattern = _written(glob, cwd)
+    pattern = _written(pattern, cwd)
     for denied in _denying(rule, cwd):
         if not _WILD & set(denied):
             if _glob(pattern).matches(denied) or _glob(f"{pattern}/**").matches(denied):
@@ -115,9 +115,9 @@ def denies_some(rule: Rule, glob: str, cwd: Path) -> bool:
     return False
 
 
-def fixed_folder(glob: str) -> str:
+def fixed_folder(pattern: str) -> str:
     """Return the folder in which a pattern of file names stays."""
-    return _fixed_part(glob, otherwise="/" if glob.startswith("/") else ".")
+    return _fixed_part(pattern, otherwise="/" if pattern.startswith("/") else ".")
 
 
 def is_folder(path: Path) -> bool:
@@ -236,9 +236,9 @@ def _below(path: str, folder: str) -> str:
 
 
 def _fixed_part(pattern: str, *, otherwise: str = "/") -> str:
-    parts = pattern.split("/")
-    fixed = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts))
-    return "/".join(parts[:fixed]) or otherwise
+    folders = pattern.split("/")
+    fixed = next((at for at, part in enumerate(folders) if _WILD & set(part)), len(folders))
+    return "/".join(folders[:fixed]) or otherwise
 
 
 def _real_prefix(pattern: str) -> str:
@@ -262,17 +262,17 @@ def _may_meet(one: str, other: str) -> bool:
 @lru_cache(maxsize=2048)
 def _glob(pattern: str, *, below: bool = False) -> Glob:
     tokens = _TOKEN.findall(os.path.normpath(pattern))
-    return glob([*map(_piece, tokens), *([beyond("/")] if below else [])])
+    return build_glob([*map(_piece, tokens), *([optional_tail("/")] if below else [])])
 
 
-def _piece(token: str) -> str | Step:
+def _piece(token: str) -> str | GlobStep:
     if token in _STEPS:
         return _STEPS[token]
     if len(token) == 2 and token[0] == "\\":
         return token[1]
     if len(token) > 2 and token[0] == "[":
         # Folders are named `[id]` as often as rules have sets of letters: both readings count.
-        return either(exactly(token), letter_that(_member_of(token[1:-1])))
+        return alternatives(literal(token), char_class(_member_of(token[1:-1])))
     return token
 
 

@@ -27,14 +27,14 @@ from msgspec import Struct
 
 from clew.core.access import Risk
 from clew.core.errors import ConfigError
-from clew.permissions.globs import Glob, any_letter, anything, glob
+from clew.permissions.globs import Glob, any_char, any_text, build_glob
 
 _RULE = re.compile(r"(?s)\s*([A-Za-z_*?][\w.*?-]*)\s*(?:\((.*)\))?\s*")
 _SERVER_GLOB = re.compile(r"mcp__[^*?]+?__.*")
 _WILD = frozenset("*?")
 _PREFIX = ":*"
 
-LONGEST = 2_000
+MAX_RULE_LENGTH = 2_000
 """Characters of a rule. The time for comparing one grows with its length."""
 EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 READING = frozenset({"Read", "Grep", "Glob"})
@@ -82,15 +82,16 @@ class Rule(Struct, frozen=True):
         return tuple(word for word in pattern.split() if not _WILD & set(word))
 
 
-def parse(text: str, *, source: str = "", base: str = "") -> Rule:
+def parse_rule(text: str, *, source: str = "", base: str = "") -> Rule:
     """Read `Tool` or `Tool(pattern)`.
 
     Raises:
         ConfigError: The rule is malformed or too long; the message quotes it.
     """
-    if len(text) > LONGEST:
+    if len(text) > MAX_RULE_LENGTH:
         raise ConfigError(
-            f"{text[:40]!r}… is no permission rule: it is longer than {LONGEST:,} characters"
+            f"{text[:40]!r}… is not a permission rule: it has more than {MAX_RULE_LENGTH:,}"
+            " characters"
         )
     match = _RULE.fullmatch(text)
     if not match or (match[2] is not None and not match[2].strip()):
@@ -98,20 +99,20 @@ def parse(text: str, *, source: str = "", base: str = "") -> Rule:
     return Rule(match[1], None if match[2] is None else match[2].strip(), source, base)
 
 
-def parse_allow(text: str, *, source: str = "", base: str = "") -> Rule:
+def parse_allow_rule(text: str, *, source: str = "", base: str = "") -> Rule:
     """Read a rule for the allow list, which may not leave open whose tool it names.
 
     Raises:
         ConfigError: The rule is malformed, or its tool has a wildcard that is not behind a
             server, as in `mcp__git__*`.
     """
-    rule = parse(text, source=source, base=base)
+    rule = parse_rule(text, source=source, base=base)
     if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):
         raise ConfigError(f"{text!r} allows tools that it does not name: write mcp__server__*")
     return rule
 
 
-def names(rule: Rule, tool: str) -> bool:
+def names_tool(rule: Rule, tool: str) -> bool:
     """Does a rule that denies or asks name this tool?"""
     if rule.tool == tool:
         return True
@@ -120,7 +121,7 @@ def names(rule: Rule, tool: str) -> bool:
     return bool(_WILD & set(rule.tool)) and _tool_glob(rule.tool).matches(tool)
 
 
-def permits(rule: Rule, tool: str) -> bool:
+def may_allow(rule: Rule, tool: str) -> bool:
     """May an allow rule speak for this tool?"""
     if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):
         return False
@@ -129,15 +130,15 @@ def permits(rule: Rule, tool: str) -> bool:
             return True
         if rule.tool == "Read" and tool in READING:
             return True
-    return names(rule, tool)
+    return names_tool(rule, tool)
 
 
-def guards(rule: Rule, tool: str, risk: Risk) -> bool:
+def guards_files(rule: Rule, tool: str, risk: Risk) -> bool:
     """Does a rule that denies or asks speak of what this tool does to files?
 
     Who may not read a file may not write it either: what is written can be looked at.
     """
-    if names(rule, tool):
+    if names_tool(rule, tool):
         return True
     if rule.pattern is None:
         return False
@@ -146,4 +147,4 @@ def guards(rule: Rule, tool: str, risk: Risk) -> bool:
 
 @lru_cache(maxsize=1024)
 def _tool_glob(pattern: str) -> Glob:
-    return glob({"*": anything, "?": any_letter}.get(char, char) for char in pattern)
+    return build_glob({"*": any_text, "?": any_char}.get(char, char) for char in pattern)

@@ -12,7 +12,7 @@ from clew.providers.catalogue import lookup
 from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Retry, Sign
 from clew.providers.http import Transport
 from clew.providers.protocol import Request
-from clew.providers.watching import Watch, WatchedTransport
+from clew.providers.transport_tap import Watch, WatchedTransport
 
 if TYPE_CHECKING:
     import aiohttp

@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Access, Adapter, AdapterOptions
-from clew.providers.calls import get, post, stream_call
+from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.anthropic.decode import Decoder
-from clew.providers.wire.anthropic.encode import encode, encode_count, fragments
+from clew.providers.wire.anthropic.decode import MessagesDecoder
+from clew.providers.wire.anthropic.encode import encode, encode_count, message_cache
 
 BASE_URL = "https://api.anthropic.com/v1"
 VERSION = "2023-06-01"
@@ -99,7 +99,7 @@ class Anthropic(Adapter):
         options["headers"] = {"anthropic-version": VERSION, **headers}
         access = Access(api_key=api_key, key_header="Authorization" if token else "x-api-key")
         super().__init__("anthropic", _with_version(base_url), access, **options)
-        self._fragments = fragments(Reader(self.name, Echoes.OWN_ISSUED))
+        self._fragments = message_cache(ReasoningReader(self.name, Echoes.OWN_ISSUED))
 
     @property
     def web_tools(self) -> frozenset[str]:
@@ -129,7 +129,9 @@ class Anthropic(Adapter):
             ttl=self._cache if isinstance(self._cache, str) else "",
             ceiling=facts.max_output if facts.known else None,
         )
-        return stream_call(self.transport, "messages", body, decoder=partial(Decoder, self.name))
+        return stream_call(
+            self.transport, "messages", body, decoder=partial(MessagesDecoder, self.name)
+        )
 
     async def count_tokens(self, request: Request) -> int:
         """Return the tokens of `request` as the model would read them."""

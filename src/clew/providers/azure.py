@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError
 from clew.providers.adapter import Access, Adapter, AdapterOptions
-from clew.providers.calls import stream_call
+from clew.providers.http import stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.responses_calls import ResponsesCalls
+from clew.providers.responses_api import ResponsesCalls
 from clew.providers.wire.chat import decode as chat_decode
 from clew.providers.wire.chat import encode as chat_encode
 from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect
@@ -70,7 +70,7 @@ class AzureOpenAI(Adapter):
             **options,
         )
         self._responses = ResponsesCalls(self.name) if api == "responses" else None
-        self._chat = chat_encode.fragments(Reader(self.name), _DIALECT)
+        self._chat = chat_encode.message_cache(ReasoningReader(self.name), _DIALECT)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield what the server sends back."""
@@ -84,7 +84,7 @@ class AzureOpenAI(Adapter):
         if self._is_classic:
             path = f"deployments/{quote(request.model, safe='')}/{path}"
         body = chat_encode.encode(request, self._chat, dialect=_DIALECT, streaming=self.streaming)
-        decoder = partial(chat_decode.Decoder, self.name)
+        decoder = partial(chat_decode.ChatDecoder, self.name)
         return stream_call(self.transport, path, body, decoder=decoder)
 
 

@@ -15,17 +15,17 @@ from urllib.parse import quote
 import anyio.to_thread
 import msgspec
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ConfigError, StreamBroken
 from clew.providers.adapter import Access, Adapter, AdapterOptions
-from clew.providers.calls import post, stream_call
 from clew.providers.eventstream import EventStream, botocore
+from clew.providers.http import post, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.converse.blocks import Fragment
-from clew.providers.wire.converse.decode import Decoder
-from clew.providers.wire.converse.encode import encode, encode_count, fragments
-from clew.providers.wire.converse.families import counted_name, habits
-from clew.providers.wire.fragments import Fragments
+from clew.providers.wire.converse.block_encoder import EncodedContent
+from clew.providers.wire.converse.decode import ConverseDecoder
+from clew.providers.wire.converse.encode import encode, encode_count, message_cache
+from clew.providers.wire.converse.model_traits import count_tokens_name, find_traits
+from clew.providers.wire.message_cache import MessageCache
 
 NAME = "bedrock"
 SERVICE = "bedrock"
@@ -92,8 +92,8 @@ class Bedrock(Adapter):
         self._signer = signer
         self._cache = cache
         self._fragments = {
-            True: fragments(Reader(NAME, Echoes.OWN_ISSUED)),
-            False: fragments(Reader(NAME, Echoes.NEVER)),
+            True: message_cache(ReasoningReader(NAME, Echoes.OWN_ISSUED)),
+            False: message_cache(ReasoningReader(NAME, Echoes.NEVER)),
         }
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -105,7 +105,7 @@ class Bedrock(Adapter):
             self.transport,
             _path(request.model, action),
             body,
-            decoder=partial(Decoder, NAME),
+            decoder=partial(ConverseDecoder, NAME),
             framing=partial(EventStream, NAME),
         )
         async with aclosing(answer) as chunks:
@@ -120,7 +120,7 @@ class Bedrock(Adapter):
         """
         body = encode_count(self.completed(request), self._kept(request))
         await self._prepare()
-        path = _path(counted_name(request.model), "count-tokens")
+        path = _path(count_tokens_name(request.model), "count-tokens")
         answer = await post(self.transport, path, body)
         try:
             return msgspec.json.decode(answer, type=_Counted).input_tokens
@@ -129,8 +129,8 @@ class Bedrock(Adapter):
                 f"{NAME} did not count the tokens: {error}.", provider=NAME
             ) from error
 
-    def _kept(self, request: Request) -> Fragments[Fragment]:
-        return self._fragments[habits(request.model).signs]
+    def _kept(self, request: Request) -> MessageCache[EncodedContent]:
+        return self._fragments[find_traits(request.model).signs]
 
     async def _prepare(self) -> None:
         if self._signer is not None:

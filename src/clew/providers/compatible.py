@@ -10,18 +10,17 @@ from typing import Unpack
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError, ProviderRejected
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.calls import get, post, stream_call
-from clew.providers.http import Transport
+from clew.providers.http import Transport, get, post, stream_call
 from clew.providers.profiles import Profile, Switch, named
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.chat import listing
-from clew.providers.wire.chat.decode import Decoder
-from clew.providers.wire.chat.encode import encode, fragments
-from clew.providers.wire.chat.listing import Listing, readable
+from clew.providers.wire.chat import model_list
+from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.encode import encode, message_cache
+from clew.providers.wire.chat.model_list import ModelListApi, parse_response
 
 PATH = "chat/completions"
 _OLLAMA_WINDOW = 4_096
@@ -69,13 +68,13 @@ class Compatible(Adapter):
         )
         self._borrowed = options.get("client")
         self._told: dict[str, ModelFacts] = {}
-        reader = Reader(self.name, self.profile.echoes)
-        self._fragments = fragments(reader, self.profile.dialect)
+        reader = ReasoningReader(self.name, self.profile.echoes)
+        self._fragments = message_cache(reader, self.profile.dialect)
 
     def facts(self, model: str) -> ModelFacts:
         """Return what the configuration says of `model`, then the server, then the catalogue."""
         known = self._models.get(model) or self._told.get(model)
-        if known is not None or self.profile.listing is not Listing.OLLAMA:
+        if known is not None or self.profile.listing is not ModelListApi.OLLAMA:
             return known or super().facts(model)
         # Whatever a model could take, Ollama gives it its own window and cuts what is longer
         # without a word. So nothing is assumed but its smallest one, and the user is told.
@@ -102,7 +101,7 @@ class Compatible(Adapter):
             streaming=self.streaming,
         )
         names = [spec.name for spec in request.tools]
-        decoder = partial(Decoder, self.name, marks=self.profile.marks, tools=names)
+        decoder = partial(ChatDecoder, self.name, marks=self.profile.marks, tools=names)
         return stream_call(self.transport, PATH, body, decoder=decoder)
 
     async def models(self) -> list[ModelFacts]:
@@ -114,32 +113,38 @@ class Compatible(Adapter):
     async def _listed(self) -> list[ModelFacts]:
         try:
             match self.profile.listing:
-                case Listing.LM_STUDIO:
+                case ModelListApi.LM_STUDIO:
                     return await self._lm_studio()
-                case Listing.OLLAMA:
+                case ModelListApi.OLLAMA:
                     return await self._ollama()
-                case Listing.MODELS:
+                case ModelListApi.MODELS:
                     pass
         except ProviderRejected as error:
             # A family's profile may be used with another server than the usual one.
             if error.status != 404:
                 raise
-        return readable(listing.models, await get(self.transport, "models"), self.name)
+        return parse_response(
+            model_list.parse_models, await get(self.transport, "models"), self.name
+        )
 
     async def _lm_studio(self) -> list[ModelFacts]:
         async with self._beside() as native:
             body = await get(native, "api/v0/models")
-        return readable(listing.models, body, self.name)
+        return parse_response(model_list.parse_models, body, self.name)
 
     async def _ollama(self) -> list[ModelFacts]:
         async with self._beside() as native:
-            names = readable(listing.ollama_names, await get(native, "api/tags"), self.name)
-            loaded = readable(listing.ollama_loaded, await get(native, "api/ps"), self.name)
+            names = parse_response(
+                model_list.parse_ollama_names, await get(native, "api/tags"), self.name
+            )
+            loaded = parse_response(
+                model_list.parse_ollama_loaded, await get(native, "api/ps"), self.name
+            )
             found = []
             for name in names:
                 body = await post(native, "api/show", msgspec.json.encode({"model": name}))
-                read = partial(listing.ollama_model, name=name, loaded=loaded)
-                found.append(readable(read, body, self.name))
+                read = partial(model_list.parse_ollama_model, name=name, loaded=loaded)
+                found.append(parse_response(read, body, self.name))
         return found
 
     @asynccontextmanager

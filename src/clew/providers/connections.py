@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, StreamBroken
 from clew.providers.endpoint import Endpoint
-from clew.providers.failures import error_for
+from clew.providers.http_errors import error_for
 
 CONNECT_TIMEOUT = 15.0
 MAX_ERROR_BYTES = 65_536

@@ -10,19 +10,21 @@ from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Unpack
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.calls import get, stream_call
+from clew.providers.http import get, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.chat import listing
-from clew.providers.wire.chat.decode import Decoder
-from clew.providers.wire.chat.dialect import NAMES, Dialect, Thinking
-from clew.providers.wire.chat.encode import encode, fragments
+from clew.providers.wire.chat import model_list
+from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.dialect import NAMES, Dialect, ReasoningField
+from clew.providers.wire.chat.encode import encode, message_cache
 
 BASE_URL = "https://api.deepseek.com"
 PATH = "chat/completions"
-_DIALECT = Dialect(thinking=Thinking.CONTENT, always_thinking=True, text_lists=False, names=NAMES)
+_DIALECT = Dialect(
+    thinking=ReasoningField.CONTENT, always_thinking=True, text_lists=False, names=NAMES
+)
 
 
 class DeepSeek(Adapter):
@@ -32,16 +34,16 @@ class DeepSeek(Adapter):
         self, api_key: str = "", *, base_url: str = BASE_URL, **options: Unpack[AdapterOptions]
     ) -> None:
         super().__init__("deepseek", base_url, {"api_key": api_key}, **options)
-        self._fragments = fragments(Reader(self.name, Echoes.TOOL_USE_ONLY), _DIALECT)
+        self._fragments = message_cache(ReasoningReader(self.name, Echoes.TOOL_USE_ONLY), _DIALECT)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield what the server sends back."""
         body = encode(
             self.completed(request), self._fragments, dialect=_DIALECT, streaming=self.streaming
         )
-        return stream_call(self.transport, PATH, body, decoder=partial(Decoder, self.name))
+        return stream_call(self.transport, PATH, body, decoder=partial(ChatDecoder, self.name))
 
     async def models(self) -> list[ModelFacts]:
         """Return the models that the server has."""
         body = await get(self.transport, "models")
-        return listing.readable(listing.models, body, self.name)
+        return model_list.parse_response(model_list.parse_models, body, self.name)

@@ -14,14 +14,19 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Access, Adapter, AdapterOptions
-from clew.providers.calls import get, post, stream_call
+from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.gemini.decode import Decoder
-from clew.providers.wire.gemini.encode import encode, encode_count, fragments, is_new
+from clew.providers.wire.gemini.decode import GeminiDecoder
+from clew.providers.wire.gemini.encode import (
+    encode,
+    encode_count,
+    is_gemini_3_or_later,
+    message_cache,
+)
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
 PAGE_SIZE = 1_000
@@ -85,7 +90,7 @@ class _GenerateContent(Adapter):
         super().__init__(dialect.name, base_url, access, **options)
         self.web_tools = frozenset(name for name, on in web_tools.items() if on)
         self._dialect = dialect
-        self._fragments = fragments(Reader(dialect.name, Echoes.OWN_ISSUED))
+        self._fragments = message_cache(ReasoningReader(dialect.name, Echoes.OWN_ISSUED))
 
     def completed(self, request: Request) -> Request:
         """Return `request` with the options and the tools that hold for every one."""
@@ -95,7 +100,7 @@ class _GenerateContent(Adapter):
         if added:
             request = replace(request, native_tools=(*request.native_tools, *added))
         both = bool(request.tools and request.native_tools)
-        if both and self._dialect.flags_own_tools and is_new(request.model):
+        if both and self._dialect.flags_own_tools and is_gemini_3_or_later(request.model):
             wish = {"includeServerSideToolInvocations": True}
             settings = {**wish, **request.options.get("toolConfig", {})}
             request = replace(request, options={**request.options, "toolConfig": settings})
@@ -106,7 +111,7 @@ class _GenerateContent(Adapter):
         how = "streamGenerateContent?alt=sse" if self.streaming else "generateContent"
         body = encode(self.completed(request), self._fragments)
         path = f"{self._path(request.model)}:{how}"
-        return stream_call(self.transport, path, body, decoder=partial(Decoder, self.name))
+        return stream_call(self.transport, path, body, decoder=partial(GeminiDecoder, self.name))
 
     async def count_tokens(self, request: Request) -> int:
         """Return the tokens of `request` as the model would read them."""

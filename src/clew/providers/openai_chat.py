@@ -7,15 +7,15 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.calls import get, stream_call
+from clew.providers.http import get, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.chat import listing
-from clew.providers.wire.chat.decode import Decoder
+from clew.providers.wire.chat import model_list
+from clew.providers.wire.chat.decode import ChatDecoder
 from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect
-from clew.providers.wire.chat.encode import PLAIN, encode, fragments
+from clew.providers.wire.chat.encode import PLAIN, encode, message_cache
 
 PATH = "chat/completions"
 # OpenAI's own models take nothing but the new name, and other servers may know only the old.
@@ -53,7 +53,7 @@ class OpenAIChat(Adapter):
         super().__init__("openai_chat", base_url, {"api_key": api_key}, **options)
         self.web_tools = frozenset({"web_search"} if web_search else ())
         self._dialect = dialect_at(base_url)
-        self._fragments = fragments(Reader(self.name), self._dialect)
+        self._fragments = message_cache(ReasoningReader(self.name), self._dialect)
 
     def completed(self, request: Request) -> Request:
         """Return `request` with the options that hold for every one."""
@@ -69,9 +69,9 @@ class OpenAIChat(Adapter):
             dialect=self._dialect,
             streaming=self.streaming,
         )
-        return stream_call(self.transport, PATH, body, decoder=partial(Decoder, self.name))
+        return stream_call(self.transport, PATH, body, decoder=partial(ChatDecoder, self.name))
 
     async def models(self) -> list[ModelFacts]:
         """Return the models that the server has."""
         body = await get(self.transport, "models")
-        return listing.readable(listing.models, body, self.name)
+        return model_list.parse_response(model_list.parse_models, body, self.name)

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.calls import get, post
+from clew.providers.http import get, post
 from clew.providers.protocol import Chunk, Request
-from clew.providers.responses_calls import ResponsesCalls
+from clew.providers.responses_api import ResponsesCalls
 
 BASE_URL = "https://api.openai.com/v1"
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from clew.core.errors import ConfigError
 from clew.core.usage import Usage
-from clew.providers.catalogue.names import match, spell
+from clew.providers.catalogue import match, spell
 
 _UNBILLED = frozenset({"embedded", "llamacpp", "lmstudio", "ollama", "vllm"})
 """They run on the user's own machines, where nobody bills tokens."""

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from clew.context.reasoning import Echoes
 from clew.core.errors import ConfigError
-from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect, Documents, Thinking
-from clew.providers.wire.chat.listing import Listing
-from clew.providers.wire.chat.markup import GEMMA, THINK, Marks
-from clew.providers.wire.names import Rule
+from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect, DocumentField, ReasoningField
+from clew.providers.wire.chat.model_list import ModelListApi
+from clew.providers.wire.chat.text_markup import GEMMA, THINK, TextTags
+from clew.providers.wire.sanitize import NameRule
 
 ALL = ("",)
 """The beginning of every name."""
@@ -39,9 +39,9 @@ class Profile(Struct, frozen=True, kw_only=True):
     echoes: Echoes = Echoes.NEVER
     """Which of its own thinking it wants back; where, says the dialect."""
     dialect: Dialect = Dialect()
-    marks: tuple[Marks, ...] = ()
+    marks: tuple[TextTags, ...] = ()
     """Markup that the models may leave among their words."""
-    listing: Listing = Listing.MODELS
+    listing: ModelListApi = ModelListApi.MODELS
     web: Mapping[str, Switch] = {}
     """How `web_search` and `web_fetch` are switched on, where it has them."""
     options: dict[str, Any] = {}
@@ -59,7 +59,7 @@ _LM_STUDIO = Profile(
     needs_key=False,
     dialect=_LOCAL,
     marks=(THINK,),
-    listing=Listing.LM_STUDIO,
+    listing=ModelListApi.LM_STUDIO,
 )
 
 _ALL = (
@@ -71,7 +71,7 @@ _ALL = (
         needs_key=False,
         dialect=_LOCAL,
         marks=GEMMA,
-        listing=Listing.LM_STUDIO,
+        listing=ModelListApi.LM_STUDIO,
     ),
     Profile(
         name="ollama",
@@ -79,9 +79,9 @@ _ALL = (
         key_env="OLLAMA_API_KEY",
         needs_key=False,
         echoes=Echoes.TOOL_USE_ONLY,
-        dialect=Dialect(thinking=Thinking.REASONING),
+        dialect=Dialect(thinking=ReasoningField.REASONING),
         marks=(THINK,),
-        listing=Listing.OLLAMA,
+        listing=ModelListApi.OLLAMA,
     ),
     Profile(
         name="llama_cpp",
@@ -97,7 +97,7 @@ _ALL = (
         needs_key=False,
         # https://docs.vllm.ai/en/latest/features/interleaved_thinking/
         echoes=Echoes.TOOL_USE_ONLY,
-        dialect=Dialect(thinking=Thinking.REASONING, bridged=ALL, merges=True),
+        dialect=Dialect(thinking=ReasoningField.REASONING, bridged=ALL, merges=True),
         marks=(THINK,),
     ),
     Profile(
@@ -139,11 +139,11 @@ _ALL = (
         key_env="MISTRAL_API_KEY",
         echoes=Echoes.TOOL_USE_ONLY,
         dialect=Dialect(
-            thinking=Thinking.PIECES,
-            documents=Documents.ADDRESS,
+            thinking=ReasoningField.PIECES,
+            documents=DocumentField.ADDRESS,
             stream_usage=False,
             names=NAMES,
-            ids=Rule(characters="a-zA-Z0-9", shortest=9, longest=9),
+            ids=NameRule(characters="a-zA-Z0-9", shortest=9, longest=9),
             bridged=ALL,
         ),
     ),

@@ -6,9 +6,9 @@ import anyio.lowlevel
 
 from clew.core.errors import ProviderError, ProviderRejected
 from clew.core.models import ModelFacts
-from clew.providers.differences import Comparison, Difference, Redact
 from clew.providers.protocol import Chunk, Request
-from clew.providers.recording import RecordedCall, Recording
+from clew.providers.recorded_calls import RecordedCall, Recording
+from clew.providers.request_diff import Comparison, Difference, Redact
 
 
 class ReplayDiverged(ProviderRejected):

@@ -14,7 +14,7 @@ from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError
 from clew.core.events import Warned
 from clew.core.ids import SessionId
-from clew.extensions.commands.protocol import AGENT_RUNTIME, Host
+from clew.extensions.commands.protocol import AGENT_RUNTIME, CommandHost
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.commands.tool import ExecuteCommand
@@ -50,7 +50,7 @@ from clew.tools.web.configured import search_backend
 class Wiring(Struct, frozen=True, kw_only=True):
     """What an assembly is made for."""
 
-    host: Host
+    host: CommandHost
     hub: Hub
     bridge: Bridge
     questions: Questions

@@ -21,10 +21,10 @@ from clew.core.entries import (
     Rewound,
     SetupChanged,
     Undone,
+    spending_of,
 )
 from clew.core.messages import Message, Role, ToolResult
-from clew.core.spending import Spending
-from clew.core.usage import Usage
+from clew.core.usage import Spending, Usage
 
 TOOL_SUMMARY = "tool-summary"
 USAGE_SUMMARY = "usage-summary"
@@ -104,7 +104,7 @@ class _Turn:
         self._context = 0
 
     def add(self, entry: Entry) -> None:
-        self._spent = self._spent.with_body(entry.body)
+        self._spent += spending_of(entry.body)
         match entry.body:
             case SetupChanged(model=model):
                 self._window = model.window

@@ -12,7 +12,7 @@ from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import HookTable
 from clew.permissions.policy import Policy
-from clew.permissions.rules import parse
+from clew.permissions.rules import parse_rule
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRuntime
 from clew.session.session import Session
 from clew.tools.protocol import Tool, ToolContext
@@ -66,7 +66,7 @@ def _holds(tools: Mapping[str, Tool], cwd: Path) -> Holds:
         if not isinstance(name, str) or not isinstance(arguments, dict) or name not in tools:
             return True
         access = tools[name].access(arguments, ToolContext(cwd=cwd))
-        policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse(text),))
+        policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse_rule(text),))
         return decide(access, policy).verdict is Verdict.DENY
 
     return holds

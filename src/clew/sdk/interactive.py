@@ -120,8 +120,7 @@ class InteractiveSession(Prompts):
     async def execute_command(self, name: str, arguments: str = "") -> CommandResult | None:
         """Carry out a command by its name, without the slash; None when there is none.
 
-        What the command cannot do itself comes back as data: `model_id`, `language`, `name`,
-        `reset_requested`, `trigger_resume_picker`, `resume_session_id`.
+        What the command cannot do itself comes back as `effect`, and the caller applies it.
         """
         await self.open()
         command = self.registry.find(name)

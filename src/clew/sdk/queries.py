@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from clew.checkpoints.listing import Summary
+from clew.core.context_state import ContextState
 from clew.core.errors import SessionError
 from clew.core.ids import SessionId
 from clew.core.messages import Message
-from clew.core.state import ContextState
 from clew.sdk.assembly import Assembly
 from clew.sdk.bridge import Bridge
 from clew.sdk.history import HistoryEntry, history

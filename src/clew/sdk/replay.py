@@ -49,8 +49,8 @@ from clew.log.replay_script import (
     script_from_journal,
     script_from_log,
 )
-from clew.providers.differences import Difference, same_messages
 from clew.providers.protocol import Provider
+from clew.providers.request_diff import Difference, same_messages
 from clew.providers.tokenizers import meter_for
 from clew.session.call import call_model
 from clew.session.gate import Gate

@@ -7,7 +7,7 @@ import msgspec
 
 from clew.core.errors import AbortError, StoreError
 from clew.core.events import Warned
-from clew.core.spending import Spending
+from clew.core.usage import Spending
 from clew.sdk.bridge import Bridge
 from clew.sdk.history import TOOL_SUMMARY, history
 from clew.sdk.hub import Hub

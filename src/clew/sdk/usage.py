@@ -1,7 +1,7 @@
 """What one turn consumed."""
 
-from clew.core.spending import Spending
-from clew.core.state import ContextState
+from clew.core.context_state import ContextState
+from clew.core.usage import Spending
 from clew.sdk.values import UsageSnapshot
 
 

@@ -5,16 +5,15 @@ damaged file is reported and replaced, never an error.
 """
 
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from clew.context.calibration import prior
-from clew.core.calibration import Calibration
-from clew.files.private import make_private
+from clew.context.calibration import make_prior
+from clew.core.models import Calibration
+from clew.files.atomic import make_private_folder, replace_file
 
 _logger = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ class CalibrationFile:
     def load(self, model: str) -> Calibration | None:
         """Return where to start from with `model`, or None if no session has learned it."""
         learned = self._read().get(model)
-        return None if learned is None else prior(learned.rate, learned.weight)
+        return None if learned is None else make_prior(learned.rate, learned.weight)
 
     def save(self, model: str, calibration: Calibration) -> bool:
         """Add what a session learned about `model`; say whether it could be written."""
@@ -75,16 +74,9 @@ class CalibrationFile:
             return {}
 
     def _write(self, models: Mapping[str, Learned]) -> None:
-        make_private(self._path.parent)
+        make_private_folder(self._path.parent)
         data = msgspec.json.format(msgspec.json.encode(_Content(models=dict(models))))
-        fresh = self._path.with_name(f"{self._path.name}.{os.urandom(4).hex()}.tmp")
-        try:
-            fresh.touch(mode=0o600)
-            fresh.write_bytes(data)
-            fresh.replace(self._path)
-        except OSError:
-            fresh.unlink(missing_ok=True)
-            raise
+        replace_file(self._path, data, mode=0o600, durable=False)
 
 
 def _merged(before: Learned | None, calibration: Calibration) -> Learned:

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from clew.context.estimate import message_units
 from clew.context.render import render
+from clew.core.context_state import ContextState
 from clew.core.entries import Charged, MessageAdded
 from clew.core.errors import ProviderTimeout, StreamBroken
 from clew.core.events import ReasoningDelta, ServerToolEnded, ServerToolStarted, TextDelta
 from clew.core.ids import CallId, new_call_id
 from clew.core.messages import Message, Part, ToolCall, tool_result
-from clew.core.state import ContextState
 from clew.core.usage import Usage
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (

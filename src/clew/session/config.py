@@ -56,7 +56,7 @@ class SessionOptions(TypedDict, total=False):
     before_compact: BeforeCompact | None
     """Asked before each compaction, and may refuse it; afterwards there is an event."""
     compact_instructions: str
-    """What every summary should keep; see `clew.context.instructions` for where projects say so."""
+    """What every summary should keep; see `clew.context.summary` for where projects say so."""
     recall: bool
     """Give the model the `Recall` tool; on unless switched off."""
     max_context_tokens: int | None

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from clew.core.errors import BudgetReached, ConfigError
-from clew.core.spending import Spending
-from clew.core.usage import Usage
+from clew.core.usage import Spending, Usage
 from clew.providers.prices import Price, price
 
 

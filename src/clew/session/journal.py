@@ -11,10 +11,9 @@ from pathlib import Path
 import anyio
 
 from clew.context.estimate import Meter, text_units
-from clew.context.lazy import Lazy
-from clew.context.repair import missing_results
+from clew.context.lazy_list import LazyList
+from clew.context.render import answer_missing_calls
 from clew.context.view import View, advance, fold
-from clew.core.cleaning import clean
 from clew.core.entries import (
     Body,
     Entry,
@@ -22,11 +21,13 @@ from clew.core.entries import (
     ModeChanged,
     SessionRecord,
     SetupChanged,
+    spending_of,
 )
 from clew.core.errors import SessionError, SessionNotFound
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
-from clew.core.spending import Spending
+from clew.core.text import make_encodable
+from clew.core.usage import Spending
 from clew.session.resuming import Standing, asked, is_due, keep, pack, stand, torn
 from clew.stores.protocol import Store
 
@@ -46,7 +47,7 @@ class Journal:
         self,
         store: Store,
         record: SessionRecord,
-        entries: Lazy[Entry],
+        entries: LazyList[Entry],
         standing: Standing,
         *,
         clock: Clock,
@@ -89,7 +90,7 @@ class Journal:
         record = SessionRecord(
             id=session_id or new_session_id(), cwd=str(cwd), created_at=now, updated_at=now
         )
-        return cls(store, record, Lazy.of(()), stand((), meter), clock=clock)
+        return cls(store, record, LazyList.of(()), stand((), meter), clock=clock)
 
     @classmethod
     async def reopen(
@@ -109,10 +110,10 @@ class Journal:
         await store.lease(session_id)
         try:
             record, loaded = await store.load(session_id)
-            entries = loaded if isinstance(loaded, Lazy) else Lazy.of(loaded)
+            entries = loaded if isinstance(loaded, LazyList) else LazyList.of(loaded)
             standing = stand(entries, meter, await store.snapshot(session_id))
             journal = cls(store, record, entries, standing, clock=clock)
-            for message in missing_results(journal.view.items):
+            for message in answer_missing_calls(journal.view.items):
                 await journal.append(MessageAdded(message=message))
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -168,7 +169,7 @@ class Journal:
                 self.view = self.view.apply(one)
             self.view = advance(self.view, self.entries)
             self.call_ids.update(asked(body))
-            self.spending = self.spending.with_body(body)
+            self.spending += spending_of(body)
         self._tell()
         if is_due(self._saved, self._kept):
             await self._keep()
@@ -218,7 +219,7 @@ class Journal:
 
     def _owed(self, body: Body) -> list[Body]:
         if isinstance(body, MessageAdded) and body.message.role is not Role.TOOL:
-            return [MessageAdded(message=m) for m in missing_results(self.view.items)]
+            return [MessageAdded(message=m) for m in answer_missing_calls(self.view.items)]
         return []
 
     def _next(self, body: Body, *, after: int = 0) -> Entry:
@@ -239,6 +240,6 @@ class Journal:
 
 def _storable(body: Body) -> Body:
     try:
-        return clean(body)
+        return make_encodable(body)
     except TypeError as error:
         raise SessionError(f"this cannot be stored: {error}") from error

@@ -5,12 +5,12 @@ from typing import Literal
 from clew.context.policy import ContextPolicy
 from clew.context.recall import search
 from clew.core.access import PermissionMode
+from clew.core.context_state import ContextState
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError
 from clew.core.ids import SessionId
 from clew.core.messages import Message
-from clew.core.spending import Spending
-from clew.core.state import ContextState
+from clew.core.usage import Spending
 from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
 from clew.session.journal import Journal

@@ -8,12 +8,20 @@ from msgspec import Struct
 
 from clew._version import __version__
 from clew.context.estimate import Meter
-from clew.context.snapshot import Snapshot, restore, take
+from clew.context.snapshot import Snapshot, restore_view, take_snapshot
 from clew.context.view import View, fold
-from clew.core.entries import Body, Entry, MessageAdded, Rewound, Undone
+from clew.core.entries import (
+    Body,
+    Entry,
+    MessageAdded,
+    Rewound,
+    Undone,
+    spending_of,
+    total_spending,
+)
 from clew.core.errors import StoreError
 from clew.core.ids import CallId, EntryId, SessionId
-from clew.core.spending import Spending, spending
+from clew.core.usage import Spending
 from clew.stores.protocol import Store
 from clew.stores.reading import StoredEntries
 
@@ -48,7 +56,7 @@ def pack(
     view: View, spent: Spending, call_ids: Iterable[CallId], entries: Sequence[Entry]
 ) -> bytes:
     """Return a snapshot of where a journal stands; empty where there cannot be one."""
-    taken = take(view, entries)
+    taken = take_snapshot(view, entries)
     if taken is None:
         return b""
     kept = _Kept(release=__version__, view=taken, spending=spent, call_ids=list(call_ids))
@@ -89,7 +97,7 @@ def stand(entries: Sequence[Entry], meter: Meter, snapshot: bytes | None = None)
         return known
     return Standing(
         view=fold(entries, meter=meter),
-        spending=spending(entries),
+        spending=total_spending(entries),
         call_ids={call_id for entry in entries for call_id in asked(entry.body)},
     )
 
@@ -112,12 +120,12 @@ def _from_snapshot(entries: Sequence[Entry], meter: Meter, snapshot: bytes) -> S
     since = entries[count:]
     if any(isinstance(entry.body, Undone | Rewound) for entry in since):
         return None
-    view = restore(kept.view, entries, meter)
+    view = restore_view(kept.view, entries, meter)
     if view is None:
         return None
     spent, call_ids = kept.spending, set(kept.call_ids)
     for entry in since:
         view = view.apply(entry)
-        spent = spent.with_body(entry.body)
+        spent += spending_of(entry.body)
         call_ids.update(asked(entry.body))
     return Standing(view=view, spending=spent, call_ids=call_ids, kept=count)

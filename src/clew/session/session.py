@@ -6,11 +6,11 @@ from typing import Any, Self, Unpack
 import anyio
 
 from clew.checkpoints.values import Summary
-from clew.core.cleaning import clean_text
 from clew.core.entries import Compacted, Entry
 from clew.core.events import RunEnded
 from clew.core.ids import EntryId
 from clew.core.messages import Message
+from clew.core.text import replace_surrogates
 from clew.providers.protocol import Provider
 from clew.session import edits
 from clew.session.compaction import compact, preview
@@ -87,7 +87,7 @@ class Session(Controls):
                 raise
             await remember(self._opened(), self._parts.calibrations)
         self._opened().runs += 1
-        text = clean_text(answer.message.text)
+        text = replace_surrogates(answer.message.text)
         self._emit(
             RunEnded(
                 text=text,

@@ -9,13 +9,13 @@ from msgspec import Struct, field
 from clew.checkpoints.protocol import Keeper
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
-from clew.context.reading import read
 from clew.context.reasoning import ReasoningPolicy
+from clew.context.state import compute_state
+from clew.core.context_state import ContextState
 from clew.core.entries import Trigger
 from clew.core.errors import SessionError
 from clew.core.events import ContextUpdated, Event
 from clew.core.models import ModelFacts
-from clew.core.state import ContextState
 from clew.core.usage import Usage
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.log.protocol import SessionLogger
@@ -84,7 +84,7 @@ class SessionState(Struct, kw_only=True):
     def state(self) -> ContextState:
         """Read the context now."""
         view = self.journal.view
-        return read(view, self.policy.thresholds, window=view.setup.model.window)
+        return compute_state(view, self.policy.thresholds, window=view.setup.model.window)
 
     def cost(self, usage: Usage, model: str | None = None) -> float | None:
         """Return what a call to the session's model, or to `model`, cost; None if unknown."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from clew.context.plan import Budget, Plan, Strategy, Stuck
 from clew.context.policy import ContextPolicy
-from clew.context.strategies.named import STRATEGIES, strategy_named
+from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.view import View
 from clew.core.errors import ConfigError
 
@@ -62,7 +62,7 @@ def way_named(
         return Way(name=name, strategy=Untouched(name=EAGER), policy=policy)
     if name not in STRATEGIES:
         raise ConfigError(f"there is no strategy {name!r} to simulate; there are {', '.join(WAYS)}")
-    return Way(name=name, strategy=strategy_named(name, max_tokens=max_tokens), policy=policy)
+    return Way(name=name, strategy=make_strategy(name, max_tokens=max_tokens), policy=policy)
 
 
 def ways_named(names: Iterable[str], *, max_tokens: int | None = None) -> tuple[Way, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
-from clew.context.lazy import Lazy
+from clew.context.lazy_list import LazyList
 from clew.core.entries import SCHEMA, Entry, KnownBody, UnknownBody, decode
 from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId, SessionId
@@ -29,7 +29,7 @@ class _Line(Struct, frozen=True, kw_only=True):
 _line = msgspec.json.Decoder(_Line)
 
 
-class StoredEntries(Lazy[Entry]):
+class StoredEntries(LazyList[Entry]):
     """The entries of stored lines, each given with its number; read when looked at.
 
     A line that cannot be read is reported and stands in its place as an unknown body: the

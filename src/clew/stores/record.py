@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from clew.core.cleaning import clean_text
 from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
+from clew.core.text import replace_surrogates
 
 _MOST_WORDS = 200
 _LOOKED_AT = 2_000
@@ -95,7 +95,7 @@ def from_row(row: Sequence[Any]) -> StoredSession:
 
 def storable(text: str) -> str:
     """Return `text` without what a database's text column may refuse."""
-    return clean_text(text).replace("\x00", "\ufffd")
+    return replace_surrogates(text).replace("\x00", "\ufffd")
 
 
 def merged(extra: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """What every provider must do, as checks that anyone can run on their own.
 
-An adapter that speaks HTTP needs a voice, which says how its API puts a reply on the wire
-(see `clew.testing.replies.Voice`; Clew's own are in `clew.testing.voices`), and a function
-that makes it for a server:
+An adapter that speaks HTTP needs a fake API, which encodes replies as its server would (see
+`clew.testing.fake_apis.protocol`; those of the built-in adapters are in
+`clew.testing.fake_apis`), and a function that creates the adapter for a server:
 
     STAGE = HttpStage(
         voice=MyVoice(),
@@ -26,8 +26,8 @@ from clew.testing.checks.answers import ANSWER_CHECKS as _ANSWER_CHECKS
 from clew.testing.checks.failures import FAILURE_CHECKS
 from clew.testing.checks.sessions import SESSION_CHECKS
 from clew.testing.checks.streams import STREAM_CHECKS
-from clew.testing.replies import Reply, Voice
-from clew.testing.stage import HttpStage, Powers, Setting, Stage
+from clew.testing.fake_apis.protocol import Reply, Voice
+from clew.testing.provider_harness import HttpStage, Powers, Setting, Stage
 
 __all__ = [
     "ANSWER_CHECKS",

@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 import anyio.to_thread
 import msgspec
 
-from clew.core.access import Access, Kind, Risk
+from clew.core.access import Access, Risk, TargetKind
 from clew.core.models import ToolSpec
 from clew.tools.docstring import parse
 from clew.tools.protocol import ToolContext, ToolOutput
@@ -37,7 +37,7 @@ class FunctionTool(Generic[P, R]):
         name: str,
         risk: Risk,
         target: str,
-        kind: Kind | None,
+        kind: TargetKind | None,
         max_output_chars: int | None,
     ) -> None:
         docs = parse(function.__doc__)
@@ -100,7 +100,7 @@ def tool(
     name: str = "",
     risk: Risk = Risk.EXECUTE,
     target: str = "",
-    kind: Kind | None = None,
+    kind: TargetKind | None = None,
     max_output_chars: int | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
@@ -112,7 +112,7 @@ def tool(
     name: str = "",
     risk: Risk = Risk.EXECUTE,
     target: str = "",
-    kind: Kind | None = None,
+    kind: TargetKind | None = None,
     max_output_chars: int | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function, sync or async.
@@ -148,10 +148,10 @@ def tool(
     return decorate if function is None else decorate(function)
 
 
-def _kind(function: Callable[..., object], risk: Risk, target: str) -> Kind:
+def _kind(function: Callable[..., object], risk: Risk, target: str) -> TargetKind:
     if target and get_type_hints(function).get(target) is Path:
-        return Kind.PATH
-    return Kind.COMMAND if target and risk is Risk.EXECUTE else Kind.TEXT
+        return TargetKind.PATH
+    return TargetKind.COMMAND if target and risk is Risk.EXECUTE else TargetKind.TEXT
 
 
 def _refuse_bad_options(function: Callable[..., object], name: str, target: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from clew.context.recall import entry_text
+from clew.core.context_state import LossReport
 from clew.core.entries import (
     Body,
     Charged,
@@ -22,8 +23,8 @@ from clew.core.entries import (
 )
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
-from clew.core.report import LossReport
-from clew.extensions.commands.words import counted, numbers, one_line
+from clew.core.text import one_line, pluralize
+from clew.extensions.commands.parsing import numbers
 
 _WORDS = 100
 
@@ -148,10 +149,10 @@ def _change(
         case SetupChanged(model=model):
             return f"model {one_line(model.name, 60)}"
         case ResultsCleared(replaced=replaced):
-            said = counted(len(replaced), "tool result is", "tool results are")
+            said = pluralize(len(replaced), "tool result is", "tool results are")
             return f"{said} shown as markers"
         case ReasoningDropped(targets=targets):
-            return f"the thinking of {counted(len(targets), 'message')} is no longer sent"
+            return f"the thinking of {pluralize(len(targets), 'message')} is no longer sent"
         case Cleared():
             return "the conversation began anew"
         case Undone(target=target):
@@ -168,4 +169,4 @@ def _change(
 
 
 def _restored(files: Sequence[str]) -> str:
-    return counted(len(files), "file was restored", "files were restored")
+    return pluralize(len(files), "file was restored", "files were restored")

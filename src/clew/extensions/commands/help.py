@@ -1,20 +1,21 @@
 """`/help`: all commands, those that begin with some letters, or one of them whole."""
 
 from clew.core.errors import SessionError
-from clew.extensions.commands.protocol import Command, CommandResult, Host
-from clew.extensions.commands.words import Builtin, one_line, told
+from clew.core.text import one_line
+from clew.extensions.commands.parsing import Builtin, build_result
+from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 
 _MOST = 100
 _NAME = 40
 _TEXT = 100
 
 
-async def _help(host: Host, arguments: str) -> CommandResult:
+async def _help(host: CommandHost, arguments: str) -> CommandResult:
     wanted = arguments.removeprefix("/")
     if wanted:
         command = host.registry.find(wanted)
         if command is not None:
-            return told(_whole(command), command=_facts(command))
+            return build_result(_whole(command), command=_facts(command))
     found = [one for one in host.registry.get_commands(wanted) if one.user_invocable]
     if not found:
         raise SessionError(
@@ -23,7 +24,7 @@ async def _help(host: Host, arguments: str) -> CommandResult:
     lines = [_row(command) for command in found[:_MOST]]
     if len(found) > _MOST:
         lines.append(f"  … and {len(found) - _MOST:,} more: /help PREFIX lists some of them")
-    return told(lines, commands=[_facts(command) for command in found])
+    return build_result(lines, commands=[_facts(command) for command in found])
 
 
 def _row(command: Command) -> str:

@@ -9,17 +9,16 @@ from anyio import to_thread
 from msgspec.structs import asdict
 
 from clew.core.errors import SessionError
-from clew.extensions.commands.protocol import Command, CommandResult, Host
-from clew.extensions.commands.words import (
+from clew.core.text import one_line, pluralize
+from clew.extensions.commands.parsing import (
     Builtin,
-    counted,
+    build_result,
     fit,
     no_such,
     nothing_more,
-    one_line,
     split,
-    told,
 )
+from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.memory.events import Outcome, Reference
 from clew.extensions.memory.facts import KINDS, MAX_FACT
@@ -31,7 +30,7 @@ _ID = 80
 _QUERY = 1_000
 
 
-async def _memory(host: Host, arguments: str) -> CommandResult:
+async def _memory(host: CommandHost, arguments: str) -> CommandResult:
     if host.memory is None:
         raise SessionError("this session has no project memory")
     word, rest = split(arguments or "list")
@@ -45,9 +44,9 @@ async def _list(memory: ProjectMemory, rest: str) -> CommandResult:
     nothing_more(rest, "memory list")
     topics = await _in_thread(memory.topics)
     lines = [
-        f"  {topic.name:<24} {topic.problem or counted(topic.facts, 'fact')}" for topic in topics
+        f"  {topic.name:<24} {topic.problem or pluralize(topic.facts, 'fact')}" for topic in topics
     ]
-    return told(
+    return build_result(
         lines or ["nothing is remembered yet; /memory add TOPIC TEXT begins"],
         topics=[asdict(topic) for topic in topics],
     )
@@ -55,7 +54,7 @@ async def _list(memory: ProjectMemory, rest: str) -> CommandResult:
 
 async def _show(memory: ProjectMemory, rest: str) -> CommandResult:
     text = await _in_thread(partial(memory.show, rest))
-    return told([text.rstrip() or "nothing is remembered yet"], topic=rest, text=text)
+    return build_result([text.rstrip() or "nothing is remembered yet"], topic=rest, text=text)
 
 
 async def _add(memory: ProjectMemory, rest: str) -> CommandResult:
@@ -74,7 +73,9 @@ async def _pending(memory: ProjectMemory, rest: str) -> CommandResult:
     nothing_more(rest, "memory pending")
     waiting = await _in_thread(memory.pending)
     lines = [f"  {one.id}  {one.topic}: {one_line(one.text, _SHOWN)}" for one in waiting]
-    return told(lines or ["nothing waits for approval"], pending=[asdict(one) for one in waiting])
+    return build_result(
+        lines or ["nothing waits for approval"], pending=[asdict(one) for one in waiting]
+    )
 
 
 async def _approve(memory: ProjectMemory, rest: str) -> CommandResult:
@@ -89,7 +90,7 @@ async def _used(memory: ProjectMemory, rest: str) -> CommandResult:
     nothing_more(rest, "memory used")
     used = memory.used()
     lines = [f"  {one.path}" for one in used]
-    return told(lines or ["no memory was used in this session yet"], used=_facts(used))
+    return build_result(lines or ["no memory was used in this session yet"], used=_facts(used))
 
 
 async def _find(memory: ProjectMemory, rest: str) -> CommandResult:
@@ -97,7 +98,7 @@ async def _find(memory: ProjectMemory, rest: str) -> CommandResult:
         raise SessionError("write words to find, such as /memory find build system")
     found = await _in_thread(partial(memory.find, fit(rest, _QUERY, "a question")))
     lines = [line for one in found for line in (f"{one.path}:", one.text)]
-    return told(lines or ["nothing that is remembered fits"], found=_facts(found))
+    return build_result(lines or ["nothing that is remembered fits"], found=_facts(found))
 
 
 async def _in_thread(work: Callable[[], _T]) -> _T:

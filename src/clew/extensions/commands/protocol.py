@@ -2,7 +2,7 @@
 
 A `Command` is what a list shows. A `SystemCommand` can carry one out. Commands without code
 of their own are skills: the host runs their words. What a command cannot do itself, such as
-leaving the program or choosing a session, comes back as `data`, and the caller applies it.
+switching the model or opening another session, comes back as an `Effect` that the caller applies.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,8 @@ from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 from msgspec import Struct, field
 
 from clew.context.policy import Thresholds
-from clew.extensions.agents import AgentDefinition
+from clew.core.ids import SessionId
+from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.session.gate import Gate
@@ -26,14 +27,59 @@ AGENT_RUNTIME: Final = "agent-runtime"
 """Asks for agent definitions and for what runs them."""
 
 
+class RenameSession(Struct, frozen=True, tag="rename_session"):
+    """Give the session this name."""
+
+    name: str
+
+
+class SwitchModel(Struct, frozen=True, tag="switch_model"):
+    """Continue the session with another model."""
+
+    model: str
+    """`NAME` or `PROVIDER/NAME`, as the user wrote it."""
+
+
+class SetLanguage(Struct, frozen=True, tag="set_language"):
+    """Answer in this language from now on."""
+
+    language: str
+    """A name or a code; empty for any language."""
+
+
+class NewSession(Struct, frozen=True, tag="new_session"):
+    """Leave the session and open a new one."""
+
+
+class OpenSession(Struct, frozen=True, tag="open_session"):
+    """Leave the session and open this one."""
+
+    session_id: SessionId
+
+
+class PickSession(Struct, frozen=True, tag="pick_session"):
+    """Let the user choose the session to open."""
+
+    candidates: tuple[SessionId, ...] = ()
+    """The sessions to choose from; empty for all sessions."""
+
+
+Effect: TypeAlias = (
+    RenameSession | SwitchModel | SetLanguage | NewSession | OpenSession | PickSession
+)
+"""A change that a command asks its caller to make, because the command cannot make it itself."""
+
+
 class CommandResult(Struct, frozen=True):
-    """How a command ended."""
+    """How a command ended. It encodes to JSON with msgspec."""
 
     message: str
     """For people: plain lines, without colours."""
     success: bool = True
     data: dict[str, object] = field(default_factory=dict)
-    """The same as facts, of which JSON can be made, and effects that the caller must apply."""
+    """The same as facts, for JSON output."""
+    effect: Effect | None = None
+    """What the caller still has to do; None when the command has done everything."""
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -95,7 +141,7 @@ class KnownCommands(Protocol):
         ...
 
 
-class Host(Protocol):
+class CommandHost(Protocol):
     """What commands act on: a session, and what was composed around it."""
 
     @property
@@ -178,7 +224,7 @@ class SystemCommand(Protocol):
         """How a list shows it."""
         ...
 
-    async def execute(self, host: Host, arguments: str) -> CommandResult:
+    async def execute(self, host: CommandHost, arguments: str) -> CommandResult:
         """Carry the command out.
 
         Bad input is a result without success. What a session cannot do now may be raised as

@@ -6,16 +6,16 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.cleaning import clean_text
 from clew.core.errors import AbortError, ClewError, ConfigError
+from clew.core.text import replace_surrogates
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,
     Command,
+    CommandHost,
     CommandModule,
     CommandResult,
     CommandSource,
     Descriptor,
-    Host,
     SystemCommand,
     SystemCommandSource,
 )
@@ -135,7 +135,7 @@ class CommandRegistry:
         return [self._descriptor(one) for one in self._for_models() if one.skill is not None]
 
     async def execute(
-        self, host: Host, name: str, arguments: str, *, by: Invoker = "user"
+        self, host: CommandHost, name: str, arguments: str, *, by: Invoker = "user"
     ) -> CommandResult | None:
         """Carry a command out; None when there is no such command.
 
@@ -151,7 +151,7 @@ class CommandRegistry:
         if refusal:
             return CommandResult(refusal, success=False)
         try:
-            return await _carry_out(row, host, clean_text(arguments))
+            return await _carry_out(row, host, replace_surrogates(arguments))
         except AbortError:
             raise
         except ClewError as error:
@@ -200,7 +200,7 @@ def _described(module: CommandModule, sources: Sequence[CommandSource]) -> dict[
     return {brought[one.name]: one for one in module.descriptors}
 
 
-async def _carry_out(row: _Row, host: Host, arguments: str) -> CommandResult:
+async def _carry_out(row: _Row, host: CommandHost, arguments: str) -> CommandResult:
     if row.system is not None:
         return await row.system.execute(host, arguments)
     skill = row.command.skill

@@ -3,23 +3,30 @@
 from msgspec.structs import asdict
 
 from clew.checkpoints.values import Summary
-from clew.core.errors import ConfigError, SessionError
-from clew.core.ids import EntryId
-from clew.extensions.commands.finding import matching
-from clew.extensions.commands.protocol import Command, CommandResult, Host
-from clew.extensions.commands.words import (
+from clew.core.errors import ConfigError, SessionError, SessionNotFound
+from clew.core.ids import EntryId, SessionId
+from clew.core.text import one_line, pluralize
+from clew.extensions.commands.parsing import (
     Builtin,
-    counted,
+    build_result,
     entry_number,
     fit,
     no_such,
     nothing_more,
-    one_line,
     split,
-    told,
     whole_number,
 )
+from clew.extensions.commands.protocol import (
+    Command,
+    CommandHost,
+    CommandResult,
+    NewSession,
+    OpenSession,
+    PickSession,
+    RenameSession,
+)
 from clew.session.rewind import Rewind, Wish
+from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 
 _NAME = 120
@@ -27,23 +34,25 @@ _SHOWN = 60
 _PATH = 80
 
 
-async def _clear(host: Host, arguments: str) -> CommandResult:
+async def _clear(host: CommandHost, arguments: str) -> CommandResult:
     nothing_more(arguments, "clear")
     await host.session.clear_history()
-    return told(["the conversation begins anew; /undo brings the old one back"], cleared=True)
+    return build_result(
+        ["the conversation begins anew; /undo brings the old one back"], cleared=True
+    )
 
 
-async def _reset(_: Host, arguments: str) -> CommandResult:
+async def _reset(_: CommandHost, arguments: str) -> CommandResult:
     nothing_more(arguments, "reset")
-    return told(["leaving this session for a new one"], reset_requested=True)
+    return build_result(["leaving this session for a new one"], NewSession())
 
 
-async def _rename(host: Host, arguments: str) -> CommandResult:
+async def _rename(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
         now = f"it is called {one_line(host.name, _SHOWN)} now" if host.name else "it has none yet"
         raise SessionError(f"write a name for the session, such as /rename parser work; {now}")
     name = fit_name(arguments)
-    return told([f"the session is called {name}"], name=name)
+    return build_result([f"the session is called {name}"], RenameSession(name), name=name)
 
 
 def fit_name(text: str) -> str:
@@ -58,9 +67,9 @@ def fit_name(text: str) -> str:
     return name
 
 
-async def _resume(host: Host, arguments: str) -> CommandResult:
+async def _resume(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
-        return told(["choose a session to go on with"], trigger_resume_picker=True)
+        return build_result(["choose a session to go on with"], PickSession())
     wanted = fit(arguments, _NAME, "what names a session", lines=False)
     found = await matching(host.store, wanted)
     others = [record for record in found if record.id != host.session.session_id]
@@ -72,19 +81,19 @@ async def _resume(host: Host, arguments: str) -> CommandResult:
     if not others:
         raise SessionError("that is the session that you are in")
     if len(others) > 1:
-        lines = [f"{counted(len(others), 'session')} match; choose one", *map(_line, others)]
-        ids = [record.id for record in others]
-        return told(lines, trigger_resume_picker=True, candidates=ids)
+        lines = [f"{pluralize(len(others), 'session')} match; choose one", *map(_line, others)]
+        ids = tuple(record.id for record in others)
+        return build_result(lines, PickSession(ids), candidates=list(ids))
     (record,) = others
     said = f"going on with {one_line(record.heading, _SHOWN) or record.id}"
-    return told([said], resume_session_id=record.id)
+    return build_result([said], OpenSession(record.id), session_id=record.id)
 
 
 def _line(record: StoredSession) -> str:
     return f"  {one_line(record.id, 40)}  {one_line(record.heading, _SHOWN)}"
 
 
-async def _rewind(host: Host, arguments: str) -> CommandResult:
+async def _rewind(host: CommandHost, arguments: str) -> CommandResult:
     word, rest = split(arguments)
     match word.lower():
         case "" | "list":
@@ -102,9 +111,9 @@ async def _rewind(host: Host, arguments: str) -> CommandResult:
             raise no_such("rewind", word, REWIND)
 
 
-async def _checkpoints(host: Host) -> CommandResult:
+async def _checkpoints(host: CommandHost) -> CommandResult:
     found = await host.session.checkpoints()
-    return told(
+    return build_result(
         [_checkpoint_line(one) for one in found] or ["there is nothing to go back to yet"],
         checkpoints=[
             {
@@ -121,11 +130,11 @@ async def _checkpoints(host: Host) -> CommandResult:
 
 
 def _checkpoint_line(one: Summary) -> str:
-    files = counted(len(one.files), "file")
+    files = pluralize(len(one.files), "file")
     return f"  {one.number:>3}  #{one.entry}  {one_line(one.words, _SHOWN)}  ({files})"
 
 
-async def _place(host: Host, text: str) -> EntryId:
+async def _place(host: CommandHost, text: str) -> EntryId:
     """Return the entry that a checkpoint's number, or the number of an entry, stands for."""
     if text.startswith("#"):
         return entry_number(text)
@@ -139,7 +148,7 @@ async def _place(host: Host, text: str) -> EntryId:
 
 
 async def _go_back(
-    host: Host, entry: EntryId, *, code: bool = True, conversation: bool = True
+    host: CommandHost, entry: EntryId, *, code: bool = True, conversation: bool = True
 ) -> CommandResult:
     wish = Wish(code=code, conversation=conversation)
     try:
@@ -150,16 +159,16 @@ async def _go_back(
             f" /rewind conversation #{entry} takes back the words alone"
         ) from error
     if done.entry is None and not done.files.skipped:
-        return told(["everything is as it was then already"], **_rewind_facts(done))
+        return build_result(["everything is as it was then already"], **_rewind_facts(done))
     if done.entry is None:
         head = "no file could be restored"
     elif done.before is None:
-        head = f"{counted(len(done.files.restored), 'file')} restored; /undo takes that back"
+        head = f"{pluralize(len(done.files.restored), 'file')} restored; /undo takes that back"
     else:
         head = f"back to before #{done.before}; /undo takes that back"
     restored = [f"  restored: {one_line(path, _PATH)}" for path in done.files.restored]
     skipped = [f"  left alone: {one_line(s.path, _PATH)} ({s.why})" for s in done.files.skipped]
-    return told([head, *restored, *skipped], **_rewind_facts(done))
+    return build_result([head, *restored, *skipped], **_rewind_facts(done))
 
 
 def _rewind_facts(done: Rewind) -> dict[str, object]:
@@ -231,3 +240,26 @@ SESSION_COMMANDS: tuple[Builtin, ...] = (
     ),
     Builtin(REWIND, _rewind),
 )
+
+
+_LEAST_PREFIX = 4
+_MOST = 20
+
+
+async def matching(store: Store, wanted: str) -> list[StoredSession]:
+    """Return the sessions that `wanted` may mean, the one used last first.
+
+    An id comes before a name, a name before the beginning of an id, and that before words.
+    """
+    try:
+        return [await store.record(SessionId(wanted))]
+    except SessionNotFound:
+        known = await store.sessions()
+    named = [record for record in known if record.name == wanted]
+    if named:
+        return named
+    if len(wanted) >= _LEAST_PREFIX:
+        begun = [record for record in known if record.id.startswith(wanted)]
+        if begun:
+            return begun
+    return [hit.session for hit in await store.search(wanted, limit=_MOST)]

@@ -5,9 +5,9 @@ from typing import Any
 
 from clew.core.access import Access, Risk
 from clew.core.models import ToolSpec
-from clew.extensions.commands.protocol import Command, Descriptor, Host, Safety
+from clew.core.text import one_line
+from clew.extensions.commands.protocol import Command, CommandHost, Descriptor, Safety
 from clew.extensions.commands.registry import CommandRegistry
-from clew.extensions.commands.words import one_line
 from clew.extensions.listing import listing
 from clew.tools.protocol import ToolContext, ToolOutput
 
@@ -47,7 +47,7 @@ class ExecuteCommand:
     max_output_chars: int | None = None
 
     def __init__(
-        self, registry: CommandRegistry, host: Callable[[], Host], *, skills: bool = True
+        self, registry: CommandRegistry, host: Callable[[], CommandHost], *, skills: bool = True
     ) -> None:
         self._registry = registry
         self._host = host

@@ -5,22 +5,21 @@ from msgspec.structs import asdict
 from clew.context.recall import entry_text
 from clew.core.entries import Cleared, Compacted, MessageAdded, Rewound
 from clew.core.errors import SessionError
-from clew.core.spending import Spending
+from clew.core.text import one_line, pluralize
+from clew.core.usage import Spending
+from clew.extensions.commands.context_chart import categories, marks, picture
 from clew.extensions.commands.entries import listing, loss_facts, loss_lines, words
-from clew.extensions.commands.picture import categories, marks, picture
-from clew.extensions.commands.protocol import Command, CommandResult, Host
-from clew.extensions.commands.words import (
+from clew.extensions.commands.parsing import (
     Builtin,
-    counted,
+    build_result,
     entry_number,
     fit,
     nothing_more,
     numbers,
-    one_line,
     split,
-    told,
     whole_number,
 )
+from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 
 _UNDONE = {Compacted: "compaction", Cleared: "clear", Rewound: "rewind"}
 _INSTRUCTIONS = 4_000
@@ -28,7 +27,7 @@ _HISTORY = 20
 _FOUND_CHARS = 160
 
 
-async def _compact(host: Host, arguments: str) -> CommandResult:
+async def _compact(host: CommandHost, arguments: str) -> CommandResult:
     word, rest = split(arguments)
     if word.removeprefix("--") == "preview" and not rest:
         return _preview(host)
@@ -36,7 +35,7 @@ async def _compact(host: Host, arguments: str) -> CommandResult:
         return await _undo_compaction(host)
     instructions = fit(arguments, _INSTRUCTIONS, "what the summary should keep")
     if await host.compact_later(instructions):
-        return told(
+        return build_result(
             ["a run is under way: the compaction will follow at its end"],
             deferred=True,
             instructions=instructions,
@@ -45,20 +44,20 @@ async def _compact(host: Host, arguments: str) -> CommandResult:
     report = done.report
     said = (
         f"compacted, {report.tokens_before:,} → {report.tokens_after:,} tokens:"
-        f" {counted(len(report.summarised), 'entry', 'entries')} summarised,"
+        f" {pluralize(len(report.summarised), 'entry', 'entries')} summarised,"
         f" {len(report.kept):,} kept word for word; nothing is lost, /undo brings it back"
     )
-    return told([said], deferred=False, **loss_facts(done))
+    return build_result([said], deferred=False, **loss_facts(done))
 
 
-def _preview(host: Host) -> CommandResult:
+def _preview(host: CommandHost) -> CommandResult:
     would = host.session.preview_compaction()
     head = "a compaction now would do this; nothing is changed:"
     lines = [head, *loss_lines(would.report), "", would.summary]
-    return told(lines, preview=True, **loss_facts(would))
+    return build_result(lines, preview=True, **loss_facts(would))
 
 
-async def _undo_compaction(host: Host) -> CommandResult:
+async def _undo_compaction(host: CommandHost) -> CommandResult:
     view, journal = host.session.journal.view, host.session.journal
     newest = journal.entry(view.undoable[-1]) if view.undoable else None
     if newest is not None and not isinstance(newest.body, Compacted):
@@ -67,21 +66,21 @@ async def _undo_compaction(host: Host) -> CommandResult:
     return await _undo(host, "")
 
 
-async def _undo(host: Host, arguments: str) -> CommandResult:
+async def _undo(host: CommandHost, arguments: str) -> CommandResult:
     nothing_more(arguments, "undo")
     undone = await host.session.undo()
     what = _UNDONE.get(type(undone.body), "change")
-    return told([f"the {what} #{undone.id} is taken back"], undone=undone.id, what=what)
+    return build_result([f"the {what} #{undone.id} is taken back"], undone=undone.id, what=what)
 
 
-async def _context(host: Host, arguments: str) -> CommandResult:
+async def _context(host: CommandHost, arguments: str) -> CommandResult:
     nothing_more(arguments, "context")
     state, model = host.session.get_context_state(), host.session.journal.view.setup.model.name
     parts = [
         {"name": name, "tokens": tokens, "percent": round(tokens / state.max_tokens * 100, 2)}
         for name, tokens in categories(state).items()
     ]
-    return told(
+    return build_result(
         picture(state, host.thresholds, model=one_line(model, 60)),
         model=model,
         used_tokens=state.used_tokens,
@@ -95,13 +94,13 @@ async def _context(host: Host, arguments: str) -> CommandResult:
     )
 
 
-async def _cost(host: Host, arguments: str) -> CommandResult:
+async def _cost(host: CommandHost, arguments: str) -> CommandResult:
     nothing_more(arguments, "cost")
     session, spent = host.session, host.session.get_cost()
     count = sum(isinstance(entry.body, MessageAdded) for entry in session.journal.entries)
     named = f" ({one_line(host.name, 60)})" if host.name else ""
     usage = spent.usage
-    return told(
+    return build_result(
         [
             f"session   {session.session_id}{named}",
             f"messages  {count:,}",
@@ -128,24 +127,26 @@ def _money(spent: Spending) -> str:
     return f"{known}{spent.unpriced} of {spent.calls} calls at unknown prices"
 
 
-async def _pin(host: Host, arguments: str) -> CommandResult:
+async def _pin(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
         pinned = sorted(host.session.journal.view.pinned)
-        return told([f"pinned: {numbers(pinned) or 'nothing; write /pin #12'}"], pinned=pinned)
+        return build_result(
+            [f"pinned: {numbers(pinned) or 'nothing; write /pin #12'}"], pinned=pinned
+        )
     entry = entry_number(arguments)
     if entry in host.session.journal.view.pinned:
-        return told([f"#{entry} is pinned already"], entry=entry)
+        return build_result([f"#{entry} is pinned already"], entry=entry)
     await host.session.pin(entry)
-    return told([f"#{entry} will survive every compaction word for word"], entry=entry)
+    return build_result([f"#{entry} will survive every compaction word for word"], entry=entry)
 
 
-async def _unpin(host: Host, arguments: str) -> CommandResult:
+async def _unpin(host: CommandHost, arguments: str) -> CommandResult:
     entry = entry_number(arguments)
     await host.session.pin(entry, pinned=False)
-    return told([f"#{entry} is no longer pinned"], entry=entry)
+    return build_result([f"#{entry} is no longer pinned"], entry=entry)
 
 
-async def _recall(host: Host, arguments: str) -> CommandResult:
+async def _recall(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
         raise SessionError("write words to find, such as /recall marigold, or a number: #12")
     if arguments.removeprefix("#").isdecimal():
@@ -154,16 +155,16 @@ async def _recall(host: Host, arguments: str) -> CommandResult:
         if entry is None:
             raise SessionError(f"there is no entry #{number}; /history lists the newest ones")
         text = entry_text(entry)
-        return told([text or words(entry)], entries=[{"id": entry.id, "text": text}])
+        return build_result([text or words(entry)], entries=[{"id": entry.id, "text": text}])
     found = host.session.search(arguments)
     lines = [f"#{one.id}  {one_line(entry_text(one), _FOUND_CHARS)}" for one in found]
-    return told(
+    return build_result(
         lines or [f"nothing in this session contains {one_line(arguments, 80)!r}"],
         entries=[{"id": one.id, "text": one_line(entry_text(one), _FOUND_CHARS)} for one in found],
     )
 
 
-async def _history(host: Host, arguments: str) -> CommandResult:
+async def _history(host: CommandHost, arguments: str) -> CommandResult:
     most = whole_number(arguments or str(_HISTORY))
     if not most:
         raise SessionError("say how many entries to list, such as /history 50")
@@ -172,7 +173,7 @@ async def _history(host: Host, arguments: str) -> CommandResult:
         for number, whose, said in listing(host.session.journal.entries, most)
     ]
     lines = [f"#{one['id']} {one['who']}: {one['words']}" for one in listed]
-    return told(lines or ["nothing was said yet"], entries=listed)
+    return build_result(lines or ["nothing was said yet"], entries=listed)
 
 
 WINDOW_COMMANDS: tuple[Builtin, ...] = (

@@ -4,21 +4,18 @@ A project's folder may come from anywhere. So nothing is followed out of the fol
 to, nothing but a regular file is opened, and nothing large is read.
 """
 
-import fcntl
-import os
 import stat
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from clew.checkpoints.atomic import write_whole
 from clew.core.errors import ConfigError, StoreUnavailable
-from clew.files.private import make_private
+from clew.files.atomic import make_private_folder, replace_file
+from clew.files.locks import folder_lock
+from clew.files.safe_read import NotRegularFile, read_regular
 
 _PATIENCE = 5.0
 """Seconds to wait for another process that is writing."""
-_POLL = 0.005
 
 
 def real_path(path: Path, *, inside: Path) -> Path:
@@ -50,22 +47,14 @@ def read_bounded(path: Path, *, inside: Path, limit: int, whole: bool = True) ->
         StoreUnavailable: It cannot be read.
     """
     target = real_path(path, inside=inside)
-    # A pipe would block, and a link may have been put there since it was followed.
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        handle = os.open(target, flags)
+        data = read_regular(target, limit=limit + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except NotRegularFile as error:
+        raise _not_regular(path) from error
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.") from error
-    try:
-        _check_kind(os.fstat(handle), path)
-        with os.fdopen(handle, "rb", closefd=False) as stream:
-            data = stream.read(limit + 1)
-    except OSError as error:
-        raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.") from error
-    finally:
-        os.close(handle)
     if whole:
         _check_size(len(data), path, limit)
     return data[:limit]
@@ -85,7 +74,8 @@ def check_readable(path: Path, *, inside: Path, limit: int) -> None:
         return
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.") from error
-    _check_kind(facts, path)
+    if not stat.S_ISREG(facts.st_mode):
+        raise _not_regular(path)
     _check_size(facts.st_size, path, limit)
 
 
@@ -100,9 +90,9 @@ def write_private(path: Path, data: bytes, *, inside: Path) -> None:
     """
     target = real_path(path, inside=inside)
     try:
-        make_private(target.parent)
+        make_private_folder(target.parent)
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
-        write_whole(target, data, mode=mode)
+        replace_file(target, data, mode=mode)
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be written: {error.strerror}.") from error
 
@@ -118,15 +108,16 @@ def held(folder: Path, *, patience: float = _PATIENCE) -> Iterator[None]:
     Raises:
         StoreUnavailable: Somebody else has kept it for too long, or it cannot be opened.
     """
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise StoreUnavailable(f"{folder} cannot be opened: {error.strerror}.") from error
-    try:
-        _lock(handle, folder, patience)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(folder_lock(folder, timeout=patience))
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"{folder} is being changed by another process. Try again later."
+            ) from error
+        except OSError as error:
+            raise StoreUnavailable(f"{folder} cannot be opened: {error.strerror}.") from error
         yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager
@@ -139,35 +130,17 @@ def made_and_held(folder: Path, *, inside: Path) -> Iterator[None]:
     """
     home = real_path(folder, inside=inside)
     try:
-        make_private(home)
+        make_private_folder(home)
     except OSError as error:
         raise StoreUnavailable(f"{folder} cannot be made: {error.strerror}.") from error
     with held(home):
         yield
 
 
-def _check_kind(facts: os.stat_result, path: Path) -> None:
-    if not stat.S_ISREG(facts.st_mode):
-        raise ConfigError(f"{path} is not a regular file. Move it away.")
+def _not_regular(path: Path) -> ConfigError:
+    return ConfigError(f"{path} is not a regular file. Move it away.")
 
 
 def _check_size(size: int, path: Path, limit: int) -> None:
     if size > limit:
         raise ConfigError(f"{path} is larger than {limit:,} bytes. Shorten it or split it.")
-
-
-def _lock(handle: int, folder: Path, patience: float) -> None:
-    until = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise StoreUnavailable(
-                    f"{folder} is being changed by another process. Try again later."
-                ) from None
-            time.sleep(_POLL)
-        except OSError:  # a file system without locks
-            return
-        else:
-            return

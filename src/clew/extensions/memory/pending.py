@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.errors import ConfigError, StoreDamaged
-from clew.extensions.memory.facts import Fact, Kind, one_line
+from clew.core.text import one_line
+from clew.extensions.memory.facts import Fact, Kind
 from clew.extensions.memory.files import read_bounded, real_path, write_private
 
 PENDING: Final = "pending.json"

@@ -9,17 +9,16 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
-from clew.providers.calls import post, stream_call
 from clew.providers.catalogue import SMOLLM2
-from clew.providers.embedded import child, fetch
+from clew.providers.embedded import model_file, process
 from clew.providers.endpoint import Endpoint
-from clew.providers.http import Transport
+from clew.providers.http import Transport, post, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.chat.decode import Decoder
-from clew.providers.wire.chat.encode import encode, fragments
+from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.encode import encode, message_cache
 
 IDLE_TIMEOUT = 300.0
 """Seconds: a full window takes a slow machine a minute to read before the first word."""
@@ -52,19 +51,19 @@ class Embedded:
         port: int = 0,
         window: int = SMOLLM2.window,
         threads: int = 1,
-        command: Sequence[str] = child.SERVER,
+        command: Sequence[str] = process.SERVER,
     ) -> None:
         self._checked = model is not None
-        self._launch = child.Launch(
-            model=model or fetch.model_path(),
+        self._launch = process.Launch(
+            model=model or model_file.model_path(),
             port=port,
             window=window,
             threads=threads,
             command=command,
         )
-        self._fragments = fragments(Reader(self.name))
+        self._fragments = message_cache(ReasoningReader(self.name))
         self._lock = anyio.Lock()
-        self._running: tuple[child.Child, Transport, Transport] | None = None
+        self._running: tuple[process.Child, Transport, Transport] | None = None
 
     def __repr__(self) -> str:
         return f"Embedded({str(self._launch.model)!r})"
@@ -83,7 +82,7 @@ class Embedded:
         body = self._body(request, streaming=True)
         running, chat, _ = await self._ensure()
         try:
-            answer = stream_call(chat, _PATH, body, decoder=partial(Decoder, self.name))
+            answer = stream_call(chat, _PATH, body, decoder=partial(ChatDecoder, self.name))
             async with aclosing(answer) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -114,21 +113,21 @@ class Embedded:
         fitted = replace(request, max_output_tokens=limit, tools=())
         return encode(fitted, self._fragments, streaming=streaming)
 
-    async def _asked(self, running: child.Child, answer: Awaitable[bytes]) -> bytes:
+    async def _asked(self, running: process.Child, answer: Awaitable[bytes]) -> bytes:
         try:
             return await answer
         except ProviderError as error:
             raise await self._explained(running, error) from error
 
-    async def _ensure(self) -> tuple[child.Child, Transport, Transport]:
+    async def _ensure(self) -> tuple[process.Child, Transport, Transport]:
         async with self._lock:
             if self._running is not None and self._running[0].alive:
                 return self._running
             await self._stop()
             if not self._checked:
-                await anyio.to_thread.run_sync(fetch.verify, self._launch.model)
+                await anyio.to_thread.run_sync(model_file.verify, self._launch.model)
                 self._checked = True
-            running = await child.start(self._launch, provider=self.name)
+            running = await process.start(self._launch, provider=self.name)
             self._running = (
                 running,
                 self._transport(running, "/v1"),
@@ -136,13 +135,13 @@ class Embedded:
             )
             return self._running
 
-    def _transport(self, running: child.Child, path: str) -> Transport:
+    def _transport(self, running: process.Child, path: str) -> Transport:
         endpoint = Endpoint(
             base_url=running.address + path, api_key=running.key, idle_timeout=IDLE_TIMEOUT
         )
         return Transport(endpoint, provider=self.name)
 
-    async def _explained(self, running: child.Child, error: ProviderError) -> ProviderError:
+    async def _explained(self, running: process.Child, error: ProviderError) -> ProviderError:
         """Return the error of a process that died instead of the one its silence caused."""
         if error.status is not None or not await running.ended(within=_DEATH_LIMIT):
             return error

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clew.core.errors import StoreDamaged, StoreUnavailable
-from clew.files.private import make_private
+from clew.files.atomic import make_private_folder
 from clew.stores.sqlite.migrations import MIGRATIONS, TABLES
 
 FILE_VERSION = 3
@@ -31,7 +31,7 @@ def connect(path: Path) -> sqlite3.Connection:
             another program. It is left as it was.
     """
     try:
-        make_private(path.parent)
+        make_private_folder(path.parent)
     except OSError as error:
         raise StoreUnavailable(
             f"the folder {path.parent} cannot be made: {error.strerror}"

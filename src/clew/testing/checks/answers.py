@@ -6,9 +6,9 @@ from clew.core.ids import CallId
 from clew.core.messages import Message, Part, Reasoning, Text, ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import Finished, StopReason, TextChunk
-from clew.testing.checks.asking import ask, expect, folded, needs
-from clew.testing.replies import Reply
-from clew.testing.stage import Powers, Stage
+from clew.testing.checks.assertions import ask, expect, folded, needs
+from clew.testing.fake_apis.protocol import Reply
+from clew.testing.provider_harness import Powers, Stage
 
 SIGNATURE = "EqQBCkgIARABGAIiQL+9/aZ3bW0k7Jx1cGhlcg=="
 ODD = ToolCall(

@@ -18,11 +18,11 @@ from clew.core.errors import (
     StreamBroken,
 )
 from clew.providers.protocol import Chunk
-from clew.testing.checks.asking import ask, at_once, expect, fails, hello, within, words
+from clew.testing.checks.assertions import ask, at_once, expect, fails, hello, within, words
 from clew.testing.checks.streams import begun_and_rest
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.protocol import Reply
+from clew.testing.provider_harness import API_KEY, HttpStage, Naps, impatient
 from clew.testing.server import Answer, Hangup, Stall, Step
-from clew.testing.stage import API_KEY, HttpStage, Naps, impatient
 
 OK = Reply(words=("ok",))
 ERRORS: tuple[tuple[int, type[ProviderError]], ...] = (

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from clew.context.validity import problems
+from clew.context.render import find_problems
 from clew.core.access import Risk
 from clew.core.errors import AbortError
 from clew.core.ids import CallId
@@ -12,11 +12,11 @@ from clew.core.messages import Message, Role, ToolCall, assistant, user
 from clew.providers.protocol import CallChunk, Chunk, Provider, Request
 from clew.session.session import Session
 from clew.testing.checks.answers import SIGNATURE, comparable
-from clew.testing.checks.asking import Watched, at_once, expect, needs, within
+from clew.testing.checks.assertions import Watched, at_once, expect, needs, within
 from clew.testing.checks.streams import holding
-from clew.testing.replies import Reply
+from clew.testing.fake_apis.protocol import Reply
+from clew.testing.provider_harness import HttpStage
 from clew.testing.server import Answer, Stall
-from clew.testing.stage import HttpStage
 from clew.tools.function import tool
 
 FIRST = ToolCall(call_id=CallId("call_first-1"), name="shout", arguments='{"word":"alpha"}')
@@ -166,7 +166,7 @@ def _follow_each_other(body: bytes, *texts: str) -> None:
 
 def _is_accepted(stage: HttpStage, asked: Request, body: bytes) -> None:
     """Fail if a provider would reject the conversation, as asked for and as sent."""
-    expect(problems(asked.messages), [], "what is wrong with the messages")
+    expect(find_problems(asked.messages), [], "what is wrong with the messages")
     if stage.reads is None:
         return
     # Some APIs have no role for results: the user brings them.
@@ -174,7 +174,7 @@ def _is_accepted(stage: HttpStage, asked: Request, body: bytes) -> None:
         replace(message, role=Role.TOOL) if message.results else message
         for message in stage.reads(body).messages
     ]
-    expect(problems(sent), [], f"what is wrong with the request {body!r}")
+    expect(find_problems(sent), [], f"what is wrong with the request {body!r}")
     expect(_uses(sent), _uses(asked.messages), f"calls and results in the request {body!r}")
 
 

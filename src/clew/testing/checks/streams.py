@@ -14,10 +14,10 @@ from clew.core.messages import Message, ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Chunk, Finished, Provider
 from clew.testing.checks.answers import EMPTY, ODD, SIGNATURE, comparable
-from clew.testing.checks.asking import ask, at_once, expect, folded, hello, needs, within, words
-from clew.testing.replies import Reply
+from clew.testing.checks.assertions import ask, at_once, expect, folded, hello, needs, within, words
+from clew.testing.fake_apis.protocol import Reply
+from clew.testing.provider_harness import HttpStage, Powers
 from clew.testing.server import Answer, Stall, Step
-from clew.testing.stage import HttpStage, Powers
 
 TOGETHER = 20
 """How many answers are read at once where they must not mix."""

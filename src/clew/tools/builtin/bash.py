@@ -19,9 +19,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from clew.core.access import Risk
-from clew.tools.builtin.environment import child_environment
+from clew.tools.builtin.child_process import Job, JobResult, child_environment, run_job
 from clew.tools.builtin.files import Unusable, failure
-from clew.tools.builtin.running import Job, Ran, run
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode
@@ -120,9 +119,9 @@ async def _run(call: Call, limits: Limits) -> ToolOutput:
         if call.boxed:
             shell = limits.sandbox.wrap(shell, folder=call.place.cwd, cwd=call.start)
         env = child_environment(os.environ, extra=call.place.env, passed=limits.pass_env)
-        job = Job(command=shell, cwd=call.start, env=env, seconds=call.seconds, pass_fds=(report,))
+        job = Job(command=shell, cwd=call.start, env=env, timeout=call.seconds, pass_fds=(report,))
         try:
-            ran = await run(job)
+            ran = await run_job(job)
         except (OSError, ValueError) as error:
             raise Unusable(f"The command could not be started: {error}") from error
         ended = os.pread(report, _LONGEST_PATH, 0).removesuffix(b"\n")
@@ -167,7 +166,7 @@ def _moved(call: Call, ended: Path | None) -> str:
     return f"the next command starts in {ended}; paths for other tools still start in {root}"
 
 
-def _worded(call: Call, ran: Ran, moved: str) -> ToolOutput:
+def _worded(call: Call, ran: JobResult, moved: str) -> ToolOutput:
     text = ran.output.text().rstrip("\n")
     lines = [text] if text else []
     lines += [f"[{note}]" for note in (*_notes(call, ran, text), moved) if note]
@@ -184,14 +183,14 @@ def _worded(call: Call, ran: Ran, moved: str) -> ToolOutput:
     )
 
 
-def _notes(call: Call, ran: Ran, text: str) -> Iterator[str]:
+def _notes(call: Call, ran: JobResult, text: str) -> Iterator[str]:
     if ran.timed_out:
         yield f"timed out after {call.seconds:g} s; the command and its children were ended"
     elif ran.code < 0:
         yield f"ended by {_signal_name(-ran.code)}"
     elif ran.code:
         yield f"exit code {ran.code}"
-    if ran.goes_on and not call.boxed:
+    if ran.has_background and not call.boxed:
         yield (
             f"background processes go on in process group {ran.group}, their output is not "
             f"followed; end them with: kill -- -{ran.group}"

@@ -9,8 +9,7 @@ import re
 import anyio.to_thread
 from msgspec import Struct
 
-from clew.core.access import Kind, Risk
-from clew.tools.builtin.atomic import replace
+from clew.core.access import Risk, TargetKind
 from clew.tools.builtin.diff import compare
 from clew.tools.builtin.files import Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
@@ -33,7 +32,7 @@ class Change(Struct, frozen=True, kw_only=True):
 def edit_tool(ledger: FileLedger) -> Tool:
     """Make the Edit tool; it refuses files that changed since `ledger` saw them."""
 
-    @tool(name="Edit", risk=Risk.MODIFY, target="file_path", kind=Kind.PATH)
+    @tool(name="Edit", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
     async def edit(
         file_path: str,
         old_string: str,
@@ -61,14 +60,14 @@ def edit_tool(ledger: FileLedger) -> Tool:
 def _edit(ledger: FileLedger, change: Change, place: ToolContext) -> ToolOutput:
     path = resolve(change.path, place)
     try:
-        with ledger.changing(path):
+        with ledger.lock(path):
             data = load(path, change.path)
             ledger.check(path, data, change.path)
             file = decode(data, change.path)
             text, lines = apply(file.text, change)
             fresh = file.encode(text)
-            replace(path, fresh, change.path, expected=data, before=place.before_change)
-            ledger.note(path, fresh)
+            before = place.before_change
+            ledger.replace(path, fresh, change.path, expected=data, before=before)
     except Unusable as error:
         return failure(str(error))
     diff = compare(file.text, text, change.path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio.to_thread
 from anyio import from_thread
 
-from clew.core.access import Kind, Risk
+from clew.core.access import Risk, TargetKind
 from clew.tools.builtin.files import Unusable, failure, resolve
 from clew.tools.builtin.patterns import MAGIC, refuse_escape
 from clew.tools.builtin.scan import translate, walk
@@ -21,7 +21,7 @@ _CHECK_EVERY = 1_000
 def glob_tool() -> Tool:
     """Make the Glob tool."""
 
-    @tool(name="Glob", risk=Risk.INSPECT, target="path", kind=Kind.PATH)
+    @tool(name="Glob", risk=Risk.INSPECT, target="path", kind=TargetKind.PATH)
     async def glob(pattern: str, place: ToolContext, path: str = ".") -> ToolOutput:
         """Find files by a pattern such as **/*.py or src/*.{ts,tsx}; newest first. What
         .gitignore names is left out, unless the pattern begins with it.

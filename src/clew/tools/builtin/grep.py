@@ -17,7 +17,7 @@ import msgspec
 from anyio.abc import ByteReceiveStream
 from msgspec import Meta
 
-from clew.core.access import Kind, Risk
+from clew.core.access import Risk, TargetKind
 from clew.tools.builtin import ripgrep, scan
 from clew.tools.builtin.files import Unusable, cut, failure, resolve
 from clew.tools.builtin.patterns import refuse_escape, translate_filter, type_filter
@@ -37,7 +37,7 @@ def grep_tool(search_program: str | None = None) -> Tool:
     """Make the Grep tool, for the ripgrep that is found or given; empty does without one."""
     program = ripgrep.find_ripgrep() if search_program is None else search_program
 
-    @tool(name="Grep", risk=Risk.INSPECT, target="path", kind=Kind.PATH)
+    @tool(name="Grep", risk=Risk.INSPECT, target="path", kind=TargetKind.PATH)
     async def grep(  # noqa: PLR0913
         pattern: str,
         place: ToolContext,

@@ -1,20 +1,27 @@
-"""What the file tools of one session have seen, so that no change is lost unseen."""
+"""The state of files as the file tools of one session last saw them, and their replacement.
+
+Write and Edit change a file only if it still holds what was read, so no change of another
+process or person is overwritten.
+"""
 
 import hashlib
+import os
+import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clew.tools.builtin.files import Unusable
-from clew.tools.claims import claimed
+from clew.files.atomic import remove_stale_temporaries, replace_file
+from clew.files.locks import file_lock
+from clew.tools.builtin.files import Unusable, why
 
 
 class FileLedger:
     """Remembers the content of each file as it was last read or written.
 
-    Contents are compared, not times: two writes may fall into one tick of a clock, and
-    a file that was touched without being changed is still the one that was read.
+    It compares contents, not modification times: two writes may fall into one tick of the
+    clock, and a file that was touched but not changed is still the one that was read.
     """
 
     def __init__(self) -> None:
@@ -22,30 +29,84 @@ class FileLedger:
         self._seen: dict[Path, bytes] = {}
 
     @contextmanager
-    def changing(self, path: Path) -> Iterator[None]:
-        """Let nobody else change the file at `path` from its check to its replacement.
+    def lock(self, path: Path) -> Iterator[None]:
+        """Keep the file at `path` from being changed between its check and its replacement.
 
         Holds for the threads that share this ledger and for other Clew processes.
         """
-        with self._lock, claimed(path):
+        with self._lock, file_lock(path):
             yield
 
     def note(self, path: Path, data: bytes) -> None:
-        """Record that the file at `path` is known to hold `data`."""
+        """Record that the file at `path` holds `data`."""
         self._seen[path.resolve()] = _digest(data)
 
     def knows(self, path: Path) -> bool:
-        """Was this file read or written before?"""
+        """Return whether this file was read or written before."""
         return path.resolve() in self._seen
 
     def check(self, path: Path, data: bytes, shown: str) -> None:
-        """Compare `data`, found in the file now, with what was seen last, if anything was.
+        """Compare the file's current content with what was last seen, if anything was.
 
         Raises:
             Unusable: They differ.
         """
         if self._seen.get(path.resolve(), digest := _digest(data)) != digest:
             raise Unusable(f"{shown} has changed since it was read. Read it again first.")
+
+    def replace(
+        self,
+        path: Path,
+        data: bytes,
+        shown: str,
+        *,
+        expected: bytes | None,
+        before: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Replace the file at `path` atomically, and note its new content.
+
+        A link is followed to its target. Permissions, extended attributes and, where possible,
+        the owner of an existing file are kept; missing folders are made.
+
+        Args:
+            path: The file.
+            data: The new content.
+            shown: The path as the model wrote it.
+            expected: The current content; None if the file does not exist.
+            before: Called before anything is changed; see `ToolContext.before_change`.
+
+        Raises:
+            Unusable: The file cannot be written, or holds something else than expected; it is
+                unchanged.
+        """
+        try:
+            target = path.resolve()
+            _refuse_unwritable(target, shown)
+            if before is not None:
+                before(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            remove_stale_temporaries(target.parent)
+            replace_file(
+                target, data, before_rename=lambda: _refuse_changed(target, expected, shown)
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise Unusable(f"{shown} cannot be written: {why(error)}.") from error
+        self.note(path, data)
+
+
+def _refuse_unwritable(target: Path, shown: str) -> None:
+    if not target.exists():
+        return
+    if not stat.S_ISREG(target.stat().st_mode):
+        raise Unusable(f"{shown} is not a regular file, so it cannot be written.")
+    # The rename alone would also replace a file that must not be written.
+    if not os.access(target, os.W_OK):
+        raise Unusable(f"{shown} cannot be written: it is read-only.")
+
+
+def _refuse_changed(target: Path, expected: bytes | None, shown: str) -> None:
+    if (target.read_bytes() if target.exists() else None) != expected:
+        raise Unusable(f"{shown} was just changed by another process. Read it again.")
 
 
 def _digest(data: bytes) -> bytes:

@@ -7,9 +7,10 @@ from typing import Annotated
 import anyio.to_thread
 from msgspec import Meta, Struct
 
-from clew.context.images import pixel_size
-from clew.core.access import Kind, Risk
+from clew.context.estimate import pixel_size
+from clew.core.access import Risk, TargetKind
 from clew.core.messages import Image
+from clew.core.text import pluralize
 from clew.tools.builtin.files import (
     MAX_BYTES,
     TextFile,
@@ -52,7 +53,7 @@ class Part(Struct, frozen=True, kw_only=True):
 def read_tool(ledger: FileLedger) -> Tool:
     """Make the Read tool; what it reads is noted in `ledger`."""
 
-    @tool(name="Read", risk=Risk.INSPECT, target="file_path", kind=Kind.PATH)
+    @tool(name="Read", risk=Risk.INSPECT, target="file_path", kind=TargetKind.PATH)
     async def read(
         file_path: str,
         place: ToolContext,
@@ -161,7 +162,7 @@ def _numbered(
     numbered = (f"{number:>6}\t{cut(line)}" for number, line in enumerate(lines, part.first))
     return ToolOutput(
         text="\n".join([*numbered, *(f"[{note}]" for note in notes)]),
-        display=f"{part.shown}: {len(lines)} lines",
+        display=f"{part.shown}: {pluralize(len(lines), 'line')}",
         data={
             "path": part.shown,
             "first": part.first,

@@ -9,7 +9,7 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct, field
 
-from clew.core.access import Access, Kind, Risk
+from clew.core.access import Access, Risk, TargetKind
 from clew.core.messages import Image
 from clew.tools.builtin.files import failure
 from clew.tools.function import tool
@@ -66,9 +66,9 @@ class _WebFetch:
             """  # noqa: D205
             return await _fetched(url, limits, copies)
 
-        self._tool = tool(name="WebFetch", risk=Risk.INSPECT, target="url", kind=Kind.ADDRESS)(
-            web_fetch
-        )
+        self._tool = tool(
+            name="WebFetch", risk=Risk.INSPECT, target="url", kind=TargetKind.ADDRESS
+        )(web_fetch)
         self.spec = self._tool.spec
 
     def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:

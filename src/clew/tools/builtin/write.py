@@ -6,8 +6,7 @@ model was shown none of them, so it cannot mean to change them.
 
 import anyio.to_thread
 
-from clew.core.access import Kind, Risk
-from clew.tools.builtin.atomic import replace
+from clew.core.access import Risk, TargetKind
 from clew.tools.builtin.diff import compare
 from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
@@ -18,7 +17,7 @@ from clew.tools.protocol import Tool, ToolContext, ToolOutput
 def write_tool(ledger: FileLedger) -> Tool:
     """Make the Write tool; it replaces only files that `ledger` knows as they are."""
 
-    @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=Kind.PATH)
+    @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
     async def write(file_path: str, content: str, place: ToolContext) -> ToolOutput:
         """Write a whole file, creating it and its folders if need be. An existing file must
         have been Read before. To change a part of a file, use Edit.
@@ -36,13 +35,12 @@ def write_tool(ledger: FileLedger) -> Tool:
 def _write(ledger: FileLedger, file_path: str, content: str, place: ToolContext) -> ToolOutput:
     path = resolve(file_path, place)
     try:
-        with ledger.changing(path):
+        with ledger.lock(path):
             old = _current(ledger, file_path, place)
             file = decode(old, file_path) if old is not None else TextFile(text="")
             text = _with_endings(file.text, content)
             data, note = _encoded(file, text)
-            replace(path, data, file_path, expected=old, before=place.before_change)
-            ledger.note(path, data)
+            ledger.replace(path, data, file_path, expected=old, before=place.before_change)
     except Unusable as error:
         return failure(str(error))
     count = content.count("\n") + (not content.endswith("\n") and content != "")

@@ -7,11 +7,11 @@ from msgspec import Raw, Struct
 
 from clew.core.errors import ProviderError
 from clew.core.usage import Usage
-from clew.providers.failures import error_for
+from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.anthropic.arriving import Block, opened, read_delta
-from clew.providers.wire.folding import Folding
+from clew.providers.wire.anthropic.block_decoder import StreamedBlock, open_block, read_delta
+from clew.providers.wire.base_decoder import EventDecoder
 
 
 class _Usage(Struct):
@@ -82,8 +82,8 @@ _STATUS = {
 }
 
 
-class Decoder(Folding):
-    """Folds one answer into chunks; see `clew.providers.wire.decoder.Decoder`."""
+class MessagesDecoder(EventDecoder):
+    """Folds one answer into chunks; see `clew.providers.wire.base_decoder.Decoder`."""
 
     format = "an answer of the Messages API"
     advice = "Check that the base URL leads to a server that speaks it."
@@ -92,7 +92,7 @@ class Decoder(Folding):
         super().__init__(provider)
         self._ended: _Ending | None = None
         self._usage: Usage | None = None
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, StreamedBlock] = {}
         self._tools: dict[str, str] = {}
 
     @property
@@ -159,7 +159,7 @@ class Decoder(Folding):
         return []
 
     def _begin(self, index: int, raw: Raw) -> list[Chunk]:
-        self._blocks[index] = block = opened(index, raw, self._provider, self._tools)
+        self._blocks[index] = block = open_block(index, raw, self._provider, self._tools)
         return block.begin()
 
     def _end(self, index: int) -> list[Chunk]:

@@ -8,14 +8,19 @@ from typing import Any
 
 import msgspec
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.anthropic import marks
-from clew.providers.wire.anthropic.pieces import Piece, pieces
-from clew.providers.wire.anthropic.turns import forget_thinking, lay_out, loop_start
-from clew.providers.wire.fragments import LIMIT, Fragments
+from clew.providers.wire.anthropic import cache_control
+from clew.providers.wire.anthropic.turns import (
+    EncodedTurn,
+    arrange_turns,
+    drop_thinking,
+    encode_turns,
+    find_loop_start,
+)
+from clew.providers.wire.message_cache import LIMIT, MessageCache
 
 LEAST_THINKING = 1_024
 """Tokens of thinking below which the API takes no budget."""
@@ -45,14 +50,16 @@ _RUN_BY_THE_PROVIDER = (
 _json = msgspec.json.Encoder()
 
 
-def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[tuple[Piece, ...]]:
+def message_cache(
+    reader: ReasoningReader, *, limit: int = LIMIT
+) -> MessageCache[tuple[EncodedTurn, ...]]:
     """Return a place to keep the encoded messages for `reader`."""
-    return Fragments(reader, _fragment, limit=limit)
+    return MessageCache(reader, _fragment, limit=limit)
 
 
 def encode(
     request: Request,
-    kept: Fragments[tuple[Piece, ...]],
+    kept: MessageCache[tuple[EncodedTurn, ...]],
     *,
     streaming: bool = True,
     cache: bool = False,
@@ -74,14 +81,14 @@ def encode(
         head["stream"] = True
     found = kept.encode(request)
     # Who sets the field for the whole request leaves the marks to the API.
-    if cache and marks.FIELD not in request.options:
+    if cache and cache_control.FIELD not in request.options:
         found = _with_marks(head, found, request, ttl)
-    turns = lay_out(found)
+    turns = arrange_turns(found)
     _settle_thinking(head, turns, ceiling)
     return _body(head, turns)
 
 
-def encode_count(request: Request, kept: Fragments[tuple[Piece, ...]]) -> bytes:
+def encode_count(request: Request, kept: MessageCache[tuple[EncodedTurn, ...]]) -> bytes:
     """Return the body that asks how long `request` is.
 
     Tools that the provider runs itself are left out, because they cannot be counted.
@@ -92,13 +99,13 @@ def encode_count(request: Request, kept: Fragments[tuple[Piece, ...]]) -> bytes:
         if not head["tools"]:
             del head["tools"]
             head.pop("tool_choice", None)
-    turns = lay_out(kept.encode(request))
+    turns = arrange_turns(kept.encode(request))
     _settle_thinking(head, turns, None)
     return _body(head, turns)
 
 
-def _fragment(message: Message) -> tuple[tuple[Piece, ...], int]:
-    found = pieces(message)
+def _fragment(message: Message) -> tuple[tuple[EncodedTurn, ...], int]:
+    found = encode_turns(message)
     return found, sum(len(piece.data) for piece in found)
 
 
@@ -128,20 +135,24 @@ def _is_counted(tool: dict[str, Any]) -> bool:
 
 
 def _with_marks(
-    head: dict[str, Any], found: list[tuple[Piece, ...]], request: Request, ttl: str
-) -> list[tuple[Piece, ...]]:
+    head: dict[str, Any], found: list[tuple[EncodedTurn, ...]], request: Request, ttl: str
+) -> list[tuple[EncodedTurn, ...]]:
     """Mark the end, what is settled and the system prompt, as far as marks are left."""
-    left = marks.MOST - sum(piece.marks for fragment in found for piece in fragment)
-    left -= sum(
-        marks.FIELD in block for name in ("tools", "system") for block in head.get(name, ())
+    left = cache_control.MAX_BREAKPOINTS - sum(
+        piece.marks for fragment in found for piece in fragment
     )
-    ends = marks.places(found, request.settled)[: max(left, 0)]
+    left -= sum(
+        cache_control.FIELD in block for name in ("tools", "system") for block in head.get(name, ())
+    )
+    ends = cache_control.choose_breakpoints(found, request.settled)[: max(left, 0)]
     if left > len(ends) and "system" in head and "system" not in request.options:
-        head["system"] = [{**head["system"][0], marks.FIELD: marks.control(ttl)}]
-    return marks.mark(found, ends, ttl)
+        head["system"] = [
+            {**head["system"][0], cache_control.FIELD: cache_control.make_cache_control(ttl)}
+        ]
+    return cache_control.add_breakpoints(found, ends, ttl)
 
 
-def _settle_thinking(head: dict[str, Any], turns: list[Piece], ceiling: int | None) -> None:
+def _settle_thinking(head: dict[str, Any], turns: list[EncodedTurn], ceiling: int | None) -> None:
     """Make `thinking` agree with the rest of the request, as the API demands.
 
     Switched on, it wants the current tool loop to begin with thinking; switched off, it takes
@@ -149,9 +160,9 @@ def _settle_thinking(head: dict[str, Any], turns: list[Piece], ceiling: int | No
     """
     thinking = head.get("thinking")
     kind = thinking.get("type") if isinstance(thinking, dict) else None
-    since = loop_start(turns) if kind in {"enabled", "disabled"} else None
+    since = find_loop_start(turns) if kind in {"enabled", "disabled"} else None
     if since is not None and not (kind == "enabled" and turns[since].begins_thinking):
-        forget_thinking(turns, since)
+        drop_thinking(turns, since)
         if kind == "enabled":
             del head["thinking"]
     elif kind in {"enabled", "adaptive"}:
@@ -171,7 +182,7 @@ def _make_room(head: dict[str, Any], ceiling: int | None) -> None:
     head["thinking"] = {**head["thinking"], "budget_tokens": min(budget, longest - words)}
 
 
-def _body(head: dict[str, Any], turns: list[Piece]) -> bytes:
+def _body(head: dict[str, Any], turns: list[EncodedTurn]) -> bytes:
     start = _json.encode(head)[:-1] + (b"," if head else b"") + b'"messages":['
     messages = [turn.data for turn in turns] or [b""]
     # One join and no more, because a long conversation is many megabytes.

@@ -9,7 +9,7 @@ import msgspec
 from clew.core.errors import ProviderBusy, ProviderError
 from clew.core.messages import Image
 from clew.core.usage import Usage
-from clew.providers.failures import error_for
+from clew.providers.http_errors import error_for
 from clew.providers.protocol import (
     Chunk,
     Finished,
@@ -20,27 +20,28 @@ from clew.providers.protocol import (
     UsageChunk,
 )
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.chat.answers import (
-    Call,
-    Choice,
-    Counts,
-    Delta,
-    Payload,
-    Picture,
-    Piece,
+from clew.providers.wire.base_decoder import EventDecoder
+from clew.providers.wire.chat.reasoning_details import ReasoningDetails
+from clew.providers.wire.chat.response import (
+    ChatChoice,
+    ChatDelta,
+    ChatPayload,
+    ChatUsage,
+    ContentPart,
+    GeneratedImage,
+    ToolCallDelta,
+    find_usage,
+    read_cost,
+    read_usage,
 )
-from clew.providers.wire.chat.calls import Calls
-from clew.providers.wire.chat.markup import Found, Marks, Said, Splitter
-from clew.providers.wire.chat.seals import Seals
-from clew.providers.wire.chat.server_tools import ServerTools
-from clew.providers.wire.chat.usage import cost, counts, usage
-from clew.providers.wire.folding import Folding
-from clew.providers.wire.halves import mended
+from clew.providers.wire.chat.text_markup import MarkupItem, MarkupSplitter, TextRun, TextTags
+from clew.providers.wire.chat.tool_calls import HostToolTracker, ToolCallTracker
+from clew.providers.wire.surrogates import repair_surrogates
 
 DONE = "[DONE]"
 
 _json = msgspec.json.Encoder()
-_payload = msgspec.json.Decoder(Payload)
+_payload = msgspec.json.Decoder(ChatPayload)
 
 _REASONS = {
     "stop": StopReason.DONE,
@@ -53,19 +54,19 @@ _REASONS = {
     "refusal": StopReason.REFUSED,
     "sensitive": StopReason.REFUSED,
 }
-_NONE = Choice()
+_NONE = ChatChoice()
 _BREAKDOWNS = frozenset({"error", "insufficient_system_resource", "network_error"})
 """Reasons with which hosts say that they could not go on."""
 
 
-class Decoder(Folding):
-    """Folds one answer into chunks; see `clew.providers.wire.decoder.Decoder`."""
+class ChatDecoder(EventDecoder):
+    """Folds one answer into chunks; see `clew.providers.wire.base_decoder.Decoder`."""
 
     format = "a chat answer"
     advice = "Check that the base URL leads to an OpenAI-compatible server."
 
     def __init__(
-        self, provider: str, *, marks: Iterable[Marks] = (), tools: Iterable[str] = ()
+        self, provider: str, *, marks: Iterable[TextTags] = (), tools: Iterable[str] = ()
     ) -> None:
         """Read an answer of `provider`.
 
@@ -80,11 +81,11 @@ class Decoder(Folding):
         self._cost: float | None = None
         self._refusal: list[str] = []
         self._ended = False
-        self._calls = Calls()
-        self._seals = Seals()
-        self._tools = ServerTools()
+        self._calls = ToolCallTracker()
+        self._seals = ReasoningDetails()
+        self._tools = HostToolTracker()
         marks = tuple(marks)
-        self._splitter = Splitter(marks, tools) if marks else None
+        self._splitter = MarkupSplitter(marks, tools) if marks else None
 
     @property
     def complete(self) -> bool:
@@ -99,7 +100,7 @@ class Decoder(Folding):
             reason=self._stop_reason(),
             usage=self._usage,
             cost=self._cost,
-            detail=mended("".join(self._refusal)),
+            detail=repair_surrogates("".join(self._refusal)),
         )
 
     def _take(self, event: ServerEvent) -> list[Chunk]:
@@ -116,7 +117,7 @@ class Decoder(Folding):
         self.done = True
         return [*found, *self._end()]
 
-    def _chunks(self, payload: Payload, text: str, *, whole: bool) -> list[Chunk]:
+    def _chunks(self, payload: ChatPayload, text: str, *, whole: bool) -> list[Chunk]:
         choice = _first(payload.choices)
         problem = _problem(payload, choice)
         # Behind a complete answer an error says nothing of it, but its event may tell the usage.
@@ -130,14 +131,14 @@ class Decoder(Folding):
             found += self._tools.cited(payload)
         if delta is not None:
             found += self._delta(delta)
-        counted = counts(payload, choice)
+        counted = find_usage(payload, choice)
         if counted is not None:
             found += self._count(counted, ending=whole or bool(choice.finish_reason))
         if choice.finish_reason:
             found += self._finish(choice.finish_reason)
         return found
 
-    def _delta(self, delta: Delta) -> list[Chunk]:
+    def _delta(self, delta: ChatDelta) -> list[Chunk]:
         found: list[Chunk] = []
         if delta.annotations or delta.executed_tools:
             found += self._tools.used(delta)
@@ -156,7 +157,7 @@ class Decoder(Folding):
             found += self._called(delta)
         return [*found, *self._rest(delta)] if _has_more(delta) else found
 
-    def _rest(self, delta: Delta) -> list[Chunk]:
+    def _rest(self, delta: ChatDelta) -> list[Chunk]:
         """Return what few answers have."""
         found: list[Chunk] = []
         if delta.audio is not None and delta.audio.transcript:
@@ -170,20 +171,20 @@ class Decoder(Folding):
             found.append(TextChunk("", extra=_json.encode(private).decode()))
         return found
 
-    def _called(self, delta: Delta) -> list[Chunk]:
+    def _called(self, delta: ChatDelta) -> list[Chunk]:
         calls = list(delta.tool_calls or ())
         if delta.function_call is not None and delta.function_call.name:
-            calls.append(Call(index=0, function=delta.function_call))
+            calls.append(ToolCallDelta(index=0, function=delta.function_call))
         return [*self._held(), *map(self._calls.chunk, calls)] if calls else []
 
     def _held(self) -> list[Chunk]:
         """Return the words that were held back, should they have been markup."""
         return [] if self._splitter is None else self._said(self._splitter.close())
 
-    def _said(self, parts: list[Found]) -> list[Chunk]:
+    def _said(self, parts: list[MarkupItem]) -> list[Chunk]:
         found: list[Chunk] = []
         for part in parts:
-            if not isinstance(part, Said):
+            if not isinstance(part, TextRun):
                 found.append(self._calls.written(part.name, part.arguments))
             elif part.thought:
                 found.append(ReasoningChunk(index=0, text=part.text))
@@ -191,8 +192,8 @@ class Decoder(Folding):
                 found.append(TextChunk(part.text))
         return found
 
-    def _count(self, found: Counts, *, ending: bool) -> list[Chunk]:
-        before, self._usage, self._cost = self._usage, usage(found), cost(found)
+    def _count(self, found: ChatUsage, *, ending: bool) -> list[Chunk]:
+        before, self._usage, self._cost = self._usage, read_usage(found), read_cost(found)
         # At the end of the answer the `Finished` tells it.
         known = ending or self._reason is not None or self._usage == before
         return [] if known else [UsageChunk(self._usage)]
@@ -231,12 +232,12 @@ class Decoder(Folding):
         return error_for(status, text, {}, self._provider)
 
 
-def _first(choices: list[Choice] | None) -> Choice:
+def _first(choices: list[ChatChoice] | None) -> ChatChoice:
     """Return the one answer that counts, where several were asked for."""
     return next((each for each in choices or () if not each.index), _NONE)
 
 
-def _problem(payload: Payload, choice: Choice) -> Any:
+def _problem(payload: ChatPayload, choice: ChatChoice) -> Any:
     """Return the error that `payload` reports, wherever the host puts it."""
     if payload.error is not None or choice.error is not None:
         return payload.error or choice.error
@@ -245,11 +246,11 @@ def _problem(payload: Payload, choice: Choice) -> Any:
     return payload.object if payload.object == "error" else None
 
 
-def _has_more(delta: Delta) -> bool:
+def _has_more(delta: ChatDelta) -> bool:
     return bool(delta.audio or delta.refusal or delta.images or delta.extra_content)
 
 
-def _pieces(content: list[Piece]) -> list[Chunk]:
+def _pieces(content: list[ContentPart]) -> list[Chunk]:
     found: list[Chunk] = []
     for piece in content:
         thought = piece.thinking
@@ -262,7 +263,7 @@ def _pieces(content: list[Piece]) -> list[Chunk]:
     return found
 
 
-def _picture(picture: Picture) -> PartChunk:
+def _picture(picture: GeneratedImage) -> PartChunk:
     address = str((picture.image_url or {}).get("url") or "")
     head, base64, data = address.partition(";base64,")
     try:

@@ -4,15 +4,15 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from clew.providers.wire.names import Rule
+from clew.providers.wire.sanitize import NameRule
 
-NAMES = Rule(characters="a-zA-Z0-9_-", longest=64)
+NAMES = NameRule(characters="a-zA-Z0-9_-", longest=64)
 """What OpenAI and most hosts take as the name of a function."""
-IDS = Rule(longest=40)
+IDS = NameRule(longest=40)
 """What OpenAI takes as the id of a call."""
 
 
-class Thinking(StrEnum):
+class ReasoningField(StrEnum):
     """Where an assistant message holds the thinking that is sent back."""
 
     NOWHERE = ""
@@ -22,7 +22,7 @@ class Thinking(StrEnum):
     """As pieces of the content, before its words."""
 
 
-class Documents(StrEnum):
+class DocumentField(StrEnum):
     """Which piece of content brings a document that is neither a picture, a sound nor a film."""
 
     FILE = "file"
@@ -39,20 +39,20 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Where `Request.cache_key` goes; nowhere unless named."""
     stream_usage: bool = True
     """Ask for the usage of a stream with `stream_options`."""
-    thinking: Thinking = Thinking.NOWHERE
+    thinking: ReasoningField = ReasoningField.NOWHERE
     always_thinking: bool = False
     """Every assistant message must have the field, be it empty."""
     text_lists: bool = True
     """Several texts are sent as a list; otherwise as one text with blank lines between."""
     result_images: bool = False
     """Pictures may stand in tool messages; otherwise a note tells of them."""
-    documents: Documents = Documents.FILE
+    documents: DocumentField = DocumentField.FILE
     cache_marks: tuple[str, ...] = ()
     """Beginnings of the names of models that cache only up to marks in the messages."""
 
-    names: Rule = Rule()
+    names: NameRule = NameRule()
     """How a call must be named; what another model wrote may break it."""
-    ids: Rule = Rule()
+    ids: NameRule = NameRule()
     """How the id of a call must be spelt."""
     bridged: tuple[str, ...] = ()
     """Beginnings of the names of models that want an answer between results and the user's

@@ -7,18 +7,18 @@ same bytes; the provider's prompt cache lives off that.
 from collections.abc import Iterable
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Raw
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.chat.dialect import Dialect
-from clew.providers.wire.chat.messages import marked, system_message, wire_messages
-from clew.providers.wire.chat.turns import Sent, lay_out
-from clew.providers.wire.fragments import LIMIT, Fragments, joined
+from clew.providers.wire.chat.messages import add_cache_control, system_message, wire_messages
+from clew.providers.wire.message_cache import LIMIT, MessageCache, join_array
 
 PLAIN = Dialect()
 _FUNCTION_FIELDS = frozenset({"strict"})
@@ -27,16 +27,35 @@ _FUNCTION_FIELDS = frozenset({"strict"})
 _json = msgspec.json.Encoder()
 
 
-def fragments(
-    reader: Reader, dialect: Dialect = PLAIN, *, limit: int = LIMIT
-) -> Fragments[tuple[Sent, ...]]:
+USER, ASSISTANT, TOOL = "user", "assistant", "tool"
+BRIDGE = "I have read the results."
+"""What the assistant is taken to have said between results and the user's next words."""
+
+_CALLS = "tool_calls"
+_PLAIN = frozenset({"role", "content"})
+_fields = msgspec.json.Decoder(dict[str, Raw])
+
+
+class WireMessage(NamedTuple):
+    """One message of the API, encoded."""
+
+    role: str
+    data: bytes
+
+
+_bridge = WireMessage(ASSISTANT, _json.encode({"role": ASSISTANT, "content": BRIDGE}))
+
+
+def message_cache(
+    reader: ReasoningReader, dialect: Dialect = PLAIN, *, limit: int = LIMIT
+) -> MessageCache[tuple[WireMessage, ...]]:
     """Return a place to keep the messages for `reader`, encoded in `dialect`."""
-    return Fragments(reader, partial(_fragment, dialect), limit=limit)
+    return MessageCache(reader, partial(_fragment, dialect), limit=limit)
 
 
 def encode(
     request: Request,
-    kept: Fragments[tuple[Sent, ...]],
+    kept: MessageCache[tuple[WireMessage, ...]],
     *,
     dialect: Dialect = PLAIN,
     streaming: bool = True,
@@ -53,21 +72,21 @@ def encode(
     marking = dialect.marks(request.model)
     if marking:
         _mark(found, request, kept, dialect)
-    messages = lay_out(chain.from_iterable(found), dialect, request.model)
+    messages = arrange_messages(chain.from_iterable(found), dialect, request.model)
     if request.system:
         system = system_message(request.system, dialect, mark=marking)
         messages.insert(0, _json.encode(system))
     head = _json.encode(_head(request, dialect, streaming=streaming))
-    return joined(head[:-1] + b',"messages":[', messages)
+    return join_array(head[:-1] + b',"messages":[', messages)
 
 
-def _fragment(dialect: Dialect, message: Message) -> tuple[tuple[Sent, ...], int]:
+def _fragment(dialect: Dialect, message: Message) -> tuple[tuple[WireMessage, ...], int]:
     found = _sent(wire_messages(message, dialect))
     return found, sum(len(sent.data) for sent in found)
 
 
-def _sent(messages: Iterable[dict[str, Any] | msgspec.Raw]) -> tuple[Sent, ...]:
-    return tuple(Sent(_role(each), _json.encode(each)) for each in messages)
+def _sent(messages: Iterable[dict[str, Any] | msgspec.Raw]) -> tuple[WireMessage, ...]:
+    return tuple(WireMessage(_role(each), _json.encode(each)) for each in messages)
 
 
 def _role(message: dict[str, Any] | msgspec.Raw) -> str:
@@ -100,15 +119,61 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _mark(
-    found: list[tuple[Sent, ...]],
+    found: list[tuple[WireMessage, ...]],
     request: Request,
-    kept: Fragments[tuple[Sent, ...]],
+    kept: MessageCache[tuple[WireMessage, ...]],
     dialect: Dialect,
 ) -> None:
     """Mark how far the server is to cache: the part that stays, and all there is now."""
     for end in {min(request.settled, len(found)), len(found)}:
         for place in range(end - 1, -1, -1):
-            made = marked(kept.prepared(request.messages[place], request), dialect)
+            made = add_cache_control(kept.prepared(request.messages[place], request), dialect)
             if made:
                 found[place] = _sent(made)
                 break
+
+
+def arrange_messages(messages: Iterable[WireMessage], dialect: Dialect, model: str) -> list[bytes]:
+    """Return `messages` in an order that the server takes for `model`."""
+    bridges = dialect.bridges(model)
+    if not bridges and not dialect.merges:
+        return [message.data for message in messages]
+    found: list[WireMessage] = []
+    for message in messages:
+        last = found[-1] if found else None
+        if last is not None:
+            if bridges and last.role == TOOL and message.role == USER:
+                found.append(_bridge)
+            elif dialect.merges and (both := _merged(last, message)) is not None:
+                found[-1] = both
+                continue
+        found.append(message)
+    return [message.data for message in found]
+
+
+def _merged(first: WireMessage, second: WireMessage) -> WireMessage | None:
+    """Return two messages as one; None where they cannot be one."""
+    if first.role != second.role or first.role not in {USER, ASSISTANT}:
+        return None
+    one, other = _fields.decode(first.data), _fields.decode(second.data)
+    # Results must follow calls, and what else stands in a message cannot be joined.
+    if one.keys() != _PLAIN or other.keys() - {_CALLS} != _PLAIN:
+        return None
+    content = _joined(bytes(one["content"]), bytes(other["content"]))
+    return WireMessage(first.role, _json.encode({**other, "content": Raw(content)}))
+
+
+def _joined(one: bytes, other: bytes) -> bytes:
+    """Return two contents as one: texts with a blank line between, else a list of pieces."""
+    if b"null" in {one, other}:
+        return other if one == b"null" else one
+    if one.startswith(b'"') and other.startswith(b'"'):
+        return b"".join((one[:-1], rb"\n\n", other[1:]))
+    pieces = (_inside(content) for content in (one, other))
+    return b"[" + b",".join(filter(None, pieces)) + b"]"
+
+
+def _inside(content: bytes) -> bytes:
+    if content.startswith(b"["):
+        return content[1:-1]
+    return _json.encode({"type": "text", "text": Raw(content)})

@@ -22,9 +22,8 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
-from clew.providers.wire.arguments import as_object
-from clew.providers.wire.chat.dialect import Dialect, Documents, Thinking
-from clew.providers.wire.names import spelt
+from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
+from clew.providers.wire.sanitize import sanitize_arguments, sanitize_name
 
 _object = msgspec.json.Decoder(dict[str, Any])
 _AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "x-m4a": "m4a", "mp4": "m4a"}
@@ -46,7 +45,7 @@ def wire_messages(message: Message, dialect: Dialect) -> list[dict[str, Any] | m
     return [*found, said] if said else found
 
 
-def marked(message: Message, dialect: Dialect) -> list[dict[str, Any] | msgspec.Raw]:
+def add_cache_control(message: Message, dialect: Dialect) -> list[dict[str, Any] | msgspec.Raw]:
     """Return `message` with a cache mark on its last words; nothing if it cannot have one."""
     found = wire_messages(message, dialect)
     last = found[-1] if found else None
@@ -60,7 +59,7 @@ def system_message(text: str, dialect: Dialect, *, mark: bool) -> dict[str, Any]
     return {"role": dialect.system_role, "content": _with_mark(text) if mark else text}
 
 
-def file_piece(file: File, documents: Documents) -> dict[str, Any]:
+def file_part(file: File, documents: DocumentField) -> dict[str, Any]:
     """Return the piece of content for `file`, as its kind asks for."""
     kind, _, subtype = file.media_type.partition("/")
     if kind == "audio" and file.data:
@@ -70,15 +69,15 @@ def file_piece(file: File, documents: Documents) -> dict[str, Any]:
         }
         return {"type": "input_audio", "input_audio": sound}
     if kind in {"audio", "video"}:
-        return {"type": f"{kind}_url", f"{kind}_url": {"url": address(file)}}
-    if documents is Documents.ADDRESS:
+        return {"type": f"{kind}_url", f"{kind}_url": {"url": data_url(file)}}
+    if documents is DocumentField.ADDRESS:
         named = {"document_name": file.name} if file.name else {}
-        return {"type": "document_url", "document_url": address(file), **named}
+        return {"type": "document_url", "document_url": data_url(file), **named}
     named = {"filename": file.name} if file.name else {}
-    return {"type": "file", "file": {**named, "file_data": address(file)}}
+    return {"type": "file", "file": {**named, "file_data": data_url(file)}}
 
 
-def address(part: Image | File) -> str:
+def data_url(part: Image | File) -> str:
     """Return where the bytes are, or the bytes themselves as an address."""
     return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
 
@@ -112,7 +111,7 @@ def _words(parts: list[Part], dialect: Dialect) -> str | list[Any]:
         if isinstance(part, Image | File):
             # The API takes neither from the assistant, so a note tells of them.
             pieces.append({"type": "text", "text": _note(part)})
-        elif isinstance(part, Reasoning) and dialect.thinking is Thinking.PIECES:
+        elif isinstance(part, Reasoning) and dialect.thinking is ReasoningField.PIECES:
             pieces.append(_thought(part))
         elif (piece := _piece(part, dialect)) is not None:
             pieces.append(piece)
@@ -125,7 +124,7 @@ def _thinking(thoughts: list[Reasoning], dialect: Dialect) -> dict[str, Any]:
     """Return the fields of a message that hold what was thought."""
     found: dict[str, Any] = {}
     text = "".join(part.text for part in thoughts)
-    if text and dialect.thinking in {Thinking.CONTENT, Thinking.REASONING}:
+    if text and dialect.thinking in {ReasoningField.CONTENT, ReasoningField.REASONING}:
         found[dialect.thinking] = text
     for part in thoughts:
         # The only seal in this API: the list of blocks, to be repeated as it was.
@@ -140,9 +139,13 @@ def _thought(part: Reasoning) -> dict[str, Any]:
 
 
 def _call(part: ToolCall, dialect: Dialect) -> dict[str, Any]:
-    name, arguments = spelt(part.name, dialect.names), as_object(part.arguments)
+    name, arguments = sanitize_name(part.name, dialect.names), sanitize_arguments(part.arguments)
     function = {"name": name, "arguments": arguments}
-    call = {"id": spelt(part.call_id, dialect.ids), "type": "function", "function": function}
+    call = {
+        "id": sanitize_name(part.call_id, dialect.ids),
+        "type": "function",
+        "function": function,
+    }
     return _laid_over(call, part.extra)
 
 
@@ -165,10 +168,10 @@ def _piece(part: Part, dialect: Dialect) -> dict[str, Any] | msgspec.Raw | None:
             # An empty one is refused, and says nothing.
             return None
         case Image(extra=extra):
-            picture = {"type": "image_url", "image_url": {"url": address(part)}}
+            picture = {"type": "image_url", "image_url": {"url": data_url(part)}}
             return _laid_over(picture, extra)
         case File(extra=extra):
-            return _laid_over(file_piece(part, dialect.documents), extra)
+            return _laid_over(file_part(part, dialect.documents), extra)
         case Native(data=data):
             return msgspec.Raw(data.encode())
         case Reasoning() | ToolCall() | ToolResult():
@@ -186,7 +189,7 @@ def _result(result: ToolResult, dialect: Dialect) -> dict[str, Any]:
         content = [*words, *filter(None, pictures)]
     else:
         content = text + "".join(f"\n{_note(image)}" for image in result.images)
-    call_id = spelt(result.call_id, dialect.ids)
+    call_id = sanitize_name(result.call_id, dialect.ids)
     found = {"role": "tool", "tool_call_id": call_id, "content": content}
     return _laid_over(found, result.extra)
 

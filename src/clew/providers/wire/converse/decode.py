@@ -6,11 +6,11 @@ from msgspec import Raw, Struct
 from clew.core.errors import ProviderError
 from clew.core.usage import Usage
 from clew.providers.eventstream import EXCEPTION
-from clew.providers.failures import error_for
+from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.converse.answer import Answer, Delta, Start
-from clew.providers.wire.folding import Folding
+from clew.providers.wire.base_decoder import EventDecoder
+from clew.providers.wire.converse.block_decoder import BlockDecoder, BlockStart, ConverseDelta
 
 
 class _Usage(Struct, rename="camel"):
@@ -40,8 +40,8 @@ class _Payload(Struct, rename="camel"):
     """Any event of a stream, and the whole answer too: their fields have different names."""
 
     content_block_index: int | None = None
-    start: Start | None = None
-    delta: Delta | None = None
+    start: BlockStart | None = None
+    delta: ConverseDelta | None = None
     output: _Output | None = None
     stop_reason: str | None = None
     usage: _Usage | None = None
@@ -77,15 +77,15 @@ _STATUS = {
 """The status that an exception has outside of a stream; any other is the server's own fault."""
 
 
-class Decoder(Folding):
-    """Folds one answer into chunks; see `clew.providers.wire.decoder.Decoder`."""
+class ConverseDecoder(EventDecoder):
+    """Folds one answer into chunks; see `clew.providers.wire.base_decoder.Decoder`."""
 
     format = "an answer of Converse"
     advice = "Check that the endpoint leads to Bedrock."
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
-        self._answer = Answer(provider)
+        self._answer = BlockDecoder(provider)
         self._reason = ""
         self._detail = ""
         self._usage: Usage | None = None

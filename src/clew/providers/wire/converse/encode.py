@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.converse.blocks import Fragment, fragment, tool_name
-from clew.providers.wire.converse.families import Apart, habits
-from clew.providers.wire.fragments import LIMIT, Fragments
+from clew.providers.wire.converse.block_encoder import EncodedContent, encode_content, tool_name
+from clew.providers.wire.converse.model_traits import ResultSeparation, find_traits
+from clew.providers.wire.message_cache import LIMIT, MessageCache
 
 MARK = b'{"cachePoint":{"type":"default"}}'
 OPENING = "Continue."
@@ -34,12 +34,14 @@ _BEGIN = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user",
 _json = msgspec.json.Encoder()
 
 
-def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[Fragment]:
+def message_cache(reader: ReasoningReader, *, limit: int = LIMIT) -> MessageCache[EncodedContent]:
     """Return a place to keep the encoded messages for `reader`."""
-    return Fragments(reader, fragment, limit=limit)
+    return MessageCache(reader, encode_content, limit=limit)
 
 
-def encode(request: Request, kept: Fragments[Fragment], *, cache: bool | None = None) -> bytes:
+def encode(
+    request: Request, kept: MessageCache[EncodedContent], *, cache: bool | None = None
+) -> bytes:
     """Return the body that asks for `request`; streamed or not, it is the same.
 
     Args:
@@ -47,7 +49,7 @@ def encode(request: Request, kept: Fragments[Fragment], *, cache: bool | None = 
         kept: Messages that were encoded before.
         cache: Set cache marks; by default where the model is known to take them.
     """
-    known = habits(request.model)
+    known = find_traits(request.model)
     found = kept.encode(request)
     wanted = known.caches if cache is None else cache
     # Bedrock takes four marks, so ours do not join those that the messages bring.
@@ -58,14 +60,14 @@ def encode(request: Request, kept: Fragments[Fragment], *, cache: bool | None = 
     return b"".join((begin, *_messages(found, marks, known.apart), b"]}"))
 
 
-def encode_count(request: Request, kept: Fragments[Fragment]) -> bytes:
+def encode_count(request: Request, kept: MessageCache[EncodedContent]) -> bytes:
     """Return the body that asks how long `request` is."""
     options = {name: value for name, value in request.options.items() if name in _COUNTED}
     asked = replace(request, options=options, max_output_tokens=None, temperature=None)
     return b'{"input":{"converse":' + encode(asked, kept, cache=False) + b"}}"
 
 
-def _head(request: Request, found: Sequence[Fragment], *, marked: bool) -> dict[str, Any]:
+def _head(request: Request, found: Sequence[EncodedContent], *, marked: bool) -> dict[str, Any]:
     """Return the body without its messages."""
     head: dict[str, Any] = {}
     if request.system.strip():
@@ -87,7 +89,7 @@ def _inference(request: Request) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _tools(request: Request, found: Sequence[Fragment]) -> list[dict[str, Any]]:
+def _tools(request: Request, found: Sequence[EncodedContent]) -> list[dict[str, Any]]:
     declared = [*map(_tool, request.tools), *request.native_tools]
     # Calls and results are refused where no tools are declared.
     return declared or [*_forgotten(found)]
@@ -100,7 +102,7 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"toolSpec": {**fields, "inputSchema": {"json": spec.schema}, **spec.extra}}
 
 
-def _forgotten(found: Sequence[Fragment]) -> Iterable[dict[str, Any]]:
+def _forgotten(found: Sequence[EncodedContent]) -> Iterable[dict[str, Any]]:
     """Return declarations for the tools that the messages call."""
     for name in dict.fromkeys(tool_name(name) for each in found for name in each.calls):
         yield _tool(ToolSpec(name=name, description=GONE, schema={"type": "object"}))
@@ -108,7 +110,7 @@ def _forgotten(found: Sequence[Fragment]) -> Iterable[dict[str, Any]]:
         yield {"systemTool": {"name": name}}
 
 
-def _affordable(options: dict[str, Any], found: Sequence[Fragment]) -> dict[str, Any]:
+def _affordable(options: dict[str, Any], found: Sequence[EncodedContent]) -> dict[str, Any]:
     """Return `options` without thinking where the conversation does not allow it.
 
     Claude refuses to think in the middle of its work when the work began without thinking,
@@ -130,9 +132,9 @@ def _is_enabled(thinking: object) -> bool:
     return isinstance(thinking, dict) and thinking.get("type") == "enabled"
 
 
-def _began_unthinking(found: Sequence[Fragment]) -> bool:
+def _began_unthinking(found: Sequence[EncodedContent]) -> bool:
     """Return whether the work on the user's last message began without sealed thinking."""
-    first: Fragment | None = None
+    first: EncodedContent | None = None
     sent = (each for each in reversed(found) if each.pieces)
     for role, run in groupby(sent, key=lambda each: each.role):
         spoken = [*run]
@@ -143,14 +145,16 @@ def _began_unthinking(found: Sequence[Fragment]) -> bool:
     return first is not None and not first.thinks
 
 
-def _marks(found: Sequence[Fragment], settled: int) -> frozenset[int]:
+def _marks(found: Sequence[EncodedContent], settled: int) -> frozenset[int]:
     """Return behind which messages a mark is set: the settled ones, and the last."""
     ends = (min(settled, len(found)), len(found))
     places = ((at for at in reversed(range(end)) if found[at].markable) for end in ends)
     return frozenset(at for at in (next(place, -1) for place in places) if at >= 0)
 
 
-def _messages(found: Sequence[Fragment], marks: frozenset[int], apart: Apart) -> Iterator[bytes]:
+def _messages(
+    found: Sequence[EncodedContent], marks: frozenset[int], apart: ResultSeparation
+) -> Iterator[bytes]:
     role, answered, names = "", False, set[str]()
     for index, each in enumerate(found):
         if not each.pieces:
@@ -175,14 +179,14 @@ def _messages(found: Sequence[Fragment], marks: frozenset[int], apart: Apart) ->
         yield b"]}"
 
 
-def _refused(each: Fragment, apart: Apart) -> bool:
+def _refused(each: EncodedContent, apart: ResultSeparation) -> bool:
     """Return whether a message may not stand in one with the results before it."""
     match apart:
-        case Apart.NOTHING:
+        case ResultSeparation.NOTHING:
             return False
-        case Apart.DOCUMENTS:
+        case ResultSeparation.DOCUMENTS:
             return each.shows
-        case Apart.EVERYTHING:
+        case ResultSeparation.EVERYTHING:
             return not each.answers
 
 
@@ -190,7 +194,7 @@ def _message(role: str, text: str) -> bytes:
     return _json.encode({"role": role, "content": [{"text": text}]})
 
 
-def _content(each: Fragment, names: set[str]) -> bytes:
+def _content(each: EncodedContent, names: set[str]) -> bytes:
     """Return the blocks of a message whose documents get names that no earlier one has."""
     found = [each.pieces[0]]
     for name, piece in zip(each.documents, each.pieces[1:], strict=True):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.core.messages import File, Image
-from clew.providers.wire.fragments import merged
+from clew.providers.wire.message_cache import merge_extra
 
 KINDS = ("image", "document", "video", "audio")
 NAMELESS = "Document"
@@ -70,7 +70,7 @@ _MEDIA_TYPES: dict[str, dict[str, str]] = {
 """The other way round; the first media type of a format is its usual one."""
 
 
-def block(part: Image | File) -> tuple[str, dict[str, Any]] | None:
+def media_block(part: Image | File) -> tuple[str, dict[str, Any]] | None:
     """Return the kind of block that holds `part`, and its fields; None if there is none for it."""
     kind = _kind(part.media_type)
     form = _FORMATS[kind].get(part.media_type)
@@ -82,17 +82,17 @@ def block(part: Image | File) -> tuple[str, dict[str, Any]] | None:
     fields: dict[str, Any] = {"format": form, "source": source}
     if kind == "document":
         fields["name"] = _name(part.name if isinstance(part, File) else "")
-    return kind, merged(fields, part.extra)
+    return kind, merge_extra(fields, part.extra)
 
 
-def note(part: Image | File) -> str:
+def media_note(part: Image | File) -> str:
     """Return the words that stand in for something that cannot be sent."""
     what = "picture" if _kind(part.media_type) == "image" else "file"
     named = part.url or (part.name if isinstance(part, File) else "")
     return f"[A {what} ({part.media_type}) that cannot be shown here{named and f': {named}'}.]"
 
 
-def read(kind: str, fields: dict[str, Any]) -> Image | File | None:
+def parse_media(kind: str, fields: dict[str, Any]) -> Image | File | None:
     """Return the part that a block holds; None if a part could not be sent as the same block."""
     source = fields.get("source")
     media_type = _media_type(kind, fields.get("format"))
@@ -106,7 +106,7 @@ def read(kind: str, fields: dict[str, Any]) -> Image | File | None:
     else:
         name = str(fields.get("name", ""))
         part = File(media_type=media_type, data=_data(source), url=url, name=name)
-    made = block(part)
+    made = media_block(part)
     if made is None or not made[1].keys() <= fields.keys():
         return None
     private = {name: value for name, value in fields.items() if made[1].get(name) != value}

@@ -7,12 +7,12 @@ from msgspec import Raw, Struct
 
 from clew.core.errors import ProviderBusy, ProviderError, SignatureRejected
 from clew.core.usage import Usage
-from clew.providers.failures import error_for
+from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.folding import Folding
-from clew.providers.wire.gemini.answer import Parts
-from clew.providers.wire.gemini.server_tools import Grounding, Pages
+from clew.providers.wire.base_decoder import EventDecoder
+from clew.providers.wire.gemini.part_decoder import PartDecoder
+from clew.providers.wire.gemini.server_tools import GroundingMetadata, UrlContextMetadata
 
 
 class _Content(Struct):
@@ -24,8 +24,8 @@ class _Candidate(Struct, rename="camel"):
     content: _Content | None = None
     finish_reason: str | int | None = None
     finish_message: str | None = None
-    grounding_metadata: Grounding | None = None
-    url_context_metadata: Pages | None = None
+    grounding_metadata: GroundingMetadata | None = None
+    url_context_metadata: UrlContextMetadata | None = None
 
 
 class _Usage(Struct, rename="camel"):
@@ -78,7 +78,7 @@ _NUMBERED = (
 )
 
 
-class Decoder(Folding):
+class GeminiDecoder(EventDecoder):
     """Folds the events of one answer, or a whole one, into chunks.
 
     A stream of this API has no mark at its end: it is over when the connection is.
@@ -89,7 +89,7 @@ class Decoder(Folding):
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
-        self._parts = Parts(provider)
+        self._parts = PartDecoder(provider)
         self._usage: Usage | None = None
         self._reason = ""
         self._message = ""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -28,14 +28,13 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.arguments import as_object
-from clew.providers.wire.fragments import LIMIT, Fragments, merged
-from clew.providers.wire.names import Rule, spelt
+from clew.providers.wire.message_cache import LIMIT, MessageCache, merge_extra
+from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_name
 
 UNSIGNED = "skip_thought_signature_validator"
 """What Google asks for in place of a signature on a call that its model did not make."""
 
-NAMES = Rule(characters="a-zA-Z0-9_.:-", first="a-zA-Z_", longest=64)
+NAMES = NameRule(characters="a-zA-Z0-9_.:-", first="a-zA-Z_", longest=64)
 """What the API takes as the name of a function."""
 
 _json = msgspec.json.Encoder()
@@ -45,7 +44,7 @@ _SILENCE = Text("")
 _OPEN = {True: b'{"role":"model","parts":[', False: b'{"role":"user","parts":['}
 
 
-class Turn(Struct, frozen=True):
+class EncodedParts(Struct, frozen=True):
     """The parts of one message, as the two generations of models want them."""
 
     is_model: bool
@@ -54,12 +53,12 @@ class Turn(Struct, frozen=True):
     """For Gemini 3 and later."""
 
 
-def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[Turn]:
+def message_cache(reader: ReasoningReader, *, limit: int = LIMIT) -> MessageCache[EncodedParts]:
     """Return a place to keep the encoded messages for `reader`."""
-    return Fragments(reader, _fragment, limit=limit)
+    return MessageCache(reader, _fragment, limit=limit)
 
 
-def encode(request: Request, kept: Fragments[Turn]) -> bytes:
+def encode(request: Request, kept: MessageCache[EncodedParts]) -> bytes:
     """Return the body that asks for `request`.
 
     `options["generationConfig"]` is laid over the one that Clew makes, every other option
@@ -76,7 +75,7 @@ def encode(request: Request, kept: Fragments[Turn]) -> bytes:
     )
 
 
-def encode_count(request: Request, kept: Fragments[Turn], *, model: str) -> bytes:
+def encode_count(request: Request, kept: MessageCache[EncodedParts], *, model: str) -> bytes:
     """Return the body that asks the Gemini API how long `request` is.
 
     Args:
@@ -88,7 +87,7 @@ def encode_count(request: Request, kept: Fragments[Turn], *, model: str) -> byte
     return b'{"generateContentRequest":' + encode(named, kept) + b"}"
 
 
-def is_new(model: str) -> bool:
+def is_gemini_3_or_later(model: str) -> bool:
     """Say whether a model is of the third generation or later.
 
     Those refuse calls without a signature and take pictures inside of results. A name such
@@ -98,7 +97,7 @@ def is_new(model: str) -> bool:
     return found is not None and int(found[1] or 3) >= 3
 
 
-def is_own(call_id: CallId) -> bool:
+def is_generated_id(call_id: CallId) -> bool:
     """Say whether Clew made this id up: the API gave none, so it is not sent one."""
     return _OWN_ID.fullmatch(call_id) is not None
 
@@ -110,13 +109,13 @@ def encode_part(part: Part, *, new: bool = False) -> list[dict[str, Any] | Raw]:
     """
     match part:
         case Text(text=text, extra=extra):
-            return [merged({"text": text}, extra)] if text or extra else []
+            return [merge_extra({"text": text}, extra)] if text or extra else []
         case Image() | File():
-            return [merged(_media(part), part.extra)] if part.data or part.url else []
+            return [merge_extra(_media(part), part.extra)] if part.data or part.url else []
         case Reasoning():
-            return [merged(_thought(part), part.extra)] if part.signature else []
+            return [merge_extra(_thought(part), part.extra)] if part.signature else []
         case ToolCall():
-            return [merged({"functionCall": _call(part)}, part.extra)]
+            return [merge_extra({"functionCall": _call(part)}, part.extra)]
         case ToolResult():
             return _result(part, new=new)
         case Native(data=data):
@@ -151,12 +150,12 @@ def _declaration(spec: ToolSpec) -> dict[str, Any]:
     return {**found, **spec.extra}
 
 
-def _contents(turns: list[Turn], model: str) -> list[bytes]:
+def _contents(turns: list[EncodedParts], model: str) -> list[bytes]:
     """Return the contents in pieces; messages of one side in a row make one content.
 
     The API wants all results of a step in the content that follows the calls.
     """
-    new = is_new(model)
+    new = is_gemini_3_or_later(model)
     pieces: list[bytes] = []
     last: bool | None = None
     for turn in turns:
@@ -172,14 +171,14 @@ def _contents(turns: list[Turn], model: str) -> list[bytes]:
     return pieces if last is None else [*pieces, b"]}"]
 
 
-def _fragment(message: Message) -> tuple[Turn, int]:
+def _fragment(message: Message) -> tuple[EncodedParts, int]:
     old = new = _joined(message, new=False)
     size = len(old)
     sealed = _sealed(message)
     if sealed is not message or any(result.images for result in message.results):
         new = _joined(sealed, new=True)
         size += len(new)
-    return Turn(message.role is Role.ASSISTANT, old, new), size
+    return EncodedParts(message.role is Role.ASSISTANT, old, new), size
 
 
 def _joined(message: Message, *, new: bool) -> bytes:
@@ -199,7 +198,7 @@ def _sealed(message: Message) -> Message:
         if isinstance(part, ToolCall):
             if '"thoughtSignature"' in part.extra:
                 return message
-            extra = _json.encode(merged({"thoughtSignature": UNSIGNED}, part.extra)).decode()
+            extra = _json.encode(merge_extra({"thoughtSignature": UNSIGNED}, part.extra)).decode()
             parts = list(message.parts)
             parts[place] = replace(part, extra=extra)
             return replace(message, parts=tuple(parts))
@@ -222,7 +221,7 @@ def _thought(part: Reasoning) -> dict[str, Any]:
 
 
 def _call(part: ToolCall) -> dict[str, Any]:
-    return {**_named(part), "args": Raw(as_object(part.arguments))}
+    return {**_named(part), "args": Raw(sanitize_arguments(part.arguments))}
 
 
 def _result(part: ToolResult, *, new: bool) -> list[dict[str, Any] | Raw]:
@@ -232,9 +231,9 @@ def _result(part: ToolResult, *, new: bool) -> list[dict[str, Any] | Raw]:
     if inside:
         found["parts"] = [*map(_media, inside)]
     beside = [piece for image in part.images if image not in inside for piece in encode_part(image)]
-    return [merged({"functionResponse": found}, part.extra), *beside]
+    return [merge_extra({"functionResponse": found}, part.extra), *beside]
 
 
 def _named(part: ToolCall | ToolResult) -> dict[str, Any]:
-    known = {} if is_own(part.call_id) or not part.call_id else {"id": part.call_id}
-    return {**known, "name": spelt(part.name or "tool", NAMES)}
+    known = {} if is_generated_id(part.call_id) or not part.call_id else {"id": part.call_id}
+    return {**known, "name": sanitize_name(part.name or "tool", NAMES)}

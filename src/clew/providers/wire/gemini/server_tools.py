@@ -21,14 +21,14 @@ _CODE = "code_execution"
 _FETCHED = "URL_RETRIEVAL_STATUS_SUCCESS"
 
 
-class Code(Struct):
+class ExecutableCode(Struct):
     """Code that the model wrote to be run at once."""
 
     code: str = ""
     id: str | None = None
 
 
-class CodeResult(Struct):
+class CodeExecutionResult(Struct):
     """What became of it."""
 
     outcome: Any = None
@@ -36,7 +36,7 @@ class CodeResult(Struct):
     id: str | None = None
 
 
-class Invocation(Struct, rename="camel"):
+class ToolInvocation(Struct, rename="camel"):
     """A tool that was called, or its answer."""
 
     tool_type: Any = None
@@ -54,7 +54,7 @@ class _Ground(Struct, rename="camel"):
     retrieved_context: _Source | None = None
 
 
-class Grounding(Struct, rename="camel"):
+class GroundingMetadata(Struct, rename="camel"):
     """What an answer rests on."""
 
     web_search_queries: list[str] | None = None
@@ -66,13 +66,13 @@ class _Page(Struct, rename="camel"):
     url_retrieval_status: Any = None
 
 
-class Pages(Struct, rename="camel"):
+class UrlContextMetadata(Struct, rename="camel"):
     """The pages that were fetched."""
 
     url_metadata: list[_Page] | None = None
 
 
-class ServerTools:
+class GoogleToolTracker:
     """Follows the tools of one answer, so that each is told of once."""
 
     def __init__(self) -> None:
@@ -81,26 +81,26 @@ class ServerTools:
         self._begun: set[str] = set()
         self._told: set[str] = set()
 
-    def ran(self, code: Code) -> ServerToolChunk:
+    def ran(self, code: ExecutableCode) -> ServerToolChunk:
         """Return the beginning of a run of code."""
         return self._begin(_CODE, code.code, code.id)
 
-    def printed(self, result: CodeResult) -> ServerToolChunk:
+    def printed(self, result: CodeExecutionResult) -> ServerToolChunk:
         """Return the end of a run of code."""
         failed = str(result.outcome) not in {"OUTCOME_OK", "1"}
         return self._end(_CODE, result.output or "", result.id, failed=failed)
 
-    def called(self, invocation: Invocation) -> ServerToolChunk:
+    def called(self, invocation: ToolInvocation) -> ServerToolChunk:
         """Return the beginning of a tool."""
-        told = words(invocation.args)
+        told = readable_args(invocation.args)
         self._told.update(told)
         return self._begin(_name(invocation), "; ".join(told), invocation.id)
 
-    def answered(self, invocation: Invocation) -> ServerToolChunk:
+    def answered(self, invocation: ToolInvocation) -> ServerToolChunk:
         """Return the end of a tool."""
         return self._end(_name(invocation), "", invocation.id)
 
-    def grounded(self, grounding: Grounding) -> list[ServerToolChunk]:
+    def grounded(self, grounding: GroundingMetadata) -> list[ServerToolChunk]:
         """Return the searches that only show in what the answer is grounded in."""
         chunks = grounding.grounding_chunks or []
         queries = self._fresh(grounding.web_search_queries or [])
@@ -112,7 +112,7 @@ class ServerTools:
             found += self._both("file_search", [], passages)
         return found
 
-    def fetched(self, pages: Pages) -> list[ServerToolChunk]:
+    def fetched(self, pages: UrlContextMetadata) -> list[ServerToolChunk]:
         """Return the pages that only show in the metadata."""
         found: list[ServerToolChunk] = []
         for page in pages.url_metadata or []:
@@ -133,8 +133,8 @@ class ServerTools:
             self._end(name, "\n".join(filter(None, lines))),
         ]
 
-    def _fresh(self, words: list[str]) -> list[str]:
-        found = [word for word in words if word and word not in self._told]
+    def _fresh(self, readable_args: list[str]) -> list[str]:
+        found = [word for word in readable_args if word and word not in self._told]
         self._told.update(found)
         return found
 
@@ -153,21 +153,21 @@ class ServerTools:
         )
 
 
-def words(args: Any) -> list[str]:
+def readable_args(args: Any) -> list[str]:
     """Return what a tool was asked, as far as people can read it."""
     if isinstance(args, str):
         return [args]
     inner = args.values() if isinstance(args, dict) else args if isinstance(args, list) else ()
-    return [word for each in inner for word in words(each)]
+    return [word for each in inner for word in readable_args(each)]
 
 
-def note(text: str, kind: str) -> str:
+def summarize_tool(text: str, kind: str) -> str:
     """Return the line that stands in for a block where it cannot be sent."""
     line = " ".join(text.split())
     line = line if len(line) <= LONGEST_NOTE else line[:LONGEST_NOTE] + "…"
     return f"[{kind}: {line}]" if line else ""
 
 
-def _name(invocation: Invocation) -> str:
+def _name(invocation: ToolInvocation) -> str:
     kind = str(invocation.tool_type or "tool")
     return _NAMES.get(kind, kind.lower())

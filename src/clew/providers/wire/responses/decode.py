@@ -8,13 +8,13 @@ from msgspec import Raw, Struct
 
 from clew.core.errors import ProviderError, ProviderRejected
 from clew.core.usage import Usage
-from clew.providers.failures import error_for
+from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.folding import Folding
-from clew.providers.wire.halves import mended
-from clew.providers.wire.responses.fields import inner, packed, unpacked, words
-from clew.providers.wire.responses.unfold import Item, Unfolding
+from clew.providers.wire.base_decoder import EventDecoder
+from clew.providers.wire.responses.item_stream import ItemStream, StreamedItem
+from clew.providers.wire.responses.output_items import as_fields, as_text, pack_extra, unpack_extra
+from clew.providers.wire.surrogates import repair_surrogates
 
 DONE = "[DONE]"
 TICKS = 10_000_000_000
@@ -69,16 +69,16 @@ _event = msgspec.json.Decoder(_Event)
 _response = msgspec.json.Decoder(_Response)
 
 
-class Decoder(Folding):
-    """Folds the events of one answer into chunks; see `clew.providers.wire.decoder`."""
+class ResponsesDecoder(EventDecoder):
+    """Folds the events of one answer into chunks; see `clew.providers.wire.base_decoder`."""
 
     format = "an answer of the Responses API"
     advice = "Check that the base URL leads to a server that speaks it."
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
-        self._unfolding = Unfolding(provider)
-        self._items: dict[int | str, Item] = {}
+        self._unfolding = ItemStream(provider)
+        self._items: dict[int | str, StreamedItem] = {}
         self._ended = 0
         self._response: _Response | None = None
         self._takers: dict[str, Callable[[_Event], list[Chunk]]] = {
@@ -147,19 +147,19 @@ class Decoder(Folding):
             )
         return chunks
 
-    def _item(self, event: _Event) -> Item:
+    def _item(self, event: _Event) -> StreamedItem:
         # Its id is the second choice: there are hosts that change it from event to event.
         key = event.output_index
         if key is None:
-            return self._items.setdefault(event.item_id or _id(event.item), Item())
-        return self._items.setdefault(key, Item())
+            return self._items.setdefault(event.item_id or _id(event.item), StreamedItem())
+        return self._items.setdefault(key, StreamedItem())
 
     def _item_added(self, event: _Event) -> list[Chunk]:
         item = self._item(event)
         if item.ended and event.output_index is not None:
             # A host that numbers all of its items alike.
-            item = self._items[event.output_index] = Item()
-        return self._unfolding.announce(item, unpacked(bytes(event.item).decode()))
+            item = self._items[event.output_index] = StreamedItem()
+        return self._unfolding.announce(item, unpack_extra(bytes(event.item).decode()))
 
     def _item_done(self, event: _Event) -> list[Chunk]:
         if not bytes(event.item):
@@ -187,7 +187,7 @@ class Decoder(Folding):
         return self._unfolding.argue(self._item(event), text, whole=whole)
 
     def _wrote(self, event: _Event) -> list[Chunk]:
-        return self._unfolding.write(self._item(event), words(event.delta))
+        return self._unfolding.write(self._item(event), as_text(event.delta))
 
     def _completed(self, event: _Event) -> list[Chunk]:
         return self._finish(bytes(event.response))
@@ -196,7 +196,7 @@ class Decoder(Folding):
         """Take the response as it is in the end, with the items that had not come before."""
         response = _response.decode(body)
         if response.error is not None or response.status in {"failed", "cancelled"}:
-            raise self._failure(packed({"error": response.error or response.status}))
+            raise self._failure(pack_extra({"error": response.error or response.status}))
         self.done, self._response = True, response
         chunks: list[Chunk] = []
         output = response.output or []
@@ -207,17 +207,17 @@ class Decoder(Folding):
                     chunks += self._unfolding.end(item, bytes(raw))
         return chunks
 
-    def _known(self, index: int, raw: Raw) -> Item:
+    def _known(self, index: int, raw: Raw) -> StreamedItem:
         """Return what has come of an item, for a server that may not have numbered it."""
         for key in (index, _id(raw)):
             if key in self._items:
                 return self._items[key]
-        return self._items.pop("", Item())
+        return self._items.pop("", StreamedItem())
 
     def _end(self, response: _Response) -> tuple[StopReason, str]:
         why = response.incomplete_details and response.incomplete_details.reason
         if self._unfolding.refusal:
-            return StopReason.REFUSED, mended(self._unfolding.refusal)
+            return StopReason.REFUSED, repair_surrogates(self._unfolding.refusal)
         if why == "content_filter":
             return StopReason.REFUSED, why
         if why or response.status == "incomplete":
@@ -225,21 +225,21 @@ class Decoder(Folding):
         return StopReason.TOOL_CALLS if self._unfolding.has_called else StopReason.DONE, ""
 
     def _failure(self, text: str) -> ProviderError:
-        found = unpacked(text)
-        error = {**found, **inner(found.get("error"))}
+        found = unpack_extra(text)
+        error = {**found, **as_fields(found.get("error"))}
         code = error.get("code")
-        status = 503 if words(code) in _OVERLOADED else code if isinstance(code, int) else None
+        status = 503 if as_text(code) in _OVERLOADED else code if isinstance(code, int) else None
         return error_for(status, text, {}, self._provider)
 
 
 def _id(item: Raw) -> str:
-    return words(unpacked(bytes(item).decode()).get("id"))
+    return as_text(unpack_extra(bytes(item).decode()).get("id"))
 
 
 def _arrived(event: _Event, whole: Any) -> tuple[str, bool]:
     """Return the text of an event, and whether it is all of it or the next piece."""
     is_whole = event.type.endswith(".done")
-    return words(whole if is_whole else event.delta), is_whole
+    return as_text(whole if is_whole else event.delta), is_whole
 
 
 def _usage(found: _Usage) -> Usage:

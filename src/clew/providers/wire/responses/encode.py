@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.fragments import LIMIT, Fragments, joined
-from clew.providers.wire.responses.items import CUSTOM_CALL
-from clew.providers.wire.responses.writer import LONGEST_ID, RESULT, Written, write
+from clew.providers.wire.message_cache import LIMIT, MessageCache, join_array
+from clew.providers.wire.responses.input_items import LONGEST_ID, RESULT, InputItem, encode_items
+from clew.providers.wire.responses.output_items import CUSTOM_CALL
 
 SEALED = "reasoning.encrypted_content"
 STATELESS: Mapping[str, Any] = {"store": False, "include": [SEALED]}
@@ -28,13 +28,13 @@ _CUSTOM_RESULT = b'{"type":"custom_tool_call_output"'
 _json = msgspec.json.Encoder()
 
 
-class Fragment(Struct, frozen=True):
+class EncodedItems(Struct, frozen=True):
     """One message as it stands between the brackets."""
 
     items: bytes
     custom: tuple[str, ...] = ()
     """The calls in it that were made with free text: their results are items of another type."""
-    results: tuple[Written, ...] = ()
+    results: tuple[InputItem, ...] = ()
     """All of its items, where results are among them."""
 
     def answering(self, custom: frozenset[str]) -> bytes:
@@ -49,14 +49,14 @@ class Fragment(Struct, frozen=True):
         )
 
 
-def fragments(reader: Reader, *, limit: int = LIMIT) -> Fragments[Fragment]:
+def message_cache(reader: ReasoningReader, *, limit: int = LIMIT) -> MessageCache[EncodedItems]:
     """Return a place to keep the encoded messages for `reader`."""
-    return Fragments(reader, _fragment, limit=limit)
+    return MessageCache(reader, _fragment, limit=limit)
 
 
 def encode(
     request: Request,
-    kept: Fragments[Fragment],
+    kept: MessageCache[EncodedItems],
     *,
     streaming: bool = True,
     defaults: Mapping[str, Any] = STATELESS,
@@ -91,13 +91,13 @@ def encode(
     found = kept.encode(request)
     custom = frozenset(chain.from_iterable(each.custom for each in found))
     items = [each.answering(custom) if custom else each.items for each in found]
-    return joined(_json.encode(head)[:-1] + b',"input":[', list(filter(None, items)))
+    return join_array(_json.encode(head)[:-1] + b',"input":[', list(filter(None, items)))
 
 
-def _fragment(message: Message) -> tuple[Fragment, int]:
-    written = write(message)
+def _fragment(message: Message) -> tuple[EncodedItems, int]:
+    written = encode_items(message)
     items = b",".join(item.data for item in written)
-    fragment = Fragment(
+    fragment = EncodedItems(
         items=items,
         custom=tuple(item.call_id for item in written if item.kind == CUSTOM_CALL),
         results=tuple(written) if any(item.kind == RESULT for item in written) else (),

@@ -1,0 +1,81 @@
+"""A list whose elements are made when they are first looked at."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar, cast, overload
+
+_T = TypeVar("_T")
+
+
+class LazyList(Sequence[_T]):
+    """Begins with `length` elements, each made once by `make` of its index; grows at its end.
+
+    None stands for what is not made yet, so no element may be None.
+    """
+
+    __slots__ = ("_held", "_make", "_waiting")
+
+    def __init__(self, length: int, make: Callable[[int], _T]) -> None:
+        self._held: list[_T | None] = [None] * length
+        self._make = make
+        self._waiting = length
+
+    @classmethod
+    def of(cls, elements: Iterable[_T]) -> "LazyList[_T]":
+        """Make a list in which all is there already."""
+        held = list(elements)
+        made = cls(0, held.__getitem__)
+        made.extend(held)
+        return made
+
+    def append(self, element: _T) -> None:
+        """Add an element at the end."""
+        self._held.append(element)
+
+    def extend(self, elements: Iterable[_T]) -> None:
+        """Add elements at the end."""
+        self._held.extend(elements)
+
+    def become(self, elements: Iterable[_T]) -> None:
+        """Hold these elements instead; whoever has this list sees them too."""
+        self._held = list(elements)
+        self._waiting = 0
+
+    def made(self) -> Iterator[tuple[int, _T]]:
+        """Go through the elements that are there, without making others; with their indices."""
+        for index, element in enumerate(self._held):
+            if element is not None:
+                yield index, element
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @overload
+    def __getitem__(self, index: int) -> _T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[_T]: ...
+    def __getitem__(self, index: int | slice) -> _T | list[_T]:
+        if isinstance(index, slice):
+            if self._waiting:
+                for place in range(*index.indices(len(self._held))):
+                    self._at(place)
+            return cast("list[_T]", self._held[index])
+        found = self._held[index]
+        return self._at(index % len(self._held)) if found is None else found
+
+    def __iter__(self) -> Iterator[_T]:
+        return iter(self[:])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self[:] == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"LazyList({len(self)} elements, {self._waiting} to be made)"
+
+    def _at(self, index: int) -> _T:
+        found = self._held[index]
+        if found is None:
+            found = self._held[index] = self._make(index)
+            self._waiting -= 1
+        return found

@@ -1,0 +1,66 @@
+"""The account of a compaction: what becomes of each entry, and what it saves."""
+
+import msgspec
+from msgspec import Struct
+
+from clew.context.items import ItemKind
+from clew.context.plan import Reduce
+from clew.context.policy import Thresholds
+from clew.context.state import compute_state
+from clew.context.view import View
+from clew.core.context_state import LossReport
+from clew.core.entries import Compacted, Entry, Trigger
+from clew.core.ids import EntryId
+from clew.core.usage import Usage
+
+
+class WrittenSummary(Struct, frozen=True, kw_only=True):
+    """The words that take the place of what is dropped."""
+
+    text: str
+    author: str
+    usage: Usage | None = None
+
+
+def build_compaction(
+    view: View, plan: Reduce, summary: WrittenSummary, *, trigger: Trigger, strategy: str
+) -> Compacted:
+    """Write the entry that carries `plan` out, with a report on every entry of the view."""
+    dropped = tuple(item.entry_id for item in plan.dropped)
+    if dropped and view.items[0].kind is ItemKind.SUMMARY and view.items[0].entry_id not in dropped:
+        dropped = (view.items[0].entry_id, *dropped)
+    cleared = tuple(change.entry_id for change in plan.replaced)
+    gone = frozenset((*dropped, *cleared))
+    report = LossReport(
+        kept=tuple(item.entry_id for item in view.items if item.entry_id not in gone),
+        summarised=dropped if summary.text else (),
+        cleared=cleared,
+        archived=() if summary.text else dropped,
+        tokens_before=_tokens(view),
+        tokens_after=0,
+        author=summary.author,
+        why=f"{trigger}: {plan.why}",
+    )
+    draft = Compacted(
+        trigger=trigger,
+        strategy=strategy,
+        summary=summary.text,
+        dropped=dropped,
+        replaced=plan.replaced,
+        report=report,
+        usage=summary.usage,
+    )
+    shrunk = view.apply(Entry(id=EntryId(0), at=0.0, body=draft))
+    saved = round((view.units - shrunk.units) * view.calibration.rate)
+    after = report.tokens_before - saved
+    if after <= 0:
+        # The provider counted less than the estimate of what goes: then the share of what
+        # stays says more.
+        after = round(report.tokens_before * shrunk.units / max(1, view.units))
+    return msgspec.structs.replace(
+        draft, report=msgspec.structs.replace(report, tokens_after=after)
+    )
+
+
+def _tokens(view: View) -> int:
+    return compute_state(view, Thresholds(), window=max(1, view.setup.model.window)).used_tokens

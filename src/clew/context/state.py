@@ -1,0 +1,59 @@
+"""The one number: how full the window is, from the provider's count and our estimate."""
+
+from clew.context.calibration import estimate_tokens
+from clew.context.items import ItemKind
+from clew.context.policy import Thresholds
+from clew.context.view import View
+from clew.core.context_state import Basis, Breakdown, ContextState, Status
+
+
+def compute_state(
+    view: View, thresholds: Thresholds, *, window: int, floor: int = 0
+) -> ContextState:
+    """Read the size of `view` against `window`.
+
+    With a provider's count and nothing after it the number is exact. With messages after
+    it, their estimate is added. A count from before a compaction, clear or undo is not
+    used. `floor` is the least a caller knows to be there.
+    """
+    used = max(_tokens(view), floor)
+    exact = view.anchor is not None and view.anchor.length == len(view.items) and used > floor
+    return ContextState(
+        max_tokens=window,
+        used_tokens=used,
+        status=_status(used / window, thresholds),
+        basis=Basis.EXACT if exact else Basis.ESTIMATED,
+        breakdown=_breakdown(view, used),
+    )
+
+
+def _tokens(view: View) -> int:
+    if view.anchor is None:
+        return estimate_tokens(view.calibration, view.units)
+    since = round((view.units - view.anchor.units) * view.calibration.rate)
+    return max(0, view.anchor.tokens + since)
+
+
+def _status(share: float, thresholds: Thresholds) -> Status:
+    if share >= (thresholds.compact or thresholds.block):
+        return Status.CRITICAL
+    return Status.WARNING if share >= thresholds.warn else Status.OK
+
+
+def _breakdown(view: View, used: int) -> Breakdown:
+    totals = view.items.totals
+    hidden = view.calibration.overhead / view.calibration.rate
+    shares = {
+        "system": view.system_units + hidden,
+        "tools": view.tool_units,
+        "user": totals[ItemKind.USER],
+        "assistant": totals[ItemKind.ASSISTANT],
+        "reasoning": totals[ItemKind.REASONING] - view.forgotten_units,
+        "tool_results": totals[ItemKind.TOOL_RESULT],
+        "summary": totals[ItemKind.SUMMARY],
+    }
+    scale = used / max(1, sum(shares.values()))
+    counts = {name: int(units * scale) for name, units in shares.items()}
+    largest = max(counts, key=lambda name: counts[name])
+    counts[largest] += used - sum(counts.values())
+    return Breakdown(**counts)

@@ -1,0 +1,187 @@
+"""Judging texts and addresses."""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from clew.core.access import Access, TargetKind, Verdict
+from clew.permissions.globs import (
+    Glob,
+    GlobStep,
+    any_char,
+    any_except,
+    any_text,
+    build_glob,
+    optional_tail,
+    segments,
+)
+from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
+from clew.permissions.rules import Rule, may_allow, names_tool
+from clew.permissions.shell.command_line import ShellCommand
+
+_Match: TypeAlias = Callable[[Rule, str], bool]
+
+
+def forbids(rule: Rule, access: Access, cwd: Path) -> bool:  # noqa: ARG001
+    """Does a rule that denies or asks match one of the targets?"""
+    match: _Match = denies_address if access.kind is TargetKind.ADDRESS else denies_text
+    return names_tool(rule, access.tool) and any(match(rule, target) for target in access.targets)
+
+
+def concerns(rule: Rule, access: Access) -> bool:
+    """Does a rule that denies or asks name this tool?"""
+    return names_tool(rule, access.tool)
+
+
+def doubt(access: Access, guarding: Sequence[Rule], policy: Policy) -> str:  # noqa: ARG001
+    """Say why it is not certain that no rule forbids the call, or nothing."""
+    if guarding and not all(access.targets):
+        return f"The rule {guarding[0]} cannot be compared with this call."
+    if access.kind is TargetKind.ADDRESS and any(host_of(each) is None for each in access.targets):
+        return "Which host this address leads to cannot be told."
+    return ""
+
+
+def allowing(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
+    """Return the rules that allow every target, or the reason why there are not enough."""
+    match: _Match = allows_address if access.kind is TargetKind.ADDRESS else matches_text
+    rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
+    found: list[Rule] = []
+    for target in access.targets:
+        rule = next((rule for rule in rules if match(rule, target)), None)
+        if rule is not None:
+            found.append(rule)
+        elif MODE_TABLE[policy.mode][access.risk] is not Verdict.ALLOW:
+            return describe_mode(policy.mode, access.risk)
+    return tuple(dict.fromkeys(found))
+
+
+_QUOTES = frozenset("\"'\\")
+_BETWEEN_WORDS = "\0"
+_STEPS: dict[str, str | GlobStep] = {"*": any_text, "?": any_char}
+
+
+def matches_text(rule: Rule, text: str) -> bool:
+    """Does the rule's pattern match the whole of `text`?"""
+    return rule.covers_all or _text_glob(rule.pattern or "", " ").matches(text)
+
+
+def denies_text(rule: Rule, text: str, *, fold: bool = False) -> bool:
+    """Does a rule that denies match `text`, with or without something behind it?"""
+    if fold:
+        rule, text = Rule(rule.tool, (rule.pattern or "").casefold()), text.casefold()
+    return matches_text(rule, text) or (rule.prefix is not None and rule.prefix == text.rstrip())
+
+
+def allows_command(rule: Rule, command: ShellCommand) -> bool:
+    """Does an allow rule match a command, word for word?
+
+    A blank in the pattern stands between two words: quotes cannot make one word of two. A
+    pattern that has quotes itself is compared with the command as it is written.
+    """
+    if rule.covers_all:
+        return True
+    pattern = rule.pattern or ""
+    if _QUOTES & set(pattern):
+        return matches_text(rule, command.written)
+    words = _BETWEEN_WORDS.join(word.text for word in command.words)
+    if any(_BETWEEN_WORDS in word.text for word in command.words):
+        return False
+    return _text_glob(pattern, _BETWEEN_WORDS).matches(words)
+
+
+def spells(rule: Rule, word: str) -> bool:
+    """Does the rule name this word itself, not by a wildcard?"""
+    return word in rule.literal_words
+
+
+@lru_cache(maxsize=2048)
+def _text_glob(pattern: str, blank: str) -> Glob:
+    body, ending = re.sub(r"\*+", "*", pattern), list[GlobStep]()
+    for mark in (":*", " *"):
+        # A `*` at the end also stands for nothing, unless there is another wildcard.
+        if body.endswith(mark) and (mark == ":*" or body.count("*") == 1):
+            body, ending = body.removesuffix(mark).rstrip(), [optional_tail(blank)]
+            break
+    if blank != " ":
+        body = re.sub(r"\s+", blank, body)
+    return build_glob([*(_STEPS.get(char, char) for char in body), *ending])
+
+
+_DOMAIN = "domain:"
+_ODD = re.compile(r"[\0- \\\x7f-\xa0]")
+
+
+def host_of(address: str) -> str | None:
+    """Return the host of a web address in its plain form, or None if it is not certain."""
+    if _ODD.search(address):
+        return None
+    whole = address if "://" in address else f"https://{address}"
+    try:
+        split = urlsplit(whole)
+        host = split.hostname or ""
+        _ = split.port
+    except ValueError:
+        return None
+    if split.scheme.lower() not in ("http", "https") or not host:
+        return None
+    return _normalize_host(host.rstrip("."))
+
+
+def allows_address(rule: Rule, address: str) -> bool:
+    """Does an allow rule match? An address with a user's name in it never matches a pattern."""
+    if rule.covers_all:
+        return True
+    host = host_of(address)
+    if host is None or "@" in address.partition("://")[2].partition("/")[0]:
+        return False
+    pattern = rule.pattern or ""
+    if pattern.startswith(_DOMAIN):
+        return _domain_glob(_domain_of(pattern)).matches(host)
+    return matches_text(rule, address)
+
+
+def denies_address(rule: Rule, address: str) -> bool:
+    """Does a rule that denies match the host, or the address as it is written?"""
+    if rule.covers_all or matches_text(rule, address):
+        return True
+    host, pattern = host_of(address), rule.pattern or ""
+    if host is None or not pattern.startswith(_DOMAIN):
+        return False
+    return _domain_glob(_domain_of(pattern)).matches(host)
+
+
+def _domain_of(pattern: str) -> str:
+    domain = pattern.removeprefix(_DOMAIN).strip().rstrip(".").lower()
+    return domain if "*" in domain else (_normalize_host(domain) or domain)
+
+
+def _normalize_host(host: str) -> str | None:
+    """Return a host in lower case, a number as four, and other scripts as DNS writes them."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    if re.fullmatch(r"[0-9a-fx.]+", host) and host[:1].isdigit():
+        try:
+            return socket.inet_ntoa(socket.inet_aton(host))
+        except OSError:
+            return None if re.fullmatch(r"[\d.]+", host) else host
+    try:
+        return host.encode("idna").decode().lower() if not host.isascii() else host.lower()
+    except UnicodeError:
+        return None
+
+
+@lru_cache(maxsize=512)
+def _domain_glob(domain: str) -> Glob:
+    if domain == "*":
+        return build_glob([any_text])
+    head = [segments(".")] if domain.startswith("*.") else []
+    rest = domain.removeprefix("*.")
+    return build_glob([*head, *(any_except(".") if char == "*" else char for char in rest)])

@@ -1,0 +1,148 @@
+"""Which variables a line may set without changing what its commands do.
+
+A variable is harmless when it is known to be, or when neither its name nor its value can
+make a program run, load or find something else.
+"""
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from clew.permissions.shell.command_line import ShellWord
+from clew.permissions.shell.programs import BENIGN_SET, INERT, PRINTING
+
+_KNOWN = re.compile(
+    r"""(?x)
+    NODE_ENV | CI | DEBUG | VERBOSE | LANG | LANGUAGE | LC_\w+ | TZ | TERM | COLORTERM | COLUMNS
+    | LINES | NO_COLOR | FORCE_COLOR | CLICOLOR | CLICOLOR_FORCE | DO_NOT_TRACK | PORT | HOST
+    | RUST_LOG | RUST_BACKTRACE | CARGO_TERM_COLOR | CARGO_INCREMENTAL | CGO_ENABLED | GOOS
+    | GOARCH | GOMAXPROCS | PYTHONUNBUFFERED | PYTHONDONTWRITEBYTECODE | PYTHONHASHSEED
+    | PYTHONIOENCODING | PYTHONUTF8 | PYTHONFAULTHANDLER | PYTHONDEVMODE | DOCKER_BUILDKIT
+    | COMPOSE_PROJECT_NAME | RAILS_ENV | RACK_ENV | APP_ENV | FLASK_ENV | FLASK_DEBUG | MIX_ENV
+    | DJANGO_SETTINGS_MODULE | DEBIAN_FRONTEND | NEXT_TELEMETRY_DISABLED | HUSKY
+    """
+)
+_DANGEROUS = re.compile(
+    r"""(?xi)
+    (?: IFS | ENV | PS\d | CC | CXX | CPP | AS | AR | LD | FC | AWK | MAKE | SHELLOPTS | BASHOPTS
+      | GLOBIGNORE | EXECIGNORE | OPTIND | OPTARG | FIGNORE | FUNCNEST | HOSTFILE | INPUTRC
+      | TERMINFO\w* | TERMCAP | HOSTALIASES | LOCALDOMAIN | RES_OPTIONS | NLSPATH | LESS\w*
+      | MORE | MAN\w* | GREP_\w+ | TAR_\w+ | DISPLAY | _ )
+    | (?: LD_ | DYLD_ | GIT_ | BASH | PYTHON | PERL | RUBY | GEM_ | BUNDLE | NODE_ | NPM_
+        | YARN_ | PNPM_ | COREPACK_ | DENO_ | BUN_ | CARGO_ | RUST | GO[A-Z]*FLAGS | GOPROXY
+        | GOROOT | GOBIN | PIP_ | UV_ | POETRY_ | CONDA_ | VIRTUAL_ENV | SSH_ | DOCKER_ | COMPOSE_
+        | KUBE | HELM_ | AWS_ | GOOGLE_ | AZURE_ | XDG_ | JAVA_ | JDK_ | MAVEN_ | GRADLE_
+        | PHP_ | LUA_ | TCL | HOMEBREW_ | CMAKE_ | MALLOC_ | GCONV_ | ASAN_ | HIST | SUDO_
+        | PROMPT_ | COMP_ | READLINE_ | FC | MAIL ) \w*
+    | \w* (?: PATH | PRELOAD | OPTIONS | OPTS | FLAGS | ARGS | COMMAND | EXEC | SHELL | WRAPPER
+            | EDITOR | VISUAL | PAGER | BROWSER | CONFIG | HOME | PROXY | PLUGIN | LOADER | HOOK
+            | COMPILER | STARTUP | ASKPASS | INDEX | REGISTRY | MIRROR | LIBRARY | MODULE
+            | REQUIRE | SCRIPT | PROGRAM | TMPDIR | TEMPDIR ) \w*
+    | \w+ _ (?: CMD | BIN | RC | RCFILE | LINKER | RUNNER | INIT )
+    """
+)
+_INERT_VALUE = re.compile(r"[\w.,:+%@*=-]{0,200}")
+_TAME_VALUE = re.compile(r"(?!/|~)(?!.*\.\.)[^\n\0]{0,500}")
+
+
+class Assignment(Struct, frozen=True):
+    """A variable that the line sets."""
+
+    name: str
+    value: ShellWord | None
+    """None when it is an array, or set by something else than an assignment."""
+    exported: bool = False
+
+
+def find_risk(assigned: Assignment) -> str:
+    """Say why setting a variable may change what is run, or nothing."""
+    if not _KNOWN.fullmatch(assigned.name) and _DANGEROUS.fullmatch(assigned.name):
+        return f"it sets `{assigned.name}`, which may change what is run"
+    if assigned.exported and not _is_tame(assigned):
+        return f"it sets `{assigned.name}` to something that a program may run or load"
+    return ""
+
+
+def _is_tame(assigned: Assignment) -> bool:
+    value = assigned.value
+    if value is None or not value.known:
+        return False
+    allowed = _TAME_VALUE if _KNOWN.fullmatch(assigned.name) else _INERT_VALUE
+    return bool(allowed.fullmatch(value.text))
+
+
+_VARIABLE_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_READ_VALUES = frozenset({"-d", "-n", "-N", "-p", "-t", "-u", "-i"})
+_READ_CLUSTER = re.compile(r"-[rse]*[dnNptui]?")
+_UNKNOWN_WORD = ShellWord("", "", known=False)
+
+
+class BuiltinEffect(Struct, frozen=True):
+    """What a word of the shell does."""
+
+    inert: bool = False
+    doubt: str = ""
+    moves: ShellWord | None = None
+    """The folder that it changes into."""
+
+
+def inspect_builtin(words: Sequence[ShellWord]) -> BuiltinEffect:
+    """Judge a command that may be a builtin; nothing is said about any other program."""
+    name, rest = words[0].text, words[1:]
+    match name:
+        case "cd" | "pushd":
+            return BuiltinEffect(moves=_folder(rest))
+        case "read":
+            return BuiltinEffect(inert=True, doubt=_naming(_read_targets(rest)))
+        case "printf" if rest and rest[0].text.startswith("-v"):
+            named = rest[1:2] if rest[0].text == "-v" else ()
+            return BuiltinEffect(inert=True, doubt=_naming(named or (_UNKNOWN_WORD,)))
+        case "set":
+            benign = all(BENIGN_SET.fullmatch(word.text) for word in rest)
+            return BuiltinEffect(inert=True, doubt="" if benign else "it uses `set`")
+        case "test" | "[" if rest and (rest[0].text in ("-v", "-R") or not rest[0].known):
+            told = rest[0].written.startswith('"')
+            return BuiltinEffect(
+                inert=told, doubt="" if told else "it looks up a variable by its name"
+            )
+        case "exec":
+            return BuiltinEffect(inert=not rest)
+        case _ if name in PRINTING:
+            return BuiltinEffect(inert=all(word.known for word in rest))
+        case _:
+            return BuiltinEffect(inert=name in INERT)
+
+
+def _folder(words: Sequence[ShellWord]) -> ShellWord:
+    operands = [word for word in words if word.text not in ("-P", "-L", "--")]
+    if len(operands) != 1 or operands[0].text[:1] in ("-", "+", ""):
+        return _UNKNOWN_WORD
+    return operands[0]
+
+
+def _naming(names: Sequence[ShellWord]) -> str:
+    for word in names:
+        if not (word.known and _VARIABLE_NAME.fullmatch(word.text)):
+            return "it sets a variable that is not named"
+        if problem := find_risk(Assignment(word.text, None)):
+            return problem
+    return ""
+
+
+def _read_targets(words: Sequence[ShellWord]) -> list[ShellWord]:
+    """Return the names that `read` sets."""
+    names: list[ShellWord] = []
+    at = 0
+    while at < len(words):
+        text = words[at].text
+        if text in _READ_VALUES:
+            at += 1
+        elif not text.startswith("-"):
+            names.append(words[at])
+        elif text != "-a" and not _READ_CLUSTER.fullmatch(text):
+            names.append(_UNKNOWN_WORD)
+        elif text[-1] in "dnNptui":
+            at += 1
+        at += 1
+    return names

@@ -1,0 +1,108 @@
+"""Process groups: start a program in a group of its own, read its pipes, end the whole group.
+
+Use pipes of your own (`os.pipe`) rather than the event loop's: waiting for the program must not
+depend on a background child that keeps a pipe open.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+from anyio import CancelScope
+from anyio.abc import Process
+
+_CHUNK = 65_536
+_GIVE_UP = 5.0
+"""Seconds to wait for a killed program that hangs in the kernel."""
+_POLL = 0.02
+
+
+async def start_group(
+    command: Sequence[str],
+    *,
+    pipes: tuple[int, int, int],
+    cwd: Path,
+    env: Mapping[str, str],
+    pass_fds: Sequence[int] = (),
+) -> Process:
+    """Start a program as the leader of a new session and process group.
+
+    Cancellation takes effect only after the program has started, so the caller can always end it.
+
+    Args:
+        command: The program and its arguments.
+        pipes: Descriptors for standard input, output and error.
+        cwd: Where it runs.
+        env: Its whole environment.
+        pass_fds: Other descriptors that it inherits.
+
+    Raises:
+        OSError: The program cannot be started.
+        ValueError: An argument holds a null character.
+    """
+    stdin, stdout, stderr = pipes
+    with CancelScope(shield=True):
+        process = await anyio.open_process(
+            list(command),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+    return process  # noqa: RET504  (mypy: a cancel scope may swallow)
+
+
+async def terminate_group(process: Process, *, grace: float) -> None:
+    """End all processes of a group: SIGTERM first, SIGKILL for what lives after `grace` seconds.
+
+    Not cancellable. `process.returncode` is None afterwards if the program hangs in the kernel.
+    """
+    with CancelScope(shield=True):
+        _signal_group(process, signal.SIGTERM)
+        with anyio.move_on_after(grace):
+            await process.wait()
+            while group_is_alive(process):  # noqa: ASYNC110 - no event tells that a group is empty
+                await anyio.sleep(_POLL)
+        _signal_group(process, signal.SIGKILL)
+        with anyio.move_on_after(_GIVE_UP):
+            await process.wait()
+
+
+def group_is_alive(process: Process) -> bool:
+    """Return whether a process of the group still exists, the program itself included."""
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+async def read_pipe(reader: int, add: Callable[[bytes], None], closed: anyio.Event) -> None:
+    """Pass on what arrives in a pipe until its last writer closes it, then set `closed`."""
+    while True:
+        await anyio.wait_readable(reader)
+        chunk = os.read(reader, _CHUNK)
+        if not chunk:
+            closed.set()
+            return
+        add(chunk)
+
+
+def drain_pipe(reader: int, add: Callable[[bytes], None]) -> None:
+    """Pass on what is in a non-blocking pipe now; at most 4 MB, as a writer may never stop."""
+    with suppress(BlockingIOError):
+        for _ in range(64):
+            add(os.read(reader, _CHUNK))
+
+
+def _signal_group(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

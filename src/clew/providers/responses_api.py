@@ -1,0 +1,83 @@
+"""Calls to the Responses API, for every adapter that speaks it."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.context.reasoning import Echoes, ReasoningReader
+from clew.core.errors import ProviderRejected
+from clew.providers.http import Transport, stream_call
+from clew.providers.protocol import Chunk, Request
+from clew.providers.wire.responses.decode import ResponsesDecoder
+from clew.providers.wire.responses.encode import STATELESS, encode, message_cache
+
+_UNSEALED: Mapping[str, Any] = {"store": False}
+_COUNTED = frozenset(
+    {
+        "conversation",
+        "parallel_tool_calls",
+        "previous_response_id",
+        "reasoning",
+        "text",
+        "tool_choice",
+        "truncation",
+    }
+)
+"""The options that the counting of tokens takes as well."""
+
+
+class ResponsesCalls:
+    """Encodes the requests of one adapter, sends them and reads the answers.
+
+    Every request asks for sealed thinking, so that the model gets it back in the next one. A
+    model that does not think rejects such a request: it is asked again without, then and ever
+    after.
+    """
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._fragments = message_cache(ReasoningReader(provider, Echoes.OWN_ISSUED))
+        self._unsealed: set[str] = set()
+
+    async def stream(
+        self, transport: Transport, path: str, request: Request, *, streaming: bool
+    ) -> AsyncGenerator[Chunk, None]:
+        """Post `request` and yield the answer; ends, raises and closes as `Provider.stream`."""
+        if request.model not in self._unsealed:
+            try:
+                body = self._body(request, STATELESS, streaming=streaming)
+                sealed = self._call(transport, path, body)
+                async with aclosing(sealed) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+            except ProviderRejected as error:
+                if "ncrypted content is not supported" not in str(error):
+                    raise
+                self._unsealed.add(request.model)
+            else:
+                return
+        body = self._body(request, _UNSEALED, streaming=streaming)
+        unsealed = self._call(transport, path, body)
+        async with aclosing(unsealed) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    def counting(self, request: Request) -> bytes:
+        """Return the body that asks how long `request` is."""
+        bare = replace(
+            request,
+            max_output_tokens=None,
+            temperature=None,
+            cache_key="",
+            options={name: request.options[name] for name in _COUNTED & request.options.keys()},
+        )
+        return encode(bare, self._fragments, streaming=False, defaults={})
+
+    def _body(self, request: Request, defaults: Mapping[str, Any], *, streaming: bool) -> bytes:
+        return encode(request, self._fragments, streaming=streaming, defaults=defaults)
+
+    def _call(self, transport: Transport, path: str, body: bytes) -> AsyncGenerator[Chunk, None]:
+        return stream_call(transport, path, body, decoder=partial(ResponsesDecoder, self._provider))

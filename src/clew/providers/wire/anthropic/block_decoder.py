@@ -1,0 +1,257 @@
+"""The content blocks of an answer while they arrive.
+
+A block begins, grows and ends; each step yields chunks. A block of an answer that came in one
+piece begins complete and ends at once, so both ways of answering are read by the same code.
+"""
+
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from clew.core.ids import CallId
+from clew.core.messages import Native
+from clew.core.text import truncate_middle
+from clew.providers.protocol import (
+    CallChunk,
+    Chunk,
+    PartChunk,
+    ReasoningChunk,
+    ServerToolChunk,
+    TextChunk,
+)
+from clew.providers.wire.anthropic import block_text
+
+LONGEST_ANSWER = 2_000
+"""Characters of what one of the provider's own tools answered that a screen is given."""
+
+RawFields: TypeAlias = dict[str, Raw]
+
+_json = msgspec.json.Encoder()
+_fields = msgspec.json.Decoder(RawFields)
+_text = msgspec.json.Decoder(str | None)
+_list = msgspec.json.Decoder(list[Raw] | None)
+
+
+class BlockDelta(Struct):
+    """What is added to a block; the kinds differ in which field is there."""
+
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    citation: Raw = Raw()
+
+
+_delta = msgspec.json.Decoder(BlockDelta)
+
+
+class StreamedBlock(Protocol):
+    """One block of an answer."""
+
+    def begin(self) -> list[Chunk]:
+        """Return the chunks of what was there at once."""
+        ...
+
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:
+        """Return the chunks of what was added; `raw` is the delta as it came."""
+        ...
+
+    def end(self) -> list[Chunk]:
+        """Return the chunks that only the end allows."""
+        ...
+
+
+class TextBlock:
+    """Words, and where they were found."""
+
+    def __init__(self, index: int, fields: RawFields) -> None:
+        self._index = index
+        self._said = read_text(fields, "text")
+        self._any = bool(self._said)
+        self._citations = read_list(fields, "citations")
+        self._fields = drop_fields(fields, "text", "citations")
+
+    def begin(self) -> list[Chunk]:
+        """Return the words that were there at once."""
+        return [TextChunk(self._said, self._index)] if self._said else []
+
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
+        """Return further words; keep a citation for the end."""
+        if bytes(delta.citation):
+            self._citations.append(delta.citation)
+        self._any = self._any or bool(delta.text)
+        return [TextChunk(delta.text, self._index)] if delta.text else []
+
+    def end(self) -> list[Chunk]:
+        """Return what stands beside the words."""
+        citations = {"citations": self._citations} if self._citations else {}
+        extra = encode_extra({**self._fields, **citations})
+        return [TextChunk("", self._index, extra)] if extra and self._any else []
+
+
+class ThinkingBlock:
+    """Thinking, with its signature or sealed."""
+
+    def __init__(self, index: int, fields: RawFields) -> None:
+        self._first = ReasoningChunk(
+            index=index,
+            text=read_text(fields, "thinking"),
+            signature=read_text(fields, "signature"),
+            redacted=read_text(fields, "data"),
+            extra=encode_extra(drop_fields(fields, "thinking", "signature", "data")),
+        )
+
+    def begin(self) -> list[Chunk]:
+        """Return what was there at once: all of it, when it is sealed."""
+        return [self._first] if self._first != ReasoningChunk(index=self._first.index) else []
+
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
+        """Return further thoughts, or the signature."""
+        if not delta.thinking and not delta.signature:
+            return []
+        index, text, signature = self._first.index, delta.thinking or "", delta.signature or ""
+        return [ReasoningChunk(index=index, text=text, signature=signature)]
+
+    def end(self) -> list[Chunk]:
+        """Return nothing: all has been said."""
+        return []
+
+
+class ToolUseBlock:
+    """A call of a tool of ours."""
+
+    def __init__(self, index: int, fields: RawFields) -> None:
+        self._index = index
+        self._whole = bytes(fields.get("input", b"{}")).decode()
+        self._any = False
+        call_id = read_text(fields, "id")
+        self._first = CallChunk(
+            index=index,
+            call_id=CallId(call_id) if call_id else None,
+            name=read_text(fields, "name"),
+            extra=encode_extra(drop_fields(fields, "id", "name", "input")),
+        )
+
+    def begin(self) -> list[Chunk]:
+        """Return the name; the arguments follow."""
+        return [self._first]
+
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
+        """Return a piece of the arguments as the model wrote it."""
+        if not delta.partial_json:
+            return []
+        self._any = True
+        return [CallChunk(index=self._index, arguments=delta.partial_json)]
+
+    def end(self) -> list[Chunk]:
+        """Return the end of the call, with the arguments if they came with its beginning."""
+        rest = "" if self._any else self._whole
+        return [CallChunk(index=self._index, arguments=rest, complete=True)]
+
+
+class NativeBlock:
+    """Anything else: kept as it came, so that it can be sent back."""
+
+    def __init__(self, raw: Raw, provenance: str, tools: dict[str, str]) -> None:
+        """Note in `tools` how a tool is called, or look up whose answer this is."""
+        self._raw = raw
+        self._provenance = provenance
+        self._tools = tools
+        self._fields = _fields.decode(raw)
+        self._changed = False
+        self._input: list[str] = []
+
+    def begin(self) -> list[Chunk]:
+        """Return nothing: the block is shown when it is complete."""
+        return []
+
+    def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:
+        """Add to the block; fields of unknown kinds are laid over it, texts appended."""
+        if delta.partial_json is not None:
+            self._input.append(delta.partial_json)
+            return []
+        self._changed = True
+        for name, value in drop_fields(_fields.decode(raw)).items():
+            before, added = read_text(self._fields, name), read_text({name: value}, name)
+            self._fields[name] = Raw(_json.encode(before + added)) if before and added else value
+        return []
+
+    def end(self) -> list[Chunk]:
+        """Return the block, and what a screen should say of it."""
+        data = self._data()
+        block = msgspec.json.decode(data, type=dict[str, Any])
+        kind, shown = str(block.get("type", "")), list[Chunk]()
+        tool = ""
+        if kind.endswith("tool_use"):
+            call_id, tool = str(block.get("id", "")), str(block.get("name", ""))
+            self._tools[call_id] = tool
+            text = block_text.describe_input(block)
+            shown.append(ServerToolChunk(call_id=call_id, name=tool, text=text))
+        elif kind.endswith("tool_result"):
+            call_id = str(block.get("tool_use_id", ""))
+            tool = self._tools.get(call_id, kind.removesuffix("_tool_result"))
+            text = truncate_middle(block_text.describe_result(block), LONGEST_ANSWER)
+            failed = block_text.is_failed(block)
+            shown.append(
+                ServerToolChunk(call_id=call_id, name=tool, text=text, ended=True, failed=failed)
+            )
+        note = block_text.summarize_block(block, tool)
+        part = Native(provenance=self._provenance, data=data.decode(), note=note)
+        return [*shown, PartChunk(part)]
+
+    def _data(self) -> bytes:
+        if written := "".join(self._input):
+            try:
+                msgspec.json.decode(written)
+            except (msgspec.DecodeError, RecursionError):
+                written = "{}"
+            self._fields["input"] = Raw(written.encode())
+        changed = self._changed or bool(self._input)
+        return _json.encode(self._fields) if changed else bytes(self._raw)
+
+
+def open_block(index: int, raw: Raw, provenance: str, tools: dict[str, str]) -> StreamedBlock:
+    """Return the block that begins with `raw`; `tools` is shared by the blocks of an answer."""
+    fields = _fields.decode(raw)
+    match read_text(fields, "type"):
+        case "text":
+            return TextBlock(index, fields)
+        case "thinking" | "redacted_thinking":
+            return ThinkingBlock(index, fields)
+        case "tool_use":
+            return ToolUseBlock(index, fields)
+        case _:
+            return NativeBlock(raw, provenance, tools)
+
+
+def read_delta(raw: Raw) -> BlockDelta:
+    """Return what is known of a delta; one of an unknown kind is empty."""
+    try:
+        return _delta.decode(raw)
+    except msgspec.ValidationError:
+        return BlockDelta()
+
+
+def read_text(fields: RawFields, name: str) -> str:
+    """Return a text field, or an empty text where it is missing or something else."""
+    try:
+        return _text.decode(fields[name]) or "" if name in fields else ""
+    except msgspec.ValidationError:
+        return ""
+
+
+def read_list(fields: RawFields, name: str) -> list[Raw]:
+    """Return a list field, each element as it came."""
+    found = _list.decode(fields[name]) if name in fields else None
+    return list(found or ())
+
+
+def drop_fields(fields: RawFields, *names: str) -> RawFields:
+    """Return the fields that have no common form."""
+    return {name: value for name, value in fields.items() if name not in {"type", *names}}
+
+
+def encode_extra(fields: dict[str, Any]) -> str:
+    """Return fields as the text of a JSON object; empty when there are none."""
+    return _json.encode(fields).decode() if fields else ""

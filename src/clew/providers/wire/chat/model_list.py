@@ -1,0 +1,231 @@
+"""What servers tell of the models they serve.
+
+Most answer `GET models` as OpenAI does, and put what else they know beside the names, each
+in words of its own; Ollama tells it in calls of its own. What a server does not say comes
+from the catalogue.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.errors import ProviderError
+from clew.core.models import ModelFacts
+from clew.providers.catalogue import lookup
+
+T = TypeVar("T")
+
+
+class ModelListApi(StrEnum):
+    """Where a server tells of its models."""
+
+    MODELS = "models"
+    """At `models`, beside the API itself."""
+    LM_STUDIO = "lm-studio"
+    """At `/api/v0/models`, which knows more than that."""
+    OLLAMA = "ollama"
+    """At `/api/tags`, `/api/ps` and `/api/show`."""
+
+
+class _Architecture(Struct):
+    input_modalities: list[str] | None = None
+
+
+class _TopProvider(Struct):
+    context_length: int | None = None
+    max_completion_tokens: int | None = None
+
+
+class _Meta(Struct):
+    n_ctx: int | None = None
+    n_ctx_train: int | None = None
+
+
+class _Abilities(Struct):
+    completion_chat: bool | None = None
+    function_calling: bool | None = None
+    vision: bool | None = None
+
+
+class _Model(Struct):
+    """A model in a list, in the words of many servers."""
+
+    id: str
+    type: str | None = None
+    loaded_context_length: int | None = None
+    max_model_len: int | None = None
+    context_length: int | None = None
+    context_window: int | None = None
+    max_context_length: int | None = None
+    max_completion_tokens: int | None = None
+    meta: _Meta | None = None
+    architecture: _Architecture | None = None
+    top_provider: _TopProvider | None = None
+    supported_parameters: list[str] | None = None
+    capabilities: _Abilities | list[str] | None = None
+    supports_chat: bool | None = None
+    supports_tools: bool | None = None
+    supports_image_input: bool | None = None
+
+
+class _Models(Struct):
+    data: list[_Model]
+
+
+class _OllamaName(Struct):
+    name: str
+    context_length: int | None = None
+
+
+class _OllamaNames(Struct):
+    models: list[_OllamaName]
+
+
+class _OllamaModel(Struct):
+    model_info: dict[str, Any] | None = None
+    parameters: str | None = None
+    capabilities: list[str] | None = None
+
+
+_models = msgspec.json.Decoder(_Models | list[_Model])
+_ollama_names = msgspec.json.Decoder(_OllamaNames)
+_ollama_model = msgspec.json.Decoder(_OllamaModel)
+_TALKERS = frozenset({"llm", "vlm", "chat", "language", "model", "base"})
+"""Types of models that answer; others embed, rank, draw or listen."""
+
+
+def parse_response(read: Callable[[bytes], T], body: bytes, provider: str) -> T:
+    """Return what `read` makes of the answer of a server.
+
+    Raises:
+        ProviderError: The answer is something else.
+    """
+    try:
+        return read(body)
+    except msgspec.DecodeError as error:
+        raise ProviderError(
+            f"{provider} sent something that does not tell of models ({error})."
+            " Check the base URL.",
+            provider=provider,
+        ) from error
+
+
+def parse_models(body: bytes) -> list[ModelFacts]:
+    """Read a list of models; what cannot hold a conversation is left out where that is told."""
+    found = _models.decode(body)
+    every = found if isinstance(found, list) else found.data
+    return [_told(model) for model in every if _answers(model)]
+
+
+def parse_ollama_names(body: bytes) -> list[str]:
+    """Read Ollama's list (`/api/tags`)."""
+    return [model.name for model in _ollama_names.decode(body).models]
+
+
+def parse_ollama_loaded(body: bytes) -> dict[str, int]:
+    """Read which models Ollama has loaded (`/api/ps`), with the windows they were given."""
+    loaded = _ollama_names.decode(body).models
+    return {model.name: model.context_length for model in loaded if model.context_length}
+
+
+def parse_ollama_model(body: bytes, name: str, loaded: Mapping[str, int]) -> ModelFacts:
+    """Read what Ollama tells of one model (`/api/show`).
+
+    It cuts a longer prompt without a word, so the window counts that the model is run with:
+    what it was loaded with, or what its file sets, before what it was trained for.
+    """
+    model = _ollama_model.decode(body)
+    info = model.model_info or {}
+    trained = (size for key, size in info.items() if key.endswith(".context_length"))
+    can = model.capabilities
+    return _facts(
+        name,
+        window=loaded.get(name) or _set_window(model.parameters or "") or next(trained, None),
+        tools=None if can is None else "tools" in can,
+        sees=None if can is None else "vision" in can,
+    )
+
+
+def _answers(model: _Model) -> bool:
+    can = model.capabilities
+    talks = can.completion_chat if isinstance(can, _Abilities) else None
+    known = model.type is None or model.type in _TALKERS
+    return known and talks is not False and model.supports_chat is not False
+
+
+def _told(model: _Model) -> ModelFacts:
+    top = model.top_provider or _TopProvider()
+    return _facts(
+        model.id,
+        window=_window(model),
+        max_output=top.max_completion_tokens or model.max_completion_tokens,
+        tools=_calls_tools(model),
+        sees=_sees(model),
+    )
+
+
+def _window(model: _Model) -> int | None:
+    """Return the window a model is run with, or else the largest it could have."""
+    meta, top = model.meta or _Meta(), model.top_provider or _TopProvider()
+    sizes = (
+        model.loaded_context_length,
+        model.max_model_len,
+        meta.n_ctx,
+        top.context_length,
+        model.context_length,
+        model.context_window,
+        model.max_context_length,
+        meta.n_ctx_train,
+    )
+    return next((size for size in sizes if size), None)
+
+
+def _calls_tools(model: _Model) -> bool | None:
+    can = model.capabilities
+    if isinstance(can, list):
+        return "tool_use" in can
+    if isinstance(can, _Abilities):
+        return can.function_calling
+    if model.supported_parameters is not None:
+        return "tools" in model.supported_parameters
+    return model.supports_tools
+
+
+def _sees(model: _Model) -> bool | None:
+    if model.type in {"llm", "vlm"}:
+        return model.type == "vlm"
+    if isinstance(model.capabilities, _Abilities):
+        return model.capabilities.vision
+    modalities = (model.architecture or _Architecture()).input_modalities
+    return model.supports_image_input if modalities is None else "image" in modalities
+
+
+def _set_window(parameters: str) -> int | None:
+    """Return the window that an Ollama model's file sets."""
+    lines = (line.split() for line in parameters.splitlines())
+    return next((int(words[1]) for words in lines if words[:1] == ["num_ctx"]), None)
+
+
+def _facts(
+    name: str,
+    *,
+    window: int | None,
+    max_output: int | None = None,
+    tools: bool | None,
+    sees: bool | None,
+) -> ModelFacts:
+    """Return what is known of a model, with what the server tells laid over it."""
+    facts = lookup(name)
+    whole = window or facts.window
+    return replace(
+        facts,
+        window=whole,
+        max_output=min(max_output or facts.max_output, whole),
+        calls_tools=facts.calls_tools if tools is None else tools,
+        sees=facts.sees if sees is None else sees,
+        known=facts.known or window is not None,
+    )

@@ -1,0 +1,178 @@
+"""What servers send back, as far as Clew reads it. Every field may be absent or null."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.usage import Usage
+
+
+class ContentPart(Struct):
+    """A piece of content; Mistral sends these when the model thinks."""
+
+    type: str | None = None
+    text: str | None = None
+    thinking: "str | list[ContentPart] | None" = None
+
+
+class FunctionCall(Struct):
+    """What is called."""
+
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class ToolCallDelta(Struct):
+    """A tool call, or a piece of one."""
+
+    index: int | None = None
+    id: str | None = None
+    function: FunctionCall | None = None
+    extra_content: dict[str, Any] | None = None
+    """Gemini's signature of the thought that led to the call."""
+
+
+class ExecutedTool(Struct):
+    """A tool that Groq ran itself."""
+
+    index: int | None = None
+    type: str | None = None
+    arguments: str | None = None
+    output: str | None = None
+
+
+class GeneratedImage(Struct):
+    """A picture that the model drew."""
+
+    image_url: dict[str, Any] | None = None
+
+
+class AudioOutput(Struct):
+    """What the model said aloud."""
+
+    id: str | None = None
+    data: str | None = None
+    transcript: str | None = None
+
+
+class ChatDelta(Struct):
+    """A message, or what a stream adds to it."""
+
+    content: str | list[ContentPart] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    refusal: str | None = None
+    tool_calls: list[ToolCallDelta] | None = None
+    function_call: FunctionCall | None = None
+    annotations: list[dict[str, Any]] | None = None
+    executed_tools: list[ExecutedTool] | None = None
+    images: list[GeneratedImage] | None = None
+    audio: AudioOutput | None = None
+    extra_content: dict[str, Any] | None = None
+
+
+class PromptDetails(Struct):
+    """What the prompt consisted of."""
+
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class CostDetails(Struct):
+    """What a gateway's own provider charges."""
+
+    upstream_inference_cost: float | None = None
+
+
+class ChatUsage(Struct):
+    """What a call consumed, in the words of many hosts."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: PromptDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cost: Any = None
+    cost_details: CostDetails | None = None
+    is_byok: bool | None = None
+    cost_in_usd_ticks: int | None = None
+
+
+class ChatChoice(Struct):
+    """One of the answers that were asked for."""
+
+    index: int | None = 0
+    delta: ChatDelta | None = None
+    message: ChatDelta | None = None
+    finish_reason: str | None = None
+    usage: ChatUsage | None = None
+    error: Any = None
+
+
+class GroqExtras(Struct):
+    """What Groq sends beside the common fields."""
+
+    usage: ChatUsage | None = None
+    error: Any = None
+
+
+class ChatPayload(Struct):
+    """An answer, or one event of it."""
+
+    object: str | None = None
+    choices: list[ChatChoice] | None = None
+    usage: ChatUsage | None = None
+    x_groq: GroqExtras | None = None
+    citations: list[Any] | None = None
+    search_results: list[dict[str, Any]] | None = None
+    error: Any = None
+
+
+_TICKS_PER_DOLLAR = 1e10
+
+
+def find_usage(payload: ChatPayload, choice: ChatChoice) -> ChatUsage | None:
+    """Return what an answer says of usage, wherever the host puts it."""
+    if payload.usage is not None:
+        return payload.usage
+    if payload.x_groq is not None and payload.x_groq.usage is not None:
+        return payload.x_groq.usage
+    # Moonshot counts in the last choice of a stream.
+    return choice.usage
+
+
+def read_usage(found: ChatUsage) -> Usage:
+    """Return the tokens of a call."""
+    details = found.prompt_tokens_details or PromptDetails()
+    prompt, answer = found.prompt_tokens or 0, found.completion_tokens or 0
+    return Usage(
+        input_tokens=prompt,
+        # xAI and Gemini count the thinking in nothing but the total.
+        output_tokens=max(answer, (found.total_tokens or 0) - prompt),
+        cache_read_tokens=details.cached_tokens
+        or found.prompt_cache_hit_tokens
+        or found.cached_tokens
+        or found.num_cached_tokens
+        or 0,
+        cache_write_tokens=details.cache_write_tokens
+        or details.cache_creation_input_tokens
+        or found.cache_creation_input_tokens
+        or 0,
+    )
+
+
+def read_cost(found: ChatUsage) -> float | None:
+    """Return the US dollars that the host says a call cost."""
+    if found.cost_in_usd_ticks is not None:
+        return found.cost_in_usd_ticks / _TICKS_PER_DOLLAR
+    price = found.cost.get("total_cost") if isinstance(found.cost, dict) else found.cost
+    if not isinstance(price, int | float):
+        return None
+    # With a key of one's own, OpenRouter's cost is only its fee.
+    upstream = found.cost_details.upstream_inference_cost if found.cost_details else None
+    return float(price) + (upstream or 0.0 if found.is_byok else 0.0)

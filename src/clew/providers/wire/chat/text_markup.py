@@ -1,0 +1,163 @@
+"""Thinking and tool calls that a model wrote into its words, found as the words arrive.
+
+Servers for local models are meant to take a model's own markup out of its answer, and do not
+always know it. So a profile may name the marks of its family. The same text gives the same
+result however it is cut.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from clew.providers.wire.chat.text_tool_calls import CallSyntax, parse_call
+from clew.providers.wire.chat.text_tool_stream import PartialTextCall, suffix_overlap
+
+
+class ThinkTags(Struct, frozen=True):
+    """What stands around thinking. It counts only where the answer begins."""
+
+    opening: str
+    closing: str
+
+
+class CallTags(Struct, frozen=True):
+    """What stands around one tool call. It counts anywhere, if there is a call in it."""
+
+    opening: str
+    closing: str
+    form: CallSyntax
+
+
+TextTags: TypeAlias = ThinkTags | CallTags
+
+THINK = ThinkTags("<think>", "</think>")
+GEMMA: tuple[TextTags, ...] = (
+    ThinkTags("<|channel>thought\n", "<channel|>"),
+    THINK,
+    CallTags("<|tool_call>call:", "<tool_call|>", CallSyntax.GEMMA),
+    CallTags("[TOOL_REQUEST]", "[END_TOOL_REQUEST]", CallSyntax.JSON),
+)
+"""Gemma 4's own marks (https://ai.google.dev/gemma/docs/core/prompt-formatting-gemma4), and
+those that LM Studio gives models which have none."""
+
+
+class TextRun(Struct, frozen=True):
+    """Words of the answer, or of the thinking before it."""
+
+    text: str
+    thought: bool = False
+
+
+class TextCall(Struct, frozen=True):
+    """A tool call among the words."""
+
+    name: str
+    arguments: str
+
+
+MarkupItem: TypeAlias = TextRun | TextCall
+
+
+class MarkupSplitter:
+    """Takes the words of one answer and returns what they are."""
+
+    def __init__(self, marks: Iterable[TextTags], tools: Iterable[str] = ()) -> None:
+        """Look for `marks`. What names none of `tools` is no call: a model may quote one."""
+        marks = tuple(marks)
+        self._thoughts = [each for each in marks if isinstance(each, ThinkTags)]
+        self._calls = [each for each in marks if isinstance(each, CallTags)]
+        self._tools = frozenset(tools)
+        self._held = ""
+        self._inside: TextTags | None = None
+        self._writing: PartialTextCall | None = None
+        self._at_start = bool(self._thoughts)
+        self._trims = False
+
+    def feed(self, text: str) -> list[MarkupItem]:
+        """Return what can be told of the words so far; the rest of a mark is waited for."""
+        self._held += text
+        found: list[MarkupItem] = []
+        while self._step(found):
+            pass
+        return found
+
+    def close(self) -> list[MarkupItem]:
+        """Return what was waited for in vain: the answer is over, so these are its words."""
+        held, self._held = self._held, ""
+        match self._inside:
+            case ThinkTags():
+                return self._said(held, thought=True)
+            case CallTags(opening=opening):
+                self._inside = None
+                return self._said(opening + held)
+            case None:
+                return self._said(held)
+
+    def _step(self, found: list[MarkupItem]) -> bool:
+        """Move on by one mark; False when that takes more words."""
+        match self._inside:
+            case ThinkTags() as marks:
+                return self._think(marks, found)
+            case CallTags() as marks:
+                return self._call(marks, found)
+            case None:
+                return self._begin() if self._at_start else self._speak(found)
+
+    def _begin(self) -> bool:
+        text = self._held.lstrip()
+        for marks in self._thoughts:
+            if text.startswith(marks.opening):
+                self._held = text.removeprefix(marks.opening)
+                self._inside, self._trims = marks, True
+                return True
+        self._at_start = any(marks.opening.startswith(text) for marks in self._thoughts)
+        return not self._at_start
+
+    def _think(self, marks: ThinkTags, found: list[MarkupItem]) -> bool:
+        thought, closing, rest = self._held.partition(marks.closing)
+        if closing:
+            found += self._said(thought, thought=True)
+            self._held, self._inside, self._trims = rest, None, True
+            return True
+        found += self._said(self._all_but([marks.closing]), thought=True)
+        return False
+
+    def _speak(self, found: list[MarkupItem]) -> bool:
+        places = [(self._held.find(marks.opening), marks) for marks in self._calls]
+        begun = [(place, marks) for place, marks in places if place >= 0]
+        if not begun:
+            found += self._said(self._all_but([marks.opening for marks in self._calls]))
+            return False
+        place, marks = min(begun, key=lambda each: each[0])
+        found += self._said(self._held[:place])
+        self._held, self._inside = self._held[place + len(marks.opening) :], marks
+        self._writing = PartialTextCall(marks.form, marks.closing, self._tools)
+        return True
+
+    def _call(self, marks: CallTags, found: list[MarkupItem]) -> bool:
+        text, closing, rest = self._held.partition(marks.closing)
+        goes_on = self._writing is not None and self._writing.goes_on(text)
+        if goes_on and not closing:
+            return False
+        self._inside = self._writing = None
+        call = parse_call(text, marks.form) if goes_on else None
+        if call is not None and call[0] in self._tools:
+            found.append(TextCall(*call))
+            self._held, self._trims = rest, True
+        else:
+            # No call; but there may be one further on, so only the opening is passed by.
+            found += self._said(marks.opening)
+        return True
+
+    def _all_but(self, marks: list[str]) -> str:
+        """Return what is held, but for an end that may be the beginning of a mark."""
+        keep = max((suffix_overlap(self._held, mark) for mark in marks), default=0)
+        text, self._held = self._held[: len(self._held) - keep], self._held[-keep:] if keep else ""
+        return text
+
+    def _said(self, text: str, *, thought: bool = False) -> list[MarkupItem]:
+        if self._trims:
+            text = text.lstrip()
+            self._trims = not text
+        return [TextRun(text, thought)] if text else []

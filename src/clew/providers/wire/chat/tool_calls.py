@@ -1,0 +1,131 @@
+"""Telling the tool calls of one answer apart, whatever the server counts."""
+
+import msgspec
+
+from clew.core.ids import CallId
+from clew.providers.protocol import CallChunk, ServerToolChunk
+from clew.providers.wire.chat.response import (
+    ChatDelta,
+    ChatPayload,
+    ExecutedTool,
+    FunctionCall,
+    ToolCallDelta,
+)
+
+_json = msgspec.json.Encoder()
+
+
+class ToolCallTracker:
+    """Gives every tool call of an answer its own index."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._by_wire: dict[int, tuple[int, str]] = {}
+        self._named: set[int] = set()
+        self._last = 0
+        self._ended = 0
+
+    def chunk(self, call: ToolCallDelta) -> CallChunk:
+        """Return the chunk for one delta; id and name go out once per call."""
+        index, fresh = self._place(call)
+        function = call.function or FunctionCall()
+        name = "" if index in self._named else function.name or ""
+        if name:
+            self._named.add(index)
+        arguments = function.arguments or ""
+        if isinstance(arguments, dict):
+            arguments = _json.encode(arguments).decode()
+        private = {"extra_content": call.extra_content} if call.extra_content else None
+        return CallChunk(
+            index=index,
+            call_id=CallId(call.id) if fresh and call.id else None,
+            name=name,
+            arguments=arguments,
+            extra=_json.encode(private).decode() if private else "",
+        )
+
+    def written(self, name: str, arguments: str) -> CallChunk:
+        """Return the chunk for a call that the model wrote into its words."""
+        index, self.count = self.count, self.count + 1
+        return CallChunk(index=index, name=name, arguments=arguments, complete=True)
+
+    def end(self) -> list[CallChunk]:
+        """Return the chunks that say that the calls so far are complete."""
+        ended, self._ended = self._ended, self.count
+        return [CallChunk(index=index, complete=True) for index in range(ended, self.count)]
+
+    def _place(self, call: ToolCallDelta) -> tuple[int, bool]:
+        wire = call.index
+        if wire is None:
+            wire = self.count if call.id else self._last
+        known = self._by_wire.get(wire)
+        # Gemini's endpoint gives parallel calls one index and tells them apart by id.
+        named = call.function is not None and bool(call.function.name)
+        if known is not None and not (call.id and known[1] not in {"", call.id} and named):
+            self._last = wire
+            late = bool(call.id) and not known[1]
+            if late:
+                self._by_wire[wire] = (known[0], call.id or "")
+            return known[0], late
+        index, self.count, self._last = self.count, self.count + 1, wire
+        self._by_wire[wire] = (index, call.id or "")
+        return index, True
+
+
+_SEARCH = "web_search"
+_NAMES = {"search": _SEARCH}
+
+
+class HostToolTracker:
+    """Follows the host's own tools through one answer."""
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+        self._ended: set[str] = set()
+        self._sources: dict[str, str] = {}
+
+    def used(self, delta: ChatDelta) -> list[ServerToolChunk]:
+        """Return what a piece of the answer shows of tools that are new, or ended."""
+        found = [chunk for tool in delta.executed_tools or () for chunk in self._executed(tool)]
+        for note in delta.annotations or ():
+            self._add(note.get("url_citation"))
+        return found + self._searched()
+
+    def cited(self, payload: ChatPayload) -> list[ServerToolChunk]:
+        """Return what stands beside the answer about a search."""
+        for result in payload.search_results or ():
+            self._add(result)
+        for address in payload.citations or ():
+            self._add({"url": address})
+        return self._searched()
+
+    def end(self) -> list[ServerToolChunk]:
+        """Return the end of the search, with all its sources."""
+        if _SEARCH not in self._begun or _SEARCH in self._ended:
+            return []
+        self._ended.add(_SEARCH)
+        lines = (f"{title} {url}".strip() for url, title in self._sources.items())
+        return [ServerToolChunk(call_id=_SEARCH, name=_SEARCH, text="\n".join(lines), ended=True)]
+
+    def _executed(self, tool: ExecutedTool) -> list[ServerToolChunk]:
+        call_id = f"executed-{tool.index or 0}"
+        name = _NAMES.get(tool.type or "", tool.type or "tool")
+        found: list[ServerToolChunk] = []
+        if call_id not in self._begun:
+            self._begun.add(call_id)
+            found.append(ServerToolChunk(call_id=call_id, name=name, text=tool.arguments or ""))
+        if tool.output is not None and call_id not in self._ended:
+            self._ended.add(call_id)
+            found.append(ServerToolChunk(call_id=call_id, name=name, text=tool.output, ended=True))
+        return found
+
+    def _searched(self) -> list[ServerToolChunk]:
+        """Return a beginning when the first source has turned up."""
+        if not self._sources or _SEARCH in self._begun:
+            return []
+        self._begun.add(_SEARCH)
+        return [ServerToolChunk(call_id=_SEARCH, name=_SEARCH)]
+
+    def _add(self, source: object) -> None:
+        if isinstance(source, dict) and isinstance(url := source.get("url"), str):
+            self._sources[url] = str(source.get("title") or self._sources.get(url, ""))

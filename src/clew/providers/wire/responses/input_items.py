@@ -1,0 +1,241 @@
+"""A message as items of the Responses API."""
+
+from base64 import b64encode
+from mimetypes import guess_extension
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from clew.core.messages import (
+    File,
+    Image,
+    Message,
+    Native,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from clew.providers.wire.responses.output_items import (
+    BETWEEN,
+    CONTENT,
+    CUSTOM_CALL,
+    SUMMARY,
+    ItemFields,
+    as_text,
+    unpack_extra,
+)
+from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_name
+
+RESULT = "function_call_output"
+LONGEST_ID = 64
+"""Characters that the API takes as a name for a call, or as a key of its cache."""
+
+NAMES = NameRule(characters="a-zA-Z0-9_-", longest=64)
+IDS = NameRule(longest=LONGEST_ID)
+
+_json = msgspec.json.Encoder()
+
+
+class InputItem(NamedTuple):
+    """One item, ready to be sent."""
+
+    kind: str
+    data: bytes
+    call_id: str = ""
+    """Of a call or of a result."""
+
+
+class _Native(Struct):
+    type: Any = ""
+
+
+_native = msgspec.json.Decoder(_Native)
+
+
+def encode_items(message: Message) -> list[InputItem]:
+    """Return the items that say `message`; none if nothing of it is to be sent."""
+    writer = _Writer(message.role)
+    for part in message.parts:
+        writer.add(part)
+    writer.flush()
+    items = writer.items
+    # The API rejects thinking that nothing follows.
+    while items and items[-1].kind == "reasoning":
+        items.pop()
+    return items
+
+
+def encode_output(result: ToolResult) -> str | list[dict[str, Any]]:
+    """Return what a tool answered as the API takes it."""
+    text = result.text
+    if result.failed and not text.startswith("Error: "):
+        text = f"Error: {text}"
+    if not result.images:
+        return text
+    pictures = [
+        {"type": "input_image", "image_url": data_url(each)}
+        for each in result.images
+        if not _is_empty(each)
+    ]
+    return [{"type": "input_text", "text": text}, *pictures] if text else pictures
+
+
+def data_url(part: Image | File) -> str:
+    """Return where a picture or file is to be found; one with its own bytes holds them."""
+    return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
+
+
+class _Writer:
+    """Collects items; pieces of content wait until the message that they belong to is over."""
+
+    def __init__(self, role: Role) -> None:
+        self.items: list[InputItem] = []
+        self._answers = role is Role.ASSISTANT
+        self._head: ItemFields = {}
+        self._content: list[Any] = []
+
+    def add(self, part: Part) -> None:
+        """Take the next part of the message."""
+        match part:
+            case Text():
+                self._text(part)
+            case Image() | File():
+                self._attach(part)
+            case Native(data=data):
+                kind = as_text(_native.decode(data).type)
+                if kind.startswith("input_"):
+                    self._content.append(Raw(data.encode()))
+                else:
+                    self._put(InputItem(kind, data.encode()))
+            case Reasoning():
+                self._put(InputItem("reasoning", _json.encode(_thought(part))))
+            case ToolCall():
+                self._put(_called(_call(part)))
+            case ToolResult():
+                result = {
+                    "type": RESULT,
+                    "call_id": sanitize_name(part.call_id, IDS),
+                    "output": encode_output(part),
+                }
+                self._put(_called({**result, **unpack_extra(part.extra)}))
+
+    def flush(self) -> None:
+        """End the message that is being written, if there is one."""
+        content, head = self._content, self._head
+        self._content, self._head = [], {}
+        if not content:
+            return
+        if self._answers:
+            found = {"type": "message", "role": "assistant", **head, "content": content}
+        else:
+            said = [piece for piece in content if piece != _input("")] or content[:1]
+            is_bare = len(said) == 1 and isinstance(said[0], dict) and len(said[0]) == 2
+            bare = said[0].get("text") if is_bare else None
+            found = {"role": "user", **head, "content": said if bare is None else bare}
+        self.items.append(InputItem("message", _json.encode(found)))
+
+    def _put(self, item: InputItem) -> None:
+        self.flush()
+        self.items.append(item)
+
+    def _say(self, piece: Any, head: ItemFields, *, more: bool = False) -> None:
+        """Add a piece of content; an answer's pieces are items of their own unless `more`."""
+        if head or (self._answers and not more):
+            self.flush()
+            self._head = head
+        self._content.append(piece)
+
+    def _text(self, part: Text) -> None:
+        fields = unpack_extra(part.extra)
+        head, more = fields.pop("item", {}), fields.pop("more", False)
+        if not self._answers:
+            self._say({**_input(part.text), **fields}, head)
+        elif fields.get("type") == "refusal":
+            self._say({"type": "refusal", "refusal": part.text, **fields}, head, more=more)
+        elif part.text or part.extra:
+            piece = {"type": "output_text", "text": part.text, "annotations": [], **fields}
+            self._say(piece, head, more=more)
+
+    def _attach(self, part: Image | File) -> None:
+        fields = unpack_extra(part.extra)
+        head = fields.pop("item", {})
+        if _is_empty(part):
+            # The API refuses one, and it says nothing.
+            return
+        if not self._answers:
+            self._say({**_attached(part), **fields}, head)
+        elif isinstance(part, Image) and head:
+            made = {**head, "result": b64encode(part.data).decode()}
+            self._put(InputItem(as_text(head.get("type")), _json.encode(made)))
+        else:
+            # The API takes no pictures or files from the model's side.
+            what = "picture" if isinstance(part, Image) else "file"
+            self._text(Text(f"[A {what} ({part.media_type}) that cannot be shown here.]"))
+
+
+def _is_empty(part: Image | File) -> bool:
+    return not (part.data or part.url or part.extra)
+
+
+def _called(item: dict[str, Any]) -> InputItem:
+    return InputItem(item["type"], _json.encode(item), item["call_id"])
+
+
+def _input(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}
+
+
+def _attached(part: Image | File) -> dict[str, Any]:
+    if isinstance(part, Image):
+        return {"type": "input_image", "image_url": data_url(part)}
+    if part.url:
+        return {"type": "input_file", "file_url": part.url}
+    name = part.name or f"file{guess_extension(part.media_type) or ''}"
+    return {"type": "input_file", "filename": name, "file_data": data_url(part)}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    fields = unpack_extra(call.extra)
+    named = {"call_id": sanitize_name(call.call_id, IDS), "name": sanitize_name(call.name, NAMES)}
+    if fields.get("type") == CUSTOM_CALL:
+        return {"type": CUSTOM_CALL, **named, "input": _free_text(call), **fields}
+    return {
+        "type": "function_call",
+        **named,
+        "arguments": sanitize_arguments(call.arguments),
+        **fields,
+    }
+
+
+def _free_text(call: ToolCall) -> str:
+    try:
+        return as_text(call.decoded().get("input"))
+    except ValueError:
+        return call.arguments
+
+
+def _thought(block: Reasoning) -> dict[str, Any]:
+    fields = unpack_extra(block.extra)
+    whole = [len(block.text)] if block.text else []
+    summary, content = fields.pop("summary", whole), fields.pop("content", [])
+    found: dict[str, Any] = {"type": "reasoning"}
+    found["summary"], at = _pieces(block.text, summary, SUMMARY)
+    if content:
+        found["content"], _ = _pieces(block.text[at:], content, CONTENT)
+    return {**found, "encrypted_content": block.signature or block.redacted, **fields}
+
+
+def _pieces(text: str, lengths: list[Any], kind: str) -> tuple[list[Any], int]:
+    """Cut pieces of the given lengths from `text`; what is no length is a piece itself."""
+    found, at = [], 0
+    for length in lengths:
+        if isinstance(length, int):
+            found.append({"type": kind, "text": text[at : at + length]})
+            at += length + len(BETWEEN)
+        else:
+            found.append(length)
+    return found, at

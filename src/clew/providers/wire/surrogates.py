@@ -1,0 +1,122 @@
+"""Characters that a server cut in two.
+
+JSON writes a character such as an emoji as two escapes, and a server that cuts its text by
+such units sends one half in one event and the other half in the next. A half alone is no
+character, so no parser takes it. Here it is read as a stand-in, and joined when the other half
+has come: in each text, in each thought and in the arguments of each call.
+"""
+
+import re
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.providers.protocol import CallChunk, Chunk, PartChunk, ReasoningChunk, TextChunk
+from clew.providers.sse import ServerEvent
+
+# Halves are known by their number, D800 to DFFF. The stand-ins are the last ones of those that
+# stand for nothing, in the same order.
+_SHIFT = 0x10F800 - 0xD800
+_FIRST, _SECOND = "[\U0010f800-\U0010fbff]", "[\U0010fc00-\U0010ffff]"
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|\\u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})"
+    r"|\\."
+)
+_PAIR = re.compile(_FIRST + _SECOND)
+_ALONE = re.compile("[\U0010f800-\U0010ffff]")
+_ENDS_HALF = re.compile(f"{_FIRST}$")
+_LOST = "\N{REPLACEMENT CHARACTER}"
+
+C = TypeVar("C", bound=Struct)
+
+
+class SurrogateJoiner:
+    """Follows one answer, and joins what belongs together."""
+
+    def __init__(self) -> None:
+        self._any = False
+        self._waiting: dict[tuple[type, int], str] = {}
+        """First halves, by the text that they are the end of."""
+
+    def read(self, event: ServerEvent) -> ServerEvent:
+        """Return `event` with a stand-in for every half that is alone in it."""
+        data = self.readable(event.data)
+        return event if data is event.data else ServerEvent(data, event.name)
+
+    def readable(self, text: str) -> str:
+        """Return JSON with a stand-in for every half that is alone in it."""
+        if "\\ud" not in text and "\\uD" not in text:
+            return text
+        made = _ESCAPE.sub(_stand_in, text)
+        if made == text:
+            return text
+        self._any = True
+        return made
+
+    def body(self, data: bytes) -> bytes:
+        """Return the bytes of a JSON document with a stand-in for every half that is alone."""
+        if b"\\ud" not in data and b"\\uD" not in data:
+            return data
+        return self.readable(data.decode(errors="replace")).encode()
+
+    def join(self, chunks: list[Chunk]) -> list[Chunk]:
+        """Return `chunks` without stand-ins; a half at the end of a text waits for the other."""
+        if not self._any:
+            return chunks
+        return [self._joined(chunk) for chunk in chunks]
+
+    def _joined(self, chunk: Chunk) -> Chunk:
+        match chunk:
+            case TextChunk(text=text, index=index):
+                return replace(_mended(chunk), text=self._next(TextChunk, index, text))
+            case ReasoningChunk(text=text, index=index):
+                return replace(_mended(chunk), text=self._next(ReasoningChunk, index, text))
+            case CallChunk(arguments=arguments, index=index):
+                added = self._next(CallChunk, index, arguments)
+                return replace(_mended(chunk), arguments=added)
+            case PartChunk(part=part):
+                return PartChunk(_mended(part))
+            case _:
+                return _mended(chunk)
+
+    def _next(self, kind: type, index: int, text: str) -> str:
+        """Return the next piece of one text, with the half that had been waiting for it."""
+        if not text:
+            return ""
+        text = join_pairs(self._waiting.pop((kind, index), "") + text)
+        if _ENDS_HALF.search(text):
+            self._waiting[(kind, index)] = text[-1]
+            text = text[:-1]
+        return _ALONE.sub(_LOST, text)
+
+
+def join_pairs(text: str) -> str:
+    """Return `text` with its halves joined; one that is alone stays."""
+    return _PAIR.sub(_character, text)
+
+
+def repair_surrogates(text: str) -> str:
+    """Return `text` with its halves joined; one that is alone is lost."""
+    return _ALONE.sub(_LOST, join_pairs(text))
+
+
+def _mended(struct: C) -> C:
+    """Return a chunk or a part with all of its words whole."""
+    changed: dict[str, Any] = {
+        name: repair_surrogates(value)
+        for name in struct.__struct_fields__
+        if isinstance(value := getattr(struct, name), str) and _ALONE.search(value)
+    }
+    return replace(struct, **changed) if changed else struct
+
+
+def _stand_in(found: re.Match[str]) -> str:
+    half = found["half"]
+    return found[0] if half is None else chr(int(half, 16) + _SHIFT)
+
+
+def _character(pair: re.Match[str]) -> str:
+    first, second = (ord(half) - _SHIFT for half in pair[0])
+    return chr(0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00))

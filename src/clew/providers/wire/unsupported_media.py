@@ -1,0 +1,37 @@
+"""What a model is told of pictures and files that it cannot see."""
+
+from msgspec.structs import replace
+
+from clew.core.messages import File, Image, Message, Part, Text, ToolResult
+
+
+def replace_media(message: Message) -> Message:
+    """Return `message` with a note in place of every picture and file.
+
+    A message that holds none comes back as the same object.
+    """
+    if not any(map(_shows, message.parts)):
+        return message
+    return replace(message, parts=tuple(map(_told, message.parts)))
+
+
+def media_note(part: Image | File) -> str:
+    """Return the words that stand for `part`."""
+    kind, sense = ("picture", "see") if isinstance(part, Image) else ("file", "read")
+    name = f" {part.name!r}" if isinstance(part, File) and part.name else ""
+    return f"[A {kind}{name} ({part.media_type}) that this model cannot {sense}.]"
+
+
+def _shows(part: Part) -> bool:
+    return isinstance(part, Image | File) or (isinstance(part, ToolResult) and bool(part.images))
+
+
+def _told(part: Part) -> Part:
+    match part:
+        case Image() | File():
+            return Text(media_note(part))
+        case ToolResult(text=text, images=images) if images:
+            lines = filter(None, (text, *map(media_note, images)))
+            return replace(part, text="\n".join(lines), images=())
+        case _:
+            return part

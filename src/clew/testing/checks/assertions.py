@@ -1,0 +1,142 @@
+"""How the checks put questions to a provider, and how they say what is wrong."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from typing import TypeVar
+from unittest import SkipTest
+
+import anyio
+
+from clew.core.errors import ProviderError
+from clew.core.messages import Message, user
+from clew.core.models import ModelFacts
+from clew.providers.message_builder import MessageBuilder
+from clew.providers.protocol import Chunk, Provider, Request, TextChunk
+from clew.testing.provider_harness import Stage
+
+PATIENCE = 10.0
+"""Seconds after which a check that waits has failed."""
+
+E = TypeVar("E", bound=ProviderError)
+
+
+def expect(found: object, wanted: object, what: str) -> None:
+    """Fail unless both are equal; said in words, since not every runner explains an assert."""
+    if found != wanted:
+        raise AssertionError(f"{what}: expected {wanted!r}, but found {found!r}")
+
+
+def needs(power: bool, what: str) -> None:  # noqa: FBT001 - reads as a sentence
+    """Skip the check where the API lacks what it is about."""
+    if not power:
+        raise SkipTest(f"this API has no {what}")
+
+
+@contextmanager
+def within(what: str, seconds: float = PATIENCE) -> Iterator[None]:
+    """Fail if the block takes too long."""
+    with anyio.move_on_after(seconds) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise AssertionError(f"{what}: still waiting after {seconds:g} seconds")
+
+
+async def at_once(*works: Callable[[], Awaitable[None]]) -> None:
+    """Do all of it at the same time; the first failure ends the rest and is raised as it is."""
+
+    async def do(work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            for work in works:
+                tasks.start_soon(do, work)
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+
+
+def hello(stage: Stage, text: str = "hi") -> Request:
+    """Return a request that says `text` to the stage's model."""
+    return Request(model=stage.model, messages=(user(text),), max_output_tokens=256)
+
+
+async def ask(stage: Stage, provider: Provider, text: str = "hi") -> list[Chunk]:
+    """Return all chunks of one answer; raises nothing foreign."""
+    return await _collect(provider, hello(stage, text), [])
+
+
+async def fails(
+    stage: Stage, provider: Provider, error: type[E], what: str
+) -> tuple[E, list[Chunk]]:
+    """Return the error that a call ends with, and the chunks that came before it."""
+    found: list[Chunk] = []
+    try:
+        await _collect(provider, hello(stage), found)
+    except error as raised:
+        return raised, found
+    except ProviderError as other:
+        raise AssertionError(f"{what}: expected {error.__name__}, but {other!r} came") from other
+    raise AssertionError(f"{what}: expected {error.__name__}, but the answer ended: {found!r}")
+
+
+async def _collect(provider: Provider, request: Request, found: list[Chunk]) -> list[Chunk]:
+    try:
+        with within("the end of an answer"):
+            async with aclosing(provider.stream(request)) as chunks:
+                async for chunk in chunks:
+                    found.append(chunk)  # noqa: PERF401 - it must be there if the next one raises
+    except (ProviderError, AssertionError):
+        raise
+    except Exception as foreign:
+        raise AssertionError(f"a call raised {foreign!r}, which is no ProviderError") from foreign
+    return found
+
+
+def folded(provider: Provider, chunks: list[Chunk]) -> Message:
+    """Return the message that a session would make of the chunks."""
+    assembly = MessageBuilder(provenance=provider.name)
+    for chunk in chunks:
+        assembly.add(chunk)
+    return assembly.message()
+
+
+def words(chunks: list[Chunk]) -> str:
+    """Return the text of the chunks, joined."""
+    return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk))
+
+
+class Watched:
+    """Hands a provider's answers on, and remembers what went through."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._more = anyio.Event()
+        self.requests: list[Request] = []
+        self.chunks: list[Chunk] = []
+
+    @property
+    def name(self) -> str:
+        """The provider's own name."""
+        return self._provider.name
+
+    def facts(self, model: str) -> ModelFacts:
+        """Return what the provider knows."""
+        return self._provider.facts(model)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Yield what the provider yields."""
+        self.requests.append(request)
+        async with aclosing(self._provider.stream(request)) as chunks:
+            async for chunk in chunks:
+                self.chunks.append(chunk)
+                self._more.set()
+                self._more = anyio.Event()
+                yield chunk
+
+    async def until(self, seen: Callable[[Chunk], bool]) -> None:
+        """Wait for a chunk that has gone through already, or will."""
+        while not any(map(seen, self.chunks)):
+            await self._more.wait()
+
+    async def aclose(self) -> None:
+        """Leave the provider open: it belongs to the stage."""

@@ -1,0 +1,1 @@
+"""Parse recorded request bodies back into `Request` values, one module per API."""

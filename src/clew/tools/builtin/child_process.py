@@ -1,0 +1,145 @@
+"""Run a program for a tool: with a timeout, bounded output, and an environment without secrets.
+
+A variable counts as a secret by its name: one of its words is `TOKEN`, `SECRET`, `KEY`,
+`PASSWORD` or the like. `AWS_REGION` is passed on, `AWS_SECRET_ACCESS_KEY` is not. This keeps
+secrets out of logs and answers. Only a sandbox puts them out of reach, because there a program
+cannot inspect the process that started it.
+"""
+
+import os
+import re
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from subprocess import DEVNULL
+
+import anyio
+from anyio import CancelScope
+from anyio.abc import Process
+from msgspec import Struct
+
+from clew.process import drain_pipe, group_is_alive, read_pipe, start_group, terminate_group
+from clew.tools.builtin.output import HeadTail
+
+ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true"}
+"""Tells programs that Clew runs them, and git that it cannot open an editor."""
+
+_GRACE = 1.0
+"""Seconds between SIGTERM and SIGKILL after a timeout."""
+_CANCEL_GRACE = 0.2
+"""The same after a cancellation, when the user waits."""
+_DRAIN = 0.2
+"""Seconds to wait for late output once the program has ended."""
+_SECRET = re.compile(
+    r"(?:^|_)(?:"
+    r"\w*(?:TOKEN|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|APIKEYS?|CREDENTIALS?)"
+    r"|KEYS?|PASS|PAT|(?<=_)PWD"
+    r")(?:_|\d*$)"
+)
+_NO_SECRET = re.compile(r"(?:^|_)PUBLIC_?KEYS?(?:_|$)")
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A program to run."""
+
+    command: Sequence[str]
+    cwd: Path
+    env: Mapping[str, str]
+    timeout: float
+    """In seconds."""
+    pass_fds: tuple[int, ...] = ()
+
+
+class JobResult(Struct, frozen=True, kw_only=True):
+    """How a program ended."""
+
+    output: HeadTail
+    code: int
+    """The exit code; the negative signal number if a signal ended it."""
+    timed_out: bool
+    group: int
+    """The id of its process group."""
+    has_background: bool
+    """True if the program ended and left other processes of its group running."""
+
+
+async def run_job(job: Job) -> JobResult:
+    """Run a program without input, standard output and error together.
+
+    After the timeout, or when the call is cancelled, the whole process group is terminated.
+    Background processes of a program that ended by itself keep running.
+
+    Raises:
+        OSError: The program cannot be started.
+        ValueError: An argument holds a null character.
+    """
+    output = HeadTail()
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    try:
+        try:
+            process = await start_group(
+                job.command,
+                pipes=(DEVNULL, writer, writer),
+                cwd=job.cwd,
+                env=job.env,
+                pass_fds=job.pass_fds,
+            )
+        finally:
+            os.close(writer)
+        finished = False
+        limit = CancelScope(deadline=anyio.current_time() + job.timeout)
+        try:
+            with limit:
+                await _follow(process, reader, output)
+                finished = True
+        finally:
+            if not finished:
+                grace = _GRACE if limit.cancelled_caught else _CANCEL_GRACE
+                await terminate_group(process, grace=grace)
+                drain_pipe(reader, output.add)
+    finally:
+        os.close(reader)
+    return JobResult(
+        output=output,
+        code=-signal.SIGKILL if process.returncode is None else process.returncode,
+        timed_out=not finished,
+        group=process.pid,
+        has_background=finished and group_is_alive(process),
+    )
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a variable of this name usually holds a secret."""
+    upper = name.upper()
+    return bool(_SECRET.search(upper)) and not _NO_SECRET.search(upper)
+
+
+def child_environment(
+    own: Mapping[str, str], *, extra: Mapping[str, str], passed: Iterable[str] = ()
+) -> dict[str, str]:
+    """Return the environment for a child process.
+
+    Args:
+        own: The environment of this process.
+        extra: Variables for children; never left out.
+        passed: Names that are passed on although they look like secrets; `*` is a wildcard.
+    """
+    patterns = tuple(passed)
+    kept = {
+        name: value
+        for name, value in own.items()
+        if not is_secret(name) or any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
+    return {**kept, **ALWAYS, **extra}
+
+
+async def _follow(process: Process, reader: int, output: HeadTail) -> None:
+    closed = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(read_pipe, reader, output.add, closed)
+        await process.wait()
+        with anyio.move_on_after(_DRAIN):
+            await closed.wait()
+        group.cancel_scope.cancel()

@@ -1,0 +1,62 @@
+"""Text functions that every layer shares."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.core.entries import Noted
+from clew.core.text import make_encodable, one_line, pluralize, replace_surrogates, truncate
+
+
+def test_one_line_joins_lines_and_drops_what_a_terminal_would_obey() -> None:
+    assert one_line("  a\n\tb\x1b[31m c\u2028d\u202ee ") == "a b [31m c d e"
+
+
+def test_one_line_keeps_joined_emoji_and_replaces_lone_surrogates() -> None:
+    assert one_line("\U0001f469\u200d\U0001f4bb a\udcff") == "\U0001f469\u200d\U0001f4bb a\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "line"),
+    [
+        ("one two", 7, "one two"),
+        ("one two", 6, "one t…"),
+        ("one two", 5, "one…"),
+        ("a" + " " * 100, 10, "a…"),
+        ("a b" * 1000, 4, "a b…"),
+        ("", 3, ""),
+    ],
+)
+def test_one_line_is_truncated_to_its_limit(text: str, most: int, line: str) -> None:
+    assert one_line(text, most) == line
+
+
+@given(st.text(), st.integers(min_value=1, max_value=50))
+def test_one_line_is_printable_as_one_line_and_never_too_long(text: str, most: int) -> None:
+    line = one_line(text, most)
+
+    assert len(line) <= most
+    assert len(line.splitlines()) <= 1
+    line.encode()
+
+
+def test_truncate_marks_the_cut() -> None:
+    assert truncate("four", 4) == "four"
+    assert truncate("fives", 4) == "fiv…"
+    assert truncate("a b c", 3) == "a…"
+
+
+def test_a_number_agrees_with_its_noun() -> None:
+    assert pluralize(1, "file") == "1 file"
+    assert pluralize(0, "file") == "0 files"
+    assert pluralize(1234, "entry", "entries") == "1,234 entries"
+
+
+def test_lone_surrogates_become_replacement_characters() -> None:
+    assert replace_surrogates("plain") == "plain"
+    assert replace_surrogates("ünïcödé") == "ünïcödé"
+    assert replace_surrogates("a\udcffb") == "a\ufffdb"
+    body = Noted(topic="t", text="a\ud800", data={"k\udcff": ["\udcff", 1]})
+    assert make_encodable(body) == Noted(topic="t", text="a\ufffd", data={"k\ufffd": ["\ufffd", 1]})
+    fine = Noted(topic="t", text="é")
+    assert make_encodable(fine) is fine
