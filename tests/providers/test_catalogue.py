@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.models import DEFAULT_WINDOW
-from clew.providers.catalogue import CATALOGUE, SMOLLM2, families, lookup, match, spell
-from clew.providers.catalogue_table import ROWS, Row
+from clew.providers.catalogue import (
+    CATALOGUE,
+    SMOLLM2,
+    families,
+    lookup,
+    match_name,
+    normalize_name,
+)
+from clew.providers.catalogue_table import ROWS, ModelRow
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
 SONNET_4_5 = (200_000, 64_000)
@@ -174,7 +181,7 @@ def test_an_unknown_name_gets_careful_defaults(model: str) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_a_row_of_the_table_makes_sense(row: Row) -> None:
+def test_a_row_of_the_table_makes_sense(row: ModelRow) -> None:
     _, window, output, weaknesses = row
 
     assert window >= output > 0
@@ -185,7 +192,7 @@ def test_no_two_names_are_spelled_alike() -> None:
     listed = [name for row in ROWS for name in row[0].split()] + [SMOLLM2.name]
 
     assert sorted(listed) == sorted(CATALOGUE)
-    assert len({spell(name) for name in listed}) == len(listed)
+    assert len({normalize_name(name) for name in listed}) == len(listed)
 
 
 def test_every_family_is_listed_once_and_its_first_name_finds_it() -> None:
@@ -224,18 +231,18 @@ def test_a_dated_suffixed_or_prefixed_name_finds_what_the_bare_name_finds(
 
 @given(name=names, tail=words)
 def test_a_name_is_no_beginning_of_a_longer_word(name: str, tail: str) -> None:
-    kept = {spell(name): name}
+    kept = {normalize_name(name): name}
 
-    assert match(name + tail, kept) is None
-    assert match(f"{name}-{tail}", kept) == name
+    assert match_name(name + tail, kept) is None
+    assert match_name(f"{name}-{tail}", kept) == name
 
 
 @given(st.lists(words, min_size=1, max_size=5))
 def test_the_longest_name_wins(parts: list[str]) -> None:
     beginnings = {"-".join(parts[:count]): count for count in range(1, len(parts) + 1)}
 
-    assert match("-".join([*parts, "x1"]), beginnings) == len(parts)
-    assert match(f"vendor/{'-'.join(parts)}", beginnings) == len(parts)
+    assert match_name("-".join([*parts, "x1"]), beginnings) == len(parts)
+    assert match_name(f"vendor/{'-'.join(parts)}", beginnings) == len(parts)
 
 
 @given(st.text())

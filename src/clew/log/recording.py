@@ -26,7 +26,7 @@ from clew.log.faults import Fault
 from clew.log.reading import LogReader
 from clew.log.walking import Walk
 from clew.providers.protocol import Finished, StopReason
-from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, chunks_of
+from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, to_chunks
 
 _ENDED = "the recording ends in the middle of this call"
 _BROKEN_OFF = "the answer was broken off here when it was recorded"
@@ -133,7 +133,7 @@ def _journal_call(
             system=setup.system or None,
             tools=setup.tools or None,
         ),
-        chunks=chunks_of(message, None if message.interrupted else finished),
+        chunks=to_chunks(message, None if message.interrupted else finished),
         error=errors.StreamBroken(_BROKEN_OFF, provider=provider) if message.interrupted else None,
         provider=provider,
     )
@@ -269,7 +269,7 @@ def _recorded(call: _Call) -> RecordedCall:
     finished = None if error is not None else call.finished
     return RecordedCall(
         request=call.request,
-        chunks=chunks_of(message, finished) if message else (),
+        chunks=to_chunks(message, finished) if message else (),
         error=error,
         provider=call.event.provider,
         is_turn=call.event.purpose == "turn",

@@ -11,7 +11,7 @@ from clew.log.native import NativeCall, NativeChains
 from clew.log.outline import Chain, Contents
 from clew.log.telling import Teller
 from clew.providers.protocol import Provider, Request
-from clew.providers.recorded_calls import head_of
+from clew.providers.recorded_calls import extra_fields
 
 TURN = "turn"
 _FEW = 32
@@ -81,7 +81,7 @@ class Requests:
             messages=self._outline(request, place, history=history, name_of=name_of),
             system=self.contents.name_in("system", request.system) if request.system else "",
             tools=self.contents.name_in("tools", request.tools) if request.tools else "",
-            head=self._lines.redaction.value(head_of(request)),
+            head=self._lines.redaction.value(extra_fields(request)),
             content=self.contents.take(),
             native=native is not None,
         )
