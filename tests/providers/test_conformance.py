@@ -29,7 +29,12 @@ from tests.providers.tiny import TINY
 
 pytestmark = pytest.mark.anyio
 
-OWN = {**HARNESSES, "tiny": TINY}
+WIRE_FORMATS = ("anthropic", "bedrock", "gemini", "openai", "openai-chat")
+FORMATS = {**{name: HARNESSES[name] for name in WIRE_FORMATS}, "tiny": TINY}
+"""One adapter for each wire format, and the sound version of the flawed ones."""
+DIALECTS = {name: harness for name, harness in HARNESSES.items() if name not in FORMATS}
+DIALECT_CHECKS = {"separates_reasoning", "echoes_reasoning", "runs_tools", "never_leaks_api_key"}
+"""The promises that a dialect or another way to authenticate can break."""
 STREAMING = pytest.mark.req("PRV-1", "PRV-2")
 ABORTING = pytest.mark.req("PRV-1", "PRV-3")
 FAILING = pytest.mark.req("PRV-1", "PRV-4")
@@ -53,8 +58,14 @@ CASES = [
 
 
 @pytest.mark.parametrize("check", CASES)
-@pytest.mark.parametrize("harness", OWN.values(), ids=OWN.keys())
-async def test_the_provider_keeps_the_contract(harness: HttpHarness, check: Check) -> None:
+@pytest.mark.parametrize("harness", FORMATS.values(), ids=FORMATS.keys())
+async def test_an_adapter_keeps_the_contract(harness: HttpHarness, check: Check) -> None:
+    await check(harness)
+
+
+@pytest.mark.parametrize("check", [case for case in CASES if case.id in DIALECT_CHECKS])
+@pytest.mark.parametrize("harness", DIALECTS.values(), ids=DIALECTS.keys())
+async def test_a_dialect_keeps_what_it_can_break(harness: HttpHarness, check: Check) -> None:
     await check(harness)
 
 

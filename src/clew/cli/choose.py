@@ -7,7 +7,7 @@ on this machine, and last the embedded model.
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from clew.cli.local import Local
 from clew.config.providers import (
@@ -18,15 +18,20 @@ from clew.config.providers import (
     window_of,
 )
 from clew.config.settings import Settings
-from clew.core.errors import ConfigError, UnknownModel
-from clew.providers import registry
+from clew.core.errors import UnknownModel
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.protocol import Provider
-from clew.providers.registry import FAMILIES, ModelMatch, ProviderFamily, find_family, find_model
+from clew.providers.registry import (
+    FAMILIES,
+    ModelMatch,
+    ProviderFamily,
+    build_provider,
+    find_family,
+    find_model,
+)
 
 _SERVER_MODEL = "default"
 """What a server is asked for when nobody said; most local ones serve but one model."""
-_WEB = {"webSearch": "web_search", "webFetch": "web_fetch"}
 
 FindLocal: TypeAlias = Callable[[], Awaitable[Local | None]]
 
@@ -123,17 +128,7 @@ class Chooser:
         name = model or profile.model or family.default_model
         if not name:
             raise UnknownModel(f"the provider {profile.name} in the settings names no model")
-        options, web = _divided(profile)
-        found = family.settings(self._environ, base_url=profile.base_url, api_key=profile.api_key)
-        provider = family.make(
-            registry.ProviderSettings(
-                api_key=found.api_key,
-                base_url=found.base_url,
-                timeout=profile.timeout,
-                options=options,
-                **web,
-            )
-        )
+        provider = build_provider(profile, self._environ)
         why = f"the provider {profile.name} of the settings"
         return self._made(provider, name, why, profile)
 
@@ -171,14 +166,3 @@ def _why(family: ProviderFamily, environ: Mapping[str, str], base_url: str) -> s
         return f"the server at {base_url}"
     key = next((name for name in family.key_names if environ.get(name)), "")
     return f"{family.name}, as {key} is set" if key else family.name
-
-
-def _divided(profile: ResolvedProvider) -> tuple[dict[str, Any], dict[str, bool]]:
-    """Part the web tools from the fields of a profile that go to the provider as they are."""
-    options = dict(profile.options)
-    web = options.pop("builtInWebTools", {})
-    if not isinstance(web, dict) or web.keys() - _WEB.keys():
-        raise ConfigError(
-            f"providers.{profile.name}.options.builtInWebTools takes webSearch and webFetch"
-        )
-    return options, {_WEB[name]: bool(on) for name, on in web.items()}

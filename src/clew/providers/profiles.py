@@ -123,7 +123,18 @@ _ALL = (
         key_env="DASHSCOPE_API_KEY",
         dialect=_HOSTED,
         marks=(THINK,),
-        web={"web_search": WebToolFields(options={"enable_search": True})},
+        web={
+            "web_search": WebToolFields(options={"enable_search": True}),
+            # https://www.alibabacloud.com/help/en/model-studio/web-extractor: it needs search
+            # and thinking too, and works only in streams.
+            "web_fetch": WebToolFields(
+                options={
+                    "enable_search": True,
+                    "enable_thinking": True,
+                    "search_options": {"search_strategy": "agent_max"},
+                }
+            ),
+        },
     ),
     Profile(
         name="groq",

@@ -5,7 +5,7 @@ name where that tells the family. An adapter is imported only when it is made.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -18,6 +18,9 @@ from clew.providers.protocol import Provider
 
 if TYPE_CHECKING:
     from clew.providers.adapter import AdapterOptions
+
+
+_WEB_TOOLS = {"webSearch": "web_search", "webFetch": "web_fetch"}
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True):
@@ -310,3 +313,63 @@ def find_model(model: str) -> ModelMatch:
         f"no provider is known for the model {model!r}. Write it with its provider, such as"
         f" ollama/{model}; there are: {', '.join(FAMILIES)}"
     )
+
+
+class ProviderProfile(Protocol):
+    """A profile of the settings, resolved; `clew.config.providers.ResolvedProvider` is one."""
+
+    @property
+    def name(self) -> str:
+        """The name of the profile, for error messages."""
+        ...
+
+    @property
+    def type(self) -> str:
+        """A key of `FAMILIES`."""
+        ...
+
+    @property
+    def api_key(self) -> str:
+        """The key; empty to read it from the environment."""
+        ...
+
+    @property
+    def base_url(self) -> str:
+        """The address; empty to read it from the environment or to use the default."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds without data before a call fails; None for the default."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Request fields of the provider's API, and which of its web tools to enable."""
+        ...
+
+
+def build_provider(profile: ProviderProfile, environ: Mapping[str, str]) -> Provider:
+    """Create the provider that `profile` describes, with its timeout, options and web tools.
+
+    `webSearch` and `webFetch` enable the provider's own web tools, either directly in the
+    options or inside `builtInWebTools`. All other options become fields of every request.
+
+    Raises:
+        ConfigError: An option is invalid, or the provider cannot do what the profile enables.
+    """
+    family = FAMILIES[profile.type]
+    options = dict(profile.options)
+    nested = options.pop("builtInWebTools", {})
+    direct = {name: options.pop(name) for name in _WEB_TOOLS if name in options}
+    if not isinstance(nested, Mapping) or nested.keys() - _WEB_TOOLS.keys():
+        raise ConfigError(
+            f"providers.{profile.name}.options.builtInWebTools accepts webSearch and webFetch only"
+        )
+    enabled = {**nested, **direct}
+    for name, value in enabled.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"providers.{profile.name}.options: {name} must be true or false")
+    settings = family.settings(environ, base_url=profile.base_url, api_key=profile.api_key)
+    web_tools = {_WEB_TOOLS[name]: value for name, value in enabled.items()}
+    return family.make(replace(settings, timeout=profile.timeout, options=options, **web_tools))

@@ -1,11 +1,11 @@
-"""What every provider must do, as checks that anyone can run on their own.
+"""Conformance checks for providers; run them on an adapter of your own.
 
 An adapter that speaks HTTP needs a fake API, which encodes replies as its server would (see
 `clew.testing.fake_apis.protocol`; those of the built-in adapters are in
 `clew.testing.fake_apis`), and a function that creates the adapter for a server:
 
     HARNESS = HttpHarness(
-        api=MyVoice(),
+        api=MyFakeApi(),
         make=lambda at: MyAdapter(at.url, key=at.api_key, timeout=at.idle_timeout, retry=at.retry),
         capabilities=ApiCapabilities(thinking=True, whole=False),
     )
