@@ -9,7 +9,7 @@ from clew import Session
 from clew.context.policy import Thresholds
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.extensions.agents import AgentDefinition
+from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.protocol import CommandResult
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource

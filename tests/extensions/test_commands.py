@@ -25,7 +25,7 @@ from clew.core.entries import (
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId
 from clew.core.messages import Role
-from clew.extensions.commands.picture import cells, picture
+from clew.extensions.commands.context_chart import cells, picture
 from clew.extensions.commands.protocol import (
     CommandResult,
     NewSession,

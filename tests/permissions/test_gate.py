@@ -18,15 +18,25 @@ class Person:
     def __init__(self, answer: Approval) -> None:
         self.answer = answer
         self.asked: list[str] = []
+        self.questions: list[Decision] = []
 
     async def __call__(self, access: Access, decision: Decision) -> Approval:
         assert decision.verdict is Verdict.ASK
         self.asked.append(access.target)
+        self.questions.append(decision)
         return self.answer
 
 
 def bash(command: str) -> Access:
     return Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=TargetKind.COMMAND)
+
+
+def write(path: str) -> Access:
+    return Access(tool="Write", risk=Risk.MODIFY, target=path, kind=TargetKind.PATH)
+
+
+def fetch(address: str) -> Access:
+    return Access(tool="WebFetch", risk=Risk.EXECUTE, target=address, kind=TargetKind.ADDRESS)
 
 
 async def test_without_somebody_to_ask_a_question_is_a_no() -> None:
@@ -93,6 +103,53 @@ async def test_an_approval_for_the_project_comes_with_the_rules_to_store() -> No
     assert (await gate.judge(bash("eval ls"))).remember == ()
 
 
+@pytest.mark.parametrize(
+    ("access", "scope", "rules"),
+    [
+        (bash("npm test -v && git status"), "Bash `npm test …` and `git status …`", 2),
+        (bash("eval ls"), "just this call", 0),
+        (write("a.txt"), "Write in this folder", 1),
+        (write("src/a.txt"), "Write in src/", 1),
+        (write("/etc/hosts"), "Write in /etc/", 1),
+        (fetch("https://example.com/a"), "WebFetch from example.com", 1),
+    ],
+)
+async def test_a_question_says_what_a_longer_approval_covers(
+    access: Access, scope: str, rules: int
+) -> None:
+    person = Person(Approval.NO)
+
+    await Gate(cwd=HERE, ask=person).judge(access)
+
+    (question,) = person.questions
+    assert question.session_scope == scope
+    assert len(question.project_rules) == rules
+
+
+async def test_a_question_by_a_rule_offers_this_call_only_and_stores_nothing() -> None:
+    person = Person(Approval.PROJECT)
+    gate = Gate(cwd=HERE, ask=person, ask_rules=(parse_rule("Bash(git push:*)"),))
+
+    decision = await gate.judge(bash("git push a"))
+
+    (question,) = person.questions
+    assert (question.session_scope, question.project_rules) == ("just this call", ())
+    assert decision.remember == ()
+
+
+async def test_a_question_that_a_hook_demands_covers_the_same_calls() -> None:
+    person = Person(Approval.SESSION)
+    gate = Gate(cwd=HERE, ask=person, allow=(parse_rule("Bash(git *)"),))
+    ask = Decision(Verdict.ASK, "a hook asks")
+
+    await gate.judge(bash("git status"), wish=ask)
+
+    assert [(each.reason, each.session_scope) for each in person.questions] == [
+        ("a hook asks", "Bash `git status …`")
+    ]
+    assert [str(grant) for grant in gate.grants] == ["Bash: begins git status"]
+
+
 async def test_a_rule_that_asks_is_asked_again_for_every_other_call() -> None:
     person = Person(Approval.SESSION)
     gate = Gate(cwd=HERE, ask=person, ask_rules=(parse_rule("Bash(git push:*)"),))
@@ -132,5 +189,5 @@ async def test_the_gate_can_say_what_another_mode_would_decide() -> None:
     gate = Gate(cwd=HERE)
 
     assert gate.decide(bash("ls")).verdict is Verdict.ASK
-    assert gate.decide(bash("ls"), mode=PermissionMode.BYPASS).verdict is Verdict.ALLOW
+    assert gate.decide(bash("ls"), gate.policy(PermissionMode.BYPASS)).verdict is Verdict.ALLOW
     assert gate.mode is PermissionMode.DEFAULT

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import without_reasoning
+from clew.context.reasoning import strip_reasoning
 from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, StreamBroken
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
@@ -244,7 +244,7 @@ class Thoughtless(Tiny):
     """Does not send thinking back."""
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        kept = tuple(map(without_reasoning, request.messages))
+        kept = tuple(map(strip_reasoning, request.messages))
         return super().stream(replace(request, messages=kept))
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message, Reasoning, Role
 from clew.providers.protocol import Request
 from clew.providers.wire.converse import encode as converse
@@ -11,7 +11,7 @@ from clew.testing.request_parsers.converse import decode_request
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="the recordings are not here")
-READER = Reader("bedrock", Echoes.OWN_ISSUED)
+READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
 MARK = {"cachePoint": {"type": "default"}}
 
 

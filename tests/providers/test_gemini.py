@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -40,7 +40,7 @@ from clew.testing.server import FakeServer, ScriptedResponse, Stall, serve
 pytestmark = pytest.mark.anyio
 
 VOICE = FakeGeminiApi()
-READER = Reader("gemini", Echoes.OWN_ISSUED)
+READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 HELLO = Request(model="gemini-3-pro", messages=(user("hi"),))
 TOOL = ToolSpec(name="Read", description="Reads.", schema={"type": "object"})
 READ = ToolCall(call_id=CallId("a1b2"), name="Read", arguments='{"path" :"ä"}')

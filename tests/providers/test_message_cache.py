@@ -5,12 +5,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Reader, ReasoningPolicy
+from clew.context.reasoning import ReasoningPolicy, ReasoningReader
 from clew.core.messages import Message, user
 from clew.providers.protocol import Request
 from clew.providers.wire.message_cache import OVERHEAD, MessageCache
 
-READER = Reader("host")
+READER = ReasoningReader("host")
 
 
 class Counting:

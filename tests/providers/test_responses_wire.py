@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -59,7 +59,7 @@ from tests.recordings.records import PRESENT, Record, key, records, round_trips
 
 Json = dict[str, Any]
 
-READER = Reader("openai", Echoes.OWN_ISSUED)
+READER = ReasoningReader("openai", Echoes.OWN_ISSUED)
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 SEALED = Reasoning(text="hm", provenance="openai", signature="gAAA==")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from clew import Session, SlidingWindow, tool
-from clew.context.reasoning import Echoes, Reader, spoken
+from clew.context.reasoning import Echoes, ReasoningReader, adapt_message
 from clew.core.access import Risk
 from clew.core.entries import ReasoningDropped
 from clew.core.errors import ContextOverflow, SignatureRejected, StreamBroken
@@ -142,9 +142,9 @@ async def test_switching_the_provider_keeps_the_session_and_no_foreign_signature
         await chat.set_model("m", provider=other)
         assert await chat.run("two") == "b"
 
-    reader = Reader("openai", Echoes.OWN_ISSUED)
+    reader = ReasoningReader("openai", Echoes.OWN_ISSUED)
     request = other.requests[0]
-    sent = [spoken(message, reader, request.reasoning) for message in request.messages]
+    sent = [adapt_message(message, reader, request.reasoning) for message in request.messages]
     assert not any(isinstance(part, Reasoning) for message in sent for part in message.parts)
     assert len(sent) == 5
 

@@ -198,6 +198,22 @@ async def test_a_hook_may_change_what_a_call_is_made_with_and_permissions_judge_
 
 
 @pytest.mark.req("HOK-3")
+async def test_a_mode_that_changes_while_a_hook_runs_counts_for_the_call(tmp_path: Path) -> None:
+    gate = Gate(cwd=tmp_path, mode=PermissionMode.BYPASS)
+
+    def switch_to_plan(_: HookInput) -> HookVerdict:
+        gate.mode = PermissionMode.PLAN
+        return HookVerdict()
+
+    hooks = Told(PreToolUse=switch_to_plan)
+    chat, _ = session(call_reply(("launch", {"what": "it"})), "ok", hooks=hooks, gate=gate)
+    async with chat:
+        await chat.run("go")
+
+    assert chat.get_history()[2].results[0].failed
+
+
+@pytest.mark.req("HOK-3")
 async def test_after_a_call_a_hook_may_answer_or_replace() -> None:
     said = HookVerdict(block="run the linter", context=("line 3 is long",))
     replaced = HookVerdict(updated_output={"sum": 3})

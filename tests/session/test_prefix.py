@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from clew import Session, SlidingWindow, tool
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.access import Risk
 from clew.core.entries import (
     Body,
@@ -37,7 +37,7 @@ from clew.providers.wire.responses import encode as responses
 pytestmark = pytest.mark.anyio
 
 NAME = "family"
-READER = Reader(NAME, Echoes.OWN_ISSUED)
+READER = ReasoningReader(NAME, Echoes.OWN_ISSUED)
 REASONS = (Cleared, Compacted, ReasoningDropped, ResultsCleared, Rewound, SetupChanged, Undone)
 MARKS = re.compile(
     rb',"cache_control":\{[^}]*\}|"cache_control":\{[^}]*\},|,?\{"cachePoint":\{[^}]*\}\}'

@@ -12,7 +12,7 @@ from clew.context.estimate import message_units, text_units
 from clew.context.items import Item
 from clew.context.plan import Budget, Plan, Reduce, Wording
 from clew.context.policy import ContextPolicy, Thresholds
-from clew.context.tool_results import cleared
+from clew.context.tool_results import make_marker
 from clew.context.view import View
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import ConfigError
@@ -114,7 +114,7 @@ def test_clearing_a_result_breaks_the_cache_from_there_on() -> None:
     run = one(session(ask, call, result, answer, more, end), EAGER)
 
     item = Item.of(EntryId(4), result)
-    marker = units(tool_result(call.calls[0], cleared(item).text))
+    marker = units(tool_result(call.calls[0], make_marker(item).text))
     requests = [units(ask), units(ask, call, result), units(ask, call, answer, more) + marker]
     assert [point.tokens for point in run.timeline] == requests
     assert run.cached_tokens == units(ask) + units(ask, call)

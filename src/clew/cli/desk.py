@@ -18,13 +18,10 @@ from clew.cli.question import (
     approval,
     barred,
     choices,
-    lasting_rules,
     question,
-    session_shape,
 )
 from clew.cli.screen import Screen
 from clew.core.access import Access, Approval, Decision
-from clew.session.gate import Gate
 
 _T = TypeVar("_T")
 
@@ -60,8 +57,6 @@ class Desk:
         self._aborting = False
         self.left_by = 0
         """The signal that asked to end; 0 for none."""
-        self.gate: Gate | None = None
-        """Says what can be allowed for longer than once."""
         self.keeps_rules = False
         """True where something can be allowed for longer than a session."""
 
@@ -138,8 +133,8 @@ class Desk:
         width = shutil.get_terminal_size().columns
         title, lines = question(asked.access, width=width)
         hidden = len(lines) > MOST_LINES
-        rules = lasting_rules(asked.access, self.gate) if self.keeps_rules else ()
-        session = session_shape(asked.access, self.gate)
+        rules = asked.decision.project_rules if self.keeps_rules else ()
+        session = asked.decision.session_scope
         offered = choices(session=session, project=bool(rules), hidden=hidden)
         with self._screen.hold():
             self._screen.say("", title)

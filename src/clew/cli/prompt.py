@@ -81,7 +81,7 @@ class _Talk:
         )
         with portal.wrap_async_context_manager(opened(self._arguments, desired)) as made:
             self._made = made
-            self._desk.gate, self._desk.keeps_rules = made.session.gate, made.keeps_rules
+            self._desk.keeps_rules = made.keeps_rules
             screen.on_lost = made.session.abort
             watching = portal.start_task_soon(screen.watch)
             try:

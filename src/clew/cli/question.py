@@ -13,8 +13,6 @@ import msgspec
 from clew.cli.harmless import harmless, one_line, rows
 from clew.core.access import Access, Approval, Risk
 from clew.core.text import pluralize
-from clew.sdk.gatekeeping import ProjectGate
-from clew.session.gate import Gate
 from clew.tools.builtin.diff import compare
 
 BAR = "  │ "
@@ -40,63 +38,15 @@ def choices(*, session: str, project: bool, hidden: bool) -> str:
         project: Can the call be allowed for the project?
         hidden: Are there lines that are not shown?
     """
-    longer = f"[s]ession: {session}" if session else "[s]ession"
+    longer = f"[s]ession: {one_line(session, _SHOWN_SHAPE)}" if session else "[s]ession"
     kept = ", [p]roject" if project else ""
     return f"[y]es once, {longer}{kept}, [n]o{', [v]iew all' if hidden else ''}"
-
-
-def session_shape(access: Access, gate: Gate | None) -> str:
-    """Say which calls would be allowed until the session ends, such as `Write in this folder`."""
-    if gate is None:
-        return ""
-    # This loads a grammar, and a prompt opens faster without.
-    from clew.permissions.decide import asks_by_rule  # noqa: PLC0415
-    from clew.permissions.grants import exact_grant, grant_for  # noqa: PLC0415
-
-    exact = asks_by_rule(access, gate.policy())
-    grant = exact_grant(access) if exact else grant_for(access, gate.cwd)
-    if any(kind == "exactly" for kind, *_ in grant.shape):
-        return "just this call"
-    parts = dict.fromkeys(_part(part, gate.cwd) for part in grant.shape)
-    return one_line(f"{grant.tool} {' and '.join(parts)}".rstrip(), _SHOWN_SHAPE)
-
-
-def _part(part: tuple[str, ...], cwd: Path) -> str:
-    match part:
-        case ("folder", folder):
-            return _place(Path(folder), cwd.resolve())
-        case ("host", host):
-            return f"from {host}"
-        case (_, *words):
-            return f"`{' '.join(words)} …`"
-        case _:
-            return ""
-
-
-def _place(folder: Path, root: Path) -> str:
-    if folder == root:
-        return "in this folder"
-    return f"in {folder.relative_to(root) if folder.is_relative_to(root) else folder}/"
 
 
 def approval(typed: str, *, project: bool) -> Approval | None:
     """Return what an answer means; None for a word that means nothing here."""
     found = _ANSWERS.get(typed.strip().lower())
     return None if found is Approval.PROJECT and not project else found
-
-
-def lasting_rules(access: Access, gate: Gate | None) -> tuple[str, ...]:
-    """Return the rules that would allow such calls in this project; none where none can be kept.
-
-    A rule that asks counts above them, so that none of them would spare the question.
-    """
-    if not isinstance(gate, ProjectGate) or gate.remember is None:
-        return ()
-    # These load a grammar, and a prompt opens faster without.
-    from clew.permissions.decide import asks_by_rule  # noqa: PLC0415
-    from clew.permissions.grants import rules_for  # noqa: PLC0415
-
-    return () if asks_by_rule(access, gate.policy()) else rules_for(access, gate.cwd)
 
 
 def question(access: Access, *, width: int) -> tuple[str, list[str]]:

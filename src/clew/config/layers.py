@@ -13,8 +13,7 @@ from clew.config.reading import decode, located, read_bytes
 from clew.config.schema import SettingsFile
 from clew.core.errors import ConfigError
 from clew.hooks.settings import HookTable, Source, parse
-from clew.permissions.rules import Rule, parse_allow_rule
-from clew.permissions.rules import parse_rule as parse_rule
+from clew.permissions.rules import Rule, parse_allow_rule, parse_rule
 
 LISTS: Mapping[str, Callable[..., Rule]] = MappingProxyType(
     {"allow": parse_allow_rule, "ask": parse_rule, "deny": parse_rule}

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from clew.context.items import Kind
+from clew.context.items import ItemKind
 from clew.context.plan import Reduce
 from clew.context.policy import Thresholds
 from clew.context.state import compute_state
@@ -14,7 +14,7 @@ from clew.core.ids import EntryId
 from clew.core.usage import Usage
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class WrittenSummary(Struct, frozen=True, kw_only=True):
     """The words that take the place of what is dropped."""
 
     text: str
@@ -22,12 +22,12 @@ class Summary(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
-def account(
-    view: View, plan: Reduce, summary: Summary, *, trigger: Trigger, strategy: str
+def build_compaction(
+    view: View, plan: Reduce, summary: WrittenSummary, *, trigger: Trigger, strategy: str
 ) -> Compacted:
     """Write the entry that carries `plan` out, with a report on every entry of the view."""
     dropped = tuple(item.entry_id for item in plan.dropped)
-    if dropped and view.items[0].kind is Kind.SUMMARY and view.items[0].entry_id not in dropped:
+    if dropped and view.items[0].kind is ItemKind.SUMMARY and view.items[0].entry_id not in dropped:
         dropped = (view.items[0].entry_id, *dropped)
     cleared = tuple(change.entry_id for change in plan.replaced)
     gone = frozenset((*dropped, *cleared))

@@ -78,8 +78,14 @@ class Decision(Struct, frozen=True):
 
     verdict: Verdict
     reason: str
+    asked_by_rule: bool = False
+    """True when an ask rule matches: then only a grant for exactly this call ends the asking."""
+    session_scope: str = ""
+    """In a question: the calls that an approval for the session covers, as `Write in src/`."""
+    project_rules: tuple[str, ...] = ()
+    """In a question: the allow rules that an approval for the project adds, none if it cannot."""
     remember: tuple[str, ...] = ()
-    """Rules to store in the project's settings: a person allowed the like for the project."""
+    """Rules to store in the project's settings, because the user approved for the project."""
 
 
 class Approval(StrEnum):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.access import Access, Decision, PermissionMode, TargetKind, Verdict
 from clew.permissions import match_commands, match_paths, match_text
@@ -58,19 +59,20 @@ def decide(access: Access, policy: Policy) -> Decision:
     judge = _judge_for(access)
     if rule := _first(judge, policy.deny, access, policy.cwd):
         return Decision(Verdict.DENY, f"The rule {_shown(rule)} forbids this.")
+    asking = _first(judge, policy.ask, access, policy.cwd)
+    decision = _not_denied(judge, access, policy, asking)
+    return replace(decision, asked_by_rule=True) if asking else decision
+
+
+def _not_denied(judge: _Judge, access: Access, policy: Policy, asking: Rule | None) -> Decision:
+    """Judge a call that no deny rule matches."""
     if MODE_TABLE[policy.mode][access.risk] is Verdict.DENY:
         return Decision(Verdict.DENY, describe_mode(policy.mode, access.risk))
-    asking = _first(judge, policy.ask, access, policy.cwd)
     if asking and exact_grant(access) not in policy.grants:
         return Decision(Verdict.ASK, f"The rule {_shown(asking)} asks about this.")
     if any(covers(grant, access, policy.cwd) for grant in policy.grants):
         return Decision(Verdict.ALLOW, "Calls of this shape were allowed for this session.")
     return _beyond_grants(judge, access, policy)
-
-
-def asks_by_rule(access: Access, policy: Policy) -> bool:
-    """Does a rule ask about this call? Then only a grant for this very call ends the asking."""
-    return _first(_judge_for(access), policy.ask, access, policy.cwd) is not None
 
 
 def _beyond_grants(judge: _Judge, access: Access, policy: Policy) -> Decision:

@@ -39,6 +39,37 @@ def covers(grant: Grant, access: Access, cwd: Path) -> bool:
     return grant == exact_grant(access) or grant == grant_for(access, cwd)
 
 
+def session_grant(access: Access, cwd: Path, *, exact: bool) -> Grant:
+    """Return what an approval for the session covers: this call, or calls of its shape."""
+    return exact_grant(access) if exact else grant_for(access, cwd)
+
+
+def describe_grant(grant: Grant, cwd: Path) -> str:
+    """Say which calls a grant covers, such as `Write in this folder`."""
+    if any(kind == "exactly" for kind, *_ in grant.shape):
+        return "just this call"
+    parts = dict.fromkeys(_describe_part(part, cwd) for part in grant.shape)
+    return f"{grant.tool} {' and '.join(parts)}".rstrip()
+
+
+def _describe_part(part: tuple[str, ...], cwd: Path) -> str:
+    match part:
+        case ("folder", folder):
+            return _describe_folder(Path(folder), cwd.resolve())
+        case ("host", host):
+            return f"from {host}"
+        case (_, *words):
+            return f"`{' '.join(words)} …`"
+        case _:
+            return ""
+
+
+def _describe_folder(folder: Path, root: Path) -> str:
+    if folder == root:
+        return "in this folder"
+    return f"in {folder.relative_to(root) if folder.is_relative_to(root) else folder}/"
+
+
 def rules_for(access: Access, cwd: Path) -> tuple[str, ...]:
     """Return the allow rules that would let calls of this shape run in the whole project.
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
@@ -99,7 +99,7 @@ class Anthropic(Adapter):
         options["headers"] = {"anthropic-version": VERSION, **headers}
         access = AuthOptions(api_key=api_key, key_header="Authorization" if token else "x-api-key")
         super().__init__("anthropic", _with_version(base_url), access, **options)
-        self._fragments = message_cache(Reader(self.name, Echoes.OWN_ISSUED))
+        self._fragments = message_cache(ReasoningReader(self.name, Echoes.OWN_ISSUED))
 
     @property
     def web_tools(self) -> frozenset[str]:

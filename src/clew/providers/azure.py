@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import stream_call
@@ -70,7 +70,7 @@ class AzureOpenAI(Adapter):
             **options,
         )
         self._responses = ResponsesApi(self.name) if api == "responses" else None
-        self._chat = chat_encode.message_cache(Reader(self.name), _DIALECT)
+        self._chat = chat_encode.message_cache(ReasoningReader(self.name), _DIALECT)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield what the server sends back."""

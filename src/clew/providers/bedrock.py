@@ -15,7 +15,7 @@ from urllib.parse import quote
 import anyio.to_thread
 import msgspec
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ConfigError, StreamBroken
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.eventstream import EventStream, import_botocore
@@ -92,8 +92,8 @@ class Bedrock(Adapter):
         self._signer = signer
         self._cache = cache
         self._fragments = {
-            True: message_cache(Reader(NAME, Echoes.OWN_ISSUED)),
-            False: message_cache(Reader(NAME, Echoes.NEVER)),
+            True: message_cache(ReasoningReader(NAME, Echoes.OWN_ISSUED)),
+            False: message_cache(ReasoningReader(NAME, Echoes.NEVER)),
         }
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:

@@ -10,7 +10,7 @@ from typing import Unpack
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError, ProviderRejected
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
@@ -68,7 +68,7 @@ class Compatible(Adapter):
         )
         self._borrowed = options.get("client")
         self._told: dict[str, ModelFacts] = {}
-        reader = Reader(self.name, self.profile.echoes)
+        reader = ReasoningReader(self.name, self.profile.echoes)
         self._fragments = message_cache(reader, self.profile.dialect)
 
     def facts(self, model: str) -> ModelFacts:

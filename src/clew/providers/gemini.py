@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
@@ -90,7 +90,7 @@ class _GenerateContent(Adapter):
         super().__init__(dialect.name, base_url, access, **options)
         self.web_tools = frozenset(name for name, on in web_tools.items() if on)
         self._dialect = dialect
-        self._fragments = message_cache(Reader(dialect.name, Echoes.OWN_ISSUED))
+        self._fragments = message_cache(ReasoningReader(dialect.name, Echoes.OWN_ISSUED))
 
     def completed(self, request: Request) -> Request:
         """Return `request` with the options and the tools that hold for every one."""

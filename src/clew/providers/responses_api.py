@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderRejected
 from clew.providers.http import Transport, stream_call
 from clew.providers.protocol import Chunk, Request
@@ -39,7 +39,7 @@ class ResponsesApi:
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._fragments = message_cache(Reader(provider, Echoes.OWN_ISSUED))
+        self._fragments = message_cache(ReasoningReader(provider, Echoes.OWN_ISSUED))
         self._unsealed: set[str] = set()
 
     async def stream(

@@ -19,19 +19,21 @@ class ProjectGate(Gate, kw_only=True):
     on_denied: OnDenied | None = None
     remember: Remember | None = None
 
-    async def judge(self, access: Access, *, wish: Decision | None = None) -> Decision:
+    async def judge(
+        self, access: Access, *, decision: Decision | None = None, wish: Decision | None = None
+    ) -> Decision:
         """Return a final decision; tell of a no, keep what holds for the project."""
         if self.whom is not None:
             self.ask = self.whom()
-        decision = await Gate.judge(self, access, wish=wish)
-        if decision.verdict is Verdict.DENY and self.on_denied is not None:
-            self.on_denied(access, decision, self._remedy(access))
-        if decision.remember and self.remember is not None:
-            await self.remember(decision.remember)
-        return decision
+        final = await Gate.judge(self, access, decision=decision, wish=wish)
+        if final.verdict is Verdict.DENY and self.on_denied is not None:
+            self.on_denied(access, final, self._remedy(access))
+        if final.remember and self.remember is not None:
+            await self.remember(final.remember)
+        return final
 
     def _remedy(self, access: Access) -> str:
         for mode in (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS):
-            if self.decide(access, mode=mode).verdict is Verdict.ALLOW:
+            if self.decide(access, self.policy(mode)).verdict is Verdict.ALLOW:
                 return f"--permission-mode {mode} would allow it"
         return "no permission mode allows it"

@@ -45,6 +45,8 @@ class Questions:
                 reason=decision.reason,
                 call_id=access.call_id,
                 arguments=access.arguments,
+                session_scope=decision.session_scope,
+                project_rules=decision.project_rules,
             )
         )
         self._open[question.request.request_id] = question

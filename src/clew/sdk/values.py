@@ -91,6 +91,10 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     call_id: str = ""
     arguments: dict[str, Any] = {}
     """What the call would run with."""
+    session_scope: str = ""
+    """The calls that an approval for the session covers, such as `Write in this folder`."""
+    project_rules: tuple[str, ...] = ()
+    """The rules that an approval for the project adds to its settings; none if it cannot."""
 
 
 class TaskStage(StrEnum):

@@ -6,8 +6,14 @@ what goes come from `clew.session.summarising`. Every change is an entry.
 
 from inspect import isawaitable
 
-from clew.context.compaction import budget_for, clearing, compaction, squeezing, worth_doing
-from clew.context.loss_report import account
+from clew.context.compaction import (
+    compact_by_rules,
+    make_budget,
+    plan_clearing,
+    plan_compaction,
+    plan_squeeze,
+)
+from clew.context.loss_report import build_compaction
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.render import render
 from clew.context.strategies.custom import Custom, compact_to
@@ -27,7 +33,7 @@ async def fit(kit: SessionState) -> ContextState:
         ContextFull: Above the hard limit even so; nothing was sent.
     """
     state = kit.report_state()
-    clears = clearing(kit.journal.view, kit.policy, kit.strategy, now=kit.clock())
+    clears = plan_clearing(kit.journal.view, kit.policy, kit.strategy, now=kit.clock())
     if clears is not None:
         await kit.journal.append(clears)
         state = kit.report_state()
@@ -41,7 +47,7 @@ async def fit(kit: SessionState) -> ContextState:
         state = kit.state()
     limit = int(thresholds.block * state.max_tokens)
     if state.used_tokens > limit:
-        squeezed = squeezing(kit.journal.view, excess=state.used_tokens - limit * 9 // 10)
+        squeezed = plan_squeeze(kit.journal.view, excess=state.used_tokens - limit * 9 // 10)
         if squeezed is not None:
             await kit.journal.append(squeezed)
             state = kit.report_state()
@@ -65,9 +71,9 @@ async def compact(
     """
     before = kit.state()
     view = kit.journal.view
-    budget = budget_for(view, kit.policy, kit.strategy, window=window)
+    budget = make_budget(view, kit.policy, kit.strategy, window=window)
     must = before.used_tokens > kit.policy.thresholds.block * before.max_tokens
-    plan = worth_doing(view, kit.strategy, budget, must=must)
+    plan = plan_compaction(view, kit.strategy, budget, must=must)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
@@ -105,7 +111,7 @@ def preview(kit: SessionState) -> Compacted:
     Raises:
         NothingToDrop: Nothing may go, or too little would be gained.
     """
-    body = compaction(kit.journal.view, kit.policy, kit.strategy, trigger="manual")
+    body = compact_by_rules(kit.journal.view, kit.policy, kit.strategy, trigger="manual")
     if isinstance(body, Stuck):
         raise NothingToDrop(f"nothing can be compacted: {body.why}", state=kit.state())
     return body
@@ -116,7 +122,7 @@ async def _carry_out(
 ) -> Compacted:
     view = kit.journal.view
     summary = await summarise(kit, plan, budget, instructions=instructions)
-    body = account(view, plan, summary, trigger=trigger, strategy=kit.strategy.name)
+    body = build_compaction(view, plan, summary, trigger=trigger, strategy=kit.strategy.name)
     if body.report.tokens_after >= body.report.tokens_before:
         raise NothingToDrop("the summary is longer than what it replaces", state=kit.state())
     await kit.journal.append(body)

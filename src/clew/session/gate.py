@@ -1,4 +1,4 @@
-"""The gate before each tool call: rules decide, and a person is asked where they cannot."""
+"""The gate before each tool call: rules decide, and a person answers where they leave it open."""
 
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from clew.core.access import Access, Approval, Decision, PermissionMode, Verdict
 from clew.permissions.policy import Grant, Policy
 from clew.permissions.rules import DEFAULT_ALLOW, Rule, parse_rule
 
 Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval]]
-"""Puts a question to a person: what is wanted, and why it was not decided."""
+"""Asks a person about a call. The decision says why, and what a longer approval would cover."""
 
 
 @cache
@@ -22,22 +23,22 @@ def _always_allowed() -> tuple[Rule, ...]:
 
 
 class Gate(Struct, kw_only=True):
-    """Judges accesses for one session. Without somebody to ask, a question is a no."""
+    """Judges the calls of one session. Without an `ask` callback, a question is a denial."""
 
     cwd: Path
     mode: PermissionMode = PermissionMode.DEFAULT
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     ask_rules: tuple[Rule, ...] = ()
-    """What a person is asked about even where an allow rule matches."""
+    """Calls to ask about even where an allow rule matches."""
     ask: Ask | None = None
     bypass_disabled: bool = False
-    """True when the mode that asks about nothing may not be chosen."""
+    """True when the user may not choose the mode that asks about nothing."""
     grants: list[Grant] = field(default_factory=list)
-    """What was allowed for the rest of the session, by argument shape."""
+    """Calls that the user allowed for the rest of the session, by argument shape."""
 
     def policy(self, mode: PermissionMode | None = None) -> Policy:
-        """Return all that decides, as it is now or as it would be in another mode."""
+        """Return everything that decides, as it is now or as it would be in another mode."""
         return Policy(
             cwd=self.cwd,
             mode=mode or self.mode,
@@ -47,54 +48,37 @@ class Gate(Struct, kw_only=True):
             grants=tuple(self.grants),
         )
 
-    def decide(self, access: Access, *, mode: PermissionMode | None = None) -> Decision:
-        """Return what rules and mode say; `ASK` where they leave it to a person."""
-        # Reading command lines takes its time to load, and not every program judges calls.
+    def decide(self, access: Access, policy: Policy | None = None) -> Decision:
+        """Return what the rules and the mode say; `ASK` where they leave it to a person."""
+        # The shell analysis is slow to import, and many programs never judge a call.
         from clew.permissions.decide import decide  # noqa: PLC0415
 
-        return decide(access, self.policy(mode))
+        return decide(access, policy or self.policy())
 
-    async def judge(self, access: Access, *, wish: Decision | None = None) -> Decision:
+    async def judge(
+        self, access: Access, *, decision: Decision | None = None, wish: Decision | None = None
+    ) -> Decision:
         """Return a final decision: never `ASK`.
 
-        A hook's `wish` may spare a question or demand one; it cannot lift a denial, nor
-        quiet a rule that asks.
+        Args:
+            access: The call.
+            decision: What `decide` said about this call, if that is known and still holds.
+            wish: A hook's decision. It may spare a question or demand one; it cannot lift a
+                denial or silence a rule that asks.
         """
-        decision = self.decide(access)
-        if wish is not None and self._heeds(wish, access, decision):
-            decision = wish
+        decision = _combine(decision or self.decide(access), wish)
         if decision.verdict is not Verdict.ASK:
             return decision
         if self.ask is None:
             return Decision(Verdict.DENY, f"{decision.reason}; nobody is here to ask")
-        match await self.ask(access, decision):
-            case Approval.NO:
-                return Decision(Verdict.DENY, "the user said no")
-            case Approval.ONCE:
-                return Decision(Verdict.ALLOW, "the user allowed this call")
-            case Approval.SESSION:
-                self.grant(access)
-                return Decision(Verdict.ALLOW, "the user allowed calls like this one")
-            case Approval.PROJECT:
-                self.grant(access)
-                return Decision(
-                    Verdict.ALLOW,
-                    "the user allowed calls like this one in this project",
-                    self._rules(access),
-                )
+        return await self._ask(self.ask, access, decision)
 
     def grant(self, access: Access) -> Grant:
-        """Allow calls of this shape until the session ends; returns what was allowed.
+        """Allow calls of this shape until the session ends; returns the grant.
 
-        Where a rule asks about the call, only this very call is allowed.
+        If a rule asks about the call, the grant covers exactly this call.
         """
-        from clew.permissions.grants import exact_grant, grant_for  # noqa: PLC0415
-
-        exact = self._asks_by_rule(access)
-        grant = exact_grant(access) if exact else grant_for(access, self.cwd)
-        if grant not in self.grants:
-            self.grants.append(grant)
-        return grant
+        return self._grant(access, exact=self.decide(access).asked_by_rule)
 
     def revoke(self, grant: Grant) -> None:
         """Take one grant back; nothing happens if it is not there."""
@@ -102,24 +86,53 @@ class Gate(Struct, kw_only=True):
             self.grants.remove(grant)
 
     def clear_grants(self) -> None:
-        """Take back all that was allowed for this session."""
+        """Take back everything that was allowed for this session."""
         self.grants.clear()
 
-    def _heeds(self, wish: Decision, access: Access, decision: Decision) -> bool:
-        match decision.verdict:
-            case Verdict.DENY:
-                return False
-            case Verdict.ALLOW:
-                return wish.verdict is Verdict.ASK
-            case Verdict.ASK:
-                return wish.verdict is not Verdict.ALLOW or not self._asks_by_rule(access)
+    async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision:
+        from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415
 
-    def _asks_by_rule(self, access: Access) -> bool:
-        from clew.permissions.decide import asks_by_rule  # noqa: PLC0415
+        exact = decision.asked_by_rule
+        question = replace(
+            decision,
+            session_scope=describe_grant(session_grant(access, self.cwd, exact=exact), self.cwd),
+            project_rules=() if exact else rules_for(access, self.cwd),
+        )
+        match await ask(access, question):
+            case Approval.NO:
+                return Decision(Verdict.DENY, "the user said no")
+            case Approval.ONCE:
+                return Decision(Verdict.ALLOW, "the user allowed this call")
+            case Approval.SESSION:
+                self._grant(access, exact=exact)
+                return Decision(Verdict.ALLOW, "the user allowed calls like this one")
+            case Approval.PROJECT:
+                self._grant(access, exact=exact)
+                return Decision(
+                    Verdict.ALLOW,
+                    "the user allowed calls like this one in this project",
+                    remember=question.project_rules,
+                )
 
-        return asks_by_rule(access, self.policy())
+    def _grant(self, access: Access, *, exact: bool) -> Grant:
+        from clew.permissions.grants import session_grant  # noqa: PLC0415
 
-    def _rules(self, access: Access) -> tuple[str, ...]:
-        from clew.permissions.grants import rules_for  # noqa: PLC0415
+        grant = session_grant(access, self.cwd, exact=exact)
+        if grant not in self.grants:
+            self.grants.append(grant)
+        return grant
 
-        return rules_for(access, self.cwd)
+
+def _combine(decision: Decision, wish: Decision | None) -> Decision:
+    """Return the hook's wish where it may replace what the rules decided."""
+    match decision.verdict, wish:
+        case (_, None) | (Verdict.DENY, _):
+            return decision
+        case Verdict.ALLOW, Decision(verdict=Verdict.ASK):
+            return replace(wish, asked_by_rule=decision.asked_by_rule)
+        case Verdict.ASK, Decision(verdict=Verdict.ALLOW) if decision.asked_by_rule:
+            return decision
+        case Verdict.ASK, _:
+            return replace(wish, asked_by_rule=decision.asked_by_rule)
+        case _:
+            return decision

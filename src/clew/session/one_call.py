@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.access import Decision, Verdict
+from clew.core.access import Access, Decision, Verdict
 from clew.core.errors import LoopDetected, RunStopped
 from clew.core.events import ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
@@ -75,9 +75,10 @@ def _prepare(kit: SessionState, call: ToolCall) -> Prepared | Outcome:
 
 async def _judged(kit: SessionState, prepared: Prepared) -> Outcome:
     """Run a call if rules, hooks and, where these leave it open, a person let it."""
-    access = prepared.tool.access(prepared.arguments, kit.place)
+    access, policy = _access(kit, prepared), kit.gate.policy()
+    decision = kit.gate.decide(access, policy)
     wish: Decision | None = None
-    if kit.gate.decide(access).verdict is not Verdict.DENY:
+    if decision.verdict is not Verdict.DENY:
         verdict = await _before(kit, prepared)
         if verdict.stop is not None:
             kit.ending = RunStopped(f"a hook stopped the run: {verdict.stop}")
@@ -87,12 +88,19 @@ async def _judged(kit: SessionState, prepared: Prepared) -> Outcome:
             return _denied(f"a hook blocked this call: {wish.reason}", "hook_blocked")
         if verdict.updated_input is not None:
             prepared = replace(prepared, arguments=verdict.updated_input)
-            access = prepared.tool.access(prepared.arguments, kit.place)
-    asked = replace(access, call_id=prepared.call.call_id, arguments=prepared.arguments)
-    decision = await kit.gate.judge(asked, wish=wish)
-    if decision.verdict is not Verdict.ALLOW:
-        return _denied(decision.reason, "denied")
+            access = _access(kit, prepared)
+        # The mode and the grants may have changed while the hooks ran.
+        if verdict.updated_input is not None or kit.gate.policy() != policy:
+            decision = kit.gate.decide(access)
+    final = await kit.gate.judge(access, decision=decision, wish=wish)
+    if final.verdict is not Verdict.ALLOW:
+        return _denied(final.reason, "denied")
     return await _run(kit, prepared)
+
+
+def _access(kit: SessionState, prepared: Prepared) -> Access:
+    access = prepared.tool.access(prepared.arguments, kit.place)
+    return replace(access, call_id=prepared.call.call_id, arguments=prepared.arguments)
 
 
 async def _run(kit: SessionState, prepared: Prepared) -> Outcome:

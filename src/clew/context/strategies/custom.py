@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from clew.context.cuts import turn_starts
 from clew.context.items import Item
-from clew.context.loss_report import Summary, account
+from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Plan, Reduce, Stuck
 from clew.context.render import find_problems, render
 from clew.context.view import View
@@ -63,7 +63,9 @@ def compact_to(view: View, result: Sequence[Message]) -> Compacted | None:
         dropped=tuple(item for item in view.items if item.entry_id not in stays),
         why="a function of the user's own decided",
     )
-    body = account(view, plan, Summary(text="", author="custom"), trigger="auto", strategy="custom")
+    body = build_compaction(
+        view, plan, WrittenSummary(text="", author="custom"), trigger="auto", strategy="custom"
+    )
     return replace(body, inserted=new)
 
 

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import SMOLLM2
@@ -61,7 +61,7 @@ class Embedded:
             threads=threads,
             command=command,
         )
-        self._fragments = message_cache(Reader(self.name))
+        self._fragments = message_cache(ReasoningReader(self.name))
         self._lock = anyio.Lock()
         self._running: tuple[process.ServerProcess, Transport, Transport] | None = None
 

@@ -32,7 +32,7 @@ _SECRET = re.compile(
 _HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)", re.IGNORECASE)
 
 
-class Ground(Struct, frozen=True, kw_only=True):
+class InstructionRoots(Struct, frozen=True, kw_only=True):
     """One working folder and what is around it; every path is resolved."""
 
     cwd: Path
@@ -82,11 +82,11 @@ class Ground(Struct, frozen=True, kw_only=True):
         return path.as_posix()
 
 
-def survey(cwd: Path, *, user_home: Path, clew_home: Path) -> Ground:
+def survey(cwd: Path, *, user_home: Path, clew_home: Path) -> InstructionRoots:
     """Look at what is around `cwd`; only the existence of `.git` is asked of the disk."""
     cwd, user_home, clew_home = (Path(os.path.realpath(p)) for p in (cwd, user_home, clew_home))
     folders = _walk(cwd, user_home)
-    return Ground(
+    return InstructionRoots(
         cwd=cwd,
         project=_project(folders, user_home),
         user_home=user_home,

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from clew.core.errors import SessionError
 from clew.core.text import one_line
-from clew.extensions.agents import AgentDefinition
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.commands.parsing import Builtin, build_result, no_such, nothing_more, split
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
-from clew.extensions.commands.words import Builtin, build_result, no_such, nothing_more, split
 
 _SHOWN = 100
 

@@ -1,8 +1,8 @@
-"""Finding and reading Markdown files that others wrote: skills, commands, agents.
+"""Discovery of Markdown files written by others: skills, commands, agents.
 
-A project folder may be hostile. A file is read only if it is a plain file, text, and not too
-long; no link may lead out of the tree that it is looked for in. What is not read is a
-`Refused` with a reason, never an exception.
+A project folder may be hostile. Discovery reads a file only if it is a regular file, valid text
+and not too long; a link may not lead out of the tree that is searched. A file that is not read
+becomes a `Refused` with a reason, never an exception.
 """
 
 import codecs
@@ -15,75 +15,80 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from clew.core.text import one_line
 from clew.extensions.frontmatter import MAX_HEAD
 from clew.files.safe_read import NotRegularFile, open_regular
 
 MAX_BYTES = 1_000_000
-"""The longest file that is read."""
+"""Longer files are refused."""
 MAX_FILES = 20_000
-"""The most files or folders that are taken from one folder."""
+"""Files or folders taken from one folder at most."""
 MAX_DEPTH = 8
-"""How deep folders are searched."""
+"""Levels of folders that are searched."""
 
 _FIRST = 4_096
-"""Bytes that hold nearly every head."""
+"""Bytes that contain nearly every frontmatter."""
 _CLOSED = re.compile(rb"[\r\n]---[ \t]*[\r\n]")
+_NAME = re.compile(r"\w[\w.-]{0,63}")
 _OUT = "leads out of {tree} through a link"
-_LOST = "is a link that leads nowhere"
+_LOST = "is a broken link"
 
 
 class Named(Protocol):
-    """Something that people call by its name."""
+    """Something with a name."""
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """The name that users type."""
         ...
 
 
 _Named = TypeVar("_Named", bound=Named)
+_T = TypeVar("_T")
 
 
 class Refused(Struct, frozen=True):
-    """A file or folder that was not taken, and why."""
+    """A file or folder that was not read, and why."""
 
     path: Path
     why: str
-    """Goes on after the name of the file: `is empty`."""
+    """Continues the sentence that begins with the path: `is empty`."""
 
     def __str__(self) -> str:
         return f"{self.path} {self.why}"
 
 
-class Room:
-    """How much may be read in one search, of files that the user did not write."""
+class ReadLimit:
+    """Limits how many characters one search reads from files that the user did not write."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._left = most
+    def __init__(self, max_chars: int) -> None:
+        self._max_chars = max_chars
+        self._left = max_chars
 
     def take(self, characters: int) -> None:
-        """Say how much was read."""
+        """Count characters that were read."""
         self._left -= characters
 
     def refusal(self, path: Path) -> Refused | None:
-        """Return why a file is not read any more, or None while there is room."""
+        """Return why a file is not read once the limit is reached; None before that."""
         if self._left >= 0:
             return None
-        return Refused(path, f"comes after {self._most:,} characters of others; no more is read")
+        return Refused(
+            path, f"is beyond the limit of {self._max_chars:,} characters for one search"
+        )
 
 
 class Folder(Struct, frozen=True):
-    """A folder to look into, and the tree that links in it may not leave."""
+    """A folder to search, and the tree that links in it may not leave."""
 
     path: Path
     tree: Path | None = None
-    """None where links may lead anywhere: in a folder that the user made."""
-    room: Room | None = None
-    """None where as much is read as there is."""
+    """None in the user's own folders, where links may lead anywhere."""
+    limit: ReadLimit | None = None
+    """None for no limit."""
 
     def __truediv__(self, name: str) -> "Folder":
-        return Folder(self.path / name, self.tree, self.room)
+        return Folder(self.path / name, self.tree, self.limit)
 
 
 class _Unfit(Exception):
@@ -91,10 +96,9 @@ class _Unfit(Exception):
 
 
 def read_head(path: Path, *, tree: Path | None = None) -> str | Refused | None:
-    """Return the beginning of a file, up to the end of its fields and a little more.
+    """Return the beginning of a file, including its whole frontmatter; None if there is no file.
 
-    None when there is no such file. The folders above it are taken as they are: `folders_in`
-    and `markdown_in` have looked at them.
+    The parent folders are not checked again: `folders_in` and `markdown_in` have done that.
     """
     try:
         return _read(path, tree, whole=False)
@@ -103,17 +107,17 @@ def read_head(path: Path, *, tree: Path | None = None) -> str | Refused | None:
 
 
 def read_whole(path: Path, *, tree: Path | None = None) -> str | Refused:
-    """Return the text of a file, as it is now."""
+    """Return the whole text of a file."""
     if tree is not None and not _within(path, tree):
         return Refused(path, _OUT.format(tree=tree))
     try:
         return _read(path, tree, whole=True)
     except FileNotFoundError:
-        return Refused(path, "is no longer there")
+        return Refused(path, "does not exist any more")
 
 
 def folders_in(folder: Folder) -> Iterator[Path | Refused]:
-    """Yield the folders in a folder, by name. A folder that is not there holds none."""
+    """Yield the folders in a folder, sorted by name; none if it does not exist."""
     found = (
         entry if isinstance(entry, Refused) else _as_folder(entry, folder.tree)
         for entry in _entries(folder)
@@ -122,8 +126,18 @@ def folders_in(folder: Folder) -> Iterator[Path | Refused]:
 
 
 def markdown_in(folder: Folder) -> Iterator[Path | Refused]:
-    """Yield the `*.md` files in a folder and in those below it, the upper ones first."""
+    """Yield the `*.md` files in a folder and its subfolders, level by level."""
     yield from _at_most(folder, _markdown_in(folder))
+
+
+def unique_folders(places: Iterable[tuple[Folder, _T]]) -> Iterator[tuple[Folder, _T]]:
+    """Yield folders to search, without those that are the same folder under another name."""
+    seen: set[str] = set()
+    for folder, what in places:
+        real = os.path.realpath(folder.path)
+        if real not in seen:
+            seen.add(real)
+            yield folder, what
 
 
 def _markdown_in(folder: Folder) -> Iterator[Path | Refused]:
@@ -143,13 +157,13 @@ def _markdown_in(folder: Folder) -> Iterator[Path | Refused]:
                 below.append(Folder(found, folder.tree))
         level = below
     for deep in level:
-        yield Refused(deep.path, f"lies more than {MAX_DEPTH} folders deep")
+        yield Refused(deep.path, f"is more than {MAX_DEPTH} folders deep")
 
 
 def _at_most(folder: Folder, found: Iterator[Path | Refused]) -> Iterator[Path | Refused]:
     yield from islice(found, MAX_FILES)
     if next(found, None):
-        yield Refused(folder.path, f"holds more than {MAX_FILES:,} files; the rest is not read")
+        yield Refused(folder.path, f"has more than {MAX_FILES:,} files; the rest is not read")
 
 
 def _entries(folder: Folder) -> Iterator["os.DirEntry[str] | Refused"]:
@@ -168,7 +182,7 @@ def _entries(folder: Folder) -> Iterator["os.DirEntry[str] | Refused"]:
 
 
 def _as_folder(entry: "os.DirEntry[str]", tree: Path | None) -> Path | Refused | None:
-    """Return the folder that an entry is; None when it is something else."""
+    """Return the path if the entry is a folder, None if it is something else."""
     path = Path(entry.path)
     try:
         if entry.is_dir():
@@ -200,12 +214,12 @@ def _data(path: Path, tree: Path | None, *, whole: bool) -> bytes:
         with open_regular(_follow_link(path, tree)) as stream:
             size = os.fstat(stream.fileno()).st_size
             if size > MAX_BYTES:
-                raise _Unfit(f"has {size:,} bytes; at most {MAX_BYTES:,} are read")
+                raise _Unfit(f"has {size:,} bytes; the limit is {MAX_BYTES:,}")
             data = stream.read(MAX_BYTES if whole else _FIRST)
             if not whole and len(data) == _FIRST and _has_open_head(data):
                 data += stream.read(MAX_HEAD)
     except NotRegularFile as error:
-        raise _Unfit("is no plain file") from error
+        raise _Unfit("is not a regular file") from error
     return data
 
 
@@ -229,18 +243,18 @@ def _text(data: bytes, *, whole: bool) -> str:
     if not data.removeprefix(codecs.BOM_UTF8).strip():
         raise _Unfit("is empty")
     if b"\0" in data:
-        raise _Unfit("is no text")
+        raise _Unfit("is not a text file")
     try:
-        # A head may end in the middle of a character.
+        # The first bytes may end in the middle of a character.
         return codecs.getincrementaldecoder("utf-8")().decode(data, final=whole)
     except UnicodeDecodeError as error:
-        raise _Unfit(f"is no UTF-8 text (byte {error.start:,})") from error
+        raise _Unfit(f"is not valid UTF-8 (byte {error.start:,})") from error
 
 
-def first_of_each(
+def deduplicate_by_name(
     found: Iterable[_Named | Refused],
 ) -> tuple[dict[str, _Named], list[Refused], list[_Named]]:
-    """Part what was found: the first of each name, what was refused, and what comes too late."""
+    """Return the first thing of each name, what was refused, and what is shadowed by the first."""
     chosen: dict[str, _Named] = {}
     refused: list[Refused] = []
     shadowed: list[_Named] = []
@@ -250,3 +264,22 @@ def first_of_each(
         elif chosen.setdefault(each.name, each) is not each:
             shadowed.append(each)
     return chosen, refused, shadowed
+
+
+def choose_name(wanted: str, file: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name of a definition, and the problem with the name that it asks for.
+
+    A name is one word of at most 64 letters, digits, `_`, `.` and `-`, so that users can type
+    it. A definition with another name is called after its file or folder.
+    """
+    if _NAME.fullmatch(wanted):
+        return wanted, ()
+    name = make_word(file)
+    if not wanted:
+        return name, ()
+    return name, (f"`{one_line(wanted)[:80]}` is not a valid name; it is called `{name}`",)
+
+
+def make_word(name: str) -> str:
+    """Return the name of a file or folder as one word that users can type."""
+    return re.sub(r"[^\w.-]+", "-", name)[:64]

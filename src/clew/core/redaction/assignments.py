@@ -8,9 +8,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from clew.core.redaction.names import MAX_NAME, Name, Sort, judge, wanted
-from clew.core.redaction.text import Span, Text
-from clew.core.redaction.values import SCHEME, Form, looks_random, secret_part
+from clew.core.redaction.classification import (
+    MAX_NAME,
+    SCHEME,
+    SecretName,
+    SecretSort,
+    ValueForm,
+    classify_name,
+    classify_name_or_extra,
+    find_secret_part,
+    looks_random,
+)
+from clew.core.redaction.patterns import ScanText, Span
 
 Place: TypeAlias = tuple[int, int]
 """From, to."""
@@ -49,7 +58,7 @@ _NETRC = re.compile(rb"(?:login[ \t]+\S{1,64}[ \t]+|(?:^|\n)[ \t]+)$")
 _HEADER = re.compile(rb"[\w.%-]{1,128}=|" + SCHEME.encode(), re.IGNORECASE)
 
 
-def find(text: Text, extra: Mapping[str, bytes]) -> Iterator[Span]:
+def find_assigned_secrets(text: ScanText, extra: Mapping[str, bytes]) -> Iterator[Span]:
     """Yield the secrets beside a name.
 
     Args:
@@ -65,7 +74,7 @@ def find(text: Text, extra: Mapping[str, bytes]) -> Iterator[Span]:
             yield (*span, name.kind)
 
 
-def _words(text: Text, triggers: Iterable[bytes]) -> set[Place]:
+def _words(text: ScanText, triggers: Iterable[bytes]) -> set[Place]:
     """Return where the words are that contain one of `triggers`."""
     found: set[Place] = set()
     for trigger in triggers:
@@ -77,19 +86,19 @@ def _words(text: Text, triggers: Iterable[bytes]) -> set[Place]:
     return found
 
 
-def _name(text: Text, start: int, end: int, extra: frozenset[str]) -> Name | None:
+def _name(text: ScanText, start: int, end: int, extra: frozenset[str]) -> SecretName | None:
     if text.data.endswith(b"redacted:", 0, start):
         return None
     name = text.data[start:end].decode("latin-1")
-    found = wanted(name, extra)
+    found = classify_name_or_extra(name, extra)
     if found is None and text.data[start - 1 : start] == b" " and end - start <= 6:
         # `API key: …`
         before, _ = text.word_around(max(0, start - 2), MAX_NAME)
-        found = judge(text.data[before:end].decode("latin-1"))
+        found = classify_name(text.data[before:end].decode("latin-1"))
     return found
 
 
-def _value(text: Text, start: int, end: int, name: Name) -> Place | None:
+def _value(text: ScanText, start: int, end: int, name: SecretName) -> Place | None:
     data = text.data
     operator = _OPERATOR.match(data, end)
     if operator is None or (data[start - 1 : start] == b":" and b":" in operator[0]):
@@ -99,7 +108,7 @@ def _value(text: Text, start: int, end: int, name: Name) -> Place | None:
     opening = _OPENING.match(data, operator.end())
     if operator["comma"]:
         is_pair = operator["quote"] and data[start - 1 : start] == operator["quote"][-1:]
-        if is_pair and opening and name.sort is not Sort.HINT:
+        if is_pair and opening and name.sort is not SecretSort.HINT:
             return _quoted(data, opening, name, strict=True)
         return None
     if operator["blank"] and not _is_followed(data, start, name):
@@ -109,36 +118,38 @@ def _value(text: Text, start: int, end: int, name: Name) -> Place | None:
         return _quoted(data, opening, name, strict=bool(is_loose))
     if operator["quote"]:
         return None  # a number, or a variable; and JSON must stay JSON
-    if name.sort is Sort.HEADER and _HEADER.match(data, operator.end()):
+    if name.sort is SecretSort.HEADER and _HEADER.match(data, operator.end()):
         return _header(data, start, operator.end(), name)
     if operator["tight"]:
         return _tight(data, start, operator.end(), name)
     found = _WORD.match(data, operator.end())
-    return _checked(data, found.span(), name, Form.BARE) if found else None
+    return _checked(data, found.span(), name, ValueForm.BARE) if found else None
 
 
-def _is_followed(data: bytes, start: int, name: Name) -> bool:
+def _is_followed(data: bytes, start: int, name: SecretName) -> bool:
     """May the value come after mere blanks, as on a command line or in a netrc file?"""
     if data[start : start + 1] == b"-":
         return True
     return name.kind == "password" and bool(_NETRC.search(data, max(0, start - 100), start))
 
 
-def _tagged(data: bytes, start: int, place: int, name: Name) -> Place | None:
+def _tagged(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
     found = _TAGGED.match(data, place)
     is_tag = data[start - 1 : start] in (b"<", b":")
-    return _checked(data, found.span(1), name, Form.QUOTED) if is_tag and found else None
+    return _checked(data, found.span(1), name, ValueForm.QUOTED) if is_tag and found else None
 
 
-def _quoted(data: bytes, opening: re.Match[bytes], name: Name, *, strict: bool) -> Place | None:
+def _quoted(
+    data: bytes, opening: re.Match[bytes], name: SecretName, *, strict: bool
+) -> Place | None:
     start, end = opening.end(), _closing(data, opening.end(), opening[1])
     if end < 0:
         # Cut off: the rest of the word is what there is of it.
         found = _WORD.match(data, start)
-        return _checked(data, found.span(), name, Form.BARE) if found else None
+        return _checked(data, found.span(), name, ValueForm.BARE) if found else None
     if strict and not looks_random(data[start:end].decode("latin-1"), 6):
         return None
-    return _checked(data, (start, end), name, Form.QUOTED)
+    return _checked(data, (start, end), name, ValueForm.QUOTED)
 
 
 def _closing(data: bytes, start: int, opening: bytes) -> int:
@@ -170,7 +181,7 @@ def _before(data: bytes, sign: bytes, start: int, end: int) -> int:
     return end if found < 0 else found
 
 
-def _tight(data: bytes, start: int, place: int, name: Name) -> Place | None:
+def _tight(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
     """Read `NAME=value`: in a file of settings, an address or a connection string it is a value."""
     named = data[start : place - 1]
     line = _LINE_START.search(data, max(0, start - 80), start) and _LINE_VALUE.match(data, place)
@@ -179,18 +190,18 @@ def _tight(data: bytes, start: int, place: int, name: Name) -> Place | None:
         return None  # password=self.password
     in_list = data[start - 1 : start] in (b"?", b"&", b";")
     is_variable = named.isupper() and not found[0].isupper()
-    form = Form.QUOTED if line or in_list or is_variable else Form.BARE
+    form = ValueForm.QUOTED if line or in_list or is_variable else ValueForm.BARE
     return _checked(data, found.span(), name, form)
 
 
-def _header(data: bytes, start: int, place: int, name: Name) -> Place | None:
+def _header(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
     """Read a header, which goes to the end of its line, or of the text that quotes it."""
     is_plain = _PLAIN_START.search(data, max(0, start - 256), start)
     rest = (_REST_OF_LINE if is_plain else _REST_OF_QUOTE).match(data, place)
-    return _checked(data, rest.span(), name, Form.QUOTED) if rest else None
+    return _checked(data, rest.span(), name, ValueForm.QUOTED) if rest else None
 
 
-def _checked(data: bytes, place: Place, name: Name, form: Form) -> Place | None:
+def _checked(data: bytes, place: Place, name: SecretName, form: ValueForm) -> Place | None:
     start, end = place
-    first, last = secret_part(data[start:end].decode("latin-1"), name, form)
+    first, last = find_secret_part(data[start:end].decode("latin-1"), name, form)
     return (start + first, start + last) if last else None

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from clew.context.summary import find_compact_instructions
 from clew.extensions.project.facts import ProjectFacts, find_facts
-from clew.extensions.project.ground import Ground, survey
-from clew.extensions.project.notes import Kind, Notes, load_notes
+from clew.extensions.project.instruction_roots import InstructionRoots, survey
+from clew.extensions.project.instructions import Kind, Notes, load_notes
 from clew.extensions.project.tasks import load_task_context
 
 
@@ -66,7 +66,7 @@ def _to_keep(notes: Notes) -> str:
     return ""
 
 
-def _tasks(ground: Ground, branch: str) -> tuple[str, tuple[str, ...]]:
+def _tasks(ground: InstructionRoots, branch: str) -> tuple[str, tuple[str, ...]]:
     """Return the open tasks of the working folder, or else those of the whole project."""
     warnings: list[str] = []
     for folder in dict.fromkeys((ground.cwd, ground.project)):

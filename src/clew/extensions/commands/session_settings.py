@@ -5,6 +5,14 @@ from collections.abc import Iterable
 from clew.core.access import PermissionMode
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize
+from clew.extensions.commands.parsing import (
+    Builtin,
+    build_result,
+    fit,
+    no_such,
+    nothing_more,
+    split,
+)
 from clew.extensions.commands.protocol import (
     Command,
     CommandHost,
@@ -12,7 +20,6 @@ from clew.extensions.commands.protocol import (
     SetLanguage,
     SwitchModel,
 )
-from clew.extensions.commands.words import Builtin, build_result, fit, no_such, nothing_more, split
 from clew.permissions.policy import Grant
 from clew.permissions.rules import Rule
 

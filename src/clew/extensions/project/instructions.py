@@ -15,10 +15,10 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from clew.core.text import replace_surrogates
-from clew.extensions.project.blocks import block, one_line
-from clew.extensions.project.ground import Ground, Zone
 from clew.extensions.project.imports import find_imports, is_meant, spellings
-from clew.extensions.project.reading import Text, Unreadable, cut, read_text
+from clew.extensions.project.instruction_roots import InstructionRoots, Zone
+from clew.extensions.project.prompt import block, one_line
+from clew.extensions.project.text_files import Text, Unreadable, cut, read_text
 
 MAX_FILE = 60_000
 """Bytes of one file."""
@@ -87,14 +87,14 @@ class _Found(Struct, frozen=True, kw_only=True):
 class _Desk(Struct):
     """Where we are, and what has been used up so far."""
 
-    ground: Ground
+    ground: InstructionRoots
     taken: set[_Identity] = field(default_factory=set)
     warnings: dict[str, None] = field(default_factory=dict)
     room: int = MAX_ALL
     lookups: int = MAX_LOOKUPS
 
 
-def load_notes(ground: Ground) -> Notes:
+def load_notes(ground: InstructionRoots) -> Notes:
     """Read every instruction file that holds for the working folder, and what they import.
 
     Nothing raises: what cannot be used is left out, and a warning says which and why.
@@ -147,7 +147,7 @@ def _of_the_walk(path: Path, kind: Kind, desk: _Desk) -> _Found | None:
     return _Found(path=real, kind=kind, zone=zone) if _take(real, desk) else None
 
 
-def _is_planted(folder: Path, real: Path, ground: Ground) -> bool:
+def _is_planted(folder: Path, real: Path, ground: InstructionRoots) -> bool:
     """Could anybody on this machine have put a file on our way, as in `/tmp`?"""
     if folder.is_relative_to(ground.project):
         return False
@@ -205,7 +205,7 @@ def _target(written: str, importer: _Found, chain: tuple[Path, ...], desk: _Desk
     return _Found(path=real, kind=importer.kind, zone=zone, chain=chain)
 
 
-def _resolved(written: str, importer: Path, ground: Ground) -> Path | None:
+def _resolved(written: str, importer: Path, ground: InstructionRoots) -> Path | None:
     for spelling in spellings(written):
         if spelling.startswith("~/"):
             path = ground.user_home / spelling[2:]

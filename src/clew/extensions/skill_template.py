@@ -1,25 +1,24 @@
-r"""The text of a skill, with the words that it was called with.
+r"""The text of a skill, with the arguments of the call filled in.
 
 | in the text | becomes |
 |---|---|
-| `$ARGUMENTS` | all that was typed after the name, as it was typed |
+| `$ARGUMENTS` | everything typed after the name, unchanged |
 | `$ARGUMENTS[2]`, `$2` | the third word of it; words are split and quoted as in a shell |
-| `$branch` | the word at the place that `branch` has in the field `arguments` |
+| `$branch` | the word at the position of `branch` in the field `arguments` |
 | `${CLAUDE_SESSION_ID}`, `${CLEW_SESSION_ID}` | the id of the session |
 | `${CLAUDE_SKILL_DIR}`, `${CLEW_SKILL_DIR}` | the folder of the skill |
-| `${CLAUDE_PROJECT_DIR}`, `${CLEW_PROJECT_DIR}` | the folder of the project, where it is known |
+| `${CLAUDE_PROJECT_DIR}`, `${CLEW_PROJECT_DIR}` | the folder of the project, if it is known |
 
-A number without a word stays as it is; a name without a word becomes nothing. A backslash
-before the sign keeps it: `\$1`. When no placeholder took a word, the arguments are appended as
+A number without a matching word stays in the text; a name without one is removed. A backslash
+keeps a placeholder: `\$1`. If no placeholder used an argument, the arguments are appended as
 `ARGUMENTS: …`, so that they are not lost.
 
 Words count from 0, as Claude Code documents it. Many commands were written when they counted from
-1, so a text that has `$1` but neither `$0`, nor `$ARGUMENTS[n]`, nor named arguments counts
-from 1.
+1, so a text with `$1` but without `$0`, `$ARGUMENTS[n]` and named arguments counts from 1.
 
-The text is gone through once. An argument that looks like a placeholder stays what it is, and
-so does a command to be run (an exclamation mark and a command in backticks): nothing in a
-skill is executed by reading it.
+Placeholders are replaced in one pass. An argument that looks like a placeholder stays unchanged,
+and so does a command to be run (an exclamation mark and a command in backticks): reading a skill
+executes nothing.
 """
 
 import re
@@ -28,21 +27,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clew.core.errors import ConfigError
+from clew.extensions.discovery import Refused, read_whole
 from clew.extensions.frontmatter import read_frontmatter
-from clew.extensions.reading import Refused, read_whole
-from clew.extensions.skills.skill import Skill
+from clew.extensions.skills import Skill
 
 _ARGUMENT = re.compile(r"[A-Za-z_]\w*")
 _COUNTS_FROM_0 = re.compile(r"\$(?:0(?!\w)|ARGUMENTS\[\d)")
 
 
-def render(
+def render_skill(
     skill: Skill, arguments: str, *, session_id: str, project_dir: Path | None = None
 ) -> str:
-    """Read the text of a skill and fill the arguments in.
+    """Read the text of a skill and fill in the arguments.
 
     Raises:
-        ConfigError: The file is gone, or is no text that may be read.
+        ConfigError: The file does not exist any more or cannot be read.
     """
     text = read_whole(skill.path, tree=skill.tree)
     if isinstance(text, Refused):
@@ -52,21 +51,21 @@ def render(
     if project_dir is not None:
         values["PROJECT_DIR"] = str(project_dir)
     names = [name for name in found.words("arguments") or () if _ARGUMENT.fullmatch(name)]
-    return fill(found.body.strip(), arguments.strip(), names=names, values=values)
+    return fill_template(found.body.strip(), arguments.strip(), names=names, values=values)
 
 
-def fill(
+def fill_template(
     body: str, arguments: str, *, names: Sequence[str] = (), values: Mapping[str, str] | None = None
 ) -> str:
-    """Put `arguments` and `values` where `body` wants them.
+    """Replace the placeholders in `body`.
 
     Args:
         body: A text with placeholders.
         arguments: What was typed.
-        names: What its words are called, in their order.
-        values: What `${CLEW_…}` and `${CLAUDE_…}` stand for, without these beginnings.
+        names: The names of the words, in their order.
+        values: The values of `${CLEW_…}` and `${CLAUDE_…}`, by the name without that prefix.
     """
-    words = split(arguments)
+    words = split_arguments(arguments)
     known = values or {}
     base = _base(body, names)
     taken = False
@@ -89,8 +88,8 @@ def fill(
     return "\n\n".join(part for part in (filled, f"ARGUMENTS: {arguments}") if part)
 
 
-def split(arguments: str) -> list[str]:
-    """Return the words of `arguments` as a shell would, or as they stand if a quote is open."""
+def split_arguments(arguments: str) -> list[str]:
+    """Split `arguments` into words as a shell does, or at blanks if a quote is not closed."""
     try:
         return shlex.split(arguments)
     except ValueError:
@@ -117,7 +116,7 @@ def _base(body: str, names: Sequence[str]) -> int:
 def _argument(
     found: re.Match[str], arguments: str, words: Sequence[str], *, names: Sequence[str], base: int
 ) -> str | None:
-    """Return what a placeholder stands for, or None when there is no such word."""
+    """Return the value of a placeholder, or None if there is no such word."""
     if found["all"]:
         return arguments
     if found["index"]:
