@@ -14,16 +14,8 @@ from clew import Session, tool
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.render import render
 from clew.core.access import PermissionMode, Risk
-from clew.core.entries import (
-    UnknownBody,
-)
-from clew.core.errors import (
-    AbortError,
-    ClewError,
-    ContextOverflow,
-    ProviderBusy,
-    SignatureRejected,
-)
+from clew.core.entries import UnknownBody
+from clew.core.errors import AbortError, ClewError, ContextOverflow, ProviderBusy, SignatureRejected
 from clew.core.messages import Image, Message, Role, Text, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
@@ -34,7 +26,14 @@ from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.protocol import ReasoningChunk, TextChunk
 from clew.providers.replay import ReplayProvider
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
+from clew.providers.scripted import (
+    Pause,
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedStep,
+    call_reply,
+    text_reply,
+)
 from clew.sdk.replay import replay_session
 from clew.stores.memory import MemoryStore
 
@@ -54,14 +53,14 @@ class Bench:
     """A session under test, opened again at will, and its log."""
 
     def __init__(self, folder: Path, level: LogLevel, limit: int) -> None:
-        self.replies: deque[Reply] = deque()
+        self.replies: deque[ScriptedReply] = deque()
         self.provider = ScriptedProvider(self._replies(), FACTS, name="anthropic")
         self.store = MemoryStore()
         self.folder, self.level, self.limit = folder, level, limit
         self.session: Session | None = None
         self.points: list[tuple[int, list[Message], tuple[Message, ...]]] = []
 
-    def _replies(self) -> Iterator[Reply]:
+    def _replies(self) -> Iterator[ScriptedReply]:
         while True:
             yield self.replies.popleft() if self.replies else "notes of a summary"
 
@@ -95,7 +94,7 @@ class Bench:
 async def answer(bench: Bench, words: str) -> None:
     usage = USAGE if len(words) % 2 else None
     thought = ReasoningChunk(index=0, text="hm", signature="c2lnbmVk")
-    steps: list[Step] = [thought] if len(words) % 3 == 0 else []
+    steps: list[ScriptedStep] = [thought] if len(words) % 3 == 0 else []
     bench.replies.append([*steps, *text_reply(words, usage=usage)])
     await bench.live.run("say it")
 

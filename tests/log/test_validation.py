@@ -18,7 +18,7 @@ from clew.log.replay_state import replay_log
 from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.openai_chat import OpenAIChat
-from clew.testing.fake_openai import calls, fake_openai, says
+from clew.testing.fake_openai import fake_openai, text_response, tool_call_response
 
 Line = dict[str, Any]
 LIMIT = 600
@@ -93,10 +93,10 @@ async def _record(folder: Path) -> None:
     log = SessionLog(folder, level=LogLevel.RAW, inline_limit=LIMIT)
     words = [f"answer {n} " + "word " * 40 for n in range(4)]
     script = [
-        calls("read", '{"size": 90}'),
-        *[says(*text.split(" ")) for text in words],
-        says("a short summary"),
-        says("the end"),
+        tool_call_response("read", '{"size": 90}'),
+        *[text_response(*text.split(" ")) for text in words],
+        text_response("a short summary"),
+        text_response("the end"),
     ]
     async with fake_openai(*script) as server:
         provider = OpenAIChat(server.url, api_key="sk-loopback")

@@ -17,9 +17,9 @@ from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.replay import ReplayProvider
 from clew.sdk.replay import replay_session
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.provider_harness import API_KEY, HttpStage
-from tests.providers.stages import STAGES
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_harness import API_KEY, HttpHarness
+from tests.providers.harnesses import HARNESSES
 
 pytestmark = pytest.mark.anyio
 
@@ -30,15 +30,15 @@ def look(where: str) -> str:
     return f"nothing {where}"
 
 
-def replies(stage: HttpStage) -> list[Reply]:
+def replies(harness: HttpHarness) -> list[ModelReply]:
     """A round with a tool, thinking where the API has it, and two answers."""
     call = ToolCall(call_id=CallId("call_1"), name="look", arguments='{"where":"here"}')
-    first = Reply(
+    first = ModelReply(
         calls=(call,),
-        thoughts=("let me ", "see") if stage.can.thinking else (),
-        signature="c2VhbGVk" if stage.can.signatures else "",
+        thoughts=("let me ", "see") if harness.capabilities.thinking else (),
+        signature="c2VhbGVk" if harness.capabilities.signatures else "",
     )
-    return [first, Reply(words=("nothing", " there")), Reply(words=("good bye",))]
+    return [first, ModelReply(words=("nothing", " there")), ModelReply(words=("good bye",))]
 
 
 def sent(path: Path) -> list[dict[str, Any]]:
@@ -57,20 +57,20 @@ def sent(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.req("LOG-1", "LOG-2", "LOG-5")
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
-@pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES.keys())
+@pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES.keys())
 async def test_every_body_is_in_the_log(
-    tmp_path: Path, stage: HttpStage, *, streaming: bool
+    tmp_path: Path, harness: HttpHarness, *, streaming: bool
 ) -> None:
-    if not streaming and not stage.can.whole:
+    if not streaming and not harness.capabilities.whole:
         pytest.skip("this API always streams")
     log = SessionLog(tmp_path, level=LogLevel.RAW)
-    busy = stage.failure(503, "later", retry_after="0")
-    script = replies(stage)
-    async with stage.playing(script[0], busy, *script[1:], streaming=streaming) as (
+    busy = harness.error_response(503, "later", retry_after="0")
+    script = replies(harness)
+    async with harness.serve(script[0], busy, *script[1:], streaming=streaming) as (
         provider,
         server,
     ):
-        options: dict[str, Any] = {"model": stage.model, "tools": [look], "session_id": "s"}
+        options: dict[str, Any] = {"model": harness.model, "tools": [look], "session_id": "s"}
         async with Session(provider, log=log, **options) as session:
             await session.run("go")
             await session.run("thanks")

@@ -29,16 +29,10 @@ from clew.log.replay_state import ReplayState, replay_log
 from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.openai_chat import OpenAIChat
-from clew.providers.protocol import (
-    Finished,
-    ReasoningChunk,
-    ServerToolChunk,
-    StopReason,
-    TextChunk,
-)
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.protocol import Finished, ReasoningChunk, ServerToolChunk, StopReason, TextChunk
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.stores.memory import MemoryStore
-from clew.testing.fake_openai import calls, fails, fake_openai, says
+from clew.testing.fake_openai import error_response, fake_openai, text_response, tool_call_response
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +46,7 @@ def read(size: int) -> str:
     return "line of a file\n" * size
 
 
-def scripted(*replies: Reply) -> ScriptedProvider:
+def scripted(*replies: ScriptedReply) -> ScriptedProvider:
     return ScriptedProvider(replies, FACTS)
 
 
@@ -82,7 +76,7 @@ async def test_every_event_of_the_vocabulary_is_written(tmp_path: Path) -> None:
         ServerToolChunk(call_id="w", name="web_search", text="a thread", ended=True),
     ]
     thought = ReasoningChunk(index=0, text="let me think")
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         [thought, *search, *call_reply(("read", {"size": 2}), ("nope", {}))],
         text_reply("word " * 100),
         text_reply("notes"),
@@ -320,10 +314,10 @@ async def test_secrets_of_ones_own_are_kept_out_too(tmp_path: Path) -> None:
 async def test_the_wire_is_written_as_what_is_new_and_without_the_key(tmp_path: Path) -> None:
     log = SessionLog(tmp_path, level=LogLevel.RAW)
     script = [
-        calls("read", '{"size": 3}'),
-        says("some", " words"),
-        fails(503, {"error": {"message": "later"}}, retry_after="0"),
-        says("more"),
+        tool_call_response("read", '{"size": 3}'),
+        text_response("some", " words"),
+        error_response(503, {"error": {"message": "later"}}, retry_after="0"),
+        text_response("more"),
     ]
     async with fake_openai(*script) as server:
         provider = OpenAIChat(server.url, api_key="sk-" + "a1b2c3d4" * 5)
@@ -372,7 +366,7 @@ async def test_bytes_of_the_wire_do_not_grow_with_the_history_either(tmp_path: P
     turns = 60
     log = SessionLog(tmp_path, level=LogLevel.RAW)
     sizes = [0]
-    async with fake_openai(*[says(*["word "] * 30) for _ in range(turns)]) as server:
+    async with fake_openai(*[text_response(*["word "] * 30) for _ in range(turns)]) as server:
         provider = OpenAIChat(server.url, api_key="sk-loopback")
         session = Session(
             provider,
@@ -410,7 +404,13 @@ async def test_a_full_disk_breaks_no_run_is_told_once_and_made_good(
 ) -> None:
     heard: list[Event] = []
     log = SessionLog(tmp_path)
-    replies: list[Reply] = ["one", call_reply(("read", {"size": 3})), "two", "three", "four"]
+    replies: list[ScriptedReply] = [
+        "one",
+        call_reply(("read", {"size": 3})),
+        "two",
+        "three",
+        "four",
+    ]
     session = Session(
         scripted(*replies),
         model="m",
@@ -452,7 +452,7 @@ async def test_a_folder_that_cannot_be_made_breaks_no_run(tmp_path: Path) -> Non
 async def test_a_log_cut_at_any_byte_is_gone_on_with(tmp_path: Path) -> None:
     store = MemoryStore()
     log = SessionLog(tmp_path / "whole")
-    replies: list[Reply] = [call_reply(("read", {"size": 2})), "one"]
+    replies: list[ScriptedReply] = [call_reply(("read", {"size": 2})), "one"]
     options: dict[str, Any] = {"model": "m", "tools": [read], "store": store, "session_id": "s"}
     async with Session(scripted(*replies), log=log, **options) as session:
         await session.run("a")

@@ -36,10 +36,10 @@ from clew.log.replay_script import script_from_journal, script_from_log
 from clew.log.writer import SessionLog
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished, ReasoningChunk, Request, StopReason
-from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, chunks_of
+from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, to_chunks
 from clew.providers.replay import ReplayDiverged, ReplayProvider
 from clew.providers.request_diff import Difference
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.sdk.replay import read_replay_script, replay_session
 from clew.stores.memory import MemoryStore
 
@@ -66,7 +66,7 @@ def facts(name: str = "m") -> ModelFacts:
     return replace(FACTS, name=name)
 
 
-async def recorded(folder: Path, *replies: Reply, prompts: int = 2, **options: Any) -> Path:
+async def recorded(folder: Path, *replies: ScriptedReply, prompts: int = 2, **options: Any) -> Path:
     """Run a session with a log and return the log."""
     provider = ScriptedProvider(replies, FACTS, name="anthropic")
     log = SessionLog(folder, level=options.pop("level", LogLevel.REQUESTS))
@@ -82,7 +82,7 @@ async def recorded(folder: Path, *replies: Reply, prompts: int = 2, **options: A
     return folder / "s.jsonl"
 
 
-REPLIES: tuple[Reply, ...] = (
+REPLIES: tuple[ScriptedReply, ...] = (
     [
         ReasoningChunk(index=0, text="hm", signature="sig", extra='{"id":"r1"}'),
         *call_reply(("read", {"name": "a"}), ("read", {"name": "b"}), text="I look."),
@@ -247,7 +247,7 @@ CHANGES: list[tuple[tuple[Message, ...], str, str, str]] = [
 async def test_a_difference_is_named_to_the_character(
     messages: tuple[Message, ...], where: str, expected: str, found: str
 ) -> None:
-    call = RecordedCall(request=RecordedRequest(new=BASE), chunks=chunks_of(assistant("ok"), None))
+    call = RecordedCall(request=RecordedRequest(new=BASE), chunks=to_chunks(assistant("ok"), None))
     provider = ReplayProvider(Recording(calls=(call,)), strict=False)
 
     await _all(provider, Request(model="m", messages=messages))
@@ -289,7 +289,7 @@ async def test_any_answer_comes_out_of_its_chunks_again() -> None:
     )
     assembly = MessageBuilder(provenance="x")
 
-    for chunk in chunks_of(message, Finished(reason=StopReason.TOOL_CALLS)):
+    for chunk in to_chunks(message, Finished(reason=StopReason.TOOL_CALLS)):
         assembly.add(chunk)
 
     assert assembly.message() == message
@@ -335,7 +335,7 @@ async def test_a_rerun_names_the_entry_that_came_out_otherwise(tmp_path: Path) -
     tape = script_from_log(await recorded(tmp_path, *REPLIES))
     calls = list(tape.recording.calls)
     finished = Finished(reason=StopReason.DONE)
-    calls[1] = replace(calls[1], chunks=chunks_of(assistant("one is missing"), finished))
+    calls[1] = replace(calls[1], chunks=to_chunks(assistant("one is missing"), finished))
 
     provider = ReplayProvider(replace(tape.recording, calls=tuple(calls)), strict=False)
     done = await replay_session(tape, provider)

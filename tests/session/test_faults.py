@@ -23,9 +23,9 @@ from clew.log.reader import FaultCode
 from clew.log.replay_state import replay_log
 from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.stores.sqlite import SqliteStore
-from clew.testing.fake_openai import fake_openai, says
+from clew.testing.fake_openai import fake_openai, text_response
 from tests.session.person import CALL, FACTS, NOBODY, Person, S, clew, sentence
 from tests.session.test_stores import child
 from tests.session.test_stores_sqlite import file_size_limit, fingerprint, read_only
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("STO-2")]
 
 
 async def test_a_session_outlives_a_full_disk(person: Person) -> None:
-    replies: list[Reply] = ["one", call_reply(("add", {"a": 1, "b": 2})), "three", "four"]
+    replies: list[ScriptedReply] = ["one", call_reply(("add", {"a": 1, "b": 2})), "three", "four"]
     async with person.session(*replies) as session:
         await session.run("first")
         with file_size_limit(person.path.stat().st_size + 100_000):
@@ -52,7 +52,9 @@ async def test_a_session_outlives_a_full_disk(person: Person) -> None:
 
 async def test_so_does_the_command_line(tmp_path: Path) -> None:
     store = tmp_path / "store" / "s.db"
-    async with fake_openai(says("one"), says("two"), says("three")) as server:
+    async with fake_openai(
+        text_response("one"), text_response("two"), text_response("three")
+    ) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         await clew("-p", "first", *flags, store=store)
         failed = await clew(

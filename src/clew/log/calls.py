@@ -24,7 +24,7 @@ from clew.log.log_file import LogFile
 from clew.log.translate import LogTranslator
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished, Provider, Request
-from clew.providers.recorded_calls import head_of
+from clew.providers.recorded_calls import extra_fields
 
 ABORTED = "Aborted"
 TURN = "turn"
@@ -68,7 +68,7 @@ class CallLogger:
             messages=self._messages(request.messages, purpose, execution_id, history),
             system=self.contents.add_slot("system", request.system),
             tools=self.contents.add_slot("tools", request.tools),
-            head=self._file.redaction.value(head_of(request)),
+            head=self._file.redaction.value(extra_fields(request)),
             content=self.contents.take(),
             native=wire is not None,
         )

@@ -25,7 +25,7 @@ from clew.log.events import (
 from clew.log.reader import LogFault, LogReader
 from clew.log.replay_state import ReplayState
 from clew.providers.protocol import Finished, StopReason
-from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, chunks_of
+from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, to_chunks
 
 _UNFINISHED = "the recording ends during this call"
 _INTERRUPTED = "the response was interrupted here when it was recorded"
@@ -135,7 +135,7 @@ def _call_from_entry(
             system=setup.system or None,
             tools=setup.tools or None,
         ),
-        chunks=chunks_of(message, None if message.interrupted else finished),
+        chunks=to_chunks(message, None if message.interrupted else finished),
         error=error if message.interrupted else None,
         provider=provider,
     )
@@ -189,7 +189,7 @@ class _LoggedCall(Struct, kw_only=True):
         finished = None if error is not None else self.finished
         return RecordedCall(
             request=self.request,
-            chunks=chunks_of(self.message, finished) if self.message else (),
+            chunks=to_chunks(self.message, finished) if self.message else (),
             error=error,
             provider=self.provider,
             is_turn=self.index is not None,

@@ -50,7 +50,7 @@ from clew.log.replay_script import (
     script_from_log,
 )
 from clew.providers.protocol import Provider
-from clew.providers.request_diff import Difference, same_messages
+from clew.providers.request_diff import Difference, compare_messages
 from clew.providers.tokenizers import meter_for
 from clew.session.call import call_model
 from clew.session.gate import Gate
@@ -228,7 +228,7 @@ class _Runner:
 
     def _compare(self, recorded: Entry, found: Message) -> None:
         assert isinstance(recorded.body, MessageAdded)  # noqa: S101 - see `_meet`
-        difference = same_messages([recorded.body.message], [found])
+        difference = compare_messages([recorded.body.message], [found])
         if difference is not None and self.difference is None:
             where = difference.where.removeprefix("message 1 ")
             self.difference = replace(
