@@ -24,7 +24,7 @@ from clew.core.events import (
 from clew.core.messages import Role, assistant, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.calibrations import CalibrationFile
 from clew.stores.memory import MemoryStore
 from tests.histories import problems
@@ -37,7 +37,7 @@ PLAIN = ModelFacts(name="m", window=2_000, summarises=False)
 MANUAL = ContextPolicy(thresholds=Thresholds(compact=False))
 
 
-def scripted(*replies: Reply, facts: ModelFacts = PLAIN) -> ScriptedProvider:
+def scripted(*replies: ScriptedReply, facts: ModelFacts = PLAIN) -> ScriptedProvider:
     return ScriptedProvider(replies, facts=facts)
 
 
