@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clew.core.models import ModelFacts
     from clew.core.usage import Usage
     from clew.dict_messages.fit import count_tokens, fit
-    from clew.extensions.agents import AgentDefinition as AgentDefinition
+    from clew.extensions.agent_definitions import AgentDefinition as AgentDefinition
     from clew.extensions.commands.protocol import CommandModule as CommandModule
     from clew.extensions.commands.protocol import CommandResult as CommandResult
     from clew.extensions.commands.registry import CommandRegistry as CommandRegistry
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 _LATER = {
     "AbortError": "clew.core.errors",
     "Access": "clew.core.access",
-    "AgentDefinition": "clew.extensions.agents",
+    "AgentDefinition": "clew.extensions.agent_definitions",
     "Approval": "clew.core.access",
     "ClewError": "clew.core.errors",
     "CommandModule": "clew.extensions.commands.protocol",

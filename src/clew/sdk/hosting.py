@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from clew.context.policy import Thresholds
 from clew.core.errors import ConfigError, SessionNotFound, StoreError
 from clew.core.events import Warned
-from clew.extensions.agents import AgentDefinition
+from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import ProjectMemory
 from clew.sdk.history import MEMORY

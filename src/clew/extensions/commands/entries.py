@@ -24,7 +24,7 @@ from clew.core.entries import (
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.text import one_line, pluralize
-from clew.extensions.commands.words import numbers
+from clew.extensions.commands.parsing import numbers
 
 _WORDS = 100
 

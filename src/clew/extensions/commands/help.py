@@ -2,8 +2,8 @@
 
 from clew.core.errors import SessionError
 from clew.core.text import one_line
+from clew.extensions.commands.parsing import Builtin, build_result
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
-from clew.extensions.commands.words import Builtin, build_result
 
 _MOST = 100
 _NAME = 40

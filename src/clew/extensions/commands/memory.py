@@ -10,8 +10,15 @@ from msgspec.structs import asdict
 
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize
+from clew.extensions.commands.parsing import (
+    Builtin,
+    build_result,
+    fit,
+    no_such,
+    nothing_more,
+    split,
+)
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
-from clew.extensions.commands.words import Builtin, build_result, fit, no_such, nothing_more, split
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.memory.events import Outcome, Reference
 from clew.extensions.memory.facts import KINDS, MAX_FACT

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from clew.context.policy import Thresholds
 from clew.core.ids import SessionId
-from clew.extensions.agents import AgentDefinition
+from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.session.gate import Gate

@@ -3,20 +3,10 @@
 from msgspec.structs import asdict
 
 from clew.checkpoints.values import Summary
-from clew.core.errors import ConfigError, SessionError
-from clew.core.ids import EntryId
+from clew.core.errors import ConfigError, SessionError, SessionNotFound
+from clew.core.ids import EntryId, SessionId
 from clew.core.text import one_line, pluralize
-from clew.extensions.commands.finding import matching
-from clew.extensions.commands.protocol import (
-    Command,
-    CommandHost,
-    CommandResult,
-    NewSession,
-    OpenSession,
-    PickSession,
-    RenameSession,
-)
-from clew.extensions.commands.words import (
+from clew.extensions.commands.parsing import (
     Builtin,
     build_result,
     entry_number,
@@ -26,7 +16,17 @@ from clew.extensions.commands.words import (
     split,
     whole_number,
 )
+from clew.extensions.commands.protocol import (
+    Command,
+    CommandHost,
+    CommandResult,
+    NewSession,
+    OpenSession,
+    PickSession,
+    RenameSession,
+)
 from clew.session.rewind import Rewind, Wish
+from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 
 _NAME = 120
@@ -240,3 +240,26 @@ SESSION_COMMANDS: tuple[Builtin, ...] = (
     ),
     Builtin(REWIND, _rewind),
 )
+
+
+_LEAST_PREFIX = 4
+_MOST = 20
+
+
+async def matching(store: Store, wanted: str) -> list[StoredSession]:
+    """Return the sessions that `wanted` may mean, the one used last first.
+
+    An id comes before a name, a name before the beginning of an id, and that before words.
+    """
+    try:
+        return [await store.record(SessionId(wanted))]
+    except SessionNotFound:
+        known = await store.sessions()
+    named = [record for record in known if record.name == wanted]
+    if named:
+        return named
+    if len(wanted) >= _LEAST_PREFIX:
+        begun = [record for record in known if record.id.startswith(wanted)]
+        if begun:
+            return begun
+    return [hit.session for hit in await store.search(wanted, limit=_MOST)]

@@ -7,10 +7,9 @@ from clew.core.entries import Cleared, Compacted, MessageAdded, Rewound
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize
 from clew.core.usage import Spending
+from clew.extensions.commands.context_chart import categories, marks, picture
 from clew.extensions.commands.entries import listing, loss_facts, loss_lines, words
-from clew.extensions.commands.picture import categories, marks, picture
-from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
-from clew.extensions.commands.words import (
+from clew.extensions.commands.parsing import (
     Builtin,
     build_result,
     entry_number,
@@ -20,6 +19,7 @@ from clew.extensions.commands.words import (
     split,
     whole_number,
 )
+from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 
 _UNDONE = {Compacted: "compaction", Cleared: "clear", Rewound: "rewind"}
 _INSTRUCTIONS = 4_000
