@@ -17,7 +17,7 @@ from statistics import fmean, median, quantiles
 from typing import Any
 
 from benchmarks.results import Section, write
-from clew.context.calibration import default_for, family, learn, tokens
+from clew.context.calibration import default_for, estimate_tokens, family_of, learn
 from clew.context.estimate import Meter, text_units
 from clew.context.view import View
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, SetupChanged
@@ -117,7 +117,7 @@ def judge(calls: Sequence[Call], found: dict[str, Errors]) -> None:
         if number < FIRST_CALL:
             continue
         errors.cold.append(_error(call.cold, call.truth))
-        default = round(family(call.model).rate * call.units)
+        default = round(family_of(call.model).rate * call.units)
         errors.default.append(_error(default, call.truth))
         errors.chars.append(_error(call.chars // 4, call.truth))
         if call.exact:
@@ -156,7 +156,7 @@ def _shrunk(stretch: Sequence[Call]) -> list[float]:
         target, learned = stretch[small[-1]], default_for(stretch[end].model)
         for call in stretch[small[-1] + 1 : end + 1]:
             learned = learn(learned, call.units, call.truth)
-        errors.append(_error(tokens(learned, target.units), target.truth))
+        errors.append(_error(estimate_tokens(learned, target.units), target.truth))
     return errors
 
 
@@ -173,7 +173,7 @@ def calls_of(journal: Iterable[Entry], exact: Meter | None) -> Iterator[Call]:
                 model=view.setup.model.name,
                 truth=body.usage.input_tokens,
                 units=view.units,
-                cold=tokens(view.calibration, view.units),
+                cold=estimate_tokens(view.calibration, view.units),
                 compactions=compactions,
                 chars=chars,
                 exact=counted,

@@ -6,15 +6,15 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.compaction import by_rules, squeezing
+from clew.context.compaction import plan_squeeze, summarise_by_rules
 from clew.context.estimate import text_units
-from clew.context.items import Kind
-from clew.context.loss_report import Summary, account
+from clew.context.items import ItemKind
+from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import Thresholds
 from clew.context.state import compute_state
 from clew.context.strategies import make_strategy
-from clew.context.summary import facts_text, summary_prompt, transcript_lines
+from clew.context.summary import build_summary_prompt, format_facts, format_transcript
 from clew.context.view import View
 from clew.core.context_state import ContextState
 from clew.core.entries import Entry
@@ -129,7 +129,7 @@ def _shrunk(
         if isinstance(plan, Stuck):
             break
         plan, summary = _filled(view, strategy, plan, budget=budget, summarize=summarize)
-        body = account(view, plan, summary, trigger="auto", strategy=strategy.name)
+        body = build_compaction(view, plan, summary, trigger="auto", strategy=strategy.name)
         if body.report.tokens_after >= body.report.tokens_before:
             break
         view = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
@@ -152,10 +152,10 @@ def _filled(
     *,
     budget: Budget,
     summarize: Summarizer | None,
-) -> tuple[Reduce, Summary]:
+) -> tuple[Reduce, WrittenSummary]:
     """Write the words for `plan`; where they leave much room, keep more of the tail instead."""
     summary = _words(view, plan, budget, summarize)
-    body = account(view, plan, summary, trigger="auto", strategy=strategy.name)
+    body = build_compaction(view, plan, summary, trigger="auto", strategy=strategy.name)
     after = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
     spare = budget.limit - after.items.units()
     if summarize is not None or not plan.dropped or not _SMALL > spare > budget.limit // 4:
@@ -170,25 +170,29 @@ def _filled(
 def _squeezed(view: View, max_tokens: int) -> View:
     for _ in range(_ROUNDS):
         excess = _state(view).used_tokens - max_tokens
-        body = squeezing(view, excess=excess) if excess > 0 else None
+        body = plan_squeeze(view, excess=excess) if excess > 0 else None
         if body is None:
             break
         view = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
     return view
 
 
-def _words(view: View, plan: Reduce, budget: Budget, summarize: Summarizer | None) -> Summary:
+def _words(
+    view: View, plan: Reduce, budget: Budget, summarize: Summarizer | None
+) -> WrittenSummary:
     if summarize is None or not plan.dropped or plan.wording is not Wording.MODEL:
-        return by_rules(view, plan, budget)
-    gone = [item for item in plan.dropped if item.kind is not Kind.SUMMARY]
-    prompt = summary_prompt(transcript_lines(gone), previous=view.summary)
+        return summarise_by_rules(view, plan, budget)
+    gone = [item for item in plan.dropped if item.kind is not ItemKind.SUMMARY]
+    prompt = build_summary_prompt(format_transcript(gone), previous=view.summary)
     text = summarize(prompt.text)
     if not isinstance(text, str):
         raise ConfigError(f"summarize must return text, not {type(text).__name__}")
     text = replace_surrogates(text).strip()
     if not text or text_units(text) > budget.summary:
-        return by_rules(view, plan, budget)
-    return Summary(text=f"{text}\n\n{facts_text(gone, max_chars=2_000)}".strip(), author="model")
+        return summarise_by_rules(view, plan, budget)
+    return WrittenSummary(
+        text=f"{text}\n\n{format_facts(gone, max_chars=2_000)}".strip(), author="model"
+    )
 
 
 def _report(source: Source[M], view: View, *, strategy: str, why: str) -> FitReport:

@@ -6,9 +6,9 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.calibration import prior
+from clew.context.calibration import make_prior
 from clew.context.estimate import text_units
-from clew.context.items import Item, Items, Kind
+from clew.context.items import Item, ItemKind, Items
 from clew.context.render import find_problems, is_valid, repair
 from clew.context.view import SUMMARY_HEADING, View
 from clew.core.entries import Entry, SetupChanged
@@ -120,7 +120,7 @@ def _items(messages: Sequence[Message], model: str | None) -> list[Item]:
     meter = (meter_for(model) if model else None) or text_units
     items = [Item.of(_id(number), one, meter=meter) for number, one in enumerate(messages)]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):
-        items[0] = Item.of(_id(0), messages[0], Kind.SUMMARY, meter=meter)
+        items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter)
     return items
 
 
@@ -142,7 +142,7 @@ def _view(
     )
     meter = meter_for(model) if model else None
     if meter is not None:
-        setup = replace(setup, calibration=prior(1.0, _SURE))
+        setup = replace(setup, calibration=make_prior(1.0, _SURE))
     view = View(meter=meter or text_units).apply(Entry(id=_SETUP, at=0.0, body=setup))
     return replace(view, items=Items(items))
 
@@ -186,6 +186,6 @@ def _summary_dict(view: View, original: Mapping[EntryId, Item]) -> list[dict[str
 
 
 def _as_sent(item: Item) -> Message:
-    if item.kind is Kind.SUMMARY and item.message.role is not Role.USER:
+    if item.kind is ItemKind.SUMMARY and item.message.role is not Role.USER:
         return Message(role=Role.USER, parts=item.message.parts)
     return item.message

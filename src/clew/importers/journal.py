@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import anyio
 from msgspec.structs import replace
 
-from clew.context.loss_report import Summary, account
+from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Reduce
 from clew.context.view import View
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, SessionRecord, SetupChanged
@@ -115,5 +115,5 @@ def _counted_next(steps: Iterable[Step]) -> int | None:
 
 def _compaction(view: View, step: Step, source: Source) -> Compacted:
     plan = Reduce(dropped=tuple(view.items), why=f"recorded by {source} and imported")
-    summary = Summary(text=step.message.text, author="model", usage=step.usage)
-    return account(view, plan, summary, trigger="auto", strategy="imported")
+    summary = WrittenSummary(text=step.message.text, author="model", usage=step.usage)
+    return build_compaction(view, plan, summary, trigger="auto", strategy="imported")

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from clew.context.items import Item, Kind
-from clew.context.passages import CALLED, passages, render_text
+from clew.context.items import Item, ItemKind
+from clew.context.passages import CALLED, render_text, split_passages
 from clew.context.view import View
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
@@ -66,7 +66,7 @@ class Names:
         place = self._places.get(id(item.message))
         if place is not None:
             return self._said[place]
-        if item.kind is Kind.SUMMARY:
+        if item.kind is ItemKind.SUMMARY:
             return names_in(item.message.text)
         return names_in(text_of(item.message))
 
@@ -112,10 +112,10 @@ class Names:
 def _called_names(message: Message) -> frozenset[str]:
     if not message.calls:
         return frozenset()
-    quoted = passages([_item(message)])
+    quoted = split_passages([_item(message)])
     return names_in("\n".join(passage.text for passage in quoted if passage.source == CALLED))
 
 
 def _item(message: Message) -> Item:
     """Make an item that is only read, never measured."""
-    return Item(entry_id=EntryId(0), message=message, kind=Kind.USER, units=0)
+    return Item(entry_id=EntryId(0), message=message, kind=ItemKind.USER, units=0)

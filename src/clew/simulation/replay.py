@@ -11,10 +11,10 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from clew.context.calibration import default_for, family, tokens
-from clew.context.compaction import clearing, compaction
+from clew.context.calibration import default_for, estimate_tokens, family_of
+from clew.context.compaction import compact_by_rules, plan_clearing
 from clew.context.estimate import message_units
-from clew.context.items import Item, Items, Kind
+from clew.context.items import Item, ItemKind, Items
 from clew.context.plan import Stuck
 from clew.context.render import find_problems, render
 from clew.context.state import compute_state
@@ -77,7 +77,7 @@ class _Walk:
         self._sight = sight
         self._window = setup.model.window
         self._counting = default_for(setup.model.name)
-        self._keeps_reasoning = family(setup.model.name).keeps_reasoning
+        self._keeps_reasoning = family_of(setup.model.name).keeps_reasoning
         self._view = View()
         self._entries = 0
         self._taken = 0
@@ -131,7 +131,7 @@ class _Walk:
         self._add(MessageAdded(message=answer, usage=usage))
 
     def _clear(self) -> None:
-        made = clearing(self._view, self._way.policy, self._way.strategy, now=self._at)
+        made = plan_clearing(self._view, self._way.policy, self._way.strategy, now=self._at)
         if made is not None:
             self._shrink(made)
             self._run = replace(self._run, clearings=self._run.clearings + 1)
@@ -143,7 +143,7 @@ class _Walk:
         threshold = int(thresholds.compact * self._window) if thresholds.compact else None
         if not strategy.due(self._view, used=used, threshold=threshold):
             return False
-        made = compaction(self._view, policy, strategy)
+        made = compact_by_rules(self._view, policy, strategy)
         if isinstance(made, Stuck):
             return False
         self._shrink(made)
@@ -168,11 +168,11 @@ class _Walk:
 
     def _count(self, answer: Message, same: int) -> Usage:
         """Return what the modelled provider would count for the request and its answer."""
-        whole = tokens(self._counting, self._view.units)
-        cached = tokens(self._counting, self._cached_units(same))
+        whole = estimate_tokens(self._counting, self._view.units)
+        cached = estimate_tokens(self._counting, self._cached_units(same))
         return Usage(
             input_tokens=whole,
-            output_tokens=tokens(self._counting, message_units(answer)),
+            output_tokens=estimate_tokens(self._counting, message_units(answer)),
             cache_read_tokens=cached,
             cache_write_tokens=whole - cached,
         )
@@ -200,7 +200,7 @@ class _Walk:
         request = render(replace(self._view, items=items))
         asked = [item for item in items if item.message.parts]
         untouched = len(request) == len(asked) and all(
-            item.kind is Kind.SUMMARY or item.message is message
+            item.kind is ItemKind.SUMMARY or item.message is message
             for item, message in zip(asked, request, strict=True)
         )
         return untouched and not find_problems(request)
@@ -244,7 +244,7 @@ def _last_answer(items: Items, end: int) -> int:
 
 def _past_reasoning(items: Items, start: int) -> int:
     """Return the thinking from index `start` on that came before the user last spoke."""
-    spoken = [n for n in range(start, len(items)) if items[n].kind is Kind.USER]
+    spoken = [n for n in range(start, len(items)) if items[n].kind is ItemKind.USER]
     if not spoken:
         return 0
     return sum(item.reasoning_units for item in items[start : spoken[-1]])

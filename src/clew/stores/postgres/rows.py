@@ -7,7 +7,7 @@ import msgspec
 import psycopg
 from psycopg.errors import UniqueViolation
 
-from clew.context.recall import around, entry_text
+from clew.context.recall import entry_text, excerpt_around
 from clew.core.entries import Entry, encode
 from clew.core.errors import SessionNotFound
 from clew.core.ids import EntryId, SessionId
@@ -253,5 +253,5 @@ def _hit(row: tuple[Any, ...], query: str) -> Hit:
     if not matches:
         return Hit(session=found)
     (entry,) = read_entries(found.id, [(newest, line)])
-    excerpt = around(entry_text(entry), query)
+    excerpt = excerpt_around(entry_text(entry), query)
     return Hit(session=found, entry_id=newest, matches=matches, excerpt=excerpt)

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from clew.context.recall import around, entry_text
+from clew.context.recall import entry_text, excerpt_around
 from clew.core.ids import SessionId
 from clew.stores.reading import read_entries
 from clew.stores.record import Hit, from_row
@@ -80,7 +80,7 @@ def _hit(database: sqlite3.Connection, row: tuple[Any, ...], query: str) -> Hit:
     entry_id = entry_of(newest)
     (line,) = database.execute("SELECT line FROM entries WHERE place = ?", (newest,)).fetchone()
     (entry,) = read_entries(found.id, [(entry_id, line)])
-    excerpt = around(entry_text(entry), query)
+    excerpt = excerpt_around(entry_text(entry), query)
     return Hit(session=found, entry_id=entry_id, matches=matches, excerpt=excerpt)
 
 
