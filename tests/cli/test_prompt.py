@@ -47,7 +47,7 @@ async def test_talk_commands_and_leaving(tmp_path: Path) -> None:
         terminal.types("/pin #2\n")
         await terminal.shows("pinned #2")
         terminal.types("/unpin #2\n")
-        await terminal.shows("no longer pinned")
+        await terminal.shows("unpinned #2")
         terminal.types("/pin two\n")
         await terminal.shows("give the number of an entry")
         terminal.types("/compact\n")
@@ -74,7 +74,7 @@ async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) 
         terminal.types("remember the marigold\n")
         await terminal.shows("from the first")
         terminal.types("/model\n")
-        await terminal.shows("gpt-4o: a window of 128,000 tokens")
+        await terminal.shows("gpt-4o: 128,000 tokens of context")
         terminal.types("/model nonsense\n")
         await terminal.shows("no provider is known for the model 'nonsense'")
         terminal.types("/model openai_chat/gpt-4.1\n")
@@ -127,8 +127,8 @@ async def test_odd_numbers_and_forms_of_commands_are_answered_in_words(tmp_path:
         for typed, shown in (
             ("/recall #²", "no entry of this session contains"),
             ("/pin ²", "give the number of an entry"),
-            ("/recall", "write words to find"),
-            ("/history many", "say how many"),
+            ("/recall", "write text to search for"),
+            ("/history many", "give the number of entries"),
             ("/HELP", "list the commands"),
         ):
             terminal.types(f"{typed}\n")
@@ -150,7 +150,7 @@ async def test_a_number_of_any_length_is_answered_in_words(tmp_path: Path) -> No
 
     text = done.stdout.decode()
     assert text.count("clew: give the number of an entry") == 2
-    assert text.count("clew: say how many entries") == 1
+    assert text.count("clew: give the number of entries") == 1
     assert done.stderr == b""
 
 

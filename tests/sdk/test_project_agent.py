@@ -182,7 +182,7 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
         names = {command.name for command in session.list_commands()}
         assert {
             *("help", "clear", "compact", "mode", "model", "language", "cost", "context"),
-            *("permissions", "memory", "rewind", "resume", "rename", "reset", "background"),
+            *("permissions", "memory", "rewind", "resume", "rename", "reset"),
             *("agent", "pin", "recall"),
         } <= names
         assert await session.execute_command("nonsense") is None
