@@ -186,8 +186,8 @@ PAGES = (
         intro="What happened, line by line. The guide is [session-log.md](../session-log.md).",
         modules=(
             "clew.log.writer",
-            "clew.log.reading",
-            "clew.log.replaying",
+            "clew.log.reader",
+            "clew.log.replay_state",
             "clew.log.validation",
             "clew.sdk.replay",
         ),

@@ -15,7 +15,7 @@ from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
-from clew.providers.scripted import Reply, ScriptedProvider
+from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.session.gate import Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
@@ -65,7 +65,7 @@ class SmallHost:
 @asynccontextmanager
 async def hosting(
     tmp_path: Path,
-    *replies: Reply,
+    *replies: ScriptedReply,
     store: Store | None = None,
     tools: tuple[Tool, ...] = (),
     registry: CommandRegistry | None = None,

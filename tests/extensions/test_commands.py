@@ -37,7 +37,7 @@ from clew.extensions.commands.protocol import (
 )
 from clew.extensions.memory import ProjectMemory
 from clew.permissions.rules import parse_rule
-from clew.providers.scripted import Pause, Reply, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from tests.extensions.hosting import USAGE, SmallHost, hosting
@@ -57,7 +57,7 @@ async def talk(host: SmallHost, *prompts: str) -> None:
         await host.session.run(prompt)
 
 
-def replies(count: int, text: str = "Fine.") -> list[Reply]:
+def replies(count: int, text: str = "Fine.") -> list[ScriptedReply]:
     return [text_reply(text, usage=USAGE) for _ in range(count)]
 
 
@@ -491,7 +491,7 @@ async def test_resume_asks_for_a_choice_or_finds_the_one_session_that_is_meant(
 async def test_rewind_lists_checkpoints_and_goes_back_by_number_or_entry(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
 
-    def writing(text: str) -> list[Reply]:
+    def writing(text: str) -> list[ScriptedReply]:
         return [call_reply(("Write", {"file_path": str(file), "content": text})), "done"]
 
     script = [*writing("one"), call_reply(("Read", {"file_path": str(file)})), "read"]

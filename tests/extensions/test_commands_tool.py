@@ -21,7 +21,7 @@ from clew.extensions.commands.sources import (
 from clew.extensions.commands.tool import ExecuteCommand
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
-from clew.providers.scripted import Reply, call_reply
+from clew.providers.scripted import ScriptedReply, call_reply
 from clew.tools.protocol import ToolContext
 from tests.extensions.hosting import SmallHost, hosting
 from tests.histories import problems
@@ -50,7 +50,7 @@ def no_host() -> SmallHost:
     raise AssertionError("nobody needs the host yet")
 
 
-def executes(command: str, args: str = "") -> Reply:
+def executes(command: str, args: str = "") -> ScriptedReply:
     return call_reply(("ExecuteCommand", {"command": command, "args": args}))
 
 
@@ -136,7 +136,7 @@ async def test_the_model_reads_and_is_refused_what_is_the_users(tmp_path: Path) 
 async def test_a_compaction_that_the_model_asks_for_waits_and_orphans_no_call(
     tmp_path: Path,
 ) -> None:
-    talk: list[Reply] = ["The garden is full of flowers. " * 150] * 6
+    talk: list[ScriptedReply] = ["The garden is full of flowers. " * 150] * 6
     script = [*talk, executes("compact", "keep the names"), "I asked for it.", "A summary."]
     async with _hosting_tool(tmp_path, registry_with(), script) as host:
         for _ in talk:
@@ -211,7 +211,7 @@ def test_access_never_raises(arguments: dict[str, Any]) -> None:
 
 @asynccontextmanager
 async def _hosting_tool(
-    tmp_path: Path, registry: CommandRegistry, script: list[Reply]
+    tmp_path: Path, registry: CommandRegistry, script: list[ScriptedReply]
 ) -> AsyncIterator[SmallHost]:
     hosts: list[SmallHost] = []
     tool = ExecuteCommand(registry, lambda: hosts[0])

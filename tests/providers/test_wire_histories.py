@@ -24,7 +24,7 @@ from clew.core.messages import (
     tool_result,
     user,
 )
-from clew.providers.openai_chat import dialect_at
+from clew.providers.openai_chat import dialect_for
 from clew.providers.profiles import PROFILES
 from clew.providers.protocol import Request
 from clew.providers.wire.chat import encode as chat
@@ -36,7 +36,7 @@ from tests.providers.formats import FORMATS, Format, name_of
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 MISTRAL = PROFILES["mistral"].dialect
 LOCAL = PROFILES["gemma"].dialect
-OPENAI = dialect_at("https://api.openai.com/v1")
+OPENAI = dialect_for("https://api.openai.com/v1")
 NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
 every_format = pytest.mark.parametrize("wire", FORMATS, ids=name_of)

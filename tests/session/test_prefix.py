@@ -21,7 +21,13 @@ from clew.core.entries import (
 from clew.core.errors import SignatureRejected
 from clew.core.models import ModelFacts
 from clew.providers.protocol import ReasoningChunk, Request
-from clew.providers.scripted import Reply, ScriptedProvider, Step, call_reply, text_reply
+from clew.providers.scripted import (
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedStep,
+    call_reply,
+    text_reply,
+)
 from clew.providers.wire.anthropic import encode as anthropic
 from clew.providers.wire.chat import encode as chat
 from clew.providers.wire.converse import encode as converse
@@ -69,11 +75,11 @@ def look(where: str) -> str:
     return f"there is nothing in {where}" * 20
 
 
-def thinking(reply: list[Step]) -> list[Step]:
+def thinking(reply: list[ScriptedStep]) -> list[ScriptedStep]:
     return [ReasoningChunk(index=0, text="hm", signature="c2ln"), *reply]
 
 
-SCRIPT: list[Reply] = [
+SCRIPT: list[ScriptedReply] = [
     thinking(call_reply(("look", {"where": "a"}), ("look", {"where": "b"}))),
     thinking(text_reply("Nothing there.")),
     thinking(text_reply("Still nothing.")),

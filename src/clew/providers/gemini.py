@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
-from clew.providers.adapter import Access, Adapter, AdapterOptions
+from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.gemini.decode import GeminiDecoder
@@ -82,7 +82,7 @@ class _GenerateContent(Adapter):
         self,
         dialect: _Dialect,
         base_url: str,
-        access: Access,
+        access: AuthOptions,
         *,
         web_tools: Mapping[str, bool],
         **options: Unpack[AdapterOptions],
@@ -155,7 +155,7 @@ class Gemini(_GenerateContent):
         url_context: bool = False,
         **options: Unpack[AdapterOptions],
     ) -> None:
-        access: Access = {"api_key": api_key, "key_header": "x-goog-api-key"}
+        access: AuthOptions = {"api_key": api_key, "key_header": "x-goog-api-key"}
         web_tools = {"web_search": google_search, "web_fetch": url_context}
         super().__init__(_GEMINI, base_url, access, web_tools=web_tools, **options)
 

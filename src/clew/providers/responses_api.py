@@ -29,7 +29,7 @@ _COUNTED = frozenset(
 """The options that the counting of tokens takes as well."""
 
 
-class ResponsesCalls:
+class ResponsesApi:
     """Encodes the requests of one adapter, sends them and reads the answers.
 
     Every request asks for sealed thinking, so that the model gets it back in the next one. A

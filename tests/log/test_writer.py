@@ -22,25 +22,17 @@ from clew.core.events import Event, Warned
 from clew.core.ids import SessionId
 from clew.core.messages import Image, Message, Role, Text, assistant, user
 from clew.core.models import ModelFacts
-from clew.log.events import ENVELOPE, NAMES, LogLevel, typed
-from clew.log.faults import Code
-from clew.log.reading import LogReader
-from clew.log.replaying import replay
-from clew.log.secrets import Redaction
-from clew.log.validation import validate
-from clew.log.walking import Walk
+from clew.log.buffer import Redaction
+from clew.log.events import ENVELOPE, EVENT_NAMES, LogLevel, parse_event
+from clew.log.reader import FaultCode, LogReader
+from clew.log.replay_state import ReplayState, replay_log
+from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.openai_chat import OpenAIChat
-from clew.providers.protocol import (
-    Finished,
-    ReasoningChunk,
-    ServerToolChunk,
-    StopReason,
-    TextChunk,
-)
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.protocol import Finished, ReasoningChunk, ServerToolChunk, StopReason, TextChunk
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.stores.memory import MemoryStore
-from clew.testing.fake_openai import calls, fails, fake_openai, says
+from clew.testing.fake_openai import error_response, fake_openai, text_response, tool_call_response
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +46,7 @@ def read(size: int) -> str:
     return "line of a file\n" * size
 
 
-def scripted(*replies: Reply) -> ScriptedProvider:
+def scripted(*replies: ScriptedReply) -> ScriptedProvider:
     return ScriptedProvider(replies, FACTS)
 
 
@@ -73,7 +65,7 @@ def one(path: Path, name: str) -> dict[str, Any]:
 
 
 def agrees(path: Path, session: Session) -> bool:
-    now = replay(path)
+    now = replay_log(path)
     return now.history == session.get_history() and now.request == render(session.journal.view)
 
 
@@ -84,7 +76,7 @@ async def test_every_event_of_the_vocabulary_is_written(tmp_path: Path) -> None:
         ServerToolChunk(call_id="w", name="web_search", text="a thread", ended=True),
     ]
     thought = ReasoningChunk(index=0, text="let me think")
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         [thought, *search, *call_reply(("read", {"size": 2}), ("nope", {}))],
         text_reply("word " * 100),
         text_reply("notes"),
@@ -103,8 +95,8 @@ async def test_every_event_of_the_vocabulary_is_written(tmp_path: Path) -> None:
     assert log.path is not None
     written = set(names(log.path))
     wire = {"provider_native_raw_payload"}
-    assert set(NAMES) - written - wire == {"context_compact_failed", "warning"}
-    assert validate(log.path).faults == ()
+    assert set(EVENT_NAMES) - written - wire == {"context_compact_failed", "warning"}
+    assert validate_log(log.path).faults == ()
 
 
 @pytest.mark.req("LOG-1")
@@ -215,7 +207,7 @@ async def test_large_fields_lie_beside_the_log_once_and_come_back(tmp_path: Path
     assert {file.suffix for file in payloads} == {".txt"}
     # The picture, the output of the tool, the answer: each was written in several events.
     assert sorted(file.stat().st_size for file in payloads) == [9_000, 13_656, 15_000]
-    report = validate(tmp_path / "s.jsonl")
+    report = validate_log(tmp_path / "s.jsonl")
     assert (report.payloads, report.payload_bytes) == (3, 37_656)
     assert [file for file in payloads if file.name.endswith(".tmp")] == []
 
@@ -300,9 +292,9 @@ async def test_no_secret_reaches_the_disk_by_key_or_by_value(
         data = file.read_bytes().decode()
         assert [secret for secret in SECRETS if secret in data] == [], file
     assert log.path is not None
-    assert validate(log.path).faults == ()
+    assert validate_log(log.path).faults == ()
     clean = Redaction.standard().value
-    assert msgspec.to_builtins(replay(log.path).history) == clean(msgspec.to_builtins(history))
+    assert msgspec.to_builtins(replay_log(log.path).history) == clean(msgspec.to_builtins(history))
 
 
 @pytest.mark.req("LOG-2")
@@ -322,10 +314,10 @@ async def test_secrets_of_ones_own_are_kept_out_too(tmp_path: Path) -> None:
 async def test_the_wire_is_written_as_what_is_new_and_without_the_key(tmp_path: Path) -> None:
     log = SessionLog(tmp_path, level=LogLevel.RAW)
     script = [
-        calls("read", '{"size": 3}'),
-        says("some", " words"),
-        fails(503, {"error": {"message": "later"}}, retry_after="0"),
-        says("more"),
+        tool_call_response("read", '{"size": 3}'),
+        text_response("some", " words"),
+        error_response(503, {"error": {"message": "later"}}, retry_after="0"),
+        text_response("more"),
     ]
     async with fake_openai(*script) as server:
         provider = OpenAIChat(server.url, api_key="sk-" + "a1b2c3d4" * 5)
@@ -336,20 +328,20 @@ async def test_the_wire_is_written_as_what_is_new_and_without_the_key(tmp_path: 
         await provider.aclose()
         bodies = list(server.requests)
 
-    walk, sent = Walk(), []
+    state, sent = ReplayState(), []
     for line in LogReader(tmp_path / "s.jsonl"):
         assert line.event is not None
-        walk.take(line.event)
+        state.apply(line.event)
         if line.fields.get("payload_kind") == "request":
-            lists = {name: walk.native_list(name) for name in line.fields.get("lists", {})}
+            lists = {name: state.wire_list(name) for name in line.fields.get("lists", {})}
             named = line.fields.get("named", {})
-            rest = {name: walk.library.get(sha256) for name, sha256 in named.items()}
+            rest = {name: state.contents.get(sha256) for name, sha256 in named.items()}
             sent.append({**line.fields["payload"], **lists, **rest})
     assert sent == bodies
     raw = [e for e in events(tmp_path / "s.jsonl") if e.get("payload_kind") == "stream_event"]
     assert '"content":" words"' in "".join(e["payload"] for e in raw)
     assert "a1b2c3d4" not in (tmp_path / "s.jsonl").read_text()
-    assert validate(tmp_path / "s.jsonl").faults == ()
+    assert validate_log(tmp_path / "s.jsonl").faults == ()
 
 
 @pytest.mark.req("LOG-1")
@@ -374,7 +366,7 @@ async def test_bytes_of_the_wire_do_not_grow_with_the_history_either(tmp_path: P
     turns = 60
     log = SessionLog(tmp_path, level=LogLevel.RAW)
     sizes = [0]
-    async with fake_openai(*[says(*["word "] * 30) for _ in range(turns)]) as server:
+    async with fake_openai(*[text_response(*["word "] * 30) for _ in range(turns)]) as server:
         provider = OpenAIChat(server.url, api_key="sk-loopback")
         session = Session(
             provider,
@@ -412,7 +404,13 @@ async def test_a_full_disk_breaks_no_run_is_told_once_and_made_good(
 ) -> None:
     heard: list[Event] = []
     log = SessionLog(tmp_path)
-    replies: list[Reply] = ["one", call_reply(("read", {"size": 3})), "two", "three", "four"]
+    replies: list[ScriptedReply] = [
+        "one",
+        call_reply(("read", {"size": 3})),
+        "two",
+        "three",
+        "four",
+    ]
     session = Session(
         scripted(*replies),
         model="m",
@@ -432,9 +430,9 @@ async def test_a_full_disk_breaks_no_run_is_told_once_and_made_good(
     warnings = [event.text for event in heard if isinstance(event, Warned)]
     assert len(warnings) == 1
     assert "s.jsonl cannot be written: File too large" in warnings[0]
-    codes = {fault.code for fault in validate(tmp_path / "s.jsonl").faults}
-    assert Code.SEQUENCE_GAP in codes
-    assert not codes & {Code.REQUEST_HISTORY_MISMATCH, Code.CONTENT_MISSING}
+    codes = {fault.code for fault in validate_log(tmp_path / "s.jsonl").faults}
+    assert FaultCode.SEQUENCE_GAP in codes
+    assert not codes & {FaultCode.REQUEST_HISTORY_MISMATCH, FaultCode.CONTENT_MISSING}
     assert not any(code.startswith(("HISTORY", "REQUEST", "CONTENT")) for code in codes)
 
 
@@ -454,7 +452,7 @@ async def test_a_folder_that_cannot_be_made_breaks_no_run(tmp_path: Path) -> Non
 async def test_a_log_cut_at_any_byte_is_gone_on_with(tmp_path: Path) -> None:
     store = MemoryStore()
     log = SessionLog(tmp_path / "whole")
-    replies: list[Reply] = [call_reply(("read", {"size": 2})), "one"]
+    replies: list[ScriptedReply] = [call_reply(("read", {"size": 2})), "one"]
     options: dict[str, Any] = {"model": "m", "tools": [read], "store": store, "session_id": "s"}
     async with Session(scripted(*replies), log=log, **options) as session:
         await session.run("a")
@@ -471,12 +469,12 @@ async def test_a_log_cut_at_any_byte_is_gone_on_with(tmp_path: Path) -> None:
             await session.run("b")
 
             assert agrees(folder / "s.jsonl", session)
-        report = validate(folder / "s.jsonl")
+        report = validate_log(folder / "s.jsonl")
         broken = {f.code for f in report.faults if not f.code.is_tolerated}
         assert broken <= {
-            Code.PROVIDER_RESPONSE_NORMALIZED_MISSING,
-            Code.TOOL_RESULT_MISSING,
-            Code.TOOL_MESSAGE_MISSING,
+            FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING,
+            FaultCode.TOOL_RESULT_MISSING,
+            FaultCode.TOOL_MESSAGE_MISSING,
         }
 
 
@@ -494,7 +492,7 @@ async def test_another_session_under_the_same_id_begins_anew(tmp_path: Path) -> 
             await session.run(f"say {words}")
 
             assert agrees(tmp_path / "s.jsonl", session)
-    assert validate(tmp_path / "s.jsonl").faults == ()
+    assert validate_log(tmp_path / "s.jsonl").faults == ()
 
 
 @pytest.mark.req("LOG-4")
@@ -511,7 +509,7 @@ async def test_a_log_that_starts_late_holds_the_whole_history(tmp_path: Path) ->
 
         assert agrees(tmp_path / "s.jsonl", again)
         assert [e.body for e in again.journal.entries].count(Cleared()) == 1
-    assert validate(tmp_path / "s.jsonl").faults == ()
+    assert validate_log(tmp_path / "s.jsonl").faults == ()
 
 
 async def test_a_long_session_that_is_opened_again_is_not_spelt_out_anew(tmp_path: Path) -> None:
@@ -533,7 +531,7 @@ async def test_a_long_session_that_is_opened_again_is_not_spelt_out_anew(tmp_pat
     assert (first["of"], first["same"], "new" in first) == ("history", 2 * turns + 1, False)
     assert (second["same"], len(second["new"])) == (2 * turns + 1, 2)
     assert (tmp_path / "s.jsonl").stat().st_size - before < 12_000
-    assert validate(tmp_path / "s.jsonl").faults == ()
+    assert validate_log(tmp_path / "s.jsonl").faults == ()
 
 
 async def test_half_characters_and_odd_values_of_tools_can_be_written(tmp_path: Path) -> None:
@@ -572,19 +570,21 @@ async def test_one_log_is_for_one_session_at_a_time(tmp_path: Path) -> None:
         await session.run("ho")
 
         assert agrees(tmp_path / "b.jsonl", session)
-    assert validate(tmp_path / "a.jsonl").faults == validate(tmp_path / "b.jsonl").faults == ()
+    assert (
+        validate_log(tmp_path / "a.jsonl").faults == validate_log(tmp_path / "b.jsonl").faults == ()
+    )
 
 
 async def test_an_entry_that_cannot_be_written_does_not_hold_up_the_others(tmp_path: Path) -> None:
-    plain = Redaction.none()
-
     def fragile(value: Any) -> Any:
         if "boom" in repr(value):
             raise ValueError("this cannot be read")
         return value
 
     heard: list[Event] = []
-    log = SessionLog(tmp_path, redaction=Redaction(value=fragile, stream=plain.stream))
+    log = SessionLog(
+        tmp_path, redaction=Redaction(value=fragile, stream=Redaction.standard().stream)
+    )
     provider = scripted("one", "two", "three")
     session = Session(provider, model="m", log=log, session_id="s", on_event=heard.append)
     async with session:
@@ -595,9 +595,9 @@ async def test_an_entry_that_cannot_be_written_does_not_hold_up_the_others(tmp_p
     warnings = [event.text for event in heard if isinstance(event, Warned)]
     assert len(warnings) == 1
     assert "this cannot be read" in warnings[0]
-    assert len(replay(tmp_path / "s.jsonl").entries) == count - 1
-    codes = {fault.code for fault in validate(tmp_path / "s.jsonl").faults}
-    assert Code.HISTORY_ENTRY_GAP in codes
+    assert len(replay_log(tmp_path / "s.jsonl").entries) == count - 1
+    codes = {fault.code for fault in validate_log(tmp_path / "s.jsonl").faults}
+    assert FaultCode.HISTORY_ENTRY_GAP in codes
 
 
 @pytest.mark.req("LOG-1")
@@ -608,6 +608,8 @@ def test_the_page_has_a_line_for_every_event_and_a_row_for_every_code() -> None:
     shown = [msgspec.json.decode(line) for line in lines]
     fields = [{k: v for k, v in line.items() if k not in ENVELOPE} for line in shown]
 
-    assert {line["event"] for line in shown} == set(NAMES)
-    assert all(msgspec.to_builtins(typed(event))["event"] == event["event"] for event in fields)
-    assert set(re.findall(r"`([A-Z][A-Z0-9_]+_[A-Z0-9_]+)`", page)) == set(Code)
+    assert {line["event"] for line in shown} == set(EVENT_NAMES)
+    assert all(
+        msgspec.to_builtins(parse_event(event))["event"] == event["event"] for event in fields
+    )
+    assert set(re.findall(r"`([A-Z][A-Z0-9_]+_[A-Z0-9_]+)`", page)) == set(FaultCode)

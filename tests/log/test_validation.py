@@ -11,14 +11,14 @@ import pytest
 
 from clew import Session, tool
 from clew.core.access import Risk
+from clew.log.content_store import content_hash
 from clew.log.events import LogLevel
-from clew.log.faults import Code
-from clew.log.outline import content_name
-from clew.log.replaying import replay
-from clew.log.validation import validate
+from clew.log.reader import FaultCode
+from clew.log.replay_state import replay_log
+from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.openai_chat import OpenAIChat
-from clew.testing.fake_openai import calls, fake_openai, says
+from clew.testing.fake_openai import fake_openai, text_response, tool_call_response
 
 Line = dict[str, Any]
 LIMIT = 600
@@ -93,10 +93,10 @@ async def _record(folder: Path) -> None:
     log = SessionLog(folder, level=LogLevel.RAW, inline_limit=LIMIT)
     words = [f"answer {n} " + "word " * 40 for n in range(4)]
     script = [
-        calls("read", '{"size": 90}'),
-        *[says(*text.split(" ")) for text in words],
-        says("a short summary"),
-        says("the end"),
+        tool_call_response("read", '{"size": 90}'),
+        *[text_response(*text.split(" ")) for text in words],
+        text_response("a short summary"),
+        text_response("the end"),
     ]
     async with fake_openai(*script) as server:
         provider = OpenAIChat(server.url, api_key="sk-loopback")
@@ -121,11 +121,11 @@ def log(recorded: Path, tmp_path: Path) -> Log:
 
 
 def test_a_log_as_it_is_written_has_no_fault(log: Log) -> None:
-    report = validate(log.path)
+    report = validate_log(log.path)
 
     assert [str(fault) for fault in report.faults] == []
     assert report.is_sound
-    assert (report.calls, report.entries) == (7, len(replay(log.path).entries))
+    assert (report.calls, report.entries) == (7, len(replay_log(log.path).entries))
     assert report.payloads == len(list(log.payloads.iterdir()))
     assert report.payload_bytes == sum(file.stat().st_size for file in log.payloads.iterdir())
 
@@ -279,47 +279,47 @@ def entry_twice(log: Log) -> None:
 def lost_target(log: Log) -> None:
     undo = log.at("history_mutation", mutation="undo")
     undo["entry"]["body"]["target"] = 777
-    undo["sha256"] = content_name(undo["entry"]["body"])
+    undo["sha256"] = content_hash(undo["entry"]["body"])
 
 
-TABLE: list[tuple[Callable[[Log], None], set[Code]]] = [
-    (torn, {Code.LINE_TORN}),
-    (torn_before_a_resume, {Code.LINE_TORN}),
-    (rubbish, {Code.LINE_INVALID}),
-    (from_the_future, {Code.EVENT_UNKNOWN}),
-    (wrong_fields, {Code.EVENT_INVALID}),
-    (newer_format, {Code.FORMAT_UNKNOWN}),
-    (no_beginning, {Code.SESSION_INIT_MISSING}),
-    (another_session, {Code.SESSION_MISMATCH}),
-    (gap, {Code.SEQUENCE_GAP}),
-    (number_twice, {Code.SEQUENCE_DUPLICATE}),
-    (bad_reference, {Code.PAYLOAD_REFERENCE_INVALID}),
-    (lost_payload, {Code.PAYLOAD_MISSING}),
-    (linked_payload, {Code.PAYLOAD_MISSING}),
-    (short_payload, {Code.PAYLOAD_SIZE_MISMATCH}),
-    (changed_payload, {Code.PAYLOAD_SHA256_MISMATCH}),
-    (no_wire, {Code.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING}),
-    (no_raw, {Code.PROVIDER_RESPONSE_RAW_MISSING}),
-    (no_answer, {Code.PROVIDER_RESPONSE_NORMALIZED_MISSING}),
-    (answer_to_nothing, {Code.PROVIDER_REQUEST_MISSING}),
-    (one_id_for_two, {Code.EXECUTION_ID_DUPLICATE}),
-    (unknown_content, {Code.CONTENT_MISSING}),
-    (changed_content, {Code.CONTENT_SHA256_MISMATCH}),
-    (no_base, {Code.REQUEST_BASE_INVALID}),
-    (other_messages, {Code.REQUEST_HISTORY_MISMATCH}),
-    (tool_without_end, {Code.TOOL_RESULT_MISSING}),
-    (tool_without_beginning, {Code.TOOL_REQUEST_MISSING}),
-    (result_nowhere, {Code.TOOL_MESSAGE_MISSING}),
-    (tool_twice, {Code.TOOL_CALL_DUPLICATE}),
-    (bad_entry, {Code.HISTORY_ENTRY_INVALID}),
-    (entry_lost, {Code.HISTORY_ENTRY_GAP}),
-    (entry_twice, {Code.HISTORY_ENTRY_DUPLICATE}),
-    (lost_target, {Code.HISTORY_TARGET_UNKNOWN}),
+TABLE: list[tuple[Callable[[Log], None], set[FaultCode]]] = [
+    (torn, {FaultCode.LINE_TORN}),
+    (torn_before_a_resume, {FaultCode.LINE_TORN}),
+    (rubbish, {FaultCode.LINE_INVALID}),
+    (from_the_future, {FaultCode.EVENT_UNKNOWN}),
+    (wrong_fields, {FaultCode.EVENT_INVALID}),
+    (newer_format, {FaultCode.FORMAT_UNKNOWN}),
+    (no_beginning, {FaultCode.SESSION_INIT_MISSING}),
+    (another_session, {FaultCode.SESSION_MISMATCH}),
+    (gap, {FaultCode.SEQUENCE_GAP}),
+    (number_twice, {FaultCode.SEQUENCE_DUPLICATE}),
+    (bad_reference, {FaultCode.PAYLOAD_REFERENCE_INVALID}),
+    (lost_payload, {FaultCode.PAYLOAD_MISSING}),
+    (linked_payload, {FaultCode.PAYLOAD_MISSING}),
+    (short_payload, {FaultCode.PAYLOAD_SIZE_MISMATCH}),
+    (changed_payload, {FaultCode.PAYLOAD_SHA256_MISMATCH}),
+    (no_wire, {FaultCode.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING}),
+    (no_raw, {FaultCode.PROVIDER_RESPONSE_RAW_MISSING}),
+    (no_answer, {FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING}),
+    (answer_to_nothing, {FaultCode.PROVIDER_REQUEST_MISSING}),
+    (one_id_for_two, {FaultCode.EXECUTION_ID_DUPLICATE}),
+    (unknown_content, {FaultCode.CONTENT_MISSING}),
+    (changed_content, {FaultCode.CONTENT_SHA256_MISMATCH}),
+    (no_base, {FaultCode.REQUEST_BASE_INVALID}),
+    (other_messages, {FaultCode.REQUEST_HISTORY_MISMATCH}),
+    (tool_without_end, {FaultCode.TOOL_RESULT_MISSING}),
+    (tool_without_beginning, {FaultCode.TOOL_REQUEST_MISSING}),
+    (result_nowhere, {FaultCode.TOOL_MESSAGE_MISSING}),
+    (tool_twice, {FaultCode.TOOL_CALL_DUPLICATE}),
+    (bad_entry, {FaultCode.HISTORY_ENTRY_INVALID}),
+    (entry_lost, {FaultCode.HISTORY_ENTRY_GAP}),
+    (entry_twice, {FaultCode.HISTORY_ENTRY_DUPLICATE}),
+    (lost_target, {FaultCode.HISTORY_TARGET_UNKNOWN}),
 ]
 
 
 def test_the_table_has_a_row_for_every_code() -> None:
-    assert {code for _, codes in TABLE for code in codes} == set(Code)
+    assert {code for _, codes in TABLE for code in codes} == set(FaultCode)
 
 
 @pytest.mark.req("LOG-3", "LOG-4")
@@ -327,12 +327,12 @@ def test_the_table_has_a_row_for_every_code() -> None:
     ("damage", "codes"), TABLE, ids=lambda value: getattr(value, "__name__", "")
 )
 def test_each_fault_has_a_code_of_its_own(
-    log: Log, damage: Callable[[Log], None], codes: set[Code]
+    log: Log, damage: Callable[[Log], None], codes: set[FaultCode]
 ) -> None:
     damage(log)
     log.save()
 
-    report = validate(log.path)
+    report = validate_log(log.path)
 
     assert {fault.code for fault in report.faults} == codes, [str(f) for f in report.faults]
     assert report.is_sound == all(code.is_tolerated for code in codes)

@@ -10,16 +10,16 @@ from clew.core.access import Risk
 from clew.core.ids import CallId
 from clew.core.messages import ToolCall
 from clew.log.events import LogLevel, NativePayload
-from clew.log.reading import LogReader
-from clew.log.recording import tape_of_log
-from clew.log.validation import validate
-from clew.log.walking import Walk
+from clew.log.reader import LogReader
+from clew.log.replay_script import script_from_log
+from clew.log.replay_state import ReplayState
+from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.replay import ReplayProvider
-from clew.sdk.replay import rerun
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.provider_harness import API_KEY, HttpStage
-from tests.providers.stages import STAGES
+from clew.sdk.replay import replay_session
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_harness import API_KEY, HttpHarness
+from tests.providers.harnesses import HARNESSES
 
 pytestmark = pytest.mark.anyio
 
@@ -30,47 +30,47 @@ def look(where: str) -> str:
     return f"nothing {where}"
 
 
-def replies(stage: HttpStage) -> list[Reply]:
+def replies(harness: HttpHarness) -> list[ModelReply]:
     """A round with a tool, thinking where the API has it, and two answers."""
     call = ToolCall(call_id=CallId("call_1"), name="look", arguments='{"where":"here"}')
-    first = Reply(
+    first = ModelReply(
         calls=(call,),
-        thoughts=("let me ", "see") if stage.can.thinking else (),
-        signature="c2VhbGVk" if stage.can.signatures else "",
+        thoughts=("let me ", "see") if harness.capabilities.thinking else (),
+        signature="c2VhbGVk" if harness.capabilities.signatures else "",
     )
-    return [first, Reply(words=("nothing", " there")), Reply(words=("good bye",))]
+    return [first, ModelReply(words=("nothing", " there")), ModelReply(words=("good bye",))]
 
 
 def sent(path: Path) -> list[dict[str, Any]]:
     """Put the bodies together again that went over the wire."""
-    walk, bodies = Walk(), []
+    state, bodies = ReplayState(), []
     for line in LogReader(path):
         assert line.event is not None
-        walk.take(line.event)
+        state.apply(line.event)
         event = line.event
         if isinstance(event, NativePayload) and event.payload_kind == "request":
-            lists = {name: walk.native_list(name) for name in event.lists}
-            named = {name: walk.library.get(sha256) for name, sha256 in event.named.items()}
+            lists = {name: state.wire_list(name) for name in event.lists}
+            named = {name: state.contents.get(sha256) for name, sha256 in event.named.items()}
             bodies.append({**event.payload, **lists, **named})
     return bodies
 
 
 @pytest.mark.req("LOG-1", "LOG-2", "LOG-5")
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
-@pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES.keys())
+@pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES.keys())
 async def test_every_body_is_in_the_log(
-    tmp_path: Path, stage: HttpStage, *, streaming: bool
+    tmp_path: Path, harness: HttpHarness, *, streaming: bool
 ) -> None:
-    if not streaming and not stage.can.whole:
+    if not streaming and not harness.capabilities.whole:
         pytest.skip("this API always streams")
     log = SessionLog(tmp_path, level=LogLevel.RAW)
-    busy = stage.failure(503, "later", retry_after="0")
-    script = replies(stage)
-    async with stage.playing(script[0], busy, *script[1:], streaming=streaming) as (
+    busy = harness.error_response(503, "later", retry_after="0")
+    script = replies(harness)
+    async with harness.serve(script[0], busy, *script[1:], streaming=streaming) as (
         provider,
         server,
     ):
-        options: dict[str, Any] = {"model": stage.model, "tools": [look], "session_id": "s"}
+        options: dict[str, Any] = {"model": harness.model, "tools": [look], "session_id": "s"}
         async with Session(provider, log=log, **options) as session:
             await session.run("go")
             await session.run("thanks")
@@ -80,8 +80,8 @@ async def test_every_body_is_in_the_log(
     assert sent(path) == bodies
     assert len(bodies) == 4
     assert API_KEY not in "".join(file.read_text() for file in tmp_path.rglob("*.*"))
-    assert [str(fault) for fault in validate(path).faults] == []
-    tape = tape_of_log(path)
+    assert [str(fault) for fault in validate_log(path).faults] == []
+    tape = script_from_log(path)
     again = ReplayProvider(tape.recording)
-    done = await rerun(tape, again)
+    done = await replay_session(tape, again)
     assert (again.differences, done.difference, done.calls) == ([], None, 3)

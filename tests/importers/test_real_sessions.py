@@ -1,6 +1,6 @@
 """Sessions of Claude Code, Codex and pi, as people recorded them, are sessions of Clew.
 
-Some of them here; `python -m tests.session.real_sessions` goes through all.
+Some of them here; `python -m tests.importers.real_sessions` goes through all.
 """
 
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from clew.core.ids import SessionId
 from clew.stores.sqlite import SqliteStore
-from tests.session.real_sessions import RECORDINGS, TOOLS, go_through, recordings
+from tests.importers.real_sessions import RECORDINGS, TOOLS, go_through, recordings
 
 pytestmark = [
     pytest.mark.anyio,

@@ -14,28 +14,27 @@ from clew import Session, tool
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.render import render
 from clew.core.access import PermissionMode, Risk
-from clew.core.entries import (
-    UnknownBody,
-)
-from clew.core.errors import (
-    AbortError,
-    ClewError,
-    ContextOverflow,
-    ProviderBusy,
-    SignatureRejected,
-)
+from clew.core.entries import UnknownBody
+from clew.core.errors import AbortError, ClewError, ContextOverflow, ProviderBusy, SignatureRejected
 from clew.core.messages import Image, Message, Role, Text, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.log.events import LogLevel
-from clew.log.recording import tape_of_journal, tape_of_log
-from clew.log.replaying import Replayed, replay
-from clew.log.validation import validate
+from clew.log.replay_script import script_from_journal, script_from_log
+from clew.log.replay_state import ReplayedLog, replay_log
+from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.protocol import ReasoningChunk, TextChunk
 from clew.providers.replay import ReplayProvider
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
-from clew.sdk.replay import rerun
+from clew.providers.scripted import (
+    Pause,
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedStep,
+    call_reply,
+    text_reply,
+)
+from clew.sdk.replay import replay_session
 from clew.stores.memory import MemoryStore
 
 FACTS = ModelFacts(name="m", window=4_000, max_output=400)
@@ -54,14 +53,14 @@ class Bench:
     """A session under test, opened again at will, and its log."""
 
     def __init__(self, folder: Path, level: LogLevel, limit: int) -> None:
-        self.replies: deque[Reply] = deque()
+        self.replies: deque[ScriptedReply] = deque()
         self.provider = ScriptedProvider(self._replies(), FACTS, name="anthropic")
         self.store = MemoryStore()
         self.folder, self.level, self.limit = folder, level, limit
         self.session: Session | None = None
         self.points: list[tuple[int, list[Message], tuple[Message, ...]]] = []
 
-    def _replies(self) -> Iterator[Reply]:
+    def _replies(self) -> Iterator[ScriptedReply]:
         while True:
             yield self.replies.popleft() if self.replies else "notes of a summary"
 
@@ -88,14 +87,14 @@ class Bench:
         assert self.session is not None
         return self.session
 
-    def replayed(self) -> Replayed:
-        return replay(self.path) if self.path.exists() else Replayed()
+    def replayed(self) -> ReplayedLog:
+        return replay_log(self.path) if self.path.exists() else ReplayedLog()
 
 
 async def answer(bench: Bench, words: str) -> None:
     usage = USAGE if len(words) % 2 else None
     thought = ReasoningChunk(index=0, text="hm", signature="c2lnbmVk")
-    steps: list[Step] = [thought] if len(words) % 3 == 0 else []
+    steps: list[ScriptedStep] = [thought] if len(words) % 3 == 0 else []
     bench.replies.append([*steps, *text_reply(words, usage=usage)])
     await bench.live.run("say it")
 
@@ -245,11 +244,11 @@ async def _check(
             assert now.history == history
             assert now.request == request
             assert list(now.entries) == bench.live.journal.entries
-            assert [str(fault) for fault in validate(bench.path).faults] == []
+            assert [str(fault) for fault in validate_log(bench.path).faults] == []
             bench.points.append((lines(bench.path), history, request))
     await bench.live.shutdown()
     for seq, history, request in bench.points:
-        then = replay(bench.path, until=seq)
+        then = replay_log(bench.path, until=seq)
         assert (then.history, then.request) == (history, request)
     if bench.points:
         await _runs_again(bench)
@@ -257,9 +256,9 @@ async def _check(
 
 async def _runs_again(bench: Bench) -> None:
     history = bench.live.get_history()
-    for tape in (tape_of_log(bench.path), tape_of_journal(bench.live.journal.entries)):
+    for tape in (script_from_log(bench.path), script_from_journal(bench.live.journal.entries)):
         provider = ReplayProvider(tape.recording.turns)
-        done = await rerun(tape, provider)
+        done = await replay_session(tape, provider)
 
         assert (provider.difference, done.difference) == (None, None)
         assert list(done.history) == history
@@ -268,3 +267,21 @@ async def _runs_again(bench: Bench) -> None:
 
 def lines(path: Path) -> int:
     return path.read_bytes().count(b"\n")
+
+
+@pytest.mark.req("LOG-4", "LOG-5")
+def test_a_log_that_an_earlier_version_wrote_still_validates_and_replays() -> None:
+    path = Path(__file__).parent / "data" / "format_1" / "s.jsonl"
+
+    report = validate_log(path)
+    replayed = replay_log(path)
+    script = script_from_log(path)
+    provider = ReplayProvider(script.recording.turns)
+    result = anyio.run(replay_session, script, provider)
+
+    assert report.faults == ()
+    assert (report.lines, report.entries, report.calls, report.payloads) == (86, 18, 6, 13)
+    assert replayed.history[-1].text == "the end"
+    assert (provider.difference, result.difference) == (None, None)
+    assert list(result.history) == replayed.history
+    assert provider.calls_left == 0

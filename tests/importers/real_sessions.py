@@ -1,6 +1,6 @@
 """Recorded sessions of other tools: imported, resumed, forked, searched, exported.
 
-`python -m tests.session.real_sessions` does so with every recording there is and prints counts.
+`python -m tests.importers.real_sessions` does so with every recording there is and prints counts.
 """
 
 import re
