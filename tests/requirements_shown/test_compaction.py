@@ -10,10 +10,10 @@ from clew import ContextPolicy, Message, ModelFacts, Risk, Role, Session, Thresh
 from clew.core.errors import NothingToDrop
 from clew.core.events import CompactionEnded, Event
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
-from clew.log.reading import LogReader
+from clew.log.reader import LogReader
 from clew.log.writer import SessionLog
 from clew.providers.protocol import Chunk, Request
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,9 @@ class Assistant(ScriptedProvider):
     Like a model that does as it is told, it carries over a rule that its input contains.
     """
 
-    def __init__(self, *replies: Reply, notes: str = "", facts: ModelFacts = WRITER) -> None:
+    def __init__(
+        self, *replies: ScriptedReply, notes: str = "", facts: ModelFacts = WRITER
+    ) -> None:
         super().__init__(replies, facts)
         self.notes = notes
         self.summary_requests: list[Request] = []
@@ -106,7 +108,7 @@ async def test_the_history_reads_summary_then_kept_tail() -> None:
 async def test_pins_user_words_recent_turns_and_facts_survive_word_for_word(
     facts: ModelFacts,
 ) -> None:
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         *("noted", "it is 7 cubits", call_reply(("Read", {"path": "walls/north.plan"})), LONG),
         *[LONG] * 9,
         *("The end of the thread is red.", "fine"),
