@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from benchmarks.results import Section, write
 from clew.context.policy import ContextPolicy
 from clew.context.strategies.tiered import Tiered
-from clew.importers.reading import read_session
+from clew.importers.reader import read_session
 from clew.providers.catalogue import lookup
 from clew.simulation.replay import simulate
 from clew.simulation.runs import Run, totals

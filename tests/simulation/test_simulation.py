@@ -19,8 +19,8 @@ from clew.core.errors import ConfigError
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
-from clew.importers.reading import read_session
-from clew.importers.recorded import RecordedSession, Step
+from clew.importers.reader import read_session
+from clew.importers.recorded_session import RecordedSession, RecordedStep
 from clew.simulation.chart import chart
 from clew.simulation.names import names_in
 from clew.simulation.replay import simulate
@@ -39,7 +39,7 @@ READ, WRITE = 0.1, 1.25
 
 def session(*messages: Message, every: float = 10.0, system: str = "") -> RecordedSession:
     """Messages that came `every` so many seconds."""
-    steps = [Step(message=m, at=1_000 + n * every) for n, m in enumerate(messages)]
+    steps = [RecordedStep(message=m, at=1_000 + n * every) for n, m in enumerate(messages)]
     return RecordedSession(source="clew", system=system, steps=tuple(steps))
 
 
@@ -100,7 +100,7 @@ def test_a_cache_that_was_not_used_for_five_minutes_is_cold(
 
 def test_a_recording_without_times_has_a_warm_cache() -> None:
     a, b, c, d = user("one"), assistant("two"), user("three"), assistant("four")
-    steps = tuple(Step(message=message) for message in (a, b, c, d))
+    steps = tuple(RecordedStep(message=message) for message in (a, b, c, d))
 
     run = one(RecordedSession(source="pi", steps=steps), NONE)
 
@@ -134,8 +134,10 @@ def test_thinking_that_the_provider_forgets_is_neither_sent_nor_cached() -> None
 
 
 def test_the_summaries_of_recorded_compactions_are_left_out() -> None:
-    summary = Step(message=user("SUMMARY " * 50), is_summary=True, compacts=True)
-    steps = [Step(message=m) for m in (user("a"), assistant("b"), user("c"), assistant("d"))]
+    summary = RecordedStep(message=user("SUMMARY " * 50), is_summary=True, compacts=True)
+    steps = [
+        RecordedStep(message=m) for m in (user("a"), assistant("b"), user("c"), assistant("d"))
+    ]
     plain = RecordedSession(source="codex", steps=tuple(steps))
     compacted = RecordedSession(source="codex", steps=(*steps[:2], summary, *steps[2:]))
     begun = RecordedSession(source="codex", steps=(summary, *steps[1:]))

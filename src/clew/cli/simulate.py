@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from clew.cli.paint import painter
 from clew.core.errors import ConfigError, UnknownModel
 from clew.core.models import ModelFacts
-from clew.importers.reading import read_session
-from clew.importers.recorded import RecordedSession
+from clew.importers.reader import read_session
+from clew.importers.recorded_session import RecordedSession
 from clew.providers.catalogue import lookup
 from clew.simulation.chart import chart
 from clew.simulation.replay import simulate

@@ -24,7 +24,7 @@ from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.importers.recorded import RecordedSession, Step
+from clew.importers.recorded_session import RecordedSession, RecordedStep
 from clew.simulation.lookups import Sight
 from clew.simulation.names import Names
 from clew.simulation.runs import Point, Run
@@ -59,7 +59,7 @@ def simulate(
     return tuple(runs)
 
 
-def replayable(session: RecordedSession) -> list[Step]:
+def replayable(session: RecordedSession) -> list[RecordedStep]:
     """Return the steps without the summaries of recorded compactions.
 
     What those stood for is in the steps before them, so it is the strategy's to manage. A
@@ -92,7 +92,7 @@ class _Walk:
         self._timeline: list[Point] = []
         self._add(setup)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: RecordedStep) -> None:
         """Add one message; an answer is preceded by the call that brought it."""
         self._at = step.at or self._at
         if step.message.role is Role.ASSISTANT:
