@@ -134,7 +134,7 @@ def test_damage_in_a_file_is_told_in_words_and_stops_nothing(tmp_path: Path) -> 
     [
         (
             ["--strategy", "magic"],
-            "there is no strategy 'magic' to simulate; there are none, eager",
+            "unknown strategy 'magic'; choose one of none, eager",
         ),
         (["--model", "mystery-9"], "does not know the model 'mystery-9'; say its window"),
         (["--chart", "out.png"], "drawn as SVG only: 'out.png' should end in .svg"),
