@@ -157,7 +157,7 @@ async def test_tools_edits_and_questions_on_the_screen(place: Place) -> None:
             "Edit wants to change: notes.txt",
             "  │ -two",
             "  │ +TWO",
-            "(The mode default asks before a call that may modify.)",
+            "(default mode asks before calls that change files)",
             "[y]es once, [s]ession: Edit in this folder, [p]roject, [n]o",
         ]
         assert person.line == "allow?"

@@ -377,12 +377,12 @@ def test_a_function_of_ones_own_is_asked_every_time_and_may_keep_all_or_nothing(
 
     assert custom.due(view, used=0, threshold=None)
     assert custom.target(100) == 100
-    assert compact_to(view, render(view)) is None
+    assert isinstance(compact_to(view, render(view)), Stuck)
     fresh = compact_to(view, [user("new"), assistant("words"), *last])
-    assert fresh is not None
+    assert isinstance(fresh, Compacted)
     assert [message.text for message in fresh.inserted] == ["new", "words"]
     shorter = compact_to(view, last)
-    assert shorter is not None
+    assert isinstance(shorter, Compacted)
     assert shorter.inserted == ()
 
 

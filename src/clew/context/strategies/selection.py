@@ -124,7 +124,9 @@ def _text(item: Item) -> str:
 _TARGET = 0.45
 
 
-def set_aside(view: View, budget: Budget, *, wording: Wording) -> Plan:
+def set_aside(
+    view: View, budget: Budget, *, wording: Wording, summary_model: str | None = None
+) -> Plan:
     """Drop what stands before the recent turns, except what must survive word for word.
 
     That is: pinned messages, the current request, and the user's own words, newest first. A
@@ -144,6 +146,7 @@ def set_aside(view: View, budget: Budget, *, wording: Wording) -> Plan:
         dropped=dropped,
         replaced=replaced,
         wording=wording,
+        summary_model=summary_model,
         why=f"the last {len(view.items) - cut} messages and the user's words are kept",
     )
 

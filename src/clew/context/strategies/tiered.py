@@ -28,6 +28,9 @@ class Tiered(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     """Compact from here on, below the policy's threshold; None leaves it to the policy."""
     wording: Wording = Wording.MODEL
+    summary_model: str | None = None
+    """The model that writes summaries, on the same provider; it takes precedence over the
+    session's `summary_model`."""
     min_chars: int = 500
     """Tool results up to this length are never worth clearing."""
 
@@ -43,7 +46,7 @@ class Tiered(Struct, frozen=True, kw_only=True):
         """Clear if that is enough; else set aside what stands before the recent turns."""
         changes = self._clearing(view, budget)
         if not changes:
-            return set_aside(view, budget, wording=self.wording)
+            return set_aside(view, budget, wording=self.wording, summary_model=self.summary_model)
         return Reduce(
             replaced=changes,
             wording=Wording.RULES,
@@ -74,6 +77,9 @@ class Summarize(Struct, frozen=True, kw_only=True):
     name: str = "summarize"
     clears_early: bool = False
     max_tokens: int | None = None
+    summary_model: str | None = None
+    """The model that writes summaries, on the same provider; it takes precedence over the
+    session's `summary_model`."""
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
         """Due at `max_tokens`, or at the policy's threshold."""
@@ -85,4 +91,4 @@ class Summarize(Struct, frozen=True, kw_only=True):
 
     def plan(self, view: View, budget: Budget) -> Plan:
         """Set aside what stands before the recent turns, to be summarised by a model."""
-        return set_aside(view, budget, wording=Wording.MODEL)
+        return set_aside(view, budget, wording=Wording.MODEL, summary_model=self.summary_model)

@@ -125,7 +125,7 @@ def test_a_command_knows_how_it_was_written() -> None:
 def test_the_files_that_a_line_touches_are_told(
     line: str, reads: list[str], writes: list[str]
 ) -> None:
-    touches = parse_line(line).touches
+    touches = parse_line(line).files
 
     assert sorted(each.path.text for each in touches if not each.writes) == sorted(reads)
     assert sorted(each.path.text for each in touches if each.writes) == sorted(writes)
@@ -177,7 +177,7 @@ def test_what_is_not_certain_is_said_to_be_in_doubt(line: str) -> None:
     ],
 )
 def test_words_that_only_a_rule_may_allow_are_told(line: str, caution: tuple[str, ...]) -> None:
-    assert parse_line(line).commands[0].caution == caution
+    assert parse_line(line).commands[0].sensitive_words == caution
 
 
 @pytest.mark.parametrize("sign", ["\u00e9", "\u3000", "\U0001f600", "\U0010ffff"])
