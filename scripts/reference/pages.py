@@ -40,8 +40,8 @@ PAGES = (
             "clew.session.gate",
             "clew.session.rewind:Rewind,Wish",
             "clew.dict_messages.fit",
-            "clew.importers.reading",
-            "clew.importers.recorded",
+            "clew.importers.reader",
+            "clew.importers.recorded_session",
         ),
     ),
     Page(

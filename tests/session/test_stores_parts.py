@@ -17,7 +17,7 @@ from clew.core.errors import SessionError, StoreDamaged
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
 from clew.core.models import ModelFacts
-from clew.importers.reading import read_session
+from clew.importers.reader import read_session
 from clew.stores.lease import SILENCE, Heart, SessionHeld, is_dead, this_process
 from clew.stores.memory import MemoryStore
 from clew.stores.reading import read_entry

@@ -1,9 +1,9 @@
-"""Walking through a recorded session as if another strategy had managed its context.
+"""Simulate a recorded session with another context strategy.
 
-The messages are those of the recording; what is simulated is what each call would have been
-sent. The provider is modelled: it counts by what is known of the model's family, and it
-remembers the last request, from which a beginning that is still the same is read at the
-cache's price, unless too much time has passed. Pure; summaries are written by rules.
+The messages come from the recording; the simulator computes what each call would have sent. It
+also models the provider: tokens are counted with the rates of the model's family, and the prefix
+that a request shares with the previous one is read from the cache, unless the cache has expired.
+Everything here is pure; rules write the summaries.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,91 +24,103 @@ from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.importers.recorded import RecordedSession, Step
-from clew.simulation.lookups import Sight
-from clew.simulation.names import Names
-from clew.simulation.runs import Point, Run
-from clew.simulation.ways import Way
+from clew.importers.recorded_session import RecordedSession, RecordedStep
+from clew.simulation.recall import LookupModel, NameIndex
+from clew.simulation.scenario import Scenario, SimulationPoint, SimulationRun
 
 
 def simulate(
     session: RecordedSession,
-    ways: Iterable[Way],
+    scenarios: Iterable[Scenario],
     model: ModelFacts,
     *,
     lookups: bool = True,
     report: Callable[[str], None] | None = None,
-) -> tuple[Run, ...]:
-    """Replay `session` under each of `ways` and tell what came of it, in their order.
+) -> tuple[SimulationRun, ...]:
+    """Simulate `session` with each of `scenarios`, in their order.
 
-    With `lookups`, the agent looks up what it needs and no longer sees, and pays for it.
-    `report` is told the name of each way when it is done.
+    Args:
+        session: The recording.
+        scenarios: What to compare.
+        model: Determines the window, the token rates and the caching of reasoning.
+        lookups: Add and charge the calls that retrieve forgotten names.
+        report: Called with the name of each scenario when it is done.
     """
-    steps = replayable(session)
+    steps = replayable_steps(session)
     messages = [step.message for step in steps]
-    names = Names(messages)
+    names = NameIndex(messages)
     setup = SetupChanged(model=model, system=session.system, tools=session.tools)
     runs = []
-    for way in ways:
-        walk = _Walk(setup, way, names, Sight(names, messages) if lookups else None)
+    for scenario in scenarios:
+        simulation = _Simulation(
+            setup, scenario, names, LookupModel(names, messages) if lookups else None
+        )
         for step in steps:
-            walk.take(step)
-        runs.append(walk.run())
+            simulation.add(step)
+        runs.append(simulation.result())
         if report is not None:
-            report(way.name)
+            report(scenario.name)
     return tuple(runs)
 
 
-def replayable(session: RecordedSession) -> list[Step]:
+def replayable_steps(session: RecordedSession) -> list[RecordedStep]:
     """Return the steps without the summaries of recorded compactions.
 
-    What those stood for is in the steps before them, so it is the strategy's to manage. A
-    summary with nothing before it stays: it is all there is.
+    The recording contains the messages that those replaced, so the simulated strategy manages
+    them. A summary at the very beginning stays, because nothing else is known.
     """
-    return [step for place, step in enumerate(session.steps) if place == 0 or not step.compacts]
+    return [step for index, step in enumerate(session.steps) if index == 0 or not step.compacts]
 
 
-class _Walk:
-    """One session under one way, up to the step that was last taken."""
+class _Simulation:
+    """Simulates one session in one scenario, step by step."""
 
-    def __init__(self, setup: SetupChanged, way: Way, names: Names, sight: Sight | None) -> None:
-        self._way = way
+    def __init__(
+        self,
+        setup: SetupChanged,
+        scenario: Scenario,
+        names: NameIndex,
+        lookup_model: LookupModel | None,
+    ) -> None:
+        self._scenario = scenario
         self._names = names
-        self._sight = sight
+        self._lookup_model = lookup_model
         self._window = setup.model.window
         self._counting = default_for(setup.model.name)
         self._keeps_reasoning = family_of(setup.model.name).keeps_reasoning
         self._view = View()
         self._entries = 0
-        self._taken = 0
+        self._index = 0
         self._at = 0.0
         self._sent: Items | None = None
-        """What the last request held."""
+        """The items of the last request."""
         self._grew_only = False
-        """True while nothing but additions came since the last request."""
+        """True while the view has only grown since the last request."""
         self._was_valid = False
         self._compacted_at = 0
-        self._run = Run(strategy=way.name)
-        self._timeline: list[Point] = []
+        self._run = SimulationRun(strategy=scenario.name)
+        self._timeline: list[SimulationPoint] = []
         self._add(setup)
 
-    def take(self, step: Step) -> None:
-        """Add one message; an answer is preceded by the call that brought it."""
+    def add(self, step: RecordedStep) -> None:
+        """Add one message; for a response, simulate the call that produced it."""
         self._at = step.at or self._at
         if step.message.role is Role.ASSISTANT:
             self._answer(step.message)
         else:
             self._add(MessageAdded(message=step.message))
-        self._taken += 1
+        self._index += 1
 
-    def run(self) -> Run:
-        """Return what was found out so far."""
+    def result(self) -> SimulationRun:
+        """Return the measurements so far."""
         return replace(self._run, timeline=tuple(self._timeline))
 
     def _answer(self, answer: Message) -> None:
         self._clear()
         compacted = self._compact()
-        looked_up = self._sight.look_up(self._view, self._taken) if self._sight else []
+        looked_up = (
+            self._lookup_model.look_up(self._view, self._index) if self._lookup_model else []
+        )
         if looked_up:
             self._send(looked_up[0], compacted=compacted)
             for result in looked_up[1:]:
@@ -119,25 +131,27 @@ class _Walk:
         self._send(answer, compacted=compacted)
 
     def _send(self, answer: Message, *, compacted: bool) -> None:
-        """Send the view as it is, and add the answer."""
+        """Send the current view, and add the response."""
         same = self._same()
         usage = self._count(answer, same)
         self._was_valid = self._valid(same)
         self._tally(usage, valid=self._was_valid)
         self._timeline.append(
-            Point(call=self._run.calls, tokens=usage.input_tokens, compacted=compacted)
+            SimulationPoint(call=self._run.calls, tokens=usage.input_tokens, compacted=compacted)
         )
         self._sent, self._grew_only = self._view.items, True
         self._add(MessageAdded(message=answer, usage=usage))
 
     def _clear(self) -> None:
-        made = plan_clearing(self._view, self._way.policy, self._way.strategy, now=self._at)
+        made = plan_clearing(
+            self._view, self._scenario.policy, self._scenario.strategy, now=self._at
+        )
         if made is not None:
             self._shrink(made)
             self._run = replace(self._run, clearings=self._run.clearings + 1)
 
     def _compact(self) -> bool:
-        policy, strategy = self._way.policy, self._way.strategy
+        policy, strategy = self._scenario.policy, self._scenario.strategy
         thresholds = policy.thresholds
         used = compute_state(self._view, thresholds, window=self._window).used_tokens
         threshold = int(thresholds.compact * self._window) if thresholds.compact else None
@@ -147,8 +161,8 @@ class _Walk:
         if isinstance(made, Stuck):
             return False
         self._shrink(made)
-        judged = self._names.recall(self._view, since=self._compacted_at, now=self._taken)
-        self._compacted_at = self._taken
+        judged = self._names.recall(self._view, since=self._compacted_at, now=self._index)
+        self._compacted_at = self._index
         self._run = replace(
             self._run,
             compactions=self._run.compactions + 1,
@@ -158,7 +172,7 @@ class _Walk:
         return True
 
     def _same(self) -> int:
-        """Return how many items the request begins with that the last one began with too."""
+        """Return how many leading items the request shares with the last one."""
         if self._sent is None:
             return 0
         if self._grew_only:
@@ -167,7 +181,7 @@ class _Walk:
         return sum(1 for _ in takewhile(_equal, pairs))
 
     def _count(self, answer: Message, same: int) -> Usage:
-        """Return what the modelled provider would count for the request and its answer."""
+        """Return the usage that the provider would report."""
         whole = estimate_tokens(self._counting, self._view.units)
         cached = estimate_tokens(self._counting, self._cached_units(same))
         return Usage(
@@ -178,8 +192,8 @@ class _Walk:
         )
 
     def _cached_units(self, same: int) -> int:
-        """Return how much of the view the provider has from the last request."""
-        cold = self._at - self._view.called_at > self._way.policy.economy.cold_after
+        """Return the size of the view that the provider reads from its cache."""
+        cold = self._at - self._view.called_at > self._scenario.policy.economy.cold_after
         if self._sent is None or cold:
             return 0
         fresh = self._view.items.units(same)
@@ -188,10 +202,9 @@ class _Walk:
         return self._view.units - fresh
 
     def _valid(self, same: int) -> bool:
-        """Say whether the request is in order as it stands.
+        """Return True when the request is valid without a repair.
 
-        What rendering had to repair counts as not valid: a provider would have rejected the
-        view as it was. After a valid request, only what differs from it is looked at.
+        After a valid request, only the difference from it is checked.
         """
         items = self._view.items
         start = _last_answer(items, same) if self._was_valid else 0
@@ -206,9 +219,9 @@ class _Walk:
         return untouched and not find_problems(request)
 
     def _tally(self, usage: Usage, *, valid: bool) -> None:
-        run, economy = self._run, self._way.policy.economy
+        run, economy = self._run, self._scenario.policy.economy
         cached, written = usage.cache_read_tokens, usage.cache_write_tokens
-        limit = self._way.policy.thresholds.block * self._window
+        limit = self._scenario.policy.thresholds.block * self._window
         self._run = replace(
             run,
             calls=run.calls + 1,
@@ -237,13 +250,13 @@ def _equal(pair: tuple[Item, Item]) -> bool:
 
 
 def _last_answer(items: Items, end: int) -> int:
-    """Return where the last answer before `end` stands; its calls may be answered after it."""
+    """Return the index of the last response before `end`; its results may follow `end`."""
     answers = (n for n in range(end - 1, 0, -1) if items[n].message.role is Role.ASSISTANT)
     return next(answers, 0)
 
 
 def _past_reasoning(items: Items, start: int) -> int:
-    """Return the thinking from index `start` on that came before the user last spoke."""
+    """Return the reasoning units between `start` and the last user message."""
     spoken = [n for n in range(start, len(items)) if items[n].kind is ItemKind.USER]
     if not spoken:
         return 0

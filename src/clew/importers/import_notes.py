@@ -1,6 +1,6 @@
-"""What an importer notices on its way through a file, and the reading of its lines.
+"""Decode the lines of a recording, and collect notes about it.
 
-A damaged line is noted and passed over: a recording is never refused for one.
+A damaged line adds a note and is skipped; it never fails the whole import.
 """
 
 import re
@@ -17,11 +17,11 @@ _LONE_HALF = re.compile(
     rb"(?<!\\)((?:\\\\)*)(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
-"""Tools that cut text in JavaScript leave half of an emoji behind; JSON has no such character."""
+"""JavaScript tools that cut text leave half of an emoji; JSON has no such character."""
 
 
-class Findings:
-    """Collects what is worth telling about a recording."""
+class ImportNotes:
+    """Collects what was repaired, skipped or not understood in a recording."""
 
     def __init__(self) -> None:
         self._notes: list[str] = []
@@ -29,56 +29,56 @@ class Findings:
         self._silent: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
 
-    def note(self, text: str) -> None:
-        """Add a sentence."""
+    def add(self, text: str) -> None:
+        """Add a note."""
         self._notes.append(text)
 
-    def count(self, number: int, one: str, many: str) -> None:
-        """Add a sentence about `number` things, or none when there are none."""
+    def add_count(self, number: int, one: str, many: str) -> None:
+        """Add a note about `number` things, unless it is zero."""
         if number:
-            self.note(one if number == 1 else many.format(number))
+            self.add(one if number == 1 else many.format(number))
 
-    def damaged(self, number: int, error: Exception) -> None:
-        """Note a line that could not be read."""
+    def add_damage(self, number: int, error: Exception) -> None:
+        """Add a line that could not be read."""
         how = (
             "has an unexpected shape"
             if isinstance(error, msgspec.ValidationError)
             else "is torn or not JSON"
         )
-        self._damaged.append(f"line {number} {how} and was passed over: {error}")
+        self._damaged.append(f"line {number} {how} and was skipped: {error}")
 
-    def silent(self, kind: str) -> None:
-        """Count a line of a known kind that carries no message."""
+    def count_silent(self, kind: str) -> None:
+        """Count a line of a known kind without a message."""
         self._silent[kind] += 1
 
-    def unknown(self, kind: str) -> None:
-        """Count a line or block of a kind this importer does not know."""
+    def count_unknown(self, kind: str) -> None:
+        """Count a line or block of an unknown kind."""
         self._unknown[kind or "(no type)"] += 1
 
-    def report(self) -> tuple[str, ...]:
-        """Return everything noted, damage first."""
+    def to_list(self) -> tuple[str, ...]:
+        """Return all notes, damaged lines first."""
         lines = self._damaged[:_SHOWN]
         if len(self._damaged) > _SHOWN:
             lines.append(f"{len(self._damaged) - _SHOWN} more lines could not be read")
         lines += self._notes
         if self._unknown:
-            lines.append(f"of unknown kind, left out: {_listed(self._unknown)}")
+            lines.append(f"skipped, of unknown kind: {_join_counts(self._unknown)}")
         if self._silent:
-            lines.append(f"without a message: {_listed(self._silent)}")
+            lines.append(f"without a message: {_join_counts(self._silent)}")
         return tuple(lines)
 
 
 def read_lines(
-    lines: Iterable[bytes], decoder: msgspec.json.Decoder[_T], findings: Findings
+    lines: Iterable[bytes], decoder: msgspec.json.Decoder[_T], notes: ImportNotes
 ) -> Iterator[tuple[int, _T]]:
-    """Decode each line that is not blank, with its number; note those that cannot be."""
+    """Yield each decoded line with its number; blank lines are skipped, damaged ones noted."""
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
             continue
         try:
             yield number, _decode(line, decoder)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            findings.damaged(number, error)
+            notes.add_damage(number, error)
 
 
 def _decode(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
@@ -87,11 +87,11 @@ def _decode(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError):
-        mended = _LONE_HALF.sub(rb"\1\\ufffd", line)
-        if mended == line:
+        repaired = _LONE_HALF.sub(rb"\1\\ufffd", line)
+        if repaired == line:
             raise
-        return decoder.decode(mended)
+        return decoder.decode(repaired)
 
 
-def _listed(counts: Counter[str]) -> str:
+def _join_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{kind} {number}" for kind, number in counts.most_common())

@@ -1,4 +1,4 @@
-"""A caller's message list as a view, and the way back."""
+"""Convert a caller's message list to a view and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast
@@ -16,45 +16,44 @@ from clew.core.errors import ConfigError
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts, ToolSpec
-from clew.dict_messages.mending import mend
-from clew.dict_messages.styles import Dict, Piece, read_pieces
-from clew.dict_messages.writing import write
+from clew.dict_messages.formats import Dict, MessageSlice, read_slices, write_slices
+from clew.dict_messages.repair import repair_messages
 from clew.providers.catalogue import lookup
 from clew.providers.tokenizers import meter_for
 
 M = TypeVar("M")
 _SETUP = EntryId(1)
 _SURE = 1_000.0
-"""An exact tokenizer needs no rate: what it counts is what the model counts."""
+"""The weight of the prior for an exact tokenizer, which needs no calibration."""
 
 
-class Source(Struct, Generic[M], frozen=True, kw_only=True):
-    """What a caller gave, read once."""
+class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
+    """A caller's messages, parsed once."""
 
     given: Sequence[M]
     """The list after repairs."""
-    pieces: tuple[Piece, ...] = ()
-    """Empty for Clew messages, where one message is one piece."""
+    slices: tuple[MessageSlice, ...] = ()
+    """Empty for Clew messages, where each message is one slice."""
     header: int = 0
-    """How many pieces at the beginning are system messages: they always stay."""
+    """The number of leading slices that are system messages; they always stay."""
     view: View
     repairs: tuple[str, ...] = ()
 
     @property
     def length(self) -> int:
-        """How many messages the list has."""
+        """The number of messages."""
         return len(self.given)
 
-    def place_of(self, entry_id: EntryId) -> int:
-        """Return which message of the list an item of the view belongs to."""
+    def index_of(self, entry_id: EntryId) -> int:
+        """Return the index of the message that an item of the view belongs to."""
         at = self.header - entry_id - 1
-        return self.pieces[at].place if self.pieces else at
+        return self.slices[at].index if self.slices else at
 
     def write(self, view: View) -> list[M]:
-        """Return what `view` shows, in the caller's style and from the caller's objects."""
-        if not self.pieces or isinstance(self.given[0], Message):
+        """Return the messages of `view` in the caller's format, reusing the caller's objects."""
+        if not self.slices or isinstance(self.given[0], Message):
             return cast("list[M]", [_as_sent(item) for item in view.items])
-        kept = list(self.pieces[: self.header])
+        kept = list(self.slices[: self.header])
         texts: dict[int, str] = {}
         original = {item.entry_id: item for item in self.view.items}
         for item in view.items:
@@ -62,22 +61,22 @@ class Source(Struct, Generic[M], frozen=True, kw_only=True):
                 continue
             if item is not original[item.entry_id]:
                 texts[len(kept)] = _text(item.message)
-            kept.append(self.pieces[self.header - item.entry_id - 1])
-        written = write(cast("Sequence[Dict]", self.given), kept, texts)
-        header = len({piece.place for piece in self.pieces[: self.header]})
+            kept.append(self.slices[self.header - item.entry_id - 1])
+        written = write_slices(cast("Sequence[Dict]", self.given), kept, texts)
+        header = len({part.index for part in self.slices[: self.header]})
         return cast(
             "list[M]", [*written[:header], *_summary_dict(view, original), *written[header:]]
         )
 
 
-def open_source(
+def read_message_list(
     messages: Sequence[M],
     *,
     model: str | None,
     system: str | None,
     tools: Sequence[Mapping[str, Any]] | None,
     invalid: Literal["repair", "refuse"],
-) -> Source[M]:
+) -> MessageList[M]:
     """Read a list of messages.
 
     Raises:
@@ -89,27 +88,27 @@ def open_source(
     if messages and all(isinstance(message, Message) for message in messages):
         items = _items(cast("Sequence[Message]", messages), model)
         if is_valid(items):
-            return Source(given=messages, view=_view(items, model, system, tools))
+            return MessageList(given=messages, view=_view(items, model, system, tools))
     try:
-        given, notes = _in_order(messages)
+        given, notes = _repair(messages)
     except (AttributeError, KeyError, TypeError, UnicodeEncodeError) as error:
-        raise ConfigError(f"no provider has messages of this form: {error}") from error
+        raise ConfigError(f"the messages have an unknown format: {error}") from error
     if notes and invalid == "refuse":
-        raise ConfigError("no provider would take these messages: " + "; ".join(notes))
-    pieces = tuple(_pieces(given))
-    header = next((n for n, piece in enumerate(pieces) if not piece.is_system), len(pieces))
-    words = "\n".join(piece.message.text for piece in pieces[:header])
-    shown = pieces[header:]
+        raise ConfigError("a provider would reject these messages: " + "; ".join(notes))
+    slices = tuple(_read(given))
+    header = next((n for n, part in enumerate(slices) if not part.is_system), len(slices))
+    words = "\n".join(part.message.text for part in slices[:header])
+    shown = slices[header:]
     view = _view(
-        _items([piece.message for piece in shown], model),
+        _items([part.message for part in shown], model),
         model,
         "\n".join(filter(None, [system, words])),
         tools,
     )
-    pinned = (_id(n) for n, piece in enumerate(shown) if piece.is_system)
-    return Source(
+    pinned = (_id(n) for n, part in enumerate(shown) if part.is_system)
+    return MessageList(
         given=given,
-        pieces=pieces,
+        slices=slices,
         header=header,
         view=replace(view, pinned=frozenset(pinned)),
         repairs=tuple(notes),
@@ -125,7 +124,7 @@ def _items(messages: Sequence[Message], model: str | None) -> list[Item]:
 
 
 def _id(number: int) -> EntryId:
-    """Number messages downwards: they are in no journal, where numbers begin at 1."""
+    """Return a negative id, because ids of journal entries are positive."""
     return EntryId(-1 - number)
 
 
@@ -147,7 +146,7 @@ def _view(
     return replace(view, items=Items(items))
 
 
-def _in_order(messages: Sequence[M]) -> tuple[list[M], list[str]]:
+def _repair(messages: Sequence[M]) -> tuple[list[M], list[str]]:
     if all(isinstance(message, Message) for message in messages):
         clew = cast("Sequence[Message]", messages)
         notes = find_problems(clew)
@@ -155,14 +154,14 @@ def _in_order(messages: Sequence[M]) -> tuple[list[M], list[str]]:
         return cast("list[M]", repair(full)), notes
     if any(isinstance(message, Message) for message in messages):
         raise ConfigError("the list mixes Clew messages with dictionaries")
-    mended, notes = mend(cast("Sequence[Dict]", messages))
-    return cast("list[M]", mended), notes
+    repaired, notes = repair_messages(cast("Sequence[Dict]", messages))
+    return cast("list[M]", repaired), notes
 
 
-def _pieces(given: Sequence[Any]) -> list[Piece]:
+def _read(given: Sequence[Any]) -> list[MessageSlice]:
     if given and isinstance(given[0], Message):
-        return [Piece(place=n, blocks=None, message=one) for n, one in enumerate(given)]
-    return [piece for piece in read_pieces(given) if isinstance(piece, Piece)]
+        return [MessageSlice(index=n, blocks=None, message=one) for n, one in enumerate(given)]
+    return [part for part in read_slices(given) if isinstance(part, MessageSlice)]
 
 
 def _spec(tool: Mapping[str, Any]) -> ToolSpec:

@@ -1,4 +1,4 @@
-"""Opening a recording of any known format."""
+"""Read a recording of any known format."""
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -11,18 +11,18 @@ from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
 from clew.importers import claude_code, clew_jsonl, codex, pi
-from clew.importers.recorded import RecordedSession
+from clew.importers.recorded_session import RecordedSession
 
 Parse: TypeAlias = Callable[[Iterable[bytes]], RecordedSession]
 
-KNOWN = "Claude Code, Codex, pi and Clew sessions, as JSON lines, plain or gzipped"
+KNOWN_FORMATS = "Claude Code, Codex, pi and Clew sessions, as JSON lines, plain or gzipped"
 _GZIP = b"\x1f\x8b"
 _CODEX = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _NO_RAW = Raw(b"")
 
 
 class _Probe(Struct, frozen=True, rename="camel"):
-    """The fields by which formats differ."""
+    """The fields that distinguish the formats."""
 
     type: str = ""
     payload: Raw = _NO_RAW
@@ -40,32 +40,32 @@ _probe = msgspec.json.Decoder(_Probe)
 
 
 def read_session(path: Path | str) -> RecordedSession:
-    """Read the recording at `path`; its format is found from what is in it.
+    """Read the recording at `path` and detect its format.
 
     Raises:
-        ConfigError: The file cannot be opened, is empty, or is of no known format.
+        ConfigError: The file cannot be read, is empty, or has an unknown format.
     """
     path = Path(path)
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    data, whole = _unpacked(data)
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    data, whole = _unpack(data)
     if not data.strip():
-        raise ConfigError(f"{path} is empty: there is no session in it")
+        raise ConfigError(f"{path} is empty: it contains no session")
     lines = data.split(b"\n")
-    parse = _format(lines)
+    parse = _find_parser(lines)
     if parse is None:
-        raise ConfigError(f"{path} is no recording that Clew can read; it knows {KNOWN}")
+        raise ConfigError(f"{path} has an unknown format; Clew reads {KNOWN_FORMATS}")
     session = parse(lines)
     if whole:
         return session
-    note = "the compressed file breaks off early; what could be unpacked was read"
+    note = "the compressed file is truncated; the part that could be unpacked was read"
     return replace(session, problems=(note, *session.problems))
 
 
-def _unpacked(data: bytes) -> tuple[bytes, bool]:
-    """Return the content of a gzip file as far as it goes, and whether that is all of it."""
+def _unpack(data: bytes) -> tuple[bytes, bool]:
+    """Return the content of a gzip file, and whether it is complete."""
     pieces: list[bytes] = []
     while data.startswith(_GZIP):
         stream = zlib.decompressobj(wbits=31)
@@ -79,20 +79,20 @@ def _unpacked(data: bytes) -> tuple[bytes, bool]:
     return (b"".join(pieces), True) if pieces else (data, True)
 
 
-def _format(lines: Sequence[bytes]) -> Parse | None:
-    """Return the parser for the first line that tells its format."""
+def _find_parser(lines: Sequence[bytes]) -> Parse | None:
+    """Return the parser for the first line that shows its format."""
     for line in lines:
         try:
             probe = _probe.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
-        found = _parser(probe)
+        found = _parser_for(probe)
         if found is not None:
             return found
     return None
 
 
-def _parser(probe: _Probe) -> Parse | None:
+def _parser_for(probe: _Probe) -> Parse | None:
     if bytes(probe.body) and bytes(probe.schema):
         return clew_jsonl.parse
     if probe.type in _CODEX and bytes(probe.payload):
