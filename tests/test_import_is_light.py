@@ -25,7 +25,7 @@ SLOW = {
 }
 """Modules that take their time, and that no session needs before it runs."""
 LATER = {
-    "clew.extensions.memory.sensitive",
+    "clew.extensions.memory.candidates",
     "clew.providers.connections",
     "clew.dict_messages",
     "clew.simulation",

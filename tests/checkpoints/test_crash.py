@@ -26,7 +26,7 @@ from clew.checkpoints.keeper import Checkpoints
 from clew.context.render import find_problems
 from clew.core.access import PermissionMode
 from clew.core.ids import EntryId, SessionId
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.session.gate import Gate
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
@@ -222,9 +222,9 @@ def at_any_time(base: Path) -> int:
     return kills
 
 
-def script() -> list[Reply]:
+def script() -> list[ScriptedReply]:
     """Answers to four prompts: each writes a file and edits another."""
-    replies: list[Reply] = []
+    replies: list[ScriptedReply] = []
     for number in range(1, 5):
         writes = ("Write", {"file_path": f"new{number}/made", "content": f"{number}\n" * 2_000})
         edit = {
@@ -236,7 +236,7 @@ def script() -> list[Reply]:
     return replies
 
 
-def session(base: Path, replies: list[Reply]) -> tuple[Session, SqliteStore]:
+def session(base: Path, replies: list[ScriptedReply]) -> tuple[Session, SqliteStore]:
     root = base / "project"
     store = SqliteStore(base / "sessions.db")
     return Session(

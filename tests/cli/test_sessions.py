@@ -17,7 +17,7 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import assistant, user
 from clew.stores.record import StoredSession
 from clew.stores.sqlite import SqliteStore
-from clew.testing.fake_openai import fake_openai, says
+from clew.testing.fake_openai import fake_openai, text_response
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ async def test_sessions_are_listed_by_name_or_first_words_the_newest_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLEW_HOME", str(tmp_path / "clew"))
-    async with fake_openai(says("ok")) as server:
+    async with fake_openai(text_response("ok")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         await clew("-p", "first \x1b[2Jquestion", *flags, cwd=tmp_path)
         await clew("-p", "second\nquestion", *flags, cwd=tmp_path)

@@ -14,7 +14,7 @@ from clew.hooks.process import MAX_BYTES
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import Source, parse
-from clew.testing.server import Answer, Hangup, Server, Stall, serve
+from clew.testing.server import Disconnect, FakeServer, ScriptedResponse, Stall, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("HOK-2")]
 
@@ -31,7 +31,9 @@ async def fire(
         return await HookRunner(table, HookContext(**means)).fire(event, CALL)
 
 
-async def posted(answer: Answer, tmp_path: Any, **hook: Any) -> tuple[HookVerdict, Server]:
+async def posted(
+    answer: ScriptedResponse, tmp_path: Any, **hook: Any
+) -> tuple[HookVerdict, FakeServer]:
     async with serve(answer) as server:
         means = {"project": tmp_path, "environ": {"TOKEN": "t-1\r\nX: y", "OTHER": "o"}}
         http = {"type": "http", "url": f"{server.url}/hook", **hook}
@@ -44,7 +46,7 @@ async def test_the_json_is_posted_and_the_answer_decides(tmp_path: Any) -> None:
         b' "permissionDecisionReason": "policy"}}'
     )
 
-    said, server = await posted(Answer(steps=[body[:20], body[20:]]), tmp_path)
+    said, server = await posted(ScriptedResponse(steps=[body[:20], body[20:]]), tmp_path)
 
     assert said == HookVerdict(decision=Decision(Verdict.DENY, "policy"))
     assert server.methods == ["POST"]
@@ -54,7 +56,7 @@ async def test_the_json_is_posted_and_the_answer_decides(tmp_path: Any) -> None:
 
 async def test_headers_hold_only_the_variables_they_may(tmp_path: Any) -> None:
     said, server = await posted(
-        Answer(steps=[]),
+        ScriptedResponse(steps=[]),
         tmp_path,
         headers={"Authorization": "Bearer $TOKEN", "X-Both": "[${TOKEN}$OTHER$NONE]"},
         allowedEnvVars=["TOKEN", "NONE"],
@@ -75,21 +77,24 @@ def test_without_a_list_no_variable_is_put_in() -> None:
 @pytest.mark.parametrize(
     ("answer", "report"),
     [
-        (Answer(steps=[b'{"decision": "block"}'], status=500), "answered with status 500"),
-        (Answer(steps=[b"gone"], status=404), "answered with status 404"),
         (
-            Answer(steps=[], status=302, headers={"Location": "http://127.0.0.1:1/"}),
+            ScriptedResponse(steps=[b'{"decision": "block"}'], status=500),
+            "answered with status 500",
+        ),
+        (ScriptedResponse(steps=[b"gone"], status=404), "answered with status 404"),
+        (
+            ScriptedResponse(steps=[], status=302, headers={"Location": "http://127.0.0.1:1/"}),
             "answered with status 302",
         ),
-        (Answer(steps=[b"ok"]), "the server's answer is not a JSON object"),
-        (Answer(steps=[b'{"decision": 1}']), "the JSON is not a hook's answer"),
-        (Answer(steps=[b'{"a": "' + b"x" * MAX_BYTES]), "longer than 65536 bytes"),
-        (Answer(steps=[Hangup()]), "the server could not be asked"),
-        (Answer(steps=[b"{", Hangup()]), "the server could not be asked"),
+        (ScriptedResponse(steps=[b"ok"]), "the server's answer is not a JSON object"),
+        (ScriptedResponse(steps=[b'{"decision": 1}']), "the JSON is not a hook's answer"),
+        (ScriptedResponse(steps=[b'{"a": "' + b"x" * MAX_BYTES]), "longer than 65536 bytes"),
+        (ScriptedResponse(steps=[Disconnect()]), "the server could not be asked"),
+        (ScriptedResponse(steps=[b"{", Disconnect()]), "the server could not be asked"),
     ],
 )
 async def test_what_a_server_does_wrong_is_reported_and_decides_nothing(
-    tmp_path: Any, answer: Answer, report: str
+    tmp_path: Any, answer: ScriptedResponse, report: str
 ) -> None:
     said, server = await posted(answer, tmp_path)
 
@@ -107,7 +112,7 @@ async def test_a_server_that_is_not_there_is_reported(tmp_path: Any) -> None:
 
 
 async def test_a_server_that_says_nothing_is_left_after_its_time(tmp_path: Any) -> None:
-    async with serve(Answer(steps=[b"{", Stall()])) as server:
+    async with serve(ScriptedResponse(steps=[b"{", Stall()])) as server:
         http = {"type": "http", "url": server.url, "timeout": 0.2}
 
         said = await fire({"project": tmp_path}, http)

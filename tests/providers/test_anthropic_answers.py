@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -470,7 +470,7 @@ def test_an_answer_in_one_piece_reads_like_a_stream() -> None:
     assert message == assembled(streamed)
     assert message.parts[0] == Reasoning(text="hm", provenance="anthropic", signature="sig")
     request = Request(model="m", messages=(user("a"), message))
-    kept = wire.message_cache(Reader("anthropic", Echoes.OWN_ISSUED))
+    kept = wire.message_cache(ReasoningReader("anthropic", Echoes.OWN_ISSUED))
     assert json.loads(wire.encode(request, kept))["messages"][1]["content"] == content
 
 

@@ -13,7 +13,7 @@ from clew.core.messages import Reasoning, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts, ToolSpec
 from clew.providers.catalogue import lookup
 from clew.providers.compatible import Compatible
-from clew.providers.profiles import PROFILES, Profile, named
+from clew.providers.profiles import PROFILES, Profile, find_profile
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -26,22 +26,22 @@ from clew.providers.protocol import (
 )
 from clew.providers.wire.chat import model_list
 from clew.providers.wire.chat.dialect import ReasoningField
-from clew.testing.fake_apis.chat import ChatVoice
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.server import Answer, Server, serve
+from clew.testing.fake_apis.chat import FakeChatApi
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.server import FakeServer, ScriptedResponse, serve
 
 pytestmark = pytest.mark.anyio
 
 HELLO = Request(model="m", messages=(user("hi"),))
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments="{}")
-OK = Answer(steps=ChatVoice().stream(Reply(words=("ok",))))
+OK = ScriptedResponse(steps=FakeChatApi().stream(ModelReply(words=("ok",))))
 
 
-def document(body: object) -> Answer:
-    return Answer(steps=[json.dumps(body).encode()], content_type="application/json")
+def document(body: object) -> ScriptedResponse:
+    return ScriptedResponse(steps=[json.dumps(body).encode()], content_type="application/json")
 
 
-MISSING = Answer(steps=[b'{"error":"not found"}'], status=404)
+MISSING = ScriptedResponse(steps=[b'{"error":"not found"}'], status=404)
 
 
 async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
@@ -60,7 +60,7 @@ async def listed(provider: Compatible) -> list[ModelFacts]:
             await provider.aclose()
 
 
-def at(server: Server, name: str) -> Compatible:
+def at(server: FakeServer, name: str) -> Compatible:
     return Compatible(name, base_url=f"{server.url}/v1")
 
 
@@ -83,7 +83,7 @@ async def test_every_profile_can_be_spoken_to(profile: Profile) -> None:
 
 @pytest.mark.parametrize("name", ["lm_studio", "LM Studio", "lm-studio", "llama.cpp", "xAI"])
 async def test_a_profile_is_found_however_it_is_spelt(name: str) -> None:
-    assert named(name) in PROFILES.values()
+    assert find_profile(name) in PROFILES.values()
 
 
 async def test_a_profile_that_is_not_there_names_those_that_are() -> None:
@@ -216,7 +216,9 @@ async def test_gemmas_markup_becomes_thinking_and_calls_of_tools_that_are_there(
         "<|tool_call>call:Evil{}<tool_call|>",
     )
     spec = ToolSpec(name="Read", description="", schema={"type": "object"})
-    async with serve(Answer(steps=ChatVoice().stream(Reply(words=words)))) as server:
+    async with serve(
+        ScriptedResponse(steps=FakeChatApi().stream(ModelReply(words=words)))
+    ) as server:
         request = Request(model="gemma-4", messages=HELLO.messages, tools=(spec,))
         found = await ask(at(server, "gemma"), request)
 
@@ -438,7 +440,7 @@ async def test_an_answer_that_tells_of_no_models_is_an_error() -> None:
 
 
 async def test_a_server_that_refuses_is_not_asked_elsewhere() -> None:
-    denied = Answer(steps=[b"{}"], status=400)
+    denied = ScriptedResponse(steps=[b"{}"], status=400)
     async with serve(denied) as server:
         with pytest.raises(ProviderError):
             await listed(at(server, "lm_studio"))

@@ -20,7 +20,7 @@ from clew.core.errors import (
 from clew.core.messages import user
 from clew.core.usage import Usage
 from clew.providers.embedded.model_file import model_path
-from clew.providers.embedded.process import Launch, start
+from clew.providers.embedded.process import LaunchOptions, start_server
 from clew.providers.embedded.provider import Embedded
 from clew.providers.protocol import (
     Chunk,
@@ -158,7 +158,7 @@ async def test_a_process_that_is_killed_is_reported_and_started_anew(model: Embe
 @needs_model
 async def test_nobody_without_the_key_is_answered() -> None:
     with anyio.fail_after(60):
-        child = await start(Launch(model=MODEL), provider="embedded")
+        child = await start_server(LaunchOptions(model=MODEL), provider="embedded")
         host, port = child.address.removeprefix("http://").split(":")
         async with await anyio.connect_tcp(host, int(port)) as stream:
             await stream.send(b"GET /v1/models HTTP/1.0\r\n\r\n")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -17,12 +17,7 @@ from clew.core.errors import (
     StreamBroken,
 )
 from clew.core.ids import CallId
-from clew.core.messages import (
-    Message,
-    Native,
-    Reasoning,
-    Text,
-)
+from clew.core.messages import Message, Native, Reasoning, Text
 from clew.core.usage import Usage
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
@@ -41,7 +36,7 @@ from clew.providers.sse import EventParser
 from clew.providers.wire.gemini.decode import GeminiDecoder
 from clew.providers.wire.gemini.encode import encode, message_cache
 
-READER = Reader("gemini", Echoes.OWN_ISSUED)
+READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 
 
 def sent(message: Message) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
-from clew.providers.scripted import Reply, ScriptedProvider
+from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.sdk.interactive import InteractiveSession
 from clew.sdk.options import InteractiveOptions
 
@@ -45,7 +45,7 @@ class Place:
         return self.write(f".claude/skills/{name}/SKILL.md", text)
 
     def session(
-        self, replies: Iterable[Reply] = (), **options: Unpack[InteractiveOptions]
+        self, replies: Iterable[ScriptedReply] = (), **options: Unpack[InteractiveOptions]
     ) -> InteractiveSession:
         """Make a session; the provider answers with `replies`."""
         self.provider = ScriptedProvider(replies)

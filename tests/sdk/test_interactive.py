@@ -15,7 +15,7 @@ from clew.core.errors import (
 from clew.core.messages import Role
 from clew.core.usage import Usage
 from clew.providers.protocol import TextChunk
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.sdk.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
 from clew.sdk.interactive import InteractiveSession
 from clew.sdk.query import create_query
@@ -440,7 +440,7 @@ async def test_without_anybody_to_ask_a_question_is_a_no_and_is_told(place: Plac
 
     def tell(access: Access, decision: Decision, remedy: str) -> None:
         denied.append((access.target, remedy))
-        assert "nobody is here to ask" in decision.reason
+        assert "there is no user to ask" in decision.reason
 
     session = place.session([call_reply(("Bash", {"command": "echo yes"})), "done"], on_denied=tell)
     async with session:
@@ -458,7 +458,7 @@ async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) 
         asked.append(access.target)
         return Approval.PROJECT
 
-    replies: list[Reply] = [call_reply(("Bash", {"command": "git status"})), "done"]
+    replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "git status"})), "done"]
     for _ in range(2):
         async with place.session(replies, permission_handler=allow) as session:
             result = await session.submit("look")

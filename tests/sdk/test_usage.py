@@ -8,7 +8,7 @@ import pytest
 from clew.core.entries import Charged, MessageAdded, spending_of
 from clew.core.messages import assistant, user
 from clew.core.usage import Spending, Usage
-from clew.providers.scripted import Reply, call_reply, text_reply
+from clew.providers.scripted import ScriptedReply, call_reply, text_reply
 from clew.sdk.values import ExecutionResult
 from tests.sdk.places import Place
 
@@ -18,7 +18,7 @@ SMALL = Usage(input_tokens=1, output_tokens=1)
 LARGE = Usage(input_tokens=20_000, output_tokens=10)
 
 
-def a_call(usage: Usage | None) -> Reply:
+def a_call(usage: Usage | None) -> ScriptedReply:
     return call_reply(("Glob", {"pattern": "*"}), usage=usage)
 
 
@@ -27,7 +27,7 @@ def told(result: ExecutionResult) -> list[dict[str, Any]]:
     return [entry.data for entry in result.history if entry.type == "usage-summary"]
 
 
-async def submit(place: Place, *replies: Reply) -> ExecutionResult:
+async def submit(place: Place, *replies: ScriptedReply) -> ExecutionResult:
     async with place.session(replies) as session:
         return await session.submit("hi")
 

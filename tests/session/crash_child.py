@@ -12,7 +12,7 @@ from clew.core.access import PermissionMode
 from clew.core.entries import SetupChanged
 from clew.core.events import EntryAdded, Event
 from clew.core.models import ModelFacts
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.session.gate import Gate
 from clew.stores import open_store
 from clew.tools.builtin import builtin_tools
@@ -21,7 +21,7 @@ from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 FACTS = ModelFacts(name="m", window=6_000, summarises=False)
 
 
-def script() -> Iterator[Reply]:
+def script() -> Iterator[ScriptedReply]:
     """Reply for ever: files are written, edited and read, and words fill the window."""
     for number in itertools.count():
         path = f"file{number % 7}.txt"

@@ -28,7 +28,7 @@ from clew.hooks.context import HookContext
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import Source, read
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.gate import Gate
 from clew.session.loops import REFUSE_AFTER, WARN_AFTER
 from clew.stores.memory import MemoryStore
@@ -78,7 +78,9 @@ def verdict(kind: Verdict, reason: str = "because") -> HookVerdict:
     return HookVerdict(decision=Decision(kind, reason))
 
 
-def session(*replies: Reply, hooks: Told, **options: Any) -> tuple[Session, ScriptedProvider]:
+def session(
+    *replies: ScriptedReply, hooks: Told, **options: Any
+) -> tuple[Session, ScriptedProvider]:
     provider = ScriptedProvider(replies, FACTS)
     return Session(provider, model="m", tools=[add, launch], hooks=hooks, **options), provider
 

@@ -34,7 +34,7 @@ from clew.core.messages import Role, assistant, user
 from clew.core.usage import Usage
 from clew.hooks.protocol import HookEvent
 from clew.providers.protocol import TextChunk
-from clew.providers.scripted import Pause, Reply, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.session.gate import Gate
 from tests.session.scene import LONG, S, Scene
 
@@ -60,7 +60,7 @@ async def run(scene: Scene) -> None:
 
 async def permission_mode(scene: Scene) -> None:
     """The mode is told, and changes what the next call may do."""
-    launches: list[Reply] = [call_reply(("launch", {"what": "a"})), "no"]
+    launches: list[ScriptedReply] = [call_reply(("launch", {"what": "a"})), "no"]
     async with scene.session(*launches, *launches) as session:
         assert session.get_permission_mode() is PermissionMode.DEFAULT
         await session.run("try")
@@ -309,7 +309,9 @@ async def test_a_method_of_the_table_does_what_its_row_says(
 @pytest.mark.req("SES-2", "CTX-7")
 async def test_the_options_of_the_table(scene: Scene) -> None:
     usage = Usage(input_tokens=300, output_tokens=5)
-    calls: list[Reply] = [call_reply(("add", {"a": 1, "b": n}), usage=usage) for n in range(3)]
+    calls: list[ScriptedReply] = [
+        call_reply(("add", {"a": 1, "b": n}), usage=usage) for n in range(3)
+    ]
     async with scene.session("hello there", *calls, max_turns=2) as session:
         await session.run("hi")
         readings = [event.state.basis for event in scene.heard(ContextUpdated)]

@@ -43,7 +43,7 @@ from clew.core.messages import Message, Reasoning, Role, Text, assistant, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.importers.clew_jsonl import export_jsonl, parse
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.gate import Gate
 from clew.session.rewind import whole_before
 from clew.stores.memory import MemoryStore
@@ -64,7 +64,7 @@ def look(where: str) -> str:
     return f"nothing in {where}"
 
 
-def writing(name: str, content: str) -> Reply:
+def writing(name: str, content: str) -> ScriptedReply:
     return call_reply(("Write", {"file_path": name, "content": content}))
 
 
@@ -80,7 +80,7 @@ class Stage:
         self.provider = ScriptedProvider([])
         self.tools: Sequence[Tool] = [*builtin_tools(), look]
 
-    def session(self, *replies: Reply, store: Store | None = None) -> Session:
+    def session(self, *replies: ScriptedReply, store: Store | None = None) -> Session:
         self.provider = ScriptedProvider(replies, facts=FACTS)
         return Session(
             self.provider,

@@ -9,26 +9,20 @@ import pytest
 from clew import Session
 from clew.core.access import Decision, Verdict
 from clew.core.entries import SessionRecord, SetupChanged
-from clew.core.errors import (
-    ProviderBusy,
-    SessionError,
-    SessionNotFound,
-)
-from clew.core.events import (
-    ToolEnded,
-)
+from clew.core.errors import ProviderBusy, SessionError, SessionNotFound
+from clew.core.events import ToolEnded
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import Role, ToolCall
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.log.events import LogLevel
-from clew.log.reading import LogReader
-from clew.log.validation import validate
+from clew.log.reader import LogReader
+from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.protocol import ServerToolChunk, TextChunk
-from clew.providers.scripted import Pause, Reply, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.stores.record import StoredSession
-from clew.testing.fake_apis.protocol import Reply as Spoken
-from tests.providers.stages import STAGES
+from clew.testing.fake_apis.protocol import ModelReply
+from tests.providers.harnesses import HARNESSES
 from tests.session.scene import S, Scene, add
 
 pytestmark = pytest.mark.anyio
@@ -114,7 +108,7 @@ async def test_a_run_that_fails_is_logged_kept_and_raised_and_the_session_goes_o
 @pytest.mark.req("TOL-4")
 async def test_what_a_tool_cannot_do_is_a_result_and_never_raised(scene: Scene) -> None:
     scene.hooks.answers[HookEvent.PRE_TOOL_USE] = HookVerdict()
-    wish: list[Reply] = [
+    wish: list[ScriptedReply] = [
         call_reply(
             ("launch", {"what": "a"}), ("crash", {}), ("nothing", {}), ("add", {"a": 1, "b": 2})
         ),
@@ -219,13 +213,13 @@ EVENTS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.req("LOG-1")
 async def test_every_event_of_the_vocabulary_has_its_fields(tmp_path: Path) -> None:
-    stage = STAGES["openai-chat"]
+    harness = HARNESSES["openai-chat"]
     call = ToolCall(call_id=CallId("call_1"), name="add", arguments='{"a":1,"b":2}')
-    three = Spoken(words=("three",))
-    async with stage.playing(Spoken(calls=(call,)), three, three) as (provider, _):
+    three = ModelReply(words=("three",))
+    async with harness.serve(ModelReply(calls=(call,)), three, three) as (provider, _):
         log = SessionLog(tmp_path, level=LogLevel.RAW)
         options: dict[str, Any] = {"system_message": "Be exact.", "session_id": "s", "log": log}
-        async with Session(provider, model=stage.model, tools=[add], **options) as session:
+        async with Session(provider, model=harness.model, tools=[add], **options) as session:
             await session.run("add")
             await session.run("again")
     written: dict[str, set[str]] = {}
@@ -238,7 +232,7 @@ async def test_every_event_of_the_vocabulary_has_its_fields(tmp_path: Path) -> N
         if (missing := set(fields) - written.get(name, set()))
     }
     assert lacking == {}
-    assert validate(tmp_path / "s.jsonl").faults == ()
+    assert validate_log(tmp_path / "s.jsonl").faults == ()
 
 
 SECRET_KEYS = (

@@ -17,7 +17,7 @@ from clew.core.errors import SessionError, StoreDamaged
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
 from clew.core.models import ModelFacts
-from clew.importers.reading import read_session
+from clew.importers.reader import read_session
 from clew.stores.leases import LEASE_TIMEOUT, Heartbeat, SessionHeld, current_holder, is_dead
 from clew.stores.memory import MemoryStore
 from clew.stores.record import Growth, StoredSession, new_record

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from clew.core.access import Risk
 from clew.core.errors import ConfigError
-from clew.testing.server import Answer, Hangup, Server, Stall, serve
+from clew.testing.server import Disconnect, FakeServer, ScriptedResponse, Stall, serve
 from clew.tools.builtin.webfetch import MAX_IMAGE_BYTES, webfetch_tool
 from clew.tools.builtin.websearch import websearch_tool
 from clew.tools.protocol import ToolContext, ToolOutput
@@ -51,13 +51,13 @@ or <a href="javascript:alert(1)">never</a>.</p>
 
 def answer(
     body: bytes | str, kind: str = "text/html", *, status: int = 200, **headers: str
-) -> Answer:
+) -> ScriptedResponse:
     steps = [body.encode() if isinstance(body, str) else body]
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(steps=steps, status=status, content_type=kind, headers=named)
+    return ScriptedResponse(steps=steps, status=status, content_type=kind, headers=named)
 
 
-def redirect(location: str, status: int = 302) -> Answer:
+def redirect(location: str, status: int = 302) -> ScriptedResponse:
     return answer("moved", status=status, Location=location)
 
 
@@ -66,7 +66,9 @@ async def fetched(url: str, limits: Limits = HERE, *, copies: Copies | None = No
         return await webfetch_tool(limits, copies=copies).run({"url": url}, PLACE)
 
 
-async def fetch_from(*answers: Answer, limits: Limits = HERE) -> tuple[ToolOutput, Server]:
+async def fetch_from(
+    *answers: ScriptedResponse, limits: Limits = HERE
+) -> tuple[ToolOutput, FakeServer]:
     async with serve(*answers) as server:
         return await fetched(f"{server.url}/a/b", limits), server
 
@@ -456,9 +458,9 @@ def test_a_redirect_stays_or_leads_elsewhere(first: str, second: str, *, same: b
 # What goes wrong on the way
 
 
-@pytest.mark.parametrize("steps", [[Hangup()], [b"<p>half", Hangup()]])
-async def test_a_broken_connection_is_told(steps: list[bytes | Hangup]) -> None:
-    async with serve(Answer(steps=steps, content_type="text/html")) as server:
+@pytest.mark.parametrize("steps", [[Disconnect()], [b"<p>half", Disconnect()]])
+async def test_a_broken_connection_is_told(steps: list[bytes | Disconnect]) -> None:
+    async with serve(ScriptedResponse(steps=steps, content_type="text/html")) as server:
         out = await fetched(server.url)
 
     assert out.failed
@@ -468,7 +470,7 @@ async def test_a_broken_connection_is_told(steps: list[bytes | Hangup]) -> None:
 async def test_a_server_that_stalls_is_given_up() -> None:
     stall = Stall()
 
-    async with serve(Answer(steps=[b"<p>", stall], content_type="text/html")) as server:
+    async with serve(ScriptedResponse(steps=[b"<p>", stall], content_type="text/html")) as server:
         out = await fetched(server.url, Limits(allow_private=True, total_seconds=0.2))
 
     assert out.failed
@@ -671,7 +673,7 @@ def test_domains_become_search_operators() -> None:
     )
 
 
-def json_answer(value: object, status: int = 200) -> Answer:
+def json_answer(value: object, status: int = 200) -> ScriptedResponse:
     return answer(msgspec.json.encode(value), "application/json", status=status)
 
 
@@ -724,13 +726,13 @@ BACKENDS: list[Callable[[str], SearchBackend]] = [
     [
         (json_answer({"error": "token-1"}, 403), "status 403"),
         (answer("<html>", "text/html"), "did not answer with search results"),
-        (Answer(steps=[Hangup()]), "cannot be reached"),
+        (ScriptedResponse(steps=[Disconnect()]), "cannot be reached"),
         (answer("[" + " " * 5_000_001, "application/json"), "too long"),
         (redirect("https://example.com/"), "status 302"),
     ],
 )
 async def test_a_search_that_fails_says_why(
-    backend: Callable[[str], SearchBackend], reply: Answer, told: str
+    backend: Callable[[str], SearchBackend], reply: ScriptedResponse, told: str
 ) -> None:
     async with serve(reply) as server:
         out = await searched(backend(server.url))
@@ -750,7 +752,7 @@ def test_the_environment_chooses_the_backend() -> None:
 
 
 async def test_a_backend_that_stalls_is_given_up() -> None:
-    async with serve(Answer(steps=[b"{", Stall()])) as server:
+    async with serve(ScriptedResponse(steps=[b"{", Stall()])) as server:
         backend = SearXNG(server.url, seconds=0.1)
         with pytest.raises(SearchFailed, match=r"did not answer within 0\.1 s"):
             await backend.search(Query(text="tea"))

@@ -20,7 +20,7 @@ from clew.core.entries import Entry
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.core.text import pluralize
-from clew.extensions.commands.session import fit_name
+from clew.extensions.commands.session import check_session_name
 from clew.stores.protocol import Store
 from clew.stores.record import SearchHit, StoredSession
 from clew.stores.sqlite import SqliteStore
@@ -100,7 +100,7 @@ async def _show(ask: _Ask) -> int:
 
 
 async def _rename(ask: _Ask) -> int:
-    name = fit_name(" ".join(ask.arguments.name))
+    name = check_session_name(" ".join(ask.arguments.name))
     record = await find_session(ask.place, ask.arguments.id)
     await ask.store.rename(record.id, name)
     tell(f"{record.id} is called {name}")

@@ -20,7 +20,7 @@ _MOST_CHANGE = 4.0
 _SURPRISE = 3.0
 
 
-class Family(Struct, frozen=True, kw_only=True):
+class ModelFamily(Struct, frozen=True, kw_only=True):
     """What models of one make have in common, as far as counting goes."""
 
     rate: float = 1.0
@@ -28,10 +28,10 @@ class Family(Struct, frozen=True, kw_only=True):
     """False: thinking counts until the user speaks again, then the provider drops it."""
 
 
-_CLAUDE_OLD = Family(rate=1.17, keeps_reasoning=False)
-_CLAUDE = Family(rate=1.17)
-_CLAUDE_NEW = Family(rate=1.55)
-_DROPS = Family(keeps_reasoning=False)
+_CLAUDE_OLD = ModelFamily(rate=1.17, keeps_reasoning=False)
+_CLAUDE = ModelFamily(rate=1.17)
+_CLAUDE_NEW = ModelFamily(rate=1.55)
+_DROPS = ModelFamily(keeps_reasoning=False)
 _FAMILIES = (
     ("claude-3", _CLAUDE_OLD),
     ("claude-sonnet-4-5", _CLAUDE_OLD),
@@ -46,8 +46,8 @@ _FAMILIES = (
     ("claude-sonnet-4-0", _CLAUDE_OLD),
     ("claude-sonnet-4-2025", _CLAUDE_OLD),
     ("claude", _CLAUDE_NEW),
-    ("qwen", Family(rate=1.04, keeps_reasoning=False)),
-    ("gpt", Family(rate=0.93, keeps_reasoning=False)),
+    ("qwen", ModelFamily(rate=1.04, keeps_reasoning=False)),
+    ("gpt", ModelFamily(rate=0.93, keeps_reasoning=False)),
     ("deepseek", _DROPS),
     ("gemini", _DROPS),
     ("llama", _DROPS),
@@ -61,23 +61,23 @@ the same counts. Newer Claudes count about a third more; the others are taken at
 
 
 @lru_cache
-def family(model: str) -> Family:
+def family_of(model: str) -> ModelFamily:
     """Return what is known of the make of `model`; dots and dashes in names are the same."""
     name = model.lower().replace(".", "-")
-    return next((found for part, found in _FAMILIES if part in name), Family())
+    return next((found for part, found in _FAMILIES if part in name), ModelFamily())
 
 
-def prior(rate: float, weight: float = _PRIOR_UNITS) -> Calibration:
+def make_prior(rate: float, weight: float = _PRIOR_UNITS) -> Calibration:
     """Return where to start from: a rate, and the units of growth it is trusted like."""
     return Calibration(slope=_clamped(rate), weight=max(1.0, weight))
 
 
 def default_for(model: str) -> Calibration:
     """Return where to start from with a model that nothing has been learned about."""
-    return prior(family(model).rate)
+    return make_prior(family_of(model).rate)
 
 
-def tokens(calibration: Calibration, units: int) -> int:
+def estimate_tokens(calibration: Calibration, units: int) -> int:
     """Return how many tokens a request of `units` is likely to be."""
     return round(calibration.overhead + calibration.rate * max(0, units))
 

@@ -9,7 +9,7 @@ and the current request need no rule: they are spared on whichever side of a cut
 from collections.abc import Sequence
 from itertools import pairwise
 
-from clew.context.items import Item, Kind
+from clew.context.items import Item, ItemKind
 from clew.core.ids import CallId
 
 
@@ -32,7 +32,7 @@ def between_steps(items: Sequence[Item]) -> list[int]:
         if item.answers:
             waiting.difference_update(item.answers)
             continue
-        if index and not waiting and item.kind is not Kind.TOOL_RESULT:
+        if index and not waiting and item.kind is not ItemKind.TOOL_RESULT:
             places.append(index)
         if item.asks:
             waiting.update(item.asks)
@@ -44,7 +44,7 @@ def outside_signed_loops(items: Sequence[Item]) -> set[int]:
     signed = False
     places = {0, len(items)}
     for index, item in enumerate(items):
-        if item.kind is Kind.USER:
+        if item.kind is ItemKind.USER:
             signed = False
         if item.is_signed or not signed:
             places.add(index)
@@ -54,7 +54,7 @@ def outside_signed_loops(items: Sequence[Item]) -> set[int]:
 
 def turn_starts(items: Sequence[Item]) -> list[int]:
     """Return the index of each user message: a turn is one and all up to the next."""
-    return [index for index, item in enumerate(items) if item.kind is Kind.USER]
+    return [index for index, item in enumerate(items) if item.kind is ItemKind.USER]
 
 
 def batches(items: Sequence[Item]) -> list[range]:

@@ -9,9 +9,18 @@ import re
 from collections.abc import Iterable, Sequence
 
 from clew.context.estimate import text_units
-from clew.context.facts import gather
+from clew.context.facts import gather_facts
 from clew.context.items import Item
-from clew.context.passages import CALLED, FOUND, PRINTED, SHOWN, SPOKEN, Passage, bare, passages
+from clew.context.passages import (
+    CALLED,
+    FOUND,
+    PRINTED,
+    SHOWN,
+    SPOKEN,
+    Passage,
+    split_passages,
+    strip_line_number,
+)
 
 _FACTS_SHARE = 0.15
 _NAMES_SHARE = 0.45
@@ -26,7 +35,7 @@ def write_digest(items: Sequence[Item], *, max_units: int, known: str = "") -> s
 
     `known` is text that stays in the view anyway, so that its names are not listed again.
     """
-    stretch = list(passages(_newest(items, _REACH)))
+    stretch = list(split_passages(_newest(items, _REACH)))
     chars = max_units * _chars_per_unit(stretch)
     text = _write(items, stretch, max_chars=int(chars), known=known)
     while text_units(text) > max_units:
@@ -38,7 +47,7 @@ def write_digest(items: Sequence[Item], *, max_units: int, known: str = "") -> s
 def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int, known: str) -> str:
     head = _head(items)[: max(0, max_chars)]
     for_facts = int(max_chars * _FACTS_SHARE)
-    facts = gather(items, max_chars=2 * for_facts).lines(max_chars=for_facts)
+    facts = gather_facts(items, max_chars=2 * for_facts).lines(max_chars=for_facts)
     room = max_chars - len(head) - sum(len(line) + 1 for line in facts) - 2
     for_names = min(int(room * _NAMES_SHARE), _MOST_NAMES_CHARS)
     quoted = choose_excerpts(stretch, max_chars=room - for_names - 1)
@@ -130,7 +139,7 @@ def _lines(stretch: Sequence[Passage]) -> dict[str, _Line]:
             distance += len(raw) + 1
             if len(raw) < _LEAST_CHARS:
                 continue
-            text = bare(raw)
+            text = strip_line_number(raw)
             if len(text) < _LEAST_CHARS:
                 continue
             if len(text) > _MOST_CHARS:

@@ -48,7 +48,7 @@ class Facts(Struct, frozen=True, kw_only=True):
         return lines
 
 
-def gather(items: Sequence[Item], *, max_chars: int | None = None) -> Facts:
+def gather_facts(items: Sequence[Item], *, max_chars: int | None = None) -> Facts:
     """Collect the facts of `items` from their tool calls; calls that failed do not count.
 
     With `max_chars` only the newest are looked for, as many as could be told in that many

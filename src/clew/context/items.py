@@ -16,7 +16,7 @@ from clew.core.messages import Message, Reasoning, Role, ToolCall, ToolResult
 _GROWTH = 1.1
 
 
-class Kind(IntEnum):
+class ItemKind(IntEnum):
     """What a view item is spent on; also its column in the totals."""
 
     USER = 0
@@ -28,9 +28,9 @@ class Kind(IntEnum):
 
 
 _KIND_OF_ROLE = {
-    Role.USER: Kind.USER,
-    Role.ASSISTANT: Kind.ASSISTANT,
-    Role.TOOL: Kind.TOOL_RESULT,
+    Role.USER: ItemKind.USER,
+    Role.ASSISTANT: ItemKind.ASSISTANT,
+    Role.TOOL: ItemKind.TOOL_RESULT,
 }
 
 
@@ -40,7 +40,7 @@ class Item(Struct, frozen=True, kw_only=True):
     entry_id: EntryId
     """Below 1 for a message that is in no journal, so that nobody can look it up."""
     message: Message
-    kind: Kind
+    kind: ItemKind
     units: int
     reasoning_units: int = 0
     asks: tuple[CallId, ...] = ()
@@ -55,7 +55,7 @@ class Item(Struct, frozen=True, kw_only=True):
         cls,
         entry_id: EntryId,
         message: Message,
-        kind: Kind | None = None,
+        kind: ItemKind | None = None,
         *,
         meter: Meter = text_units,
     ) -> "Item":
@@ -88,7 +88,7 @@ class Tally(Struct):
     """What is counted along while items are added, so that no question costs a pass over all."""
 
     totals: list[int]
-    """Units by `Kind`; reasoning is counted apart from its message."""
+    """Units by `ItemKind`; reasoning is counted apart from its message."""
     turns: int = 0
     past_reasoning: int = 0
     """Units of thinking from before the user last spoke."""
@@ -108,19 +108,19 @@ class Tally(Struct):
         thinking = item.reasoning_units
         totals[item.kind] += item.units - thinking
         if thinking:
-            totals[Kind.REASONING] += thinking
-        if item.kind is Kind.USER:
+            totals[ItemKind.REASONING] += thinking
+        if item.kind is ItemKind.USER:
             self.turns += 1
-            self.past_reasoning = totals[Kind.REASONING]
-        elif item.kind is Kind.TOOL_RESULT and totals[Kind.TOOL_RESULT] >= self.mark:
-            self.mark = totals[Kind.TOOL_RESULT] * _GROWTH
+            self.past_reasoning = totals[ItemKind.REASONING]
+        elif item.kind is ItemKind.TOOL_RESULT and totals[ItemKind.TOOL_RESULT] >= self.mark:
+            self.mark = totals[ItemKind.TOOL_RESULT] * _GROWTH
             self.marked_at = length
         if item.message.parts:
             self.outgoing += 1
             self._match(item)
 
     def _match(self, item: Item) -> None:
-        if item.kind is Kind.TOOL_RESULT:
+        if item.kind is ItemKind.TOOL_RESULT:
             self.is_matched = self.is_matched and self.waiting.issuperset(item.answers)
             self.waiting = self.waiting.difference(item.answers)
         else:
@@ -134,7 +134,7 @@ class Tally(Struct):
         return longer
 
 
-class Known(Struct, frozen=True):
+class ItemIndex(Struct, frozen=True):
     """What is known of a sequence of items without looking at one."""
 
     ids: list[EntryId]
@@ -157,15 +157,20 @@ class Items(Sequence[Item]):
         self._ids = [item.entry_id for item in self._store]
         self._sums = list(accumulate((item.units for item in self._store), initial=0))
         self._outgoing: list[Message] | LazyList[Message] = [
-            outgoing(item) for item in self._store if item.message.parts
+            outgoing_message(item) for item in self._store if item.message.parts
         ]
-        self._tally = Tally([0] * len(Kind))
+        self._tally = Tally([0] * len(ItemKind))
         for length, item in enumerate(self._store, start=1):
             self._tally.add(item, length)
 
     @classmethod
     def restored(
-        cls, items: LazyList[Item], outgoing: LazyList[Message], *, known: "Known", tally: Tally
+        cls,
+        items: LazyList[Item],
+        outgoing: LazyList[Message],
+        *,
+        known: "ItemIndex",
+        tally: Tally,
     ) -> "Items":
         """Return items whose sums are known, none of which has to be made for that."""
         made = cls.__new__(cls)
@@ -174,9 +179,9 @@ class Items(Sequence[Item]):
         made._tally = tally
         return made
 
-    def known(self) -> tuple["Known", Tally]:
+    def known(self) -> tuple["ItemIndex", Tally]:
         """Return what `restored` needs beside the messages."""
-        known = Known(ids=self._ids[: self._length], sums=self._sums[: self._length + 1])
+        known = ItemIndex(ids=self._ids[: self._length], sums=self._sums[: self._length + 1])
         return known, self._tally
 
     def made(self) -> Iterable[tuple[int, Item]]:
@@ -193,7 +198,7 @@ class Items(Sequence[Item]):
         self._ids.append(item.entry_id)
         self._sums.append(self._sums[-1] + item.units)
         if item.message.parts:
-            self._outgoing.append(outgoing(item))
+            self._outgoing.append(outgoing_message(item))
         longer = Items.__new__(Items)
         longer._store, longer._ids, longer._sums = self._store, self._ids, self._sums
         longer._outgoing = self._outgoing
@@ -203,7 +208,7 @@ class Items(Sequence[Item]):
 
     @property
     def totals(self) -> tuple[int, ...]:
-        """Units by `Kind`; reasoning is counted apart from its message."""
+        """Units by `ItemKind`; reasoning is counted apart from its message."""
         return tuple(self._tally.totals)
 
     @property
@@ -269,8 +274,8 @@ class Items(Sequence[Item]):
         return f"Items({self._length} items, {self.units()} units)"
 
 
-def outgoing(item: Item) -> Message:
+def outgoing_message(item: Item) -> Message:
     """Return the message of an item as it is sent."""
-    if item.kind is Kind.SUMMARY:
+    if item.kind is ItemKind.SUMMARY:
         return Message(role=Role.USER, parts=item.message.parts)
     return item.message

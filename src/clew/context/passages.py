@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from clew.context.items import Item, Kind
+from clew.context.items import Item, ItemKind
 from clew.core.ids import EntryId
 from clew.core.messages import Text, ToolCall, ToolResult
 
@@ -29,13 +29,13 @@ class Passage(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def passages(items: Sequence[Item]) -> Iterator[Passage]:
+def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
     """Yield the quotable text of `items` in order. Reasoning is not quoted: it was private."""
     shown_by: dict[str, str] = {}
     for item in items:
         for part in item.message.parts:
             match part:
-                case Text(text=text) if item.kind is not Kind.SUMMARY:
+                case Text(text=text) if item.kind is not ItemKind.SUMMARY:
                     yield Passage(
                         entry_id=item.entry_id,
                         label=str(item.message.role),
@@ -63,7 +63,7 @@ def passages(items: Sequence[Item]) -> Iterator[Passage]:
                     pass
 
 
-def bare(line: str) -> str:
+def strip_line_number(line: str) -> str:
     """Return a line without indentation and without the number a file reader put before it."""
     line = line.strip()
     if line[:1].isdigit():
@@ -101,4 +101,4 @@ def _strings(value: object) -> Iterator[str]:
 
 def render_text(items: Iterable[Item]) -> str:
     """Return the words of `items` as one text, for searching and measuring."""
-    return "\n".join(passage.text for passage in passages(list(items)))
+    return "\n".join(passage.text for passage in split_passages(list(items)))

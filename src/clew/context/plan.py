@@ -61,6 +61,8 @@ class Reduce(Struct, frozen=True, kw_only=True):
     replaced: tuple[Replacement, ...] = ()
     """Stay, shortened."""
     wording: Wording = Wording.MODEL
+    summary_model: str | None = None
+    """The model that writes the summary; None leaves the choice to the session."""
     why: str = ""
 
 

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from clew.context.tool_results import Economy
 from clew.core.errors import ConfigError
@@ -49,7 +50,10 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
     """Longest tool output that enters the conversation; the rest stays in the journal."""
 
     output_share: float = 0.25
-    """What one tool output may fill at the most, however large the limit above."""
+    """Largest share of the window that one tool output may fill, whatever the limit above."""
+    usage_floor: int = 0
+    """Least number of tokens that the context state reports as used. Set it when you know of
+    tokens that neither the estimate nor the provider's last count can include."""
 
     @property
     def compress_over(self) -> int | None:
@@ -57,6 +61,26 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
         if self.compress_tool_results is False:
             return None
         return 500 if self.compress_tool_results is True else self.compress_tool_results
+
+    def with_thresholds(
+        self,
+        *,
+        warn: float | None = None,
+        compact: float | Literal[False] | None = None,
+        block: float | None = None,
+    ) -> "ContextPolicy":
+        """Return this policy with other thresholds; None keeps the present one.
+
+        Raises:
+            ConfigError: A share is not in `0 < share <= 1`.
+        """
+        now = self.thresholds
+        thresholds = Thresholds(
+            warn=now.warn if warn is None else warn,
+            compact=now.compact if compact is None else compact,
+            block=now.block if block is None else block,
+        )
+        return replace(self, thresholds=thresholds)
 
     def output_limit(self, window: int) -> int:
         """Return how many characters of a tool output enter a window of that many tokens."""
@@ -69,3 +93,5 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
             raise ConfigError("compress_tool_results must be true, false or a length above 0")
         if self.max_tool_output_chars < 200:
             raise ConfigError("max_tool_output_chars must be at least 200")
+        if self.usage_floor < 0:
+            raise ConfigError(f"usage_floor must not be negative, but is {self.usage_floor}")

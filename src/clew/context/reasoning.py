@@ -35,7 +35,7 @@ class Fate(StrEnum):
     DROP = "drop"
 
 
-class Reader(Struct, frozen=True):
+class ReasoningReader(Struct, frozen=True):
     """Who is going to read the messages: a provider family, and what it wants echoed."""
 
     provenance: str
@@ -53,7 +53,7 @@ class ReasoningPolicy(Struct, frozen=True, kw_only=True):
     """True when the conversation has called a tool, be it in a part that was compacted."""
 
 
-def fate(block: Reasoning, reader: Reader, policy: ReasoningPolicy) -> Fate:
+def decide_fate(block: Reasoning, reader: ReasoningReader, policy: ReasoningPolicy) -> Fate:
     """Decide about one block of thinking."""
     own = block.provenance == reader.provenance
     match reader.echoes:
@@ -65,7 +65,7 @@ def fate(block: Reasoning, reader: Reader, policy: ReasoningPolicy) -> Fate:
             return Fate.TEXT if policy.as_text else Fate.DROP
 
 
-def spoken(message: Message, reader: Reader, policy: ReasoningPolicy) -> Message:
+def adapt_message(message: Message, reader: ReasoningReader, policy: ReasoningPolicy) -> Message:
     """Return `message` with nothing in it that `reader` could not take.
 
     A message that holds no such thing comes back as the same object.
@@ -96,7 +96,7 @@ def is_private_to(message: Message, provenance: str) -> bool:
     )
 
 
-def without_reasoning(message: Message) -> Message:
+def strip_reasoning(message: Message) -> Message:
     """Return `message` with no thinking and no private fields: any provider takes it."""
     parts: list[Part] = []
     for part in message.parts:
@@ -110,7 +110,7 @@ def without_reasoning(message: Message) -> Message:
     return replace(message, parts=tuple(parts), provenance="")
 
 
-def as_text(block: Reasoning, longest: int | None = LONGEST_TEXT) -> str:
+def format_reasoning(block: Reasoning, longest: int | None = LONGEST_TEXT) -> str:
     """Return the words that stand in for a block, or nothing when it has none."""
     text = "[redacted]" if block.redacted and not block.text else block.text.strip()
     if not text:
@@ -118,12 +118,12 @@ def as_text(block: Reasoning, longest: int | None = LONGEST_TEXT) -> str:
     return f"<thinking>{text if longest is None else truncate_middle(text, longest)}</thinking>"
 
 
-def _thought(block: Reasoning, reader: Reader, policy: ReasoningPolicy) -> list[Part]:
-    match fate(block, reader, policy):
+def _thought(block: Reasoning, reader: ReasoningReader, policy: ReasoningPolicy) -> list[Part]:
+    match decide_fate(block, reader, policy):
         case Fate.ECHO:
             return [block]
         case Fate.TEXT:
-            text = as_text(block, policy.longest_text)
+            text = format_reasoning(block, policy.longest_text)
             return [Text(f"{text}\n")] if text else []
         case Fate.DROP:
             return []

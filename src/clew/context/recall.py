@@ -43,7 +43,7 @@ def search(entries: Iterable[Entry], query: str, *, limit: int = 20) -> list[Ent
     return best[:limit]
 
 
-def around(text: str, query: str, *, chars: int = 240) -> str:
+def excerpt_around(text: str, query: str, *, chars: int = 240) -> str:
     """Return the stretch of `text` around that word of `query` which is rarest in it."""
     folded = text.casefold()
     found = [word for word in query.casefold().split() if word in folded]

@@ -6,7 +6,7 @@ entry (a compaction, an undo, a new setup) says why not.
 
 from collections.abc import Sequence
 
-from clew.context.items import Item, Kind
+from clew.context.items import Item, ItemKind
 from clew.context.view import View
 from clew.core.ids import CallId
 from clew.core.messages import Message, Role, tool_result, user
@@ -108,7 +108,7 @@ def find_problems(messages: Sequence[Message]) -> list[str]:
 
 def is_valid(items: Sequence[Item]) -> bool:
     """Say quickly whether `find_problems` would find nothing in the messages of `items`."""
-    if items and items[0].kind is not Kind.USER:
+    if items and items[0].kind is not ItemKind.USER:
         return False
     waiting: set[CallId] = set()
     for item in items:
@@ -117,7 +117,7 @@ def is_valid(items: Sequence[Item]) -> bool:
                 if call_id not in waiting:
                     return False
                 waiting.remove(call_id)
-        elif waiting or not item.message.parts or item.kind is Kind.TOOL_RESULT:
+        elif waiting or not item.message.parts or item.kind is ItemKind.TOOL_RESULT:
             return False
         if item.asks:
             waiting.update(item.asks)

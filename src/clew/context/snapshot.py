@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.context.estimate import Meter
-from clew.context.items import Item, Items, Kind, Known, Tally, outgoing
+from clew.context.items import Item, ItemIndex, ItemKind, Items, Tally, outgoing_message
 from clew.context.lazy_list import LazyList
 from clew.context.view import Anchor, View
 from clew.core.entries import Entry, MessageAdded, SetupChanged
@@ -28,9 +28,9 @@ _PROBES = ("The quick brown fox", "def f(x):\n    return x[0]", "計算機 Ω �
 class _Shown(Struct, frozen=True, array_like=True):
     """Items: what is known of all, and the messages that no entry holds as they are."""
 
-    known: Known
+    known: ItemIndex
     tally: Tally
-    changed: dict[int, tuple[Kind, Message]]
+    changed: dict[int, tuple[ItemKind, Message]]
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     called_at: float
 
 
-def take(view: View, entries: Sequence[Entry]) -> Snapshot | None:
+def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
     """Return a snapshot of the view that `entries` lead to; None where one would not do."""
     if not entries or entries[-1].id != len(entries):
         return None
@@ -83,7 +83,7 @@ def take(view: View, entries: Sequence[Entry]) -> Snapshot | None:
     )
 
 
-def restore(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> View | None:
+def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> View | None:
     """Return the view after the first entries; None when it was measured by another meter."""
     if snapshot.meter != _measured(meter):
         return None
@@ -128,7 +128,7 @@ def _restored(shown: _Shown, entries: Sequence[Entry], meter: Meter) -> Items:
 
     def sent(index: int) -> Message:
         message = None if index in changed else _own(entries, ids[index])
-        return outgoing(items[index]) if message is None else message
+        return outgoing_message(items[index]) if message is None else message
 
     items = LazyList(len(ids), item)
     for index in changed:

@@ -7,7 +7,7 @@ come from code.
 import re
 from collections.abc import Iterator, Sequence
 
-from clew.context.facts import gather
+from clew.context.facts import gather_facts
 from clew.context.items import Item
 from clew.core.messages import (
     File,
@@ -34,11 +34,11 @@ earlier notes, return them brought up to date, not a summary of them."""
 _RESULT_CHARS = 1_500
 
 
-def chunks(items: Sequence[Item], *, max_chars: int) -> Iterator[list[str]]:
+def split_transcript(items: Sequence[Item], *, max_chars: int) -> Iterator[list[str]]:
     """Split the transcript of `items` into parts that a summariser can read one at a time."""
     part: list[str] = []
     size = 0
-    for line in transcript_lines(items):
+    for line in format_transcript(items):
         short = truncate_middle(line, max_chars)
         if part and size + len(short) > max_chars:
             yield part
@@ -48,7 +48,7 @@ def chunks(items: Sequence[Item], *, max_chars: int) -> Iterator[list[str]]:
     yield part
 
 
-def summary_prompt(
+def build_summary_prompt(
     transcript: Sequence[str], *, previous: str = "", instructions: str = ""
 ) -> Message:
     """Ask for a summary of a transcript, given the summary that it will replace."""
@@ -61,7 +61,7 @@ def summary_prompt(
     return user("\n\n".join(blocks))
 
 
-def transcript_lines(items: Sequence[Item]) -> list[str]:
+def format_transcript(items: Sequence[Item]) -> list[str]:
     """Return `items` as readable lines: who said, called or answered what."""
     lines: list[str] = []
     for item in items:
@@ -83,9 +83,9 @@ def transcript_lines(items: Sequence[Item]) -> list[str]:
     return lines
 
 
-def facts_text(items: Sequence[Item], *, max_chars: int | None = None) -> str:
+def format_facts(items: Sequence[Item], *, max_chars: int | None = None) -> str:
     """Return the code-written facts about `items`, or an empty string."""
-    facts = gather(items, max_chars=None if max_chars is None else 2 * max_chars)
+    facts = gather_facts(items, max_chars=None if max_chars is None else 2 * max_chars)
     return "\n".join(facts.lines(max_chars=max_chars))
 
 

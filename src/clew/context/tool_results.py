@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from clew.context.cuts import turn_starts
 from clew.context.estimate import text_units
-from clew.context.items import Item, Items, Kind
+from clew.context.items import Item, ItemKind, Items
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
 
@@ -37,7 +37,9 @@ class Economy(Struct, frozen=True, kw_only=True):
     """The newest part of the conversation, from which nothing is cleared to save cost."""
 
 
-def consumed(items: Sequence[Item], *, pinned: frozenset[EntryId], min_chars: int) -> list[int]:
+def find_consumed(
+    items: Sequence[Item], *, pinned: frozenset[EntryId], min_chars: int
+) -> list[int]:
     """Return where results stand that may be cleared: read by the model, long, not failed.
 
     A result is consumed once an assistant message follows it. Failed results, another
@@ -46,10 +48,10 @@ def consumed(items: Sequence[Item], *, pinned: frozenset[EntryId], min_chars: in
     places: list[int] = []
     answered = 0
     for place, item in enumerate(items):
-        if item.kind is Kind.ASSISTANT:
+        if item.kind is ItemKind.ASSISTANT:
             answered = len(places)
         elif (
-            item.kind is Kind.TOOL_RESULT
+            item.kind is ItemKind.TOOL_RESULT
             and item.entry_id not in pinned
             and _clearable(item, min_chars)
         ):
@@ -57,7 +59,7 @@ def consumed(items: Sequence[Item], *, pinned: frozenset[EntryId], min_chars: in
     return places[:answered]
 
 
-def cleared(item: Item) -> Replacement:
+def make_marker(item: Item) -> Replacement:
     """Return the marker that takes the place of a result; it says where the whole is."""
     results = item.message.results
     chars = sum(len(result.text) for result in results)
@@ -66,7 +68,7 @@ def cleared(item: Item) -> Replacement:
     return Replacement(entry_id=item.entry_id, text=text)
 
 
-def older_than_recent(
+def exclude_recent(
     items: Items, places: Sequence[int], *, recent_turns: int, tail: int
 ) -> list[int]:
     """Keep of `places` those that stand before the recent turns and before the newest `tail`."""
@@ -79,7 +81,7 @@ def older_than_recent(
     ]
 
 
-def worthwhile(
+def choose_worthwhile(
     items: Items, places: Sequence[int], economy: Economy, *, calls: int, cold: bool
 ) -> list[int]:
     """Choose which of `places` to clear now, if any: the suffix where the saving is largest.
@@ -94,7 +96,7 @@ def worthwhile(
     reclaimed = 0
     for index in range(len(places) - 1, -1, -1):
         item = items[places[index]]
-        reclaimed += item.units - text_units(cleared(item).text) - 10
+        reclaimed += item.units - text_units(make_marker(item).text) - 10
         suffix = items.units(places[index])
         once = (suffix - reclaimed) * economy.write_price - suffix * economy.read_price
         horizon = min(expected, reclaimed / (2 * growth))

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.context.calibration import default_for, family, learn
+from clew.context.calibration import default_for, family_of, learn
 from clew.context.estimate import Meter, text_units, tool_units
-from clew.context.items import Item, Items, Kind
-from clew.context.reasoning import without_reasoning
+from clew.context.items import Item, ItemKind, Items
+from clew.context.reasoning import strip_reasoning
 from clew.core.entries import (
     Charged,
     Cleared,
@@ -86,7 +86,7 @@ class View(Struct, frozen=True, kw_only=True):
     @property
     def forgotten_units(self) -> int:
         """Thinking that is in the items, but that the model's provider no longer counts."""
-        return 0 if family(self.setup.model.name).keeps_reasoning else self.items.past_reasoning
+        return 0 if family_of(self.setup.model.name).keeps_reasoning else self.items.past_reasoning
 
     def units_for(self, tokens: int) -> int:
         """Return how many estimated units that many of the model's tokens are."""
@@ -95,7 +95,7 @@ class View(Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """The summary in force, without its heading; empty when there is none."""
-        if not self.items or self.items[0].kind is not Kind.SUMMARY:
+        if not self.items or self.items[0].kind is not ItemKind.SUMMARY:
             return ""
         return self.items[0].message.text.removeprefix(SUMMARY_HEADING).lstrip("\n")
 
@@ -225,11 +225,11 @@ def _credible(usage: Usage, units: int) -> bool:
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     dropped = frozenset(body.dropped)
     kept = [i for i in _shortened(view, body.replaced) if i.entry_id not in dropped]
-    gone = [i for i in view.items if i.entry_id in dropped and i.kind is not Kind.SUMMARY]
+    gone = [i for i in view.items if i.entry_id in dropped and i.kind is not ItemKind.SUMMARY]
     written = [Item.of(entry_id, message, meter=view.meter) for message in body.inserted]
     if body.summary:
         summary = assistant(f"{SUMMARY_HEADING}\n{body.summary}")
-        written.insert(0, Item.of(entry_id, summary, Kind.SUMMARY, meter=view.meter))
+        written.insert(0, Item.of(entry_id, summary, ItemKind.SUMMARY, meter=view.meter))
     items = Items([*written, *kept])
     return replace(
         view,
@@ -249,7 +249,7 @@ def _settled(items: Items, changes: Iterable[Replacement]) -> int:
 
 def _unsigned(view: View, targets: frozenset[EntryId]) -> list[Item]:
     return [
-        Item.of(item.entry_id, without_reasoning(item.message), item.kind, meter=view.meter)
+        Item.of(item.entry_id, strip_reasoning(item.message), item.kind, meter=view.meter)
         if item.entry_id in targets
         else item
         for item in view.items

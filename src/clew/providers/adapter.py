@@ -12,7 +12,7 @@ from clew.providers.catalogue import lookup
 from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Retry, Sign
 from clew.providers.http import Transport
 from clew.providers.protocol import Request
-from clew.providers.transport_tap import Watch, WatchedTransport
+from clew.providers.transport_tap import TappedTransport, TransportTap
 
 if TYPE_CHECKING:
     import aiohttp
@@ -39,7 +39,7 @@ class AdapterOptions(TypedDict, total=False):
     """False: answers are asked for in one piece."""
 
 
-class Access(TypedDict, total=False):
+class AuthOptions(TypedDict, total=False):
     """How a server knows its callers."""
 
     api_key: str
@@ -51,7 +51,7 @@ class Adapter:
     """Holds the connection and the settings; a subclass adds `stream`."""
 
     def __init__(
-        self, name: str, base_url: str, access: Access, **options: Unpack[AdapterOptions]
+        self, name: str, base_url: str, access: AuthOptions, **options: Unpack[AdapterOptions]
     ) -> None:
         unknown = options.keys() - AdapterOptions.__annotations__.keys()
         if unknown:
@@ -86,10 +86,10 @@ class Adapter:
             return request
         return replace(request, options={**self._options, **request.options})
 
-    def watched(self, watch: Watch) -> Self:
+    def watched(self, watch: TransportTap) -> Self:
         """Return a twin on the same connections that shows `watch` what it sends and gets."""
         twin = copy(self)
-        twin.transport = WatchedTransport(self.transport, watch)
+        twin.transport = TappedTransport(self.transport, watch)
         return twin
 
     async def aclose(self) -> None:

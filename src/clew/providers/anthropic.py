@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
-from clew.providers.adapter import Access, Adapter, AdapterOptions
+from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.anthropic.decode import MessagesDecoder
@@ -23,7 +23,7 @@ VERSION = "2023-06-01"
 PAGE_SIZE = 1_000
 """Models that are asked for at once: the most that the API gives."""
 
-Ttl: TypeAlias = Literal["5m", "1h"]
+CacheTtl: TypeAlias = Literal["5m", "1h"]
 WebTool: TypeAlias = bool | Mapping[str, Any]
 
 # The first versions of these tools are the ones that every model takes.
@@ -81,7 +81,7 @@ class Anthropic(Adapter):
         api_key: str = "",
         *,
         base_url: str = BASE_URL,
-        cache: bool | Ttl = True,
+        cache: bool | CacheTtl = True,
         web_search: WebTool = False,
         web_fetch: WebTool = False,
         beta: Sequence[str] = (),
@@ -97,9 +97,9 @@ class Anthropic(Adapter):
         if asked:
             headers[_BETA_HEADER] = ",".join(dict.fromkeys(asked))
         options["headers"] = {"anthropic-version": VERSION, **headers}
-        access = Access(api_key=api_key, key_header="Authorization" if token else "x-api-key")
+        access = AuthOptions(api_key=api_key, key_header="Authorization" if token else "x-api-key")
         super().__init__("anthropic", _with_version(base_url), access, **options)
-        self._fragments = message_cache(Reader(self.name, Echoes.OWN_ISSUED))
+        self._fragments = message_cache(ReasoningReader(self.name, Echoes.OWN_ISSUED))
 
     @property
     def web_tools(self) -> frozenset[str]:

@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError
-from clew.providers.adapter import Access, Adapter, AdapterOptions
+from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.responses_api import ResponsesCalls
+from clew.providers.responses_api import ResponsesApi
 from clew.providers.wire.chat import decode as chat_decode
 from clew.providers.wire.chat import encode as chat_encode
 from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect
@@ -69,8 +69,8 @@ class AzureOpenAI(Adapter):
             _access(api_key, token),
             **options,
         )
-        self._responses = ResponsesCalls(self.name) if api == "responses" else None
-        self._chat = chat_encode.message_cache(Reader(self.name), _DIALECT)
+        self._responses = ResponsesApi(self.name) if api == "responses" else None
+        self._chat = chat_encode.message_cache(ReasoningReader(self.name), _DIALECT)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield what the server sends back."""
@@ -88,7 +88,7 @@ class AzureOpenAI(Adapter):
         return stream_call(self.transport, path, body, decoder=decoder)
 
 
-def _access(api_key: str, token: Callable[[], str] | None) -> Access:
+def _access(api_key: str, token: Callable[[], str] | None) -> AuthOptions:
     if token is None:
         return {"api_key": api_key, "key_header": "api-key"}
     return {"sign": lambda _url, _headers, _body: {"Authorization": f"Bearer {token()}"}}

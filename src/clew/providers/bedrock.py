@@ -15,10 +15,10 @@ from urllib.parse import quote
 import anyio.to_thread
 import msgspec
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ConfigError, StreamBroken
-from clew.providers.adapter import Access, Adapter, AdapterOptions
-from clew.providers.eventstream import EventStream, botocore
+from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
+from clew.providers.eventstream import EventStream, import_botocore
 from clew.providers.http import post, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.converse.block_encoder import EncodedContent
@@ -87,13 +87,13 @@ class Bedrock(Adapter):
         if not place and not (api_key and endpoint):
             raise ConfigError(_NO_REGION)
         signer = None if api_key else Signer(place, session, credentials)
-        access: Access = {"api_key": api_key, "sign": signer}
+        access: AuthOptions = {"api_key": api_key, "sign": signer}
         super().__init__(NAME, endpoint or _address(place), access, **options)
         self._signer = signer
         self._cache = cache
         self._fragments = {
-            True: message_cache(Reader(NAME, Echoes.OWN_ISSUED)),
-            False: message_cache(Reader(NAME, Echoes.NEVER)),
+            True: message_cache(ReasoningReader(NAME, Echoes.OWN_ISSUED)),
+            False: message_cache(ReasoningReader(NAME, Echoes.NEVER)),
         }
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -157,8 +157,8 @@ class Signer:
 
     def __call__(self, url: str, headers: Mapping[str, str], body: bytes) -> Mapping[str, str]:
         """Return the headers that sign a request; `prepare` comes first."""
-        made = botocore("awsrequest").AWSRequest("POST", url, dict(headers), body)
-        botocore("auth").SigV4Auth(self._frozen, SERVICE, self._region).add_auth(made)
+        made = import_botocore("awsrequest").AWSRequest("POST", url, dict(headers), body)
+        import_botocore("auth").SigV4Auth(self._frozen, SERVICE, self._region).add_auth(made)
         return dict(made.headers.items())
 
     def _renew(self) -> None:
@@ -167,7 +167,7 @@ class Signer:
                 if self._credentials is None:
                     self._credentials = self._session.get_credentials()
                 found = self._credentials and self._credentials.get_frozen_credentials()
-            except botocore("exceptions").BotoCoreError as error:
+            except import_botocore("exceptions").BotoCoreError as error:
                 raise ConfigError(f"{_NO_CREDENTIALS} ({error})") from error
             if not found:
                 raise ConfigError(_NO_CREDENTIALS)
@@ -175,7 +175,7 @@ class Signer:
 
 
 def _session(profile: str | None) -> Any:
-    return botocore("session").Session(profile=profile)
+    return import_botocore("session").Session(profile=profile)
 
 
 def _region(session: Any) -> str:
@@ -184,7 +184,7 @@ def _region(session: Any) -> str:
         return place
     try:
         return session.get_config_variable("region") or ""
-    except botocore("exceptions").BotoCoreError as error:
+    except import_botocore("exceptions").BotoCoreError as error:
         raise ConfigError(f"The AWS settings cannot be read: {error}.") from error
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from clew.core.models import ModelFacts
-from clew.providers.catalogue_table import ROWS, Row
+from clew.providers.catalogue_table import ROWS, ModelRow
 
 SMOLLM2 = ModelFacts(
     name="smollm2-135m", window=8_192, max_output=160, calls_tools=False, summarises=False
@@ -16,7 +16,7 @@ SMOLLM2 = ModelFacts(
 """The embedded model: it talks, and no more should be asked of it."""
 
 
-def _facts(row: Row) -> ModelFacts:
+def _facts(row: ModelRow) -> ModelFacts:
     names, window, max_output, weaknesses = row
     return ModelFacts(
         name=names.partition(" ")[0],
@@ -36,7 +36,7 @@ CATALOGUE: dict[str, ModelFacts] = {
 
 @cache
 def _spelled() -> Mapping[str, ModelFacts]:
-    return {spell(name): facts for name, facts in CATALOGUE.items()}
+    return {normalize_name(name): facts for name, facts in CATALOGUE.items()}
 
 
 @lru_cache(maxsize=1_024)
@@ -46,7 +46,7 @@ def lookup(model: str) -> ModelFacts:
     The longest known beginning counts, so dated, sized and suffixed names find their
     family, however a gateway or a cloud dresses them. An unknown name gets careful defaults.
     """
-    facts = match(model, _spelled())
+    facts = match_name(model, _spelled())
     return replace(facts, name=model) if facts else ModelFacts(name=model, known=False)
 
 
@@ -68,12 +68,12 @@ _PREFIX = (
 )
 
 
-def spell(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Return `name` as names are compared: in small letters, with one kind of separator."""
     return re.sub(_POINT, "-", name.lower().translate(_SEPARATORS))
 
 
-def match(model: str, kept: Mapping[str, T]) -> T | None:
+def match_name(model: str, kept: Mapping[str, T]) -> T | None:
     """Return what is kept under the longest name that `model` begins with, or None.
 
     The keys of `kept` are spelled names. A name ends where a word ends, so `gpt-4` is not
@@ -87,10 +87,10 @@ def match(model: str, kept: Mapping[str, T]) -> T | None:
 def _readings(model: str) -> Iterator[str]:
     """Yield `model` without its first prefix, without the second, and so on; whole at first."""
     rest = model.lower()
-    yield spell(rest)
+    yield normalize_name(rest)
     while found := re.match(_PREFIX, rest):
         rest = rest[found.end() :]
-        yield spell(rest)
+        yield normalize_name(rest)
 
 
 def _beginning(reading: str, kept: Mapping[str, T]) -> str:

@@ -13,9 +13,9 @@ hosts of an open model differ, the row holds what most of them can do.
 
 from typing import TypeAlias
 
-Row: TypeAlias = tuple[str, int, int, str]
+ModelRow: TypeAlias = tuple[str, int, int, str]
 
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[ModelRow, ...] = (
     # Anthropic
     ("claude-fable-5-1 claude-fable-latest", 1_000_000, 128_000, ""),
     ("claude-fable-5", 1_000_000, 128_000, ""),

@@ -10,12 +10,12 @@ from typing import Unpack
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError, ProviderRejected
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.http import Transport, get, post, stream_call
-from clew.providers.profiles import Profile, Switch, named
+from clew.providers.profiles import Profile, WebToolFields, find_profile
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.chat import model_list
 from clew.providers.wire.chat.decode import ChatDecoder
@@ -55,7 +55,7 @@ class Compatible(Adapter):
             web_fetch: Let the server read pages of the web; not every one can.
             options: What may be said of any adapter.
         """
-        self.profile = named(profile) if isinstance(profile, str) else profile
+        self.profile = find_profile(profile) if isinstance(profile, str) else profile
         # A key goes to the server that it was made for: elsewhere it must be given by hand.
         if not api_key and base_url is None and self.profile.key_env:
             api_key = os.environ.get(self.profile.key_env, "")
@@ -68,7 +68,7 @@ class Compatible(Adapter):
         )
         self._borrowed = options.get("client")
         self._told: dict[str, ModelFacts] = {}
-        reader = Reader(self.name, self.profile.echoes)
+        reader = ReasoningReader(self.name, self.profile.echoes)
         self._fragments = message_cache(reader, self.profile.dialect)
 
     def facts(self, model: str) -> ModelFacts:
@@ -169,7 +169,7 @@ def _expect_key(profile: Profile, *, given: bool) -> None:
         )
 
 
-def _switch(profile: Profile, name: str) -> Switch:
+def _switch(profile: Profile, name: str) -> WebToolFields:
     found = profile.web.get(name)
     if found is None:
         raise ConfigError(

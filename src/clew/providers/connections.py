@@ -18,7 +18,7 @@ MAX_ERROR_BYTES = 65_536
 PIECE = 1 << 16
 
 
-class Body(aiohttp.Payload):
+class JsonBody(aiohttp.Payload):
     """A request's bytes, sent piece by piece: aiohttp would warn of them, or copy them first."""
 
     _autoclose = True
@@ -38,7 +38,7 @@ class Body(aiohttp.Payload):
             await writer.write(data[start : start + PIECE])
 
 
-class Answer:
+class HttpResponse:
     """The answer to one request, as it is being read; see `clew.providers.http.Arriving`."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Answer:
         endpoint: Endpoint,
         *,
         provider: str,
-        open_ones: "set[Answer]",
+        open_ones: "set[HttpResponse]",
     ) -> None:
         self._open_ones = open_ones
         open_ones.add(self)
@@ -103,16 +103,18 @@ class Connections:
         self._borrowed = client
         self._owned: aiohttp.ClientSession | None = None
         self._loop: AbstractEventLoop | None = None
-        self._open: set[Answer] = set()
+        self._open: set[HttpResponse] = set()
 
-    async def send(self, endpoint: Endpoint, path: str, body: bytes | None, method: str) -> Answer:
+    async def send(
+        self, endpoint: Endpoint, path: str, body: bytes | None, method: str
+    ) -> HttpResponse:
         """Make one request; see `Transport.send`."""
         url = endpoint.address(path)
         try:
             response = await self._client(endpoint).request(
                 method,
                 url,
-                data=None if body is None else Body(body),
+                data=None if body is None else JsonBody(body),
                 headers=endpoint.headers_for(url, body or b""),
                 timeout=_timeout(endpoint),
                 proxy=endpoint.proxy or None,
@@ -125,7 +127,7 @@ class Connections:
             raise _unanswered(error, endpoint, self._provider) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _unanswered(error, endpoint, self._provider) from error
-        answer = Answer(response, endpoint, provider=self._provider, open_ones=self._open)
+        answer = HttpResponse(response, endpoint, provider=self._provider, open_ones=self._open)
         if response.status < 300:
             return answer
         try:

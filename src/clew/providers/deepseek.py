@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Unpack
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.http import get, stream_call
@@ -34,7 +34,7 @@ class DeepSeek(Adapter):
         self, api_key: str = "", *, base_url: str = BASE_URL, **options: Unpack[AdapterOptions]
     ) -> None:
         super().__init__("deepseek", base_url, {"api_key": api_key}, **options)
-        self._fragments = message_cache(Reader(self.name, Echoes.TOOL_USE_ONLY), _DIALECT)
+        self._fragments = message_cache(ReasoningReader(self.name, Echoes.TOOL_USE_ONLY), _DIALECT)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield what the server sends back."""

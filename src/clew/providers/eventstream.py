@@ -24,7 +24,7 @@ class EventStream:
     """
 
     def __init__(self, provider: str) -> None:
-        frames = botocore("eventstream")
+        frames = import_botocore("eventstream")
         self._provider = provider
         self._buffer = frames.EventStreamBuffer()
         self._unreadable: type[Exception] = frames.ParserError
@@ -70,7 +70,7 @@ class EventStream:
         )
 
 
-def botocore(module: str) -> Any:
+def import_botocore(module: str) -> Any:
     """Return a module of botocore.
 
     Raises:

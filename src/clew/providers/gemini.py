@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
-from clew.providers.adapter import Access, Adapter, AdapterOptions
+from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.gemini.decode import GeminiDecoder
@@ -82,7 +82,7 @@ class _GenerateContent(Adapter):
         self,
         dialect: _Dialect,
         base_url: str,
-        access: Access,
+        access: AuthOptions,
         *,
         web_tools: Mapping[str, bool],
         **options: Unpack[AdapterOptions],
@@ -90,7 +90,7 @@ class _GenerateContent(Adapter):
         super().__init__(dialect.name, base_url, access, **options)
         self.web_tools = frozenset(name for name, on in web_tools.items() if on)
         self._dialect = dialect
-        self._fragments = message_cache(Reader(dialect.name, Echoes.OWN_ISSUED))
+        self._fragments = message_cache(ReasoningReader(dialect.name, Echoes.OWN_ISSUED))
 
     def completed(self, request: Request) -> Request:
         """Return `request` with the options and the tools that hold for every one."""
@@ -155,7 +155,7 @@ class Gemini(_GenerateContent):
         url_context: bool = False,
         **options: Unpack[AdapterOptions],
     ) -> None:
-        access: Access = {"api_key": api_key, "key_header": "x-goog-api-key"}
+        access: AuthOptions = {"api_key": api_key, "key_header": "x-goog-api-key"}
         web_tools = {"web_search": google_search, "web_fetch": url_context}
         super().__init__(_GEMINI, base_url, access, web_tools=web_tools, **options)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clew.providers.connections import Connections
 
 
-class Arriving(Protocol):
+class ResponseStream(Protocol):
     """An answer that is being read. Its owner closes it, which ends the request at once."""
 
     @property
@@ -71,7 +71,7 @@ class Transport:
     def __repr__(self) -> str:
         return f"Transport({self.endpoint.shown!r})"
 
-    async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> Arriving:
+    async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> ResponseStream:
         """Make one request and return its answer, which has a good status.
 
         Raises:
@@ -193,7 +193,7 @@ def _leftover(framing: Framing, decoder: Decoder) -> list[ServerEvent]:
         raise
 
 
-async def _more(arriving: Arriving, decoder: Decoder) -> bytes:
+async def _more(arriving: ResponseStream, decoder: Decoder) -> bytes:
     """Read on; an answer that is complete is not lost to what happens to the line after it."""
     if not decoder.complete:
         return await arriving.read()
@@ -210,7 +210,7 @@ async def _whole(transport: Transport, path: str, body: bytes | None, method: st
         arriving.close()
 
 
-async def _rest(arriving: Arriving) -> bytes:
+async def _rest(arriving: ResponseStream) -> bytes:
     pieces = []
     while data := await arriving.read():
         pieces.append(data)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.http import get, stream_call
@@ -25,7 +25,7 @@ _OPENAI = Dialect(
 _OPENAI_HOSTS = ("openai.com", "openai.azure.com")
 
 
-def dialect_at(base_url: str) -> Dialect:
+def dialect_for(base_url: str) -> Dialect:
     """Return how the server at `base_url` is spoken to: OpenAI has fields that others lack."""
     is_openai = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
     return _OPENAI if is_openai else PLAIN
@@ -52,8 +52,8 @@ class OpenAIChat(Adapter):
         """
         super().__init__("openai_chat", base_url, {"api_key": api_key}, **options)
         self.web_tools = frozenset({"web_search"} if web_search else ())
-        self._dialect = dialect_at(base_url)
-        self._fragments = message_cache(Reader(self.name), self._dialect)
+        self._dialect = dialect_for(base_url)
+        self._fragments = message_cache(ReasoningReader(self.name), self._dialect)
 
     def completed(self, request: Request) -> Request:
         """Return `request` with the options that hold for every one."""

@@ -12,7 +12,7 @@ from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.http import get, post
 from clew.providers.protocol import Chunk, Request
-from clew.providers.responses_api import ResponsesCalls
+from clew.providers.responses_api import ResponsesApi
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -52,7 +52,7 @@ class OpenAIResponses(Adapter):
             options: See `AdapterOptions`.
         """
         super().__init__("openai", base_url, {"api_key": api_key}, **options)
-        self._calls = ResponsesCalls(self.name)
+        self._calls = ResponsesApi(self.name)
         self._search: dict[str, Any] | None = None
         if web_search is not False:
             how = web_search if isinstance(web_search, Mapping) else {}

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from clew.core.errors import ConfigError
 from clew.core.usage import Usage
-from clew.providers.catalogue import match, spell
+from clew.providers.catalogue import match_name, normalize_name
 
 _UNBILLED = frozenset({"embedded", "llamacpp", "lmstudio", "ollama", "vllm"})
 """They run on the user's own machines, where nobody bills tokens."""
@@ -106,7 +106,9 @@ def price(
         at: When the call was made, for prices that change with time; None for now.
     """
     usage = _consistent(usage)
-    given = match(model, {spell(name): one for name, one in (overrides or {}).items()})
+    given = match_name(
+        model, {normalize_name(name): one for name, one in (overrides or {}).items()}
+    )
     if given is not None:
         return _cost(usage, given)
     if provider in _UNBILLED:
@@ -144,9 +146,9 @@ def _cost(usage: Usage, given: Price) -> float:
 def _seller(provider: str, model: str) -> str | None:
     """Return who bills for `model`; None when that could be several, or nobody we know."""
     if provider not in _SELLERS:
-        return match(model, _MAKERS)
+        return match_name(model, _MAKERS)
     seller = _SELLERS[provider]
-    return None if seller == "azure" and match(model, _OPEN_ON_AZURE) else seller
+    return None if seller == "azure" and match_name(model, _OPEN_ON_AZURE) else seller
 
 
 def _list_price(usage: Usage, seller: str, model: str, at: datetime | None) -> float | None:

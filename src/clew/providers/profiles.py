@@ -20,7 +20,7 @@ ALL = ("",)
 """The beginning of every name."""
 
 
-class Switch(Struct, frozen=True, kw_only=True):
+class WebToolFields(Struct, frozen=True, kw_only=True):
     """How a tool that the server runs itself is switched on."""
 
     tools: tuple[dict[str, Any], ...] = ()
@@ -42,7 +42,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     marks: tuple[TextTags, ...] = ()
     """Markup that the models may leave among their words."""
     listing: ModelListApi = ModelListApi.MODELS
-    web: Mapping[str, Switch] = {}
+    web: Mapping[str, WebToolFields] = {}
     """How `web_search` and `web_fetch` are switched on, where it has them."""
     options: dict[str, Any] = {}
     """Fields for the body of every request."""
@@ -113,8 +113,8 @@ _ALL = (
             bridged=("mistralai/",),
         ),
         web={
-            "web_search": Switch(tools=({"type": "openrouter:web_search"},)),
-            "web_fetch": Switch(tools=({"type": "openrouter:web_fetch"},)),
+            "web_search": WebToolFields(tools=({"type": "openrouter:web_search"},)),
+            "web_fetch": WebToolFields(tools=({"type": "openrouter:web_fetch"},)),
         },
     ),
     Profile(
@@ -123,7 +123,18 @@ _ALL = (
         key_env="DASHSCOPE_API_KEY",
         dialect=_HOSTED,
         marks=(THINK,),
-        web={"web_search": Switch(options={"enable_search": True})},
+        web={
+            "web_search": WebToolFields(options={"enable_search": True}),
+            # https://www.alibabacloud.com/help/en/model-studio/web-extractor: it needs search
+            # and thinking too, and works only in streams.
+            "web_fetch": WebToolFields(
+                options={
+                    "enable_search": True,
+                    "enable_thinking": True,
+                    "search_options": {"search_strategy": "agent_max"},
+                }
+            ),
+        },
     ),
     Profile(
         name="groq",
@@ -131,7 +142,7 @@ _ALL = (
         key_env="GROQ_API_KEY",
         dialect=Dialect(limit_field="max_completion_tokens", names=NAMES),
         marks=(THINK,),
-        web={"web_search": Switch(tools=({"type": "browser_search"},))},
+        web={"web_search": WebToolFields(tools=({"type": "browser_search"},))},
     ),
     Profile(
         name="mistral",
@@ -167,7 +178,7 @@ _ALL = (
 PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _ALL}
 
 
-def named(name: str) -> Profile:
+def find_profile(name: str) -> Profile:
     """Return the profile of that name, however people spell it: `LM Studio`, `llama.cpp`.
 
     Raises:

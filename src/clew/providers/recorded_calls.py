@@ -64,7 +64,7 @@ class Recording(Struct, frozen=True, kw_only=True):
         return replace(self, calls=tuple(call for call in self.calls if call.is_turn))
 
 
-def head_of(request: Request) -> dict[str, Any]:
+def extra_fields(request: Request) -> dict[str, Any]:
     """Return the fields of a request beside model, messages, system prompt and tools.
 
     Those that are as they always are, are left out.
@@ -76,7 +76,7 @@ def head_of(request: Request) -> dict[str, Any]:
     }
 
 
-def chunks_of(message: Message, finished: Finished | None) -> tuple[Chunk, ...]:
+def to_chunks(message: Message, finished: Finished | None) -> tuple[Chunk, ...]:
     """Return chunks that put together make `message`; without an end, they break off."""
     return (*_pieces(message), *([finished] if finished else []))
 

@@ -5,7 +5,7 @@ name where that tells the family. An adapter is imported only when it is made.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from clew.providers.adapter import AdapterOptions
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+_WEB_TOOLS = {"webSearch": "web_search", "webFetch": "web_fetch"}
+
+
+class ProviderSettings(Struct, frozen=True, kw_only=True):
     """What a family needs to be told to make its provider."""
 
     api_key: str = ""
@@ -46,11 +49,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         return common
 
 
-class Family(Struct, frozen=True, kw_only=True):
+class ProviderFamily(Struct, frozen=True, kw_only=True):
     """One way to reach models, and how to know that it is meant."""
 
     name: str
-    make: Callable[[Settings], Provider]
+    make: Callable[[ProviderSettings], Provider]
     key_names: tuple[str, ...] = ()
     """Variables that may hold the key; the first that is set counts."""
     needs_key: bool = True
@@ -64,20 +67,20 @@ class Family(Struct, frozen=True, kw_only=True):
 
     def settings(
         self, environ: Mapping[str, str], *, base_url: str = "", api_key: str = ""
-    ) -> Settings:
+    ) -> ProviderSettings:
         """Return what the environment says, unless the caller says otherwise."""
         found = next((environ[name] for name in self.key_names if environ.get(name)), "")
         address = environ.get(self.address_name, "") if self.address_name else ""
         if address and not base_url:
             base_url = self.read_address(address)
-        return Settings(api_key=api_key or found, base_url=base_url)
+        return ProviderSettings(api_key=api_key or found, base_url=base_url)
 
     def is_ready(self, environ: Mapping[str, str]) -> bool:
         """Say whether the environment holds a key for it."""
         return any(environ.get(name) for name in self.key_names)
 
 
-def _anthropic(settings: Settings) -> Provider:
+def _anthropic(settings: ProviderSettings) -> Provider:
     from clew.providers.anthropic import BASE_URL, Anthropic  # noqa: PLC0415
 
     return Anthropic(
@@ -89,7 +92,7 @@ def _anthropic(settings: Settings) -> Provider:
     )
 
 
-def _openai(settings: Settings) -> Provider:
+def _openai(settings: ProviderSettings) -> Provider:
     from clew.providers.openai_responses import BASE_URL, OpenAIResponses  # noqa: PLC0415
 
     _refuse("openai", web_fetch=settings.web_fetch)
@@ -101,7 +104,7 @@ def _openai(settings: Settings) -> Provider:
     )
 
 
-def _openai_chat(settings: Settings) -> Provider:
+def _openai_chat(settings: ProviderSettings) -> Provider:
     from clew.providers.openai_chat import OpenAIChat  # noqa: PLC0415
 
     _refuse("openai_chat", web_search=settings.web_search, web_fetch=settings.web_fetch)
@@ -112,7 +115,7 @@ def _openai_chat(settings: Settings) -> Provider:
     )
 
 
-def _azure(settings: Settings) -> Provider:
+def _azure(settings: ProviderSettings) -> Provider:
     from clew.providers.azure import AzureOpenAI  # noqa: PLC0415
 
     _refuse("azure", web_search=settings.web_search, web_fetch=settings.web_fetch)
@@ -124,7 +127,7 @@ def _azure(settings: Settings) -> Provider:
     return AzureOpenAI(settings.base_url, api_key=settings.api_key, **settings.common())
 
 
-def _gemini(settings: Settings) -> Provider:
+def _gemini(settings: ProviderSettings) -> Provider:
     from clew.providers.gemini import BASE_URL, Gemini  # noqa: PLC0415
 
     return Gemini(
@@ -136,7 +139,7 @@ def _gemini(settings: Settings) -> Provider:
     )
 
 
-def _bedrock(settings: Settings) -> Provider:
+def _bedrock(settings: ProviderSettings) -> Provider:
     from clew.providers.bedrock import Bedrock  # noqa: PLC0415
 
     _refuse("bedrock", web_search=settings.web_search, web_fetch=settings.web_fetch)
@@ -145,22 +148,22 @@ def _bedrock(settings: Settings) -> Provider:
     )
 
 
-def _deepseek(settings: Settings) -> Provider:
+def _deepseek(settings: ProviderSettings) -> Provider:
     from clew.providers.deepseek import BASE_URL, DeepSeek  # noqa: PLC0415
 
     _refuse("deepseek", web_search=settings.web_search, web_fetch=settings.web_fetch)
     return DeepSeek(settings.api_key, base_url=settings.base_url or BASE_URL, **settings.common())
 
 
-def _embedded(settings: Settings) -> Provider:
+def _embedded(settings: ProviderSettings) -> Provider:
     from clew.providers.embedded.provider import Embedded  # noqa: PLC0415
 
     _refuse("embedded", web_search=settings.web_search, web_fetch=settings.web_fetch)
     return Embedded()
 
 
-def _compatible(profile: str) -> Callable[[Settings], Provider]:
-    def make(settings: Settings) -> Provider:
+def _compatible(profile: str) -> Callable[[ProviderSettings], Provider]:
+    def make(settings: ProviderSettings) -> Provider:
         from clew.providers.compatible import Compatible  # noqa: PLC0415
 
         return Compatible(
@@ -183,7 +186,7 @@ def _refuse(family: str, **asked: bool) -> None:
 
 
 _OWN = (
-    Family(
+    ProviderFamily(
         name="anthropic",
         make=_anthropic,
         key_names=("ANTHROPIC_API_KEY",),
@@ -191,7 +194,7 @@ _OWN = (
         default_model="claude-sonnet-4-6",
         prefixes=("claude",),
     ),
-    Family(
+    ProviderFamily(
         name="openai",
         make=_openai,
         key_names=("OPENAI_API_KEY",),
@@ -199,34 +202,36 @@ _OWN = (
         default_model="gpt-5-mini",
         prefixes=("gpt-", "o1", "o3", "o4", "codex", "chatgpt"),
     ),
-    Family(
+    ProviderFamily(
         name="gemini",
         make=_gemini,
         key_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         default_model="gemini-2.5-flash",
         prefixes=("gemini",),
     ),
-    Family(
+    ProviderFamily(
         name="deepseek",
         make=_deepseek,
         key_names=("DEEPSEEK_API_KEY",),
         default_model="deepseek-chat",
         prefixes=("deepseek",),
     ),
-    Family(
+    ProviderFamily(
         name="openai_chat",
         make=_openai_chat,
         key_names=("OPENAI_API_KEY",),
         address_name="OPENAI_BASE_URL",
     ),
-    Family(
+    ProviderFamily(
         name="azure",
         make=_azure,
         key_names=("AZURE_OPENAI_API_KEY",),
         address_name="AZURE_OPENAI_ENDPOINT",
     ),
-    Family(name="bedrock", make=_bedrock, key_names=("AWS_BEARER_TOKEN_BEDROCK",), needs_key=False),
-    Family(
+    ProviderFamily(
+        name="bedrock", make=_bedrock, key_names=("AWS_BEARER_TOKEN_BEDROCK",), needs_key=False
+    ),
+    ProviderFamily(
         name="embedded",
         make=_embedded,
         needs_key=False,
@@ -259,8 +264,8 @@ def ollama_address(host: str) -> str:
     return f"{scheme if found else 'http'}://{f'[{name}]' if ':' in name else name}:{port}/v1"
 
 
-def _of_profile(profile: Profile) -> Family:
-    family = Family(
+def _of_profile(profile: Profile) -> ProviderFamily:
+    family = ProviderFamily(
         name=profile.name,
         make=_compatible(profile.name),
         key_names=(profile.key_env,) if profile.key_env else (),
@@ -271,40 +276,100 @@ def _of_profile(profile: Profile) -> Family:
     return family
 
 
-FAMILIES: Mapping[str, Family] = {
+FAMILIES: Mapping[str, ProviderFamily] = {
     **{family.name: family for family in _OWN},
     **{profile.name: _of_profile(profile) for profile in PROFILES.values()},
 }
 """All that can be named before the slash, in the order in which keys are looked for."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ModelMatch(Struct, frozen=True, kw_only=True):
     """A family, and the model that was asked of it."""
 
-    family: Family
+    family: ProviderFamily
     model: str
 
 
-def named(name: str) -> Family | None:
+def find_family(name: str) -> ProviderFamily | None:
     """Return the family of that name, however people spell it: `LM Studio`, `llama.cpp`."""
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
     return next((FAMILIES[key] for key in FAMILIES if key.replace("_", "") == plain), None)
 
 
-def find(model: str) -> Asked:
+def find_model(model: str) -> ModelMatch:
     """Tell the family of `family/name`, or of a bare name that only one family has.
 
     Raises:
         UnknownModel: Nothing here goes by that name.
     """
     head, slash, rest = model.partition("/")
-    if slash and rest and (family := named(head)) is not None:
-        return Asked(family=family, model=rest)
+    if slash and rest and (family := find_family(head)) is not None:
+        return ModelMatch(family=family, model=rest)
     bare = model.lower()
     for each in FAMILIES.values():
         if any(bare.startswith(prefix) for prefix in each.prefixes):
-            return Asked(family=each, model=model)
+            return ModelMatch(family=each, model=model)
     raise UnknownModel(
         f"no provider is known for the model {model!r}. Write it with its provider, such as"
         f" ollama/{model}; there are: {', '.join(FAMILIES)}"
     )
+
+
+class ProviderProfile(Protocol):
+    """A profile of the settings, resolved; `clew.config.providers.ResolvedProvider` is one."""
+
+    @property
+    def name(self) -> str:
+        """The name of the profile, for error messages."""
+        ...
+
+    @property
+    def type(self) -> str:
+        """A key of `FAMILIES`."""
+        ...
+
+    @property
+    def api_key(self) -> str:
+        """The key; empty to read it from the environment."""
+        ...
+
+    @property
+    def base_url(self) -> str:
+        """The address; empty to read it from the environment or to use the default."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds without data before a call fails; None for the default."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Request fields of the provider's API, and which of its web tools to enable."""
+        ...
+
+
+def build_provider(profile: ProviderProfile, environ: Mapping[str, str]) -> Provider:
+    """Create the provider that `profile` describes, with its timeout, options and web tools.
+
+    `webSearch` and `webFetch` enable the provider's own web tools, either directly in the
+    options or inside `builtInWebTools`. All other options become fields of every request.
+
+    Raises:
+        ConfigError: An option is invalid, or the provider cannot do what the profile enables.
+    """
+    family = FAMILIES[profile.type]
+    options = dict(profile.options)
+    nested = options.pop("builtInWebTools", {})
+    direct = {name: options.pop(name) for name in _WEB_TOOLS if name in options}
+    if not isinstance(nested, Mapping) or nested.keys() - _WEB_TOOLS.keys():
+        raise ConfigError(
+            f"providers.{profile.name}.options.builtInWebTools accepts webSearch and webFetch only"
+        )
+    enabled = {**nested, **direct}
+    for name, value in enabled.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"providers.{profile.name}.options: {name} must be true or false")
+    settings = family.settings(environ, base_url=profile.base_url, api_key=profile.api_key)
+    web_tools = {_WEB_TOOLS[name]: value for name, value in enabled.items()}
+    return family.make(replace(settings, timeout=profile.timeout, options=options, **web_tools))

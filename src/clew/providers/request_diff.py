@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from clew.core.messages import Message, Part
 from clew.providers.protocol import Request
-from clew.providers.recorded_calls import RecordedRequest, head_of
+from clew.providers.recorded_calls import RecordedRequest, extra_fields
 
 _AROUND = 40
 _SHOWN = 120
@@ -117,7 +117,7 @@ class Comparison:
     def _head(self, expected: RecordedRequest, request: Request) -> Difference | None:
         if expected.head is None:
             return None
-        found = self._cleaned(head_of(request))
+        found = self._cleaned(extra_fields(request))
         for name in sorted({*expected.head, *found}):
             one, other = expected.head.get(name), found.get(name)
             if one != other:
@@ -194,7 +194,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def same_messages(one: Sequence[Message], other: Sequence[Message]) -> Difference | None:
+def compare_messages(one: Sequence[Message], other: Sequence[Message]) -> Difference | None:
     """Return where two conversations differ first, or None."""
     comparison = Comparison()
     expected = RecordedRequest(new=tuple(one))

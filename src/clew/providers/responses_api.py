@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderRejected
 from clew.providers.http import Transport, stream_call
 from clew.providers.protocol import Chunk, Request
@@ -29,7 +29,7 @@ _COUNTED = frozenset(
 """The options that the counting of tokens takes as well."""
 
 
-class ResponsesCalls:
+class ResponsesApi:
     """Encodes the requests of one adapter, sends them and reads the answers.
 
     Every request asks for sealed thinking, so that the model gets it back in the next one. A
@@ -39,7 +39,7 @@ class ResponsesCalls:
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._fragments = message_cache(Reader(provider, Echoes.OWN_ISSUED))
+        self._fragments = message_cache(ReasoningReader(provider, Echoes.OWN_ISSUED))
         self._unsealed: set[str] = set()
 
     async def stream(

@@ -35,8 +35,8 @@ class Pause:
         await self._released.wait()
 
 
-Step: TypeAlias = Chunk | Pause | Exception
-Reply: TypeAlias = str | Exception | Sequence[Step]
+ScriptedStep: TypeAlias = Chunk | Pause | Exception
+ScriptedReply: TypeAlias = str | Exception | Sequence[ScriptedStep]
 
 
 class ScriptedProvider:
@@ -47,7 +47,11 @@ class ScriptedProvider:
     """
 
     def __init__(
-        self, replies: Iterable[Reply], facts: ModelFacts | None = None, *, name: str = "scripted"
+        self,
+        replies: Iterable[ScriptedReply],
+        facts: ModelFacts | None = None,
+        *,
+        name: str = "scripted",
     ) -> None:
         self.name = name
         self._replies = iter(replies)
@@ -80,19 +84,19 @@ class ScriptedProvider:
         """Do nothing: a script holds nothing."""
 
 
-def text_reply(text: str, *, usage: Usage | None = None) -> list[Step]:
+def text_reply(text: str, *, usage: Usage | None = None) -> list[ScriptedStep]:
     """Make a reply that says `text` word by word."""
     return [*_words(text), Finished(reason=StopReason.DONE, usage=usage)]
 
 
 def call_reply(
     *calls: tuple[str, Mapping[str, object]], text: str = "", usage: Usage | None = None
-) -> list[Step]:
+) -> list[ScriptedStep]:
     """Make a reply that says `text` and then calls tools, each given as name and arguments.
 
     Every call gets a fresh id, and its arguments arrive in two pieces.
     """
-    steps: list[Step] = [*_words(text)]
+    steps: list[ScriptedStep] = [*_words(text)]
     for index, (name, arguments) in enumerate(calls):
         written = msgspec.json.encode(arguments).decode()
         half = len(written) // 2

@@ -3,10 +3,10 @@
 from typing import Protocol
 
 from clew.core.errors import ProviderError
-from clew.providers.http import Arriving, Transport
+from clew.providers.http import ResponseStream, Transport
 
 
-class Watch(Protocol):
+class TransportTap(Protocol):
     """Is shown what goes over the wire, but for headers: those hold keys."""
 
     def sent(self, path: str, body: bytes | None) -> None:
@@ -26,15 +26,15 @@ class Watch(Protocol):
         ...
 
 
-class WatchedTransport(Transport):
-    """Does all through another transport, and shows it to a `Watch`."""
+class TappedTransport(Transport):
+    """Does all through another transport, and shows it to a `TransportTap`."""
 
-    def __init__(self, transport: Transport, watch: Watch) -> None:
+    def __init__(self, transport: Transport, watch: TransportTap) -> None:
         super().__init__(transport.endpoint, provider=transport.provider)
         self._transport = transport
         self._watch = watch
 
-    async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> Arriving:
+    async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> ResponseStream:
         """Make one request; see `Transport.send`."""
         self._watch.sent(path, body)
         try:
@@ -49,8 +49,8 @@ class WatchedTransport(Transport):
         """Leave the other transport to its owner."""
 
 
-class _WatchedArriving(Arriving):
-    def __init__(self, arriving: Arriving, watch: Watch) -> None:
+class _WatchedArriving(ResponseStream):
+    def __init__(self, arriving: ResponseStream, watch: TransportTap) -> None:
         self._arriving = arriving
         self._watch = watch
 

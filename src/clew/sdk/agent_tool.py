@@ -6,7 +6,7 @@ from typing import Any
 from clew.core.access import Access, Risk
 from clew.core.errors import AbortError, ClewError
 from clew.core.models import ToolSpec
-from clew.extensions.agents import AgentDefinition
+from clew.extensions.agent_definitions import AgentDefinition
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRuntime
 from clew.tools.protocol import ToolContext, ToolOutput
 

@@ -8,13 +8,15 @@ from msgspec import Struct
 from clew.config.loading import Loaded, load_settings, load_trusted
 from clew.config.trust import Trust
 from clew.core.text import one_line
-from clew.extensions.agents import AgentDefinition, FoundAgents, discover_agents
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.agents import FoundAgents, discover_agents
 from clew.extensions.commands.sources import SkillCommandSource
+from clew.extensions.discovery import Refused
 from clew.extensions.listing import few
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.project import ProjectContext, load_project
-from clew.extensions.skills import Found as SkillsFound
-from clew.extensions.skills import Refused, Skill, catalogue
+from clew.extensions.skills import FoundSkills as SkillsFound
+from clew.extensions.skills import Skill, format_skill_list
 from clew.sdk.places import Homes
 
 _MOST_NAMED = 3
@@ -135,7 +137,7 @@ def _replaced(skills: SkillsFound, agents: FoundAgents) -> list[str]:
 
 def _untold(skills: Sequence[Skill]) -> list[str]:
     offered = sum(skill.model_invocable for skill in skills)
-    told = sum(line.startswith("- ") for line in catalogue(skills).splitlines())
+    told = sum(line.startswith("- ") for line in format_skill_list(skills).splitlines())
     if told == offered:
         return []
     return [f"{offered:,} skills were found; the model is told of {told:,}"]

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from clew.extensions.agents import AgentDefinition
-from clew.extensions.agents import catalogue as agent_catalogue
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.agents import format_agent_list as agent_catalogue
 from clew.extensions.project import PromptParts, build_system_prompt
 from clew.extensions.project.prompt import IDENTITY
-from clew.extensions.skills import catalogue
+from clew.extensions.skills import format_skill_list
 from clew.sdk.finding import Found
 
 
@@ -31,7 +31,7 @@ def system_prompt(
             claude_md=project.claude_md,
             memory=memory,
             tasks=project.tasks,
-            skills=catalogue(found.skills.found().skills),
+            skills=format_skill_list(found.skills.found().skills),
             agents=agent_catalogue(agents),
             language=language,
         )

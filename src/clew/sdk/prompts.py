@@ -9,7 +9,8 @@ import anyio
 
 from clew.core.errors import AbortError, AlreadyRunning, ClewError, ConfigError, SessionClosed
 from clew.core.events import Warned
-from clew.extensions.skills import Skill, render
+from clew.extensions.skill_template import render_skill
+from clew.extensions.skills import Skill
 from clew.sdk.history import SKILL_INVOCATION
 from clew.sdk.hosting import Hosting
 from clew.sdk.hub import Hub
@@ -146,7 +147,7 @@ class Prompts(Hosting):
 
     def _words(self, skill: Skill, arguments: str) -> str:
         """Return the words of a skill; one that has a folder of its own is told where that is."""
-        text = render(skill, arguments, session_id=self.session.session_id)
+        text = render_skill(skill, arguments, session_id=self.session.session_id)
         if skill.path.name != "SKILL.md":
             return text
         return f"{text}\n\n(Files that this skill names are in {skill.folder})"
@@ -169,11 +170,12 @@ class Prompts(Hosting):
 
     async def _compact_if_asked(self) -> None:
         """Do the compaction that the model asked for in the run that is over."""
-        instructions, self._later = self._later, None
-        if instructions is None or self._closed:
+        asked, self._later = self._later, None
+        if asked is None or self._closed:
             return
+        instructions, force = asked
         try:
-            await self.session.compact(instructions)
+            await self.session.compact(instructions, force=force)
         except ClewError as error:
             text = f"the compaction that was asked for did not happen: {error}"
             self._bridge(Warned(text))

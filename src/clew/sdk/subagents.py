@@ -14,7 +14,8 @@ from clew.core.entries import Charged
 from clew.core.errors import ClewError, ConfigError
 from clew.core.events import Event, TextDelta, ToolEnded, ToolStarted, Warned
 from clew.core.usage import Usage
-from clew.extensions.agents import AgentDefinition, assemble_prompt, filter_tools, resolve_model
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.agents import assemble_prompt, filter_tools, resolve_model
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
 from clew.log.protocol import SessionLogger

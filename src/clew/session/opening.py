@@ -15,7 +15,7 @@ from clew.core.events import EntryAdded, Warned
 from clew.core.ids import EntryId
 from clew.core.models import ModelFacts
 from clew.core.redaction import redact
-from clew.log.protocol import Opening
+from clew.log.protocol import LoggedSession
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
@@ -98,7 +98,7 @@ async def _kit(parts: SessionConfig, journal: Journal, emit: Emit) -> SessionSta
 def _begin_log(kit: SessionState, *, resumed: bool) -> None:
     if kit.log is not None:
         kit.log.begin(
-            Opening(
+            LoggedSession(
                 journal=kit.journal,
                 provider=kit.provider.name,
                 max_concurrency=kit.parallel_tools,

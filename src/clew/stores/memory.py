@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from clew.context.recall import around, entry_text
+from clew.context.recall import entry_text, excerpt_around
 from clew.core.entries import Entry, SessionRecord, encode
 from clew.core.ids import EntryId, SessionId
 from clew.stores.record import (
@@ -145,7 +145,10 @@ class MemoryStore:
         if found:
             number, text = found[-1]
             return SearchHit(
-                session=record, entry_id=number, matches=len(found), excerpt=around(text, query)
+                session=record,
+                entry_id=number,
+                matches=len(found),
+                excerpt=excerpt_around(text, query),
             )
         return SearchHit(session=record) if matches(wanted, split_words(record.name)) else None
 

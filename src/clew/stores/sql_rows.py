@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from clew.context.recall import around, entry_text
+from clew.context.recall import entry_text, excerpt_around
 from clew.core.entries import Entry, encode
 from clew.core.errors import SessionNotFound
 from clew.core.ids import EntryId, SessionId
@@ -368,5 +368,5 @@ def _hit(row: Sequence[Any], query: str) -> SearchHit:
     if not matches:
         return SearchHit(session=session)
     (entry,) = StoredEntries(session.id, [(newest, line)])
-    excerpt = around(entry_text(entry), query)
+    excerpt = excerpt_around(entry_text(entry), query)
     return SearchHit(session=session, entry_id=newest, matches=matches, excerpt=excerpt)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from clew.context.cuts import batches, legal_cuts, turn_starts
 from clew.context.estimate import text_units
-from clew.context.items import Item, Items, Kind
+from clew.context.items import Item, ItemKind, Items
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording
 from clew.context.view import View
 from clew.core.entries import Replacement
@@ -15,14 +15,14 @@ from clew.core.messages import Role
 from clew.core.text import truncate_middle
 
 
-def inner_cuts(items: Items, *, limit: int) -> list[int]:
+def find_inner_cuts(items: Items, *, limit: int) -> list[int]:
     """Return the legal cuts that keep the last step: what the model has not answered yet.
 
     Where a signed tool loop alone exceeds `limit`, cuts inside it count as well.
     """
     last = max(0, len(items) - 1)
     for place in range(len(items) - 1, -1, -1):
-        if items[place].kind is Kind.ASSISTANT:
+        if items[place].kind is ItemKind.ASSISTANT:
             last = place if items[place].message.calls else last
             break
         if items[place].message.role is Role.USER:
@@ -33,7 +33,7 @@ def inner_cuts(items: Items, *, limit: int) -> list[int]:
     return cuts
 
 
-def beside_pins(view: View, budget: Budget) -> Budget:
+def subtract_pins(view: View, budget: Budget) -> Budget:
     """Take what pinned messages fill off the budget: they stay, whatever else goes."""
     if not view.pinned:
         return budget
@@ -47,12 +47,12 @@ def beside_pins(view: View, budget: Budget) -> Budget:
     )
 
 
-def tail_cut(items: Items, budget: Budget) -> int:
+def find_tail_cut(items: Items, budget: Budget) -> int:
     """Return the legal cut that keeps the recent turns, or as much of them as the tail holds.
 
     The last step of the conversation is always behind the cut.
     """
-    inner = inner_cuts(items, limit=budget.limit)
+    inner = find_inner_cuts(items, limit=budget.limit)
     starts = turn_starts(items)
     wanted = starts[-budget.recent_turns] if len(starts) >= budget.recent_turns else 0
     if items.units(wanted) <= budget.tail:
@@ -60,7 +60,7 @@ def tail_cut(items: Items, budget: Budget) -> int:
     return next((cut for cut in inner if items.units(cut) <= budget.tail), inner[-1])
 
 
-def must_stay(view: View, cut: int) -> set[EntryId]:
+def find_required(view: View, cut: int) -> set[EntryId]:
     """Return what stands before `cut` and may not go: pinned steps and the current request."""
     items = view.items
     spared: set[EntryId] = set()
@@ -74,7 +74,7 @@ def must_stay(view: View, cut: int) -> set[EntryId]:
     return spared
 
 
-def users_words(view: View, cut: int, *, room: int) -> set[EntryId]:
+def choose_user_messages(view: View, cut: int, *, room: int) -> set[EntryId]:
     """Return the user's messages before `cut` that fit into `room`, the newest first."""
     chosen: set[EntryId] = set()
     for index in reversed([start for start in turn_starts(view.items) if start < cut]):
@@ -99,7 +99,7 @@ def shorten_results(
             break
         if len(item.answers) != 1 or item.entry_id in pinned:
             continue
-        change = shorter(item, by=excess)
+        change = shorten_result(item, by=excess)
         saved = text_units(_text(item)) - text_units(change.text)
         if saved > 0:
             changes.append(change)
@@ -107,7 +107,7 @@ def shorten_results(
     return tuple(changes)
 
 
-def shorter(item: Item, *, by: int) -> Replacement:
+def shorten_result(item: Item, *, by: int) -> Replacement:
     """Return head and tail of a result, `by` units shorter if it has as many to give."""
     text = _text(item)
     chars = round(len(text) * max(0.0, 1 - by / max(1, item.units)))
@@ -124,16 +124,20 @@ def _text(item: Item) -> str:
 _TARGET = 0.45
 
 
-def set_aside(view: View, budget: Budget, *, wording: Wording) -> Plan:
+def set_aside(
+    view: View, budget: Budget, *, wording: Wording, summary_model: str | None = None
+) -> Plan:
     """Drop what stands before the recent turns, except what must survive word for word.
 
     That is: pinned messages, the current request, and the user's own words, newest first. A
     recent tool output too large to keep whole is shortened, not dropped.
     """
-    budget = beside_pins(view, budget)
-    cut = tail_cut(view.items, budget)
+    budget = subtract_pins(view, budget)
+    cut = find_tail_cut(view.items, budget)
     left = budget.limit - min(view.items.units(cut), budget.limit)
-    spared = must_stay(view, cut) | users_words(view, cut, room=min(budget.words, left // 2))
+    spared = find_required(view, cut) | choose_user_messages(
+        view, cut, room=min(budget.words, left // 2)
+    )
     dropped = tuple(item for item in view.items[:cut] if item.entry_id not in spared)
     replaced = shorten_results(view.items[cut:], view.pinned, room=budget.tail)
     if not dropped and not replaced:
@@ -142,15 +146,16 @@ def set_aside(view: View, budget: Budget, *, wording: Wording) -> Plan:
         dropped=dropped,
         replaced=replaced,
         wording=wording,
+        summary_model=summary_model,
         why=f"the last {len(view.items) - cut} messages and the user's words are kept",
     )
 
 
-def reached(used: int, *limits: int | None) -> bool:
+def is_reached(used: int, *limits: int | None) -> bool:
     """Say whether `used` has come to one of the limits that are set."""
     return any(limit is not None and used >= limit for limit in limits)
 
 
-def under_half(window: int, max_tokens: int | None) -> int:
+def target_tokens(window: int, max_tokens: int | None) -> int:
     """Return a little under half of what is allowed: room for many calls until the next time."""
     return int(min(window, max_tokens or window) * _TARGET)

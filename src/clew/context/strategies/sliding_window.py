@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from clew.context.cuts import turn_starts
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording
-from clew.context.strategies.selection import beside_pins, inner_cuts, must_stay
+from clew.context.strategies.selection import find_inner_cuts, find_required, subtract_pins
 from clew.context.view import View
 from clew.core.errors import ConfigError
 
@@ -37,11 +37,11 @@ class SlidingWindow(Struct, frozen=True, kw_only=True):
         items = view.items
         starts = turn_starts(items)
         wanted = starts[-self.max_turns] if len(starts) > self.max_turns else 0
-        limit = beside_pins(view, budget).limit
-        inner = inner_cuts(items, limit=limit)
+        limit = subtract_pins(view, budget).limit
+        inner = find_inner_cuts(items, limit=limit)
         room = [cut for cut in inner if cut >= wanted and items.units(cut) <= limit]
         cut = room[0] if room else inner[-1]
-        spared = must_stay(view, cut)
+        spared = find_required(view, cut)
         dropped = tuple(item for item in items[:cut] if item.entry_id not in spared)
         if not dropped:
             return Stuck(why="every message belongs to the last turns, is pinned or asked for")

@@ -7,10 +7,10 @@ enough room. Otherwise everything before the recent turns is set aside and summa
 from msgspec import Struct
 
 from clew.context.estimate import text_units
-from clew.context.items import Kind
+from clew.context.items import ItemKind
 from clew.context.plan import Budget, Plan, Reduce, Wording
-from clew.context.strategies.selection import reached, set_aside, under_half
-from clew.context.tool_results import cleared, consumed, older_than_recent
+from clew.context.strategies.selection import is_reached, set_aside, target_tokens
+from clew.context.tool_results import exclude_recent, find_consumed, make_marker
 from clew.context.view import View
 from clew.core.entries import Replacement
 
@@ -28,22 +28,25 @@ class Tiered(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     """Compact from here on, below the policy's threshold; None leaves it to the policy."""
     wording: Wording = Wording.MODEL
+    summary_model: str | None = None
+    """The model that writes summaries, on the same provider; it takes precedence over the
+    session's `summary_model`."""
     min_chars: int = 500
     """Tool results up to this length are never worth clearing."""
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
         """Due at the policy's threshold, or at `max_tokens`."""
-        return reached(used, threshold, self.max_tokens)
+        return is_reached(used, threshold, self.max_tokens)
 
     def target(self, window: int) -> int:
         """Return a little under half of the window."""
-        return under_half(window, self.max_tokens)
+        return target_tokens(window, self.max_tokens)
 
     def plan(self, view: View, budget: Budget) -> Plan:
         """Clear if that is enough; else set aside what stands before the recent turns."""
         changes = self._clearing(view, budget)
         if not changes:
-            return set_aside(view, budget, wording=self.wording)
+            return set_aside(view, budget, wording=self.wording, summary_model=self.summary_model)
         return Reduce(
             replaced=changes,
             wording=Wording.RULES,
@@ -52,17 +55,15 @@ class Tiered(Struct, frozen=True, kw_only=True):
 
     def _clearing(self, view: View, budget: Budget) -> tuple[Replacement, ...]:
         items = view.items
-        places = consumed(items, pinned=view.pinned, min_chars=self.min_chars)
-        places = older_than_recent(
-            items, places, recent_turns=budget.recent_turns, tail=budget.tail
-        )
+        places = find_consumed(items, pinned=view.pinned, min_chars=self.min_chars)
+        places = exclude_recent(items, places, recent_turns=budget.recent_turns, tail=budget.tail)
         left = items.units()
-        least = left - items.totals[Kind.TOOL_RESULT] * _MOST_CLEARED
+        least = left - items.totals[ItemKind.TOOL_RESULT] * _MOST_CLEARED
         changes: list[Replacement] = []
         for place in places:
             if left <= budget.limit:
                 break
-            changes.append(cleared(items[place]))
+            changes.append(make_marker(items[place]))
             left -= items[place].units - text_units(changes[-1].text)
         return tuple(changes) if least <= left <= budget.limit * _ENOUGH else ()
 
@@ -76,15 +77,18 @@ class Summarize(Struct, frozen=True, kw_only=True):
     name: str = "summarize"
     clears_early: bool = False
     max_tokens: int | None = None
+    summary_model: str | None = None
+    """The model that writes summaries, on the same provider; it takes precedence over the
+    session's `summary_model`."""
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
         """Due at `max_tokens`, or at the policy's threshold."""
-        return reached(used, threshold, self.max_tokens)
+        return is_reached(used, threshold, self.max_tokens)
 
     def target(self, window: int) -> int:
         """Return a little under half of what is allowed."""
-        return under_half(window, self.max_tokens)
+        return target_tokens(window, self.max_tokens)
 
     def plan(self, view: View, budget: Budget) -> Plan:
         """Set aside what stands before the recent turns, to be summarised by a model."""
-        return set_aside(view, budget, wording=Wording.MODEL)
+        return set_aside(view, budget, wording=Wording.MODEL, summary_model=self.summary_model)

@@ -12,13 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
-    from clew.core.redaction.stream import StreamRedactor
-    from clew.core.redaction.tree import Redactor
+    from clew.core.redaction.redactor import Redactor, StreamRedactor
 
 __all__ = ["Redactor", "StreamRedactor", "redact"]
 
 _T = TypeVar("_T")
-_LATER = {"Redactor": "clew.core.redaction.tree", "StreamRedactor": "clew.core.redaction.stream"}
+_LATER = {
+    "Redactor": "clew.core.redaction.redactor",
+    "StreamRedactor": "clew.core.redaction.redactor",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -41,6 +43,6 @@ def redact(value: _T, *, extra_keys: Iterable[str] = (), extra_values: Iterable[
         extra_values: Texts to hide wherever they stand, such as a key from the settings. Those
             below four characters are passed over: they would tear any text to pieces.
     """
-    from clew.core.redaction.tree import Redactor  # noqa: PLC0415 - compiles the patterns
+    from clew.core.redaction.redactor import Redactor  # noqa: PLC0415 - compiles the patterns
 
     return cast("_T", Redactor(extra_keys, extra_values).redact(value))

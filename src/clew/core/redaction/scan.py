@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from clew.core.redaction import assigned
-from clew.core.redaction.kinds import BOUNDARY, MIN_RUN, token_at
-from clew.core.redaction.text import Span, Text
-from clew.core.redaction.values import MARK, is_placeholder
+from clew.core.redaction import assignments
+from clew.core.redaction.classification import MARK, is_placeholder
+from clew.core.redaction.patterns import BOUNDARY, MIN_RUN, ScanText, Span, match_token
 
 _SHORTEST = 8
 """Below this many characters a text holds no name with a value."""
@@ -70,33 +69,35 @@ _SIGNS = (
 )
 
 
-def clean(
+def redact_text(
     text: str, *, names: Mapping[str, bytes] | None = None, values: Iterable[str] = ()
 ) -> str:
     """Return `text` without its secrets; the same object when it has none.
 
     Args:
         text: What to clean.
-        names: Further names of secrets: see `assigned.find`.
+        names: Further names of secrets: see `assigned.find_assigned_secrets`.
         values: Texts to hide wherever they stand.
     """
     if len(text) < _SHORTEST and not values:
         return text
-    rounds, found = _MAX_ROUNDS, Text(text)
+    rounds, found = _MAX_ROUNDS, ScanText(text)
     # Once a secret is gone, what stood next to it may be read in another way.
-    while rounds and (spans := sorted(find(found, names or {}, values))):
+    while rounds and (spans := sorted(find_secrets(found, names or {}, values))):
         text = _without(found.data, spans).decode("utf-8", "surrogatepass")
-        rounds, found = rounds - 1, Text(text)
+        rounds, found = rounds - 1, ScanText(text)
     return text
 
 
-def find(text: Text, names: Mapping[str, bytes], values: Iterable[str]) -> Iterator[Span]:
+def find_secrets(
+    text: ScanText, names: Mapping[str, bytes], values: Iterable[str]
+) -> Iterator[Span]:
     """Yield the secrets of a text, in no order; they may overlap."""
     yield from _literals(text.data, values)
     yield from _tokens(text)
     yield from _signed(text)
     yield from _private_keys(text.data)
-    yield from assigned.find(text, names)
+    yield from assignments.find_assigned_secrets(text, names)
 
 
 def _without(data: bytes, spans: Iterable[Span]) -> bytes:
@@ -134,16 +135,16 @@ def _in_mark(data: bytes, start: int, end: int) -> bool:
     return mark >= 0 and data.find(b"]", mark, start) < 0
 
 
-def _tokens(text: Text) -> Iterator[Span]:
+def _tokens(text: ScanText) -> Iterator[Span]:
     data, shape = text.data, text.shape
     place = shape.find(_RUN)
     while place >= 0:
         end = shape.find(b" ", place + MIN_RUN)
         end = len(data) if end < 0 else end
         begin = place + _escape_length(data, place)
-        found = token_at(data, begin)
+        found = match_token(data, begin)
         if found is None and data[place - 1 : place] == b"%":
-            found = token_at(data, place + 2)
+            found = match_token(data, place + 2)
         if found is None and _HAS_PARTS.match(data, begin):
             found = _token_in_parts(data, begin, min(end, begin + _INNER))
         if found:
@@ -168,12 +169,12 @@ def _escape_length(data: bytes, place: int) -> int:
 def _token_in_parts(data: bytes, start: int, end: int) -> Span | None:
     """Look for a secret behind each `-` and `_`."""
     for separator in _SEPARATOR.finditer(data, start, end):
-        if found := token_at(data, separator.end()):
+        if found := match_token(data, separator.end()):
             return found
     return None
 
 
-def _signed(text: Text) -> Iterator[Span]:
+def _signed(text: ScanText) -> Iterator[Span]:
     for sign in _SIGNS:
         place = text.lower.find(sign.sign)
         while place >= 0:

@@ -21,7 +21,7 @@ from clew.core.errors import (
     ModelFileDamaged,
     ProviderError,
 )
-from clew.providers.embedded.server import KEY_VARIABLE, Report
+from clew.providers.embedded.server import KEY_VARIABLE, StartupReport
 
 START_LIMIT = 60.0
 STOP_LIMIT = 2.0
@@ -31,7 +31,7 @@ _EXTRA = "embedded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class LaunchOptions:
     """How the process is started."""
 
     model: Path
@@ -49,7 +49,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Child:
+class ServerProcess:
     """A running process: where it listens, and the key it asks for."""
 
     address: str = ""
@@ -90,7 +90,7 @@ class Child:
         self.stderr.close()
 
 
-async def start(launch: Launch, *, provider: str) -> Child:
+async def start_server(launch: LaunchOptions, *, provider: str) -> ServerProcess:
     """Start the process and wait until it serves.
 
     Raises:
@@ -112,7 +112,7 @@ async def start(launch: Launch, *, provider: str) -> Child:
         # Ctrl-C is for the parent, which decides what becomes of the model.
         start_new_session=True,
     )
-    child = Child(key=key, process=process, stderr=stderr)
+    child = ServerProcess(key=key, process=process, stderr=stderr)
     async with AsyncExitStack() as unfinished:
         unfinished.push_async_callback(child.stop)
         report = await _report(process)
@@ -122,20 +122,22 @@ async def start(launch: Launch, *, provider: str) -> Child:
     return replace(child, address=report.address)
 
 
-async def _report(process: anyio.abc.Process) -> Report:
+async def _report(process: anyio.abc.Process) -> StartupReport:
     assert process.stdout is not None  # noqa: S101 - open_process makes a pipe by default
     line = b""
     with anyio.move_on_after(START_LIMIT):
         try:
             while not line.endswith(b"\n"):
                 line += await process.stdout.receive()
-            return msgspec.json.decode(line, type=Report)
+            return msgspec.json.decode(line, type=StartupReport)
         except (anyio.EndOfStream, msgspec.DecodeError):
-            return Report()
-    return Report(error="slow")
+            return StartupReport()
+    return StartupReport(error="slow")
 
 
-async def _failure(report: Report, launch: Launch, *, child: Child, provider: str) -> ClewError:
+async def _failure(
+    report: StartupReport, launch: LaunchOptions, *, child: ServerProcess, provider: str
+) -> ClewError:
     match report.error:
         case "missing":
             return MissingExtra("The embedded model needs xllamacpp.", extra=_EXTRA)

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import SMOLLM2
@@ -54,16 +54,16 @@ class Embedded:
         command: Sequence[str] = process.SERVER,
     ) -> None:
         self._checked = model is not None
-        self._launch = process.Launch(
+        self._launch = process.LaunchOptions(
             model=model or model_file.model_path(),
             port=port,
             window=window,
             threads=threads,
             command=command,
         )
-        self._fragments = message_cache(Reader(self.name))
+        self._fragments = message_cache(ReasoningReader(self.name))
         self._lock = anyio.Lock()
-        self._running: tuple[process.Child, Transport, Transport] | None = None
+        self._running: tuple[process.ServerProcess, Transport, Transport] | None = None
 
     def __repr__(self) -> str:
         return f"Embedded({str(self._launch.model)!r})"
@@ -113,13 +113,13 @@ class Embedded:
         fitted = replace(request, max_output_tokens=limit, tools=())
         return encode(fitted, self._fragments, streaming=streaming)
 
-    async def _asked(self, running: process.Child, answer: Awaitable[bytes]) -> bytes:
+    async def _asked(self, running: process.ServerProcess, answer: Awaitable[bytes]) -> bytes:
         try:
             return await answer
         except ProviderError as error:
             raise await self._explained(running, error) from error
 
-    async def _ensure(self) -> tuple[process.Child, Transport, Transport]:
+    async def _ensure(self) -> tuple[process.ServerProcess, Transport, Transport]:
         async with self._lock:
             if self._running is not None and self._running[0].alive:
                 return self._running
@@ -127,7 +127,7 @@ class Embedded:
             if not self._checked:
                 await anyio.to_thread.run_sync(model_file.verify, self._launch.model)
                 self._checked = True
-            running = await process.start(self._launch, provider=self.name)
+            running = await process.start_server(self._launch, provider=self.name)
             self._running = (
                 running,
                 self._transport(running, "/v1"),
@@ -135,13 +135,15 @@ class Embedded:
             )
             return self._running
 
-    def _transport(self, running: process.Child, path: str) -> Transport:
+    def _transport(self, running: process.ServerProcess, path: str) -> Transport:
         endpoint = Endpoint(
             base_url=running.address + path, api_key=running.key, idle_timeout=IDLE_TIMEOUT
         )
         return Transport(endpoint, provider=self.name)
 
-    async def _explained(self, running: process.Child, error: ProviderError) -> ProviderError:
+    async def _explained(
+        self, running: process.ServerProcess, error: ProviderError
+    ) -> ProviderError:
         """Return the error of a process that died instead of the one its silence caused."""
         if error.status is not None or not await running.ended(within=_DEATH_LIMIT):
             return error

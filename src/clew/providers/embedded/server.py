@@ -21,7 +21,7 @@ CACHE_MIB = 64
 HTTP_THREADS = 4
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StartupReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The one line that the parent waits for."""
 
     address: str = ""
@@ -45,19 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os._exit(0)
 
 
-def _start(options: argparse.Namespace) -> tuple[Report, object | None]:
+def _start(options: argparse.Namespace) -> tuple[StartupReport, object | None]:
     try:
         import xllamacpp  # noqa: PLC0415 - it may be absent, and the parent must be told
     except ImportError as error:
-        return Report(error="missing", detail=str(error)), None
+        return StartupReport(error="missing", detail=str(error)), None
     if not _is_free(options.port):
-        return Report(error="port", detail=str(options.port)), None
+        return StartupReport(error="port", detail=str(options.port)), None
     try:
         server = xllamacpp.Server(_params(xllamacpp.CommonParams, options))
     except RuntimeError as error:
         reason = "model" if _is_free(options.port) else "port"
-        return Report(error=reason, detail=str(error)), None
-    return Report(address=server.listening_address), server
+        return StartupReport(error=reason, detail=str(error)), None
+    return StartupReport(address=server.listening_address), server
 
 
 def _params(make: Callable[[], Any], options: argparse.Namespace) -> object:

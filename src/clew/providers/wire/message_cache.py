@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from clew.context.reasoning import Reader, ReasoningPolicy, spoken
+from clew.context.reasoning import ReasoningPolicy, ReasoningReader, adapt_message
 from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.wire.unsupported_media import replace_media
@@ -29,7 +29,11 @@ class MessageCache(Generic[F]):
     """
 
     def __init__(
-        self, reader: Reader, make: Callable[[Message], tuple[F, int]], *, limit: int = LIMIT
+        self,
+        reader: ReasoningReader,
+        make: Callable[[Message], tuple[F, int]],
+        *,
+        limit: int = LIMIT,
     ) -> None:
         """Encode with `make`, which returns a fragment and how many bytes it is."""
         self.reader = reader
@@ -54,7 +58,7 @@ class MessageCache(Generic[F]):
 
     def prepared(self, message: Message, request: Request) -> Message:
         """Return `message` with nothing in it that the reader of `request` could not take."""
-        found = spoken(message, self.reader, request.reasoning)
+        found = adapt_message(message, self.reader, request.reasoning)
         return found if request.sees else replace_media(found)
 
     def _made(self, message: Message, request: Request) -> tuple[Message, F, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
@@ -50,7 +50,9 @@ _RUN_BY_THE_PROVIDER = (
 _json = msgspec.json.Encoder()
 
 
-def message_cache(reader: Reader, *, limit: int = LIMIT) -> MessageCache[tuple[EncodedTurn, ...]]:
+def message_cache(
+    reader: ReasoningReader, *, limit: int = LIMIT
+) -> MessageCache[tuple[EncodedTurn, ...]]:
     """Return a place to keep the encoded messages for `reader`."""
     return MessageCache(reader, _fragment, limit=limit)
 

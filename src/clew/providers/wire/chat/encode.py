@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
@@ -47,7 +47,7 @@ _bridge = WireMessage(ASSISTANT, _json.encode({"role": ASSISTANT, "content": BRI
 
 
 def message_cache(
-    reader: Reader, dialect: Dialect = PLAIN, *, limit: int = LIMIT
+    reader: ReasoningReader, dialect: Dialect = PLAIN, *, limit: int = LIMIT
 ) -> MessageCache[tuple[WireMessage, ...]]:
     """Return a place to keep the messages for `reader`, encoded in `dialect`."""
     return MessageCache(reader, partial(_fragment, dialect), limit=limit)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.converse.block_encoder import EncodedContent, encode_content, tool_name
@@ -34,7 +34,7 @@ _BEGIN = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user",
 _json = msgspec.json.Encoder()
 
 
-def message_cache(reader: Reader, *, limit: int = LIMIT) -> MessageCache[EncodedContent]:
+def message_cache(reader: ReasoningReader, *, limit: int = LIMIT) -> MessageCache[EncodedContent]:
     """Return a place to keep the encoded messages for `reader`."""
     return MessageCache(reader, encode_content, limit=limit)
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -53,7 +53,7 @@ class EncodedParts(Struct, frozen=True):
     """For Gemini 3 and later."""
 
 
-def message_cache(reader: Reader, *, limit: int = LIMIT) -> MessageCache[EncodedParts]:
+def message_cache(reader: ReasoningReader, *, limit: int = LIMIT) -> MessageCache[EncodedParts]:
     """Return a place to keep the encoded messages for `reader`."""
     return MessageCache(reader, _fragment, limit=limit)
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
@@ -49,7 +49,7 @@ class EncodedItems(Struct, frozen=True):
         )
 
 
-def message_cache(reader: Reader, *, limit: int = LIMIT) -> MessageCache[EncodedItems]:
+def message_cache(reader: ReasoningReader, *, limit: int = LIMIT) -> MessageCache[EncodedItems]:
     """Return a place to keep the encoded messages for `reader`."""
     return MessageCache(reader, _fragment, limit=limit)
 
