@@ -10,14 +10,14 @@ from clew.core.events import CompactionEnded, CompactionStarted, Event, Warned
 from clew.core.messages import Message, assistant, user
 from clew.core.models import ModelFacts
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
-from clew.providers.scripted import Reply, ScriptedProvider
+from clew.providers.scripted import ScriptedProvider, ScriptedReply
 
 pytestmark = pytest.mark.anyio
 
 LONG = "word " * 250
 
 
-def scripted(*replies: Reply) -> ScriptedProvider:
+def scripted(*replies: ScriptedReply) -> ScriptedProvider:
     return ScriptedProvider(replies, facts=ModelFacts(name="m", window=4_000))
 
 
