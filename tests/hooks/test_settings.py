@@ -169,8 +169,7 @@ def test_what_is_not_known_is_left_out_and_reported() -> None:
         "S: PreToolUse[0]: the key extra is unknown and has no effect",
         "S: PreToolUse[0]: hooks[0]: unknown type 'mcp_tool'"
         " (known: command, http, prompt, agent); ignored",
-        "S: PreToolUse[0]: hooks[1]: unknown type 7"
-        " (known: command, http, prompt, agent); ignored",
+        "S: PreToolUse[0]: hooks[1]: unknown type 7 (known: command, http, prompt, agent); ignored",
         "S: PreToolUse[0]: hooks[2]: the key timout is unknown and has no effect",
         "S: PreToolUse[0]: hooks[3]: `shell` has no effect with `args`",
         "S: Stop[0]: the matcher 'Bash' has no effect on Stop",
