@@ -1,14 +1,16 @@
-"""What every test shares: one event-loop backend, no network but loopback, and which are slow."""
+"""Fixtures for all tests: one event-loop backend, only loopback, PostgreSQL, slow tests."""
 
 import ipaddress
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.stores.postgres import Server, server
 
 
 def _refuse_far_addresses(event: str, arguments: tuple[Any, ...]) -> None:
@@ -39,7 +41,7 @@ SLOW: Mapping[str, str] = MappingProxyType(
         "cli/test_streams": "starts clew",
         "cli/test_terminal_sessions": "starts clew in a terminal",
         "test_against_bash": "runs bash for every line",
-        "test_checkpoints_crash": "kills processes",
+        "checkpoints/test_crash": "kills processes",
         "test_crashes": "kills processes",
         "test_embedded": "runs the embedded model",
         "test_examples": "starts processes",
@@ -86,3 +88,10 @@ settings.load_profile("clew")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """Run one PostgreSQL server for all tests that need it."""
+    with server() as running:
+        yield running

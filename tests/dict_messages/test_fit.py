@@ -14,8 +14,8 @@ from clew.core.entries import Entry
 from clew.core.errors import ConfigError, ContextFull
 from clew.core.ids import CallId
 from clew.core.messages import Message, Role, ToolCall, ToolResult, assistant, user
-from clew.dict_messages.mending import mend
-from clew.dict_messages.styles import Piece, read_pieces
+from clew.dict_messages.formats import MessageSlice, read_slices
+from clew.dict_messages.repair import repair_messages
 from clew.providers.tokenizers import meter_for
 from tests.histories import histories
 from tests.histories import problems as independent_problems
@@ -68,7 +68,7 @@ def anthropic(steps: int) -> list[dict[str, Any]]:
 
 
 def in_clew_terms(messages: list[dict[str, Any]]) -> list[Message]:
-    pieces = [piece for piece in read_pieces(messages) if isinstance(piece, Piece)]
+    pieces = [piece for piece in read_slices(messages) if isinstance(piece, MessageSlice)]
     return [piece.message for piece in pieces if not piece.is_system]
 
 
@@ -100,7 +100,7 @@ def test_what_fits_comes_back_as_it_is() -> None:
 
     assert all(a is b for a, b in zip(fitted.messages, messages, strict=True))
     assert fitted.report.tokens_before == fitted.report.tokens_after
-    assert fitted.report.why == "it fits as it is"
+    assert fitted.report.why == "it already fits"
 
 
 def test_system_messages_stay_wherever_they_stand() -> None:
@@ -147,7 +147,7 @@ def test_a_strategy_may_be_given_as_an_object() -> None:
 
 
 def test_what_must_stay_and_does_not_fit_is_an_error_with_numbers() -> None:
-    with pytest.raises(ContextFull, match="and 100 are allowed") as caught:
+    with pytest.raises(ContextFull, match="max_tokens is 100") as caught:
         clew.fit([{"role": "user", "content": "word " * 500}], max_tokens=100)
 
     assert caught.value.state.used_tokens > 100
@@ -185,14 +185,14 @@ def test_what_no_provider_would_take_is_repaired_and_named() -> None:
     ]
     assert fitted.messages[4]["tool_calls"][0]["id"] == "a-2" == fitted.messages[5]["tool_call_id"]
     said = " ".join(fitted.report.repairs)
-    for expected in ("hologram", "zz, which nobody asked", "uses the call id a again"):
+    for expected in ("hologram", "zz, which no message calls", "uses the call id a again"):
         assert expected in said
     assert "the call a has no result" in said
 
 
 @pytest.mark.req("CMP-4")
 def test_or_refused_with_every_reason() -> None:
-    with pytest.raises(ConfigError, match=r"unknown kind 'hologram'.*nobody asked"):
+    with pytest.raises(ConfigError, match=r"unknown type 'hologram'.*no message calls"):
         clew.fit(BROKEN, max_tokens=1_000, invalid="refuse")
     with pytest.raises(ConfigError, match="'repair' or 'refuse'"):
         clew.fit(BROKEN, max_tokens=1_000, invalid="ignore")  # type: ignore[arg-type]
@@ -211,7 +211,7 @@ def test_anthropic_results_are_put_first_and_missing_ones_made() -> None:
         {"role": "assistant", "content": [{**use, "id": "t9"}]},
     ]
 
-    mended, notes = mend(messages)
+    mended, notes = repair_messages(messages)
 
     assert find_problems(in_clew_terms(list(map(dict, mended)))) == []
     assert "the call t2 has no result" in notes
@@ -223,7 +223,7 @@ def test_anthropic_results_are_put_first_and_missing_ones_made() -> None:
     [
         (["hello"], "message 0 is not a dictionary with a role"),
         ([{"content": "x"}], "message 0 is not a dictionary with a role"),
-        ([{"role": "narrator", "content": "x"}], "no provider knows"),
+        ([{"role": "narrator", "content": "x"}], "unknown role"),
         ([user("x"), {"role": "user", "content": "y"}], "mixes Clew messages"),
     ],
 )
@@ -387,7 +387,7 @@ def test_several_results_in_one_clew_message_keep_their_own_words() -> None:
     ],
 )
 def test_forms_that_nobody_has_are_refused_in_words(messages: list[Any]) -> None:
-    with pytest.raises(ConfigError, match="no provider has messages of this form"):
+    with pytest.raises(ConfigError, match="unknown format"):
         clew.fit(messages, max_tokens=100)
 
 

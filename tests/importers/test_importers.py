@@ -23,10 +23,10 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Image, Reasoning, Role, Text, assistant, user
 from clew.core.usage import Usage
 from clew.importers import claude_code, clew_jsonl, codex, pi
-from clew.importers.journal import entries_for, import_session, journal_of
-from clew.importers.reading import read_session
-from clew.importers.recorded import RecordedSession
-from clew.importers.tidy import NO_BEGINNING, NO_RESULT
+from clew.importers.journal import build_journal, import_session
+from clew.importers.reader import read_session
+from clew.importers.recorded_session import RecordedSession
+from clew.importers.repair import NO_BEGINNING, NO_RESULT
 from clew.session.journal import Journal
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
@@ -189,11 +189,11 @@ def test_lines_without_a_message_are_counted() -> None:
     assert shape(session) == ["user: go", "model: hi"]
     assert (session.name, session.model) == ("A title", "")
     assert session.problems == (
-        "1 line of a sub-agent left out",
-        "1 text that Claude Code itself added (a skill, a caveat) left out",
-        "1 error message left out",
-        "1 microcompaction cleared tool results that are shown in full here",
-        "of unknown kind, left out: novelty 1",
+        "skipped 1 line of a sub-agent",
+        "skipped 1 text that Claude Code added itself (a skill, a caveat)",
+        "skipped 1 error message",
+        "1 microcompaction cleared tool results; they are complete here",
+        "skipped, of unknown kind: novelty 1",
         "without a message: summary 2, file-history-snapshot 1, progress 1, "
         "system microcompact_boundary 1",
     )
@@ -227,7 +227,7 @@ def test_only_the_branch_of_the_last_message_counts_with_all_parallel_results() 
         "tool: second",
         "model: end",
     ]
-    assert session.problems == ("2 message lines off the chain of the last message left out",)
+    assert session.problems == ("skipped 2 messages on other branches",)
 
 
 def test_a_broken_chain_goes_on_in_file_order() -> None:
@@ -241,8 +241,8 @@ def test_a_broken_chain_goes_on_in_file_order() -> None:
     )
 
     assert shape(session) == ["user: go", "model: one", "user: more", "model: two"]
-    assert said(session, "begins in the middle")
-    assert said(session, "breaks at 1 place")
+    assert said(session, "starts in the middle")
+    assert said(session, "1 parent is missing; file order")
 
 
 def test_parents_that_run_in_a_circle_do_no_harm() -> None:
@@ -262,7 +262,7 @@ def test_a_compaction_is_a_summary_step_that_stands_for_all_before(logical: str 
             cc("user", "v", "s", "more"),
         )
     )
-    view = fold(journal_of(session))
+    view = fold(build_journal(session))
 
     assert shape(session)[2] == "user: What happened so far."
     assert [step.compacts and step.is_summary for step in session.steps] == [0, 0, 1, 0]
@@ -282,7 +282,7 @@ def test_a_compaction_whose_summary_is_missing_is_still_one() -> None:
 
     assert [step.compacts for step in session.steps] == [False, True, False]
     assert said(session, "no summary in the file")
-    assert problems(render(fold(journal_of(session)))) == []
+    assert problems(render(fold(build_journal(session)))) == []
 
 
 # --- every format ------------------------------------------------------------------------
@@ -313,8 +313,8 @@ def test_calls_and_results_that_do_not_match_are_repaired_and_reported() -> None
         "call c2 was recorded again and dropped",
         "1 call had no result and was given a failed one",
         "1 result without a call was dropped",
-        "1 empty message was left out",
-        "the recording begins with an answer; a line in the user's place says so",
+        "1 empty message was dropped",
+        "the recording starts with a response; a user message was added before it",
     )
 
 
@@ -324,7 +324,7 @@ def test_torn_lines_are_named_and_passed_over() -> None:
     session = claude_code.parse([rows[0], *bad, rows[1], rows[1][:-9]])
 
     assert shape(session) == ["user: go", "model: hi"]
-    assert session.problems[0].startswith("line 2 is torn or not JSON and was passed over")
+    assert session.problems[0].startswith("line 2 is torn or not JSON and was skipped")
     assert session.problems[1].startswith("line 3 has an unexpected shape")
     assert said(session, "11 more lines could not be read")
 
@@ -411,7 +411,7 @@ def test_the_items_between_two_counts_are_one_answer() -> None:
     assert last.usage == Usage(input_tokens=150, output_tokens=5)
     assert (session.id, session.cwd, session.model) == ("x1", "/work", "gpt-x")
     assert session.system == "Be brief.\n\nSandboxed."
-    assert said(session, "of unknown kind, left out: response_item web_search_call 1, novelty 1")
+    assert said(session, "skipped, of unknown kind: response_item web_search_call 1, novelty 1")
 
 
 def test_a_count_that_comes_after_the_results_belongs_to_the_answer_before_them() -> None:
@@ -464,7 +464,7 @@ def test_a_codex_compaction_tells_the_words_that_were_kept() -> None:
     assert shape(session)[-1] == "user: late rule"
     assert said(session, "no readable summary")
     assert said(session, "line 6 has an unexpected shape")
-    assert problems(render(fold(journal_of(session)))) == []
+    assert problems(render(fold(build_journal(session)))) == []
 
 
 def test_a_fork_and_a_sub_agent_say_so() -> None:
@@ -573,8 +573,8 @@ def test_a_pi_tree_is_read_along_its_last_branch_and_a_compaction_keeps_what_it_
     assert [step.compacts for step in session.steps] == [0, 0, 1, 1, 0, 0, 0, 1, 0]
     assert session.steps[6].is_summary
     assert session.steps[5].usage is None
-    assert said(session, "1 message line off the chain")
-    assert said(session, "that a compaction kept is not in the file")
+    assert said(session, "skipped 1 message on another branch")
+    assert said(session, "that a compaction kept is missing")
 
 
 # --- Clew --------------------------------------------------------------------------------
@@ -608,7 +608,7 @@ def test_a_clew_compaction_keeps_the_view_and_every_message() -> None:
 
     assert shape(session) == ["user: one", "model: two", "user: So far.", "user: mine"]
     assert (session.model, session.system) == ("m", "Be exact.")
-    assert [i.message for i in fold(journal_of(session)).items] == [
+    assert [i.message for i in fold(build_journal(session)).items] == [
         i.message for i in fold(entries).items
     ]
 
@@ -641,7 +641,7 @@ def test_damage_and_novelties_in_a_clew_file_are_reported() -> None:
 @given(histories(min_turns=1))
 def test_any_conversation_survives_the_way_out_and_in(entries: list[Entry]) -> None:
     session = clew_jsonl.parse(as_lines(entries))
-    again = clew_jsonl.parse(as_lines(journal_of(session)))
+    again = clew_jsonl.parse(as_lines(build_journal(session)))
 
     assert again == session
     assert problems([m for m in session.messages if m.role is not Role.USER or m.parts]) == []
@@ -686,7 +686,7 @@ def test_what_is_left_of_a_cut_off_archive_is_read(tmp_path: Path) -> None:
     for name in ("a.gz", "b.gz"):
         session = read_session(tmp_path / name)
         assert shape(session)[0] == "user: go"
-        assert said(session, "breaks off early")
+        assert said(session, "compressed file is truncated")
 
 
 @pytest.mark.parametrize(
@@ -709,7 +709,7 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path, content: bytes, wh
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"gone\.jsonl cannot be read"):
+    with pytest.raises(ConfigError, match=r"cannot read .*gone\.jsonl"):
         read_session(tmp_path / "gone.jsonl")
 
 
@@ -742,7 +742,7 @@ def test_a_journal_tells_the_models_and_a_truthful_loss_report() -> None:
             cc("user", "t2", "t", "And on.", isCompactSummary=True),
         )
     )
-    bodies = entries_for(session)
+    bodies = [entry.body for entry in build_journal(session)]
 
     assert [type(body) for body in bodies] == [
         SetupChanged,
@@ -823,7 +823,7 @@ def test_every_recording_loads_and_is_counted() -> None:
 @real
 def test_every_recording_is_a_conversation_that_a_provider_accepts() -> None:
     for session in recordings():
-        view = fold(journal_of(session))
+        view = fold(build_journal(session))
 
         assert problems(session.messages) == []
         assert problems(render(view)) == []
@@ -833,7 +833,7 @@ def test_every_recording_is_a_conversation_that_a_provider_accepts() -> None:
 @real
 def test_every_recording_is_the_same_after_a_round_trip_through_clews_own_format() -> None:
     for session in recordings():
-        again = clew_jsonl.parse(as_lines(journal_of(session)))
+        again = clew_jsonl.parse(as_lines(build_journal(session)))
 
         assert len(again.steps) == len(session.steps)
         for mine, theirs in zip(again.steps, session.steps, strict=True):
@@ -850,5 +850,5 @@ async def test_every_recording_has_the_same_view_when_it_is_opened_from_a_store(
         session_id = await import_session(store, session)
         journal = await Journal.reopen(store, session_id)
 
-        assert journal.view == fold(journal_of(session))
+        assert journal.view == fold(build_journal(session))
         assert (journal.record.cwd, journal.record.name) == (session.cwd, session.name)

@@ -28,8 +28,8 @@ from clew.core.messages import (
 from clew.core.models import ModelFacts, ToolSpec
 from clew.core.usage import Usage
 from clew.importers.clew_jsonl import export_jsonl
-from clew.importers.journal import journal_of
-from clew.importers.reading import read_session
+from clew.importers.journal import build_journal
+from clew.importers.reader import read_session
 from clew.log.buffer import Redaction
 from clew.log.events import LogLevel
 from clew.log.replay_script import script_from_journal, script_from_log
@@ -365,7 +365,7 @@ async def test_recordings_of_other_tools_run_again(
         pytest.skip(f"there are no recordings of {tool_name} on this machine")
     calls = tool_calls = 0
     for file in files:
-        entries = journal_of(read_session(file))
+        entries = build_journal(read_session(file))
         tape = script_from_journal(entries)
         provider = ReplayProvider(tape.recording)
 

@@ -19,13 +19,24 @@ from clew.core.errors import ConfigError
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
-from clew.importers.reading import read_session
-from clew.importers.recorded import RecordedSession, Step
-from clew.simulation.chart import chart
-from clew.simulation.names import names_in
-from clew.simulation.replay import simulate
-from clew.simulation.runs import Point, Run, total, totals
-from clew.simulation.ways import EAGER, NONE, WAYS, Untouched, Way, way_named, ways_named
+from clew.importers.reader import read_session
+from clew.importers.recorded_session import RecordedSession, RecordedStep
+from clew.simulation.chart import draw_chart
+from clew.simulation.recall import find_names
+from clew.simulation.scenario import (
+    EAGER,
+    NONE,
+    SCENARIOS,
+    KeepEverything,
+    Scenario,
+    SimulationPoint,
+    SimulationRun,
+    make_scenario,
+    make_scenarios,
+    sum_runs,
+    sum_sessions,
+)
+from clew.simulation.simulator import simulate
 from tests.histories import histories
 
 pytestmark = pytest.mark.req("SIM-1")
@@ -39,14 +50,14 @@ READ, WRITE = 0.1, 1.25
 
 def session(*messages: Message, every: float = 10.0, system: str = "") -> RecordedSession:
     """Messages that came `every` so many seconds."""
-    steps = [Step(message=m, at=1_000 + n * every) for n, m in enumerate(messages)]
+    steps = [RecordedStep(message=m, at=1_000 + n * every) for n, m in enumerate(messages)]
     return RecordedSession(source="clew", system=system, steps=tuple(steps))
 
 
 def one(
     recorded: RecordedSession, way: str, model: ModelFacts = LARGE, *, lookups: bool = True
-) -> Run:
-    (run,) = simulate(recorded, [way_named(way)], model, lookups=lookups)
+) -> SimulationRun:
+    (run,) = simulate(recorded, [make_scenario(way)], model, lookups=lookups)
     return run
 
 
@@ -75,7 +86,7 @@ def test_what_the_last_request_held_is_read_from_the_cache() -> None:
 
     first = text_units(SYSTEM) + units(a)
     second = first + units(b, c)
-    assert run == Run(
+    assert run == SimulationRun(
         strategy=NONE,
         calls=2,
         input_tokens=first + second,
@@ -83,7 +94,7 @@ def test_what_the_last_request_held_is_read_from_the_cache() -> None:
         uncached_tokens=first + units(b, c),
         cost=first * READ + (first + units(b, c)) * WRITE,
         peak_tokens=second,
-        timeline=(Point(call=1, tokens=first), Point(call=2, tokens=second)),
+        timeline=(SimulationPoint(call=1, tokens=first), SimulationPoint(call=2, tokens=second)),
     )
 
 
@@ -100,7 +111,7 @@ def test_a_cache_that_was_not_used_for_five_minutes_is_cold(
 
 def test_a_recording_without_times_has_a_warm_cache() -> None:
     a, b, c, d = user("one"), assistant("two"), user("three"), assistant("four")
-    steps = tuple(Step(message=message) for message in (a, b, c, d))
+    steps = tuple(RecordedStep(message=message) for message in (a, b, c, d))
 
     run = one(RecordedSession(source="pi", steps=steps), NONE)
 
@@ -134,8 +145,10 @@ def test_thinking_that_the_provider_forgets_is_neither_sent_nor_cached() -> None
 
 
 def test_the_summaries_of_recorded_compactions_are_left_out() -> None:
-    summary = Step(message=user("SUMMARY " * 50), is_summary=True, compacts=True)
-    steps = [Step(message=m) for m in (user("a"), assistant("b"), user("c"), assistant("d"))]
+    summary = RecordedStep(message=user("SUMMARY " * 50), is_summary=True, compacts=True)
+    steps = [
+        RecordedStep(message=m) for m in (user("a"), assistant("b"), user("c"), assistant("d"))
+    ]
     plain = RecordedSession(source="codex", steps=tuple(steps))
     compacted = RecordedSession(source="codex", steps=(*steps[:2], summary, *steps[2:]))
     begun = RecordedSession(source="codex", steps=(summary, *steps[1:]))
@@ -146,9 +159,9 @@ def test_the_summaries_of_recorded_compactions_are_left_out() -> None:
 
 
 def test_a_strategy_keeps_the_context_small_where_doing_nothing_does_not() -> None:
-    ways = ways_named(WAYS)
+    scenarios = make_scenarios(SCENARIOS)
 
-    runs = {run.strategy: run for run in simulate(long_session(), ways, SMALL)}
+    runs = {run.strategy: run for run in simulate(long_session(), scenarios, SMALL)}
 
     assert runs[NONE].oversized_requests > 0
     assert runs[NONE].compactions == runs[NONE].clearings == 0
@@ -169,17 +182,17 @@ def test_the_timeline_marks_each_compaction() -> None:
 
 def test_max_tokens_makes_a_strategy_compact_earlier() -> None:
     recorded = long_session()
-    early = ways_named(["summarize"], max_tokens=2_000)
-    late = ways_named(["summarize"])
+    early = make_scenarios(["summarize"], max_tokens=2_000)
+    late = make_scenarios(["summarize"])
 
     assert simulate(recorded, early, LARGE)[0].compactions > 0
     assert simulate(recorded, late, LARGE)[0].compactions == 0
 
 
 def test_the_same_recording_gives_the_same_runs() -> None:
-    ways = ways_named(WAYS)
+    scenarios = make_scenarios(SCENARIOS)
 
-    assert simulate(long_session(), ways, SMALL) == simulate(long_session(), ways, SMALL)
+    assert simulate(long_session(), scenarios, SMALL) == simulate(long_session(), scenarios, SMALL)
 
 
 def test_an_agent_looks_up_what_it_names_and_no_longer_sees() -> None:
@@ -200,7 +213,7 @@ def test_an_agent_looks_up_what_it_names_and_no_longer_sees() -> None:
 
 
 def test_recall_tells_whether_the_names_that_were_needed_survived() -> None:
-    forgetful = way_named("sliding_window")
+    forgetful = make_scenario("sliding_window")
     messages: list[Message] = [user("Start with secret_handle_alpha in mind.")]
     for n in range(30):
         messages += [assistant(f"Answer {n}."), user(f"Question {n}?")]
@@ -214,7 +227,7 @@ def test_recall_tells_whether_the_names_that_were_needed_survived() -> None:
     assert one(session(*messages), NONE).recall is None
 
 
-class Careless(Untouched, frozen=True, kw_only=True):
+class Careless(KeepEverything, frozen=True, kw_only=True):
     """Drops every answer that made a call, and leaves the results behind."""
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:
@@ -228,7 +241,7 @@ class Careless(Untouched, frozen=True, kw_only=True):
 def test_a_strategy_that_tears_calls_from_results_is_found_out() -> None:
     ask, (_, result) = user("Look."), reads(1, "a.py", "x")
     wordy = assistant("word " * 500, ToolCall(call_id=CallId("c1"), name="Read"))
-    careless = Way(name="careless", strategy=Careless())
+    careless = Scenario(name="careless", strategy=Careless())
 
     (run,) = simulate(session(ask, wordy, result, assistant("Done.")), [careless], LARGE)
 
@@ -250,7 +263,7 @@ def test_every_request_is_valid_and_in_the_window_or_the_run_says_so(
     recorded = recording(history)
     answers = sum(step.message.role is Role.ASSISTANT for step in recorded.steps)
 
-    for run in simulate(recorded, ways_named(WAYS), model):
+    for run in simulate(recorded, make_scenarios(SCENARIOS), model):
         over = sum(point.tokens > 0.95 * model.window for point in run.timeline)
         assert run.invalid_requests == 0
         assert run.oversized_requests == over
@@ -272,24 +285,28 @@ def test_doing_nothing_reads_all_but_the_new_messages_from_the_cache(history: li
 def test_no_strategy_sends_an_invalid_request_on_real_recordings() -> None:
     files = sorted(RECORDINGS.rglob("*.jsonl.gz"), key=lambda path: path.stat().st_size)
     thresholds = Thresholds(compact=0.7)
-    ways = [way_named(name, policy=ContextPolicy(thresholds=thresholds)) for name in WAYS]
+    scenarios = [
+        make_scenario(name, policy=ContextPolicy(thresholds=thresholds)) for name in SCENARIOS
+    ]
 
     runs = [
-        simulate(read_session(path), ways, ModelFacts(name="m", window=40_000))
+        simulate(read_session(path), scenarios, ModelFacts(name="m", window=40_000))
         for path in files[:12]
     ]
 
-    summed = totals(runs)
+    summed = sum_sessions(runs)
     assert all(run.invalid_requests == 0 for run in summed)
     assert all(run.calls > 50 for run in summed)
     assert sum(run.compactions for run in summed) > 0
 
 
 def test_runs_of_one_strategy_add_up() -> None:
-    a = Run(strategy="x", calls=1, input_tokens=5, cost=2.0, peak_tokens=9, needed_names=4)
-    b = Run(strategy="x", calls=2, input_tokens=6, cost=1.0, peak_tokens=7, found_names=1)
+    a = SimulationRun(
+        strategy="x", calls=1, input_tokens=5, cost=2.0, peak_tokens=9, needed_names=4
+    )
+    b = SimulationRun(strategy="x", calls=2, input_tokens=6, cost=1.0, peak_tokens=7, found_names=1)
 
-    assert total([a, b]) == Run(
+    assert sum_runs([a, b]) == SimulationRun(
         strategy="x",
         calls=3,
         input_tokens=11,
@@ -298,14 +315,14 @@ def test_runs_of_one_strategy_add_up() -> None:
         needed_names=4,
         found_names=1,
     )
-    assert total([a, b]).recall == 0.25
+    assert sum_runs([a, b]).recall == 0.25
     with pytest.raises(ValueError, match="one strategy"):
-        total([a, Run(strategy="y")])
+        sum_runs([a, SimulationRun(strategy="y")])
 
 
 def test_a_strategy_that_is_not_known_is_named_with_those_that_are() -> None:
     with pytest.raises(ConfigError, match=r"'nope'.*none, eager, tiered"):
-        way_named("nope")
+        make_scenario("nope")
 
 
 @pytest.mark.parametrize(
@@ -319,13 +336,13 @@ def test_a_strategy_that_is_not_known_is_named_with_those_that_are() -> None:
     ],
 )
 def test_names_are_files_hashes_and_long_words(text: str, names: set[str]) -> None:
-    assert names_in(text) == names
+    assert find_names(text) == names
 
 
 def test_the_chart_draws_a_line_for_each_run_and_a_ring_for_each_compaction() -> None:
-    runs = simulate(long_session(), ways_named([NONE, "summarize"]), SMALL)
+    runs = simulate(long_session(), make_scenarios([NONE, "summarize"]), SMALL)
 
-    drawn = ElementTree.fromstring(chart(runs, title="a <b> & c", window=SMALL.window))
+    drawn = ElementTree.fromstring(draw_chart(runs, title="a <b> & c", window=SMALL.window))
 
     space = "{http://www.w3.org/2000/svg}"
     words = [text.text for text in drawn.iter(f"{space}text")]
@@ -339,5 +356,5 @@ def test_the_chart_draws_a_line_for_each_run_and_a_ring_for_each_compaction() ->
 
 
 def test_a_chart_of_nothing_is_still_a_chart() -> None:
-    for runs in ([], [Run(strategy=NONE)]):
-        assert ElementTree.fromstring(chart(runs, title="", window=10)) is not None
+    for runs in ([], [SimulationRun(strategy=NONE)]):
+        assert ElementTree.fromstring(draw_chart(runs, title="", window=10)) is not None

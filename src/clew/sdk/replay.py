@@ -39,8 +39,8 @@ from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.core.models import ToolSpec
 from clew.core.usage import Usage
-from clew.importers.journal import journal_of
-from clew.importers.reading import read_session
+from clew.importers.journal import build_journal
+from clew.importers.reader import read_session
 from clew.log.reader import is_log
 from clew.log.replay_script import (
     AppendEntry,
@@ -74,7 +74,7 @@ def read_replay_script(path: Path) -> ReplayScript:
     if entries:
         return script_from_journal(entries, session_id=path.stem)
     session = read_session(path)
-    return script_from_journal(journal_of(session), session_id=session.id or path.stem)
+    return script_from_journal(build_journal(session), session_id=session.id or path.stem)
 
 
 class ReplayResult(Struct, frozen=True, kw_only=True):
