@@ -32,7 +32,6 @@ from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
 from clew.log.buffer import Redaction
 from clew.log.events import LogLevel
-from clew.log.replay_script import script_from_journal, script_from_log
 from clew.log.writer import SessionLog
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished, ReasoningChunk, Request, StopReason
@@ -40,7 +39,8 @@ from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recordi
 from clew.providers.replay import ReplayDiverged, ReplayProvider
 from clew.providers.request_diff import Difference
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
-from clew.sdk.replay import read_replay_script, replay_session
+from clew.sdk.replay import replay_session
+from clew.sdk.replay_script import read_replay_script, script_from_journal, script_from_log
 from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

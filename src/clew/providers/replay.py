@@ -33,7 +33,7 @@ class ReplayProvider:
         """Replay `recording`.
 
         Args:
-            recording: Made from a log or a journal by `clew.log.replay_script`.
+            recording: Made from a log or a journal by `clew.sdk.replay_script`.
             strict: See the class.
             redact: What was done to the recording before it was written, done to requests too
                 before they are compared.

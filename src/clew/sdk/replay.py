@@ -32,26 +32,20 @@ from clew.core.entries import (
     Rewound,
     SetupChanged,
     Undone,
-    decode,
 )
-from clew.core.errors import ProviderError, StoreDamaged
+from clew.core.errors import ProviderError
 from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.core.models import ToolSpec
 from clew.core.usage import Usage
-from clew.importers.journal import build_journal
-from clew.importers.reader import read_session
-from clew.log.reader import is_log
-from clew.log.replay_script import (
-    AppendEntry,
-    RepeatCall,
-    ReplayScript,
-    script_from_journal,
-    script_from_log,
-)
 from clew.providers.protocol import Provider
 from clew.providers.request_diff import Difference, compare_messages
 from clew.providers.tokenizers import meter_for
+from clew.sdk.replay_script import (
+    AppendEntry,
+    RepeatCall,
+    ReplayScript,
+)
 from clew.session.call import call_model
 from clew.session.gate import Gate
 from clew.session.journal import Journal
@@ -60,21 +54,6 @@ from clew.session.state import SessionState
 from clew.session.tool_calls import run_calls
 from clew.stores.memory import MemoryStore
 from clew.tools.protocol import ToolContext, ToolOutput
-
-
-def read_replay_script(path: Path) -> ReplayScript:
-    """Read a session log, an exported journal, or a recording of another tool.
-
-    Raises:
-        ConfigError: The file cannot be read, or has an unknown format.
-    """
-    if is_log(path):
-        return script_from_log(path)
-    entries = _read_journal(path)
-    if entries:
-        return script_from_journal(entries, session_id=path.stem)
-    session = read_session(path)
-    return script_from_journal(build_journal(session), session_id=session.id or path.stem)
 
 
 class ReplayResult(Struct, frozen=True, kw_only=True):
@@ -234,15 +213,6 @@ class _Runner:
             self.difference = replace(
                 difference, call=self.calls, where=f"entry #{recorded.id} {where}", message=None
             )
-
-
-def _read_journal(path: Path) -> list[Entry]:
-    """Read an exported journal; returns nothing for any other file."""
-    try:
-        lines = path.read_bytes().splitlines()
-        return [decode(line) for line in lines if line.strip()]
-    except (StoreDamaged, OSError):
-        return []
 
 
 class _Clock:
