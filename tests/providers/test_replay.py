@@ -351,7 +351,7 @@ async def test_a_file_of_no_known_kind_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="has an unknown format"):
         read_replay_script(tmp_path / "x")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="cannot read"):
         read_replay_script(tmp_path / "nowhere")
 
 
