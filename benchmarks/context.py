@@ -34,7 +34,7 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.dict_messages.fit import fit
 from clew.importers import claude_code
-from clew.importers.reading import read_session
+from clew.importers.reader import read_session
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SIZES = (2, 4, 8, 16, 32)

@@ -34,8 +34,8 @@ from clew.core.messages import (
 )
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.importers.journal import journal_of
-from clew.importers.reading import read_session
+from clew.importers.journal import build_journal
+from clew.importers.reader import read_session
 from clew.providers.tokenizers import meter_for
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -215,7 +215,7 @@ def recordings(data: Path) -> Iterator[list[Entry]]:
     """Read every recorded session and every τ²-bench run as a journal."""
     for folder in ("claude_code", "codex", "pi"):
         for path in sorted((data / "sessions" / folder).glob("*.jsonl.gz")):
-            yield journal_of(read_session(path))
+            yield build_journal(read_session(path))
     for path in sorted((data / "tau2").glob("*.json.gz")):
         run = json.loads(gzip.decompress(path.read_bytes()))
         model = ModelFacts(name=run["info"]["agent_info"]["llm"])

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clew.extensions.project.tasks import load_task_context as load_task_context
     from clew.extensions.project.tasks import update_task_file_status as update_task_file_status
     from clew.extensions.skills import Skill as Skill
-    from clew.importers.reading import read_session
+    from clew.importers.reader import read_session
     from clew.providers.protocol import Provider
     from clew.sdk.history import HistoryEntry as HistoryEntry
     from clew.sdk.history import chat_entry_to_message as chat_entry_to_message
@@ -113,7 +113,7 @@ _LATER = {
     "load_task_context": "clew.extensions.project.tasks",
     "message_to_history_entry": "clew.sdk.history",
     "plan_self_hosting_verification": "clew.sdk.self_hosting",
-    "read_session": "clew.importers.reading",
+    "read_session": "clew.importers.reader",
     "tool": "clew.tools.function",
     "transition_self_hosting_loop": "clew.sdk.self_hosting",
     "update_task_file_status": "clew.extensions.project.tasks",

@@ -135,8 +135,8 @@ async def test_a_file_that_is_no_log_gets_a_sentence(tmp_path: Path) -> None:
     ]
 
     assert [one.returncode for one in done] == [1, 1, 1]
-    assert done[0].stderr == b"clew: nowhere is no session log that can be read\n"
-    assert b"x is no recording that Clew can read" in done[2].stderr
+    assert done[0].stderr == b"clew: cannot read the session log nowhere\n"
+    assert b"x has an unknown format; Clew reads" in done[2].stderr
     assert b"Traceback" not in b"".join(one.stderr for one in done)
 
 

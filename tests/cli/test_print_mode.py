@@ -171,8 +171,8 @@ async def test_without_a_person_to_ask_writing_is_denied_and_reading_works(
         assert done.returncode == 0
     assert not (folder / "new.txt").exists()
     assert done.stderr.splitlines() == [
-        "clew: denied: Write new.txt (The mode default asks before a call that may modify; "
-        "nobody is here to ask); --permission-mode acceptEdits would allow it"
+        "clew: denied: Write new.txt (default mode asks before calls that change files; "
+        "there is no user to ask); --permission-mode acceptEdits would allow it"
     ]
 
 
@@ -190,7 +190,9 @@ async def test_each_denied_call_is_told_once_with_the_flag_that_would_allow_it(
 
     told = done.stderr.splitlines()
     assert len(told) == 2
-    assert told[0].startswith("clew: denied: Bash make␛[2J all (Plan mode only inspects")
+    assert told[0].startswith(
+        "clew: denied: Bash make␛[2J all (plan mode forbids calls that run commands"
+    )
     assert all(line.endswith("--permission-mode bypassPermissions would allow it") for line in told)
 
 

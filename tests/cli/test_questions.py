@@ -112,7 +112,7 @@ async def test_a_long_line_is_shown_whole_and_no_row_of_it_stands_alone(tmp_path
         await terminal.shows("> ")
         terminal.types("go\n")
         await terminal.shows("Bash wants to run:\r\n")
-        shown = await terminal.shows("(The mode default asks")
+        shown = await terminal.shows("(default mode asks")
         rows = shown.split("\r\n")[:-1]
         assert all(row.startswith("  │ ") for row in rows)
         assert "".join(row.removeprefix("  │ ") for row in rows) == command

@@ -440,7 +440,7 @@ async def test_without_anybody_to_ask_a_question_is_a_no_and_is_told(place: Plac
 
     def tell(access: Access, decision: Decision, remedy: str) -> None:
         denied.append((access.target, remedy))
-        assert "nobody is here to ask" in decision.reason
+        assert "there is no user to ask" in decision.reason
 
     session = place.session([call_reply(("Bash", {"command": "echo yes"})), "done"], on_denied=tell)
     async with session:

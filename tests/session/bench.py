@@ -22,7 +22,7 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Role, assistant, user
 from clew.core.models import ModelFacts
 from clew.log.events import LogLevel
-from clew.log.replaying import replay
+from clew.log.replay_state import replay_log
 from clew.log.writer import SessionLog
 from clew.providers.protocol import Chunk, Request
 from clew.providers.scripted import ScriptedProvider, ScriptedReply
@@ -219,7 +219,7 @@ class Bench:
             assert session.journal.entries == seat.told
             assert (model.name, model.mode) == (view.setup.model.name, view.mode)
         if seat.log is not None and seat.log.path is not None and seat.log.path.exists():
-            replayed = replay(seat.log.path)
+            replayed = replay_log(seat.log.path)
             assert replayed.history == session.get_history()
             assert list(replayed.entries) == seat.told
 

@@ -5,13 +5,11 @@ from typing import Any
 
 from clew import Session, tool
 from clew.core.access import Risk
-from clew.core.events import (
-    Event,
-)
+from clew.core.events import Event
 from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
-from clew.log.reading import LogReader
+from clew.log.reader import LogReader
 from clew.log.writer import SessionLog
 from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.stores.protocol import Store

@@ -9,20 +9,14 @@ import pytest
 from clew import Session
 from clew.core.access import Decision, Verdict
 from clew.core.entries import SessionRecord, SetupChanged
-from clew.core.errors import (
-    ProviderBusy,
-    SessionError,
-    SessionNotFound,
-)
-from clew.core.events import (
-    ToolEnded,
-)
+from clew.core.errors import ProviderBusy, SessionError, SessionNotFound
+from clew.core.events import ToolEnded
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import Role, ToolCall
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.log.events import LogLevel
-from clew.log.reading import LogReader
-from clew.log.validation import validate
+from clew.log.reader import LogReader
+from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.protocol import ServerToolChunk, TextChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
@@ -238,7 +232,7 @@ async def test_every_event_of_the_vocabulary_has_its_fields(tmp_path: Path) -> N
         if (missing := set(fields) - written.get(name, set()))
     }
     assert lacking == {}
-    assert validate(tmp_path / "s.jsonl").faults == ()
+    assert validate_log(tmp_path / "s.jsonl").faults == ()
 
 
 SECRET_KEYS = (

@@ -261,5 +261,4 @@ def _piped() -> str:
 
 def _tell_denied(access: Access, decision: Decision, remedy: str) -> None:
     target = one_line(access.target, _SHOWN_TARGET)
-    reason = decision.reason.replace(".;", ";").rstrip(".")
-    tell(f"denied: {access.tool} {target} ({reason}); {remedy}")
+    tell(f"denied: {access.tool} {target} ({decision.reason}); {remedy}")

@@ -39,10 +39,16 @@ from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.core.models import ToolSpec
 from clew.core.usage import Usage
-from clew.importers.journal import journal_of
-from clew.importers.reading import read_session
-from clew.log.reading import is_log
-from clew.log.recording import Asked, Kept, Tape, tape_of_journal, tape_of_log
+from clew.importers.journal import build_journal
+from clew.importers.reader import read_session
+from clew.log.reader import is_log
+from clew.log.replay_script import (
+    AppendEntry,
+    RepeatCall,
+    ReplayScript,
+    script_from_journal,
+    script_from_log,
+)
 from clew.providers.protocol import Provider
 from clew.providers.request_diff import Difference, compare_messages
 from clew.providers.tokenizers import meter_for
@@ -56,22 +62,22 @@ from clew.stores.memory import MemoryStore
 from clew.tools.protocol import ToolContext, ToolOutput
 
 
-def tape_of(path: Path) -> Tape:
+def read_replay_script(path: Path) -> ReplayScript:
     """Make a tape of a file: a session log, an exported journal, or another tool's recording.
 
     Raises:
         ConfigError: The file cannot be read, or is of no known kind.
     """
     if is_log(path):
-        return tape_of_log(path)
+        return script_from_log(path)
     entries = _journal(path)
     if entries:
-        return tape_of_journal(entries, session_id=path.stem)
+        return script_from_journal(entries, session_id=path.stem)
     session = read_session(path)
-    return tape_of_journal(journal_of(session), session_id=session.id or path.stem)
+    return script_from_journal(build_journal(session), session_id=session.id or path.stem)
 
 
-class Rerun(Struct, frozen=True, kw_only=True):
+class ReplayResult(Struct, frozen=True, kw_only=True):
     """What came of running a session again."""
 
     calls: int
@@ -84,7 +90,7 @@ class Rerun(Struct, frozen=True, kw_only=True):
     history: tuple[Message, ...]
 
 
-async def rerun(tape: Tape, provider: Provider) -> Rerun:
+async def replay_session(tape: ReplayScript, provider: Provider) -> ReplayResult:
     """Run the session on `tape` again, its calls answered by `provider`.
 
     A call that `provider` refuses, or that failed when it was recorded, leaves in the history
@@ -92,11 +98,11 @@ async def rerun(tape: Tape, provider: Provider) -> Rerun:
     """
     runner = await _Runner.start(tape, provider)
     for step in tape.steps:
-        if isinstance(step, Kept):
+        if isinstance(step, AppendEntry):
             await runner.keep(step.entry)
         else:
             await runner.ask(step)
-    return Rerun(
+    return ReplayResult(
         calls=runner.calls,
         tool_calls=runner.tool_calls,
         usage=runner.kit.journal.spending.usage,
@@ -106,7 +112,7 @@ async def rerun(tape: Tape, provider: Provider) -> Rerun:
 
 
 class _Runner:
-    def __init__(self, tape: Tape, kit: SessionState, clock: "_Clock") -> None:
+    def __init__(self, tape: ReplayScript, kit: SessionState, clock: "_Clock") -> None:
         self.kit = kit
         self.calls = 0
         self.tool_calls = 0
@@ -120,7 +126,7 @@ class _Runner:
         """Calls whose results are in the journal already."""
 
     @classmethod
-    async def start(cls, tape: Tape, provider: Provider) -> "_Runner":
+    async def start(cls, tape: ReplayScript, provider: Provider) -> "_Runner":
         clock = _Clock()
         cwd = Path.cwd()
         session_id = SessionId(tape.session_id) if tape.session_id else None
@@ -153,7 +159,7 @@ class _Runner:
         if isinstance(body, SetupChanged):
             self.kit.journal.measure_by(meter_for(body.model.name) or text_units)
 
-    async def ask(self, step: Asked) -> None:
+    async def ask(self, step: RepeatCall) -> None:
         """Make a call again, and run the tool calls that it asks for."""
         self.calls += 1
         if step.answer is not None:

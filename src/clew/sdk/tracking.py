@@ -1,17 +1,23 @@
 """What a screen shows of tool calls: one state for each, from the events of a session."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
 import msgspec
 
 from clew.core.events import ToolEnded, ToolStarted
+from clew.core.file_change import NO_NEWLINE, FileChange, Hunk, Mark, read_file_change
+from clew.core.text import one_line
 from clew.sdk.values import DiffLine, Outcome, ToolState
 
 _SHOWN_ARG = 200
 _SHOWN_RESULT = 4_000
 _SHOWN_DIFF = 200
-_MARKS = {" ": "context", "-": "remove", "+": "add"}
+_LINE_TYPES: Mapping[Mark, Literal["context", "remove", "add"]] = {
+    " ": "context",
+    "-": "remove",
+    "+": "add",
+}
 
 
 class ToolTracker:
@@ -47,14 +53,14 @@ class ToolTracker:
     def ended(self, event: ToolEnded) -> ToolState:
         """Take note that a call has its result."""
         begun = self._states.get(event.call_id) or ToolState(tool_name=event.name)
-        diff = diff_lines(event.data) if not event.failed else ()
+        change = None if event.failed else read_file_change(event.data)
         state = msgspec.structs.replace(
             begun,
             is_running=False,
             result=_outcome(event),
             error_code=event.error_code,
-            diff_file=str(event.data.get("path", "")) if diff else "",
-            diff_lines=diff,
+            diff_file=change.path if change else "",
+            diff_lines=diff_lines(change),
             tool_result_data=_bounded(event.display),
         )
         self._states[event.call_id] = state
@@ -69,37 +75,23 @@ def first_argument(arguments: str) -> str:
         return ""
     first = next(iter(values.values()), "") if isinstance(values, dict) else ""
     text = first if isinstance(first, str) else msgspec.json.encode(first).decode()
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_ARG else f"{line[: _SHOWN_ARG - 1]}…"
+    return one_line(text, _SHOWN_ARG)
 
 
-def diff_lines(data: Mapping[str, Any]) -> tuple[DiffLine, ...]:
-    """Return the lines of the change that a tool reports; none for one that changed nothing."""
-    hunks = data.get("hunks")
-    if not isinstance(hunks, Sequence):
-        return ()
-    lines = [line for hunk in hunks for line in _hunk_lines(hunk)]
+def diff_lines(change: FileChange | None) -> tuple[DiffLine, ...]:
+    """Return the lines of a change for a screen; none for a call that changed nothing."""
+    lines = [line for hunk in (change.hunks if change else ()) for line in _hunk_lines(hunk)]
     if len(lines) > _SHOWN_DIFF:
         more = f"… {len(lines) - _SHOWN_DIFF:,} more lines"
         lines = [*lines[:_SHOWN_DIFF], DiffLine(type="hunk", text=more)]
     return tuple(lines)
 
 
-def _hunk_lines(hunk: Mapping[str, Any]) -> Iterator[DiffLine]:
-    old, new = hunk["old_start"], hunk["new_start"]
-    yield DiffLine(type="hunk", text=f"@@ -{old},{hunk['old_lines']} +{new},{hunk['new_lines']} @@")
-    for line in hunk["lines"]:
-        kind = _MARKS.get(line[:1])
-        match kind:
-            case "context":
-                yield DiffLine(type="context", text=line[1:], line=new)
-                old, new = old + 1, new + 1
-            case "remove":
-                yield DiffLine(type="remove", text=line[1:], line=old)
-                old += 1
-            case "add":
-                yield DiffLine(type="add", text=line[1:], line=new)
-                new += 1
+def _hunk_lines(hunk: Hunk) -> Iterator[DiffLine]:
+    yield DiffLine(type="hunk", text=hunk.header)
+    for line in hunk.numbered():
+        text = line.text + NO_NEWLINE if line.no_newline else line.text
+        yield DiffLine(type=_LINE_TYPES[line.mark], text=text, line=line.number)
 
 
 def _outcome(event: ToolEnded) -> Outcome:

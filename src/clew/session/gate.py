@@ -70,7 +70,7 @@ class Gate(Struct, kw_only=True):
         if decision.verdict is not Verdict.ASK:
             return decision
         if self.ask is None:
-            return Decision(Verdict.DENY, f"{decision.reason}; nobody is here to ask")
+            return Decision(Verdict.DENY, f"{decision.reason}; there is no user to ask")
         return await self._ask(self.ask, access, decision)
 
     def grant(self, access: Access) -> Grant:

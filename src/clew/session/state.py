@@ -84,7 +84,12 @@ class SessionState(Struct, kw_only=True):
     def state(self) -> ContextState:
         """Read the context now."""
         view = self.journal.view
-        return compute_state(view, self.policy.thresholds, window=view.setup.model.window)
+        return compute_state(
+            view,
+            self.policy.thresholds,
+            window=view.setup.model.window,
+            floor=self.policy.usage_floor,
+        )
 
     def cost(self, usage: Usage, model: str | None = None) -> float | None:
         """Return what a call to the session's model, or to `model`, cost; None if unknown."""

@@ -61,7 +61,7 @@ async def _by_model(
     kit: SessionState, plan: Reduce, budget: Budget, *, instructions: str
 ) -> WrittenSummary | None:
     view = kit.journal.view
-    for model, brief in _rungs(kit):
+    for model, brief in _rungs(kit, plan):
         if not model.summarises:
             continue
         wish = f"{instructions}\nBe brief." if brief else instructions
@@ -87,9 +87,10 @@ async def _by_model(
     return None
 
 
-def _rungs(kit: SessionState) -> list[tuple[ModelFacts, bool]]:
+def _rungs(kit: SessionState, plan: Reduce) -> list[tuple[ModelFacts, bool]]:
     own = kit.journal.view.setup.model
-    meant = kit.summary_model or own
+    chosen = kit.provider.facts(plan.summary_model) if plan.summary_model else kit.summary_model
+    meant = chosen or own
     return [(meant, False), (meant, True), *([(own, True)] if meant != own else [])]
 
 

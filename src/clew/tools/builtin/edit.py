@@ -10,7 +10,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from clew.core.access import Risk, TargetKind
-from clew.tools.builtin.diff import compare
+from clew.tools.builtin.diff import compare, format_short
 from clew.tools.builtin.files import Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.near import hint
@@ -74,7 +74,7 @@ def _edit(ledger: FileLedger, change: Change, place: ToolContext) -> ToolOutput:
     times = "1 replacement" if len(lines) == 1 else f"{len(lines)} replacements"
     return ToolOutput(
         text=f"Edited {change.path}: {times} at {_listed(lines)}.",
-        display=diff.short(),
+        display=format_short(diff),
         data=diff.data() | {"replacements": len(lines)},
     )
 
