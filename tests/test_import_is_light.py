@@ -43,12 +43,16 @@ SELDOM = LATER | {
 """Parts that a program with a session of its own may well do without."""
 LIBRARY = {
     "clew._version",
+    "clew.checkpoints",
     "clew.context",
     "clew.core",
+    "clew.files",
     "clew.hooks",
+    "clew.log",
     "clew.permissions",
     "clew.providers",
     "clew.session",
+    "clew.stores",
     "clew.tools",
 }
 MOST_MODULES = 110

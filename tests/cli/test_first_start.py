@@ -214,7 +214,7 @@ async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> Non
             assert "[p]roject" not in shown[-1]
             await person.answers("n")
             await person.prompted()
-            assert "nothing was allowed for this session" in await person.says("/permissions")
+            assert "nothing is allowed for this session" in await person.says("/permissions")
             await person.leaves()
         async with clew_for(place, *at(server)) as person:
             shown = await person.prompted()

@@ -118,8 +118,8 @@ async def test_a_command_that_fails_says_why(place: Place) -> None:
         result = await result_of(place, "/pin two", *at(server))
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("clew: name an entry by its number")
-    assert result["error"].startswith("name an entry by its number")
+    assert done.stderr.startswith("clew: give the number of an entry")
+    assert result["error"].startswith("give the number of an entry")
 
 
 async def test_other_words_with_a_slash_go_to_the_model_as_they_are(place: Place) -> None:

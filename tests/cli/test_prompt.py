@@ -41,15 +41,15 @@ async def test_talk_commands_and_leaving(tmp_path: Path) -> None:
         terminal.types("/nonsense\n")
         await terminal.shows("there is no command /nonsense")
         terminal.types("/clear\n")
-        await terminal.shows("begins anew")
+        await terminal.shows("is cleared")
         terminal.types("/undo\n")
         await terminal.shows("the clear")
         terminal.types("/pin #2\n")
-        await terminal.shows("#2 will survive")
+        await terminal.shows("pinned #2")
         terminal.types("/unpin #2\n")
-        await terminal.shows("no longer pinned")
+        await terminal.shows("unpinned #2")
         terminal.types("/pin two\n")
-        await terminal.shows("name an entry by its number")
+        await terminal.shows("give the number of an entry")
         terminal.types("/compact\n")
         await terminal.shows("clew: nothing can be compacted")
         await terminal.shows("> ")
@@ -74,7 +74,7 @@ async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) 
         terminal.types("remember the marigold\n")
         await terminal.shows("from the first")
         terminal.types("/model\n")
-        await terminal.shows("gpt-4o: a window of 128,000 tokens")
+        await terminal.shows("gpt-4o: 128,000 tokens of context")
         terminal.types("/model nonsense\n")
         await terminal.shows("no provider is known for the model 'nonsense'")
         terminal.types("/model openai_chat/gpt-4.1\n")
@@ -125,10 +125,10 @@ async def test_odd_numbers_and_forms_of_commands_are_answered_in_words(tmp_path:
     ):
         await terminal.shows("> ")
         for typed, shown in (
-            ("/recall #²", "nothing in this session contains"),
-            ("/pin ²", "name an entry by its number"),
-            ("/recall", "write words to find"),
-            ("/history many", "say how many"),
+            ("/recall #²", "no entry of this session contains"),
+            ("/pin ²", "give the number of an entry"),
+            ("/recall", "write text to search for"),
+            ("/history many", "give the number of entries"),
             ("/HELP", "list the commands"),
         ):
             terminal.types(f"{typed}\n")
@@ -149,8 +149,8 @@ async def test_a_number_of_any_length_is_answered_in_words(tmp_path: Path) -> No
         done = await anyio.run_process(command, input=typed.encode(), env=env, cwd=tmp_path)
 
     text = done.stdout.decode()
-    assert text.count("clew: name an entry by its number") == 2
-    assert text.count("clew: say how many entries") == 1
+    assert text.count("clew: give the number of an entry") == 2
+    assert text.count("clew: give the number of entries") == 1
     assert done.stderr == b""
 
 

@@ -101,16 +101,16 @@ async def test_a_line_is_completed_pasted_and_found_again(place: Place) -> None:
     async with fake_openai(text_response("ok")) as server, clew_for(place, *at(server)) as person:
         await person.prompted()
         person.types("/con")
-        menu = await person.sees("show what fills the window")
-        assert menu[-3:-1] == ["> /con", " /context  show what fills the window"]
+        menu = await person.sees("show what fills the context window")
+        assert menu[-3:-1] == ["> /con", " /context  show what fills the context window"]
         person.types(TAB)
         await person.until(lambda: person.line == "> /context")
         person.types(f"{EMPTY_LINE}/comp{TAB} ")
-        menu = await person.sees("take the newest compaction back")
+        menu = await person.sees("revert the latest compaction")
         assert menu[-4:-1] == [
             "> /compact",
-            " preview  show what would be kept and summarised",
-            " undo     take the newest compaction back",
+            " preview  show what a compaction would keep and summarise",
+            " undo     revert the latest compaction",
         ]
         person.types(f"u{TAB}")
         await person.until(lambda: person.line == "> /compact undo")
@@ -354,9 +354,11 @@ async def test_the_status_line_tells_model_mode_name_and_how_full_the_window_is(
         assert person.status == "gpt-4o · default · context 10% · 1,001/10,000 tokens"
         assert person.colour("context 10%") == "green"
         assert await person.says("/mode plan") == [
-            "permission mode: plan, which only looks; nothing is changed or run"
+            "permission mode: plan (reads only; changes and commands are denied)"
         ]
-        assert await person.says("/rename the labyrinth") == ["the session is called the labyrinth"]
+        assert await person.says("/rename the labyrinth") == [
+            "the session is now called the labyrinth"
+        ]
         await person.says("two")
         status = "gpt-4o · plan · the labyrinth · context 75% · 7,501/10,000 tokens"
         assert person.status == status
@@ -394,13 +396,15 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         for line in ("what colour?", "read it", *("and now?" for _ in range(5))):
             await person.says(line)
         before, gone = person.status, "6 (#3, #5-#7, #10, #12)"
-        assert await person.says("/pin #2") == ["#2 will survive every compaction word for word"]
+        assert await person.says("/pin #2") == [
+            "pinned #2: every compaction keeps it word for word"
+        ]
         assert await person.says("/pin") == ["pinned: #2"]
         head, tokens, kept, summarised, _, *summary = await person.says("/compact preview")
-        assert head == "a compaction now would do this; nothing is changed:"
+        assert head == "a compaction would do this; nothing has changed:"
         assert re.fullmatch(r"tokens      3,901 → [\d,]{5}", tokens)
         assert kept == "kept        10 (#2, #4, #9, #11, #13-#18) word for word"
-        assert summarised == f"summarised  {gone} (summary written by rules, no model)"
+        assert summarised == f"summarised  {gone} (summary written by rules, without a model)"
         assert summary[1] == "Files read: notes.txt"
         assert len(server.requests) == 8
 
@@ -414,7 +418,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)
         assert "context 2" in person.status
         assert "what colour it is" in str(server.requests[8]["messages"])
-        assert await person.says("/compact undo") == ["the compaction #21 is taken back"]
+        assert await person.says("/compact undo") == ["reverted the compaction #21"]
         assert "context 33%" in before
         assert "context 33%" in person.status
 
@@ -431,13 +435,13 @@ async def test_files_go_back_and_facts_are_remembered(place: Place) -> None:
             assert notes.read_text() == "1\n"
             assert await person.says("/rewind") == ["    1  #3  edit it  (1 file)"]
             assert (await person.says("/rewind code 1"))[0] == (
-                "1 file restored; /undo takes that back"
+                "1 file restored; the conversation is unchanged. /undo reverts this"
             )
             assert notes.read_text() == "one\n"
-            assert await person.says("/undo") == ["the rewind #10 is taken back"]
+            assert await person.says("/undo") == ["reverted the rewind #10"]
             assert notes.read_text() == "1\n"
             assert await person.says("/memory add build run make, never ninja") == [
-                "remembered under build: run make, never ninja"
+                "saved under build: run make, never ninja"
             ]
             title, empty, fact = await person.says("/memory show build")
             assert (title, empty) == ("# build", "")
@@ -506,7 +510,9 @@ async def test_sessions_are_left_chosen_and_gone_on_with(place: Place) -> None:
         async with clew_for(place, *at(server)) as person:
             await person.says("begin the maze")
             await person.says("/rename maze")
-            assert await person.says("/reset") == ["leaving this session for a new one"]
+            assert await person.says("/reset") == [
+                "starting a new session; /resume returns to this one"
+            ]
             assert "maze" not in person.status
             assert await person.says("begin the garden") == ["second", "you #2, answer #3"]
             person.enters("/resume")
@@ -560,7 +566,7 @@ async def test_the_model_and_the_language_are_changed_at_the_prompt(place: Place
 async def test_long_lines_are_broken_between_words_below_their_column(place: Place) -> None:
     async with fake_openai() as server, clew_for(place, *at(server)) as person:
         shown = await person.says("/agent")
-        assert shown[0].startswith("  general-purpose    Carries out")
+        assert shown[0].startswith("  general-purpose    Does a task")
         assert re.match(r" {21}\S", shown[1])
         assert all(len(line) <= 100 for line in shown)
 

@@ -42,9 +42,9 @@ class SmallHost:
     waiting: list[str] = field(default_factory=list)
     skills_run: list[tuple[str, str]] = field(default_factory=list)
 
-    async def compact_later(self, instructions: str) -> bool:
+    async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         if self.session.is_running:
-            self.waiting.append(instructions)
+            self.waiting.append(f"--force {instructions}" if force else instructions)
         return self.session.is_running
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:

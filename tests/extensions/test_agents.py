@@ -142,7 +142,8 @@ def test_what_defines_no_agent_is_refused_with_a_reason(home: Path) -> None:
     missing = "does not define an agent: the frontmatter has no `description`"
     assert {refused.path.name: refused.why for refused in found.refused} == {
         "undescribed.md": missing,
-        "open.md": "does not define an agent: the frontmatter starts with --- but has no closing ---",
+        "open.md": "does not define an agent: the frontmatter starts with --- but has no"
+        " closing ---",
         "readme.md": missing,
         "empty.md": "is empty",
         "binary.md": "is not a text file",

@@ -145,7 +145,7 @@ async def test_a_compaction_that_the_model_asks_for_waits_and_orphans_no_call(
 
         results = await results_of(host)
 
-        assert results == ["a run is under way: the compaction will follow at its end"]
+        assert results == ["a run is active: the compaction follows when it ends"]
         assert len(host.session.get_history()) == length + 4
         assert host.waiting == ["keep the names"]
 
@@ -190,7 +190,7 @@ async def test_what_changes_files_is_asked_about(tmp_path: Path) -> None:
             "memory add build The build runs on ninja",
             "memory add build The build runs on make",
         ]
-        assert "remembered under build" in results[1]
+        assert "saved under build" in results[1]
         assert "Permission denied" in results[2]
         shown = host.memory.show("build")
         assert "ninja" in shown

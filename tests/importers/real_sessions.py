@@ -26,9 +26,9 @@ from clew.providers.catalogue import lookup
 from clew.providers.scripted import ScriptedProvider
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
+from clew.stores.search_terms import split_words
 from clew.stores.sqlite import SqliteStore
 from clew.stores.transfer import export_lines, import_export, read_export
-from clew.stores.words import words
 
 SMALL = ModelFacts(name="small", window=20_000, max_output=2_000)
 """A model whose window most recordings do not fit into."""
@@ -82,7 +82,9 @@ async def _found(store: Store, session_id: SessionId, entries: list[Entry]) -> N
     counted: Counter[str] = Counter()
     for entry in entries:
         if isinstance(entry.body, MessageAdded) and entry.body.message.role is Role.USER:
-            counted.update(word for word in words(entry.body.message.text) if _WORD.match(word))
+            counted.update(
+                word for word in split_words(entry.body.message.text) if _WORD.match(word)
+            )
     rarest = min(counted, key=lambda word: (counted[word], word))
     hits = await store.search(rarest)
     assert [hit.session.id for hit in hits] == [session_id]

@@ -148,7 +148,7 @@ async def test_failures_are_raised_again_as_they_were(tmp_path: Path) -> None:
 async def test_a_recording_that_is_used_up_says_so() -> None:
     provider = ReplayProvider(Recording(calls=()))
 
-    with pytest.raises(ProviderError, match="has 0 calls, and this is one more"):
+    with pytest.raises(ProviderError, match="has 0 calls; there is no call 1"):
         await _all(provider, Request(model="m", messages=(user("hi"),)))
     assert provider.name == "replay"
 

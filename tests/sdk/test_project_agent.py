@@ -182,7 +182,7 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
         names = {command.name for command in session.list_commands()}
         assert {
             *("help", "clear", "compact", "mode", "model", "language", "cost", "context"),
-            *("permissions", "memory", "rewind", "resume", "rename", "reset", "background"),
+            *("permissions", "memory", "rewind", "resume", "rename", "reset"),
             *("agent", "pin", "recall"),
         } <= names
         assert await session.execute_command("nonsense") is None
@@ -195,7 +195,6 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
                 ("reset", ""),
                 ("resume", ""),
                 ("mode", "plan"),
-                ("background", ""),
                 ("pin", "#2"),
                 ("clear", ""),
             )
@@ -208,7 +207,6 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
     assert results["reset"].effect == NewSession()
     assert results["resume"].effect == PickSession()
     assert results["mode"].data["mode"] == "plan"
-    assert "background tasks are not part" in results["background"].message
     assert results["pin"].success
     assert results["clear"].success
 

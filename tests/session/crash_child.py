@@ -14,7 +14,7 @@ from clew.core.events import EntryAdded, Event
 from clew.core.models import ModelFacts
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.session.gate import Gate
-from clew.stores.opening import open_store
+from clew.stores import open_store
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 

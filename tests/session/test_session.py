@@ -44,7 +44,7 @@ from clew.providers.scripted import (
     text_reply,
 )
 from clew.session.gate import Gate
-from clew.stores.lease import SessionHeld
+from clew.stores.leases import SessionHeld
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
 from clew.tools.protocol import Tool, ToolOutput

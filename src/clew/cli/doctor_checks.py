@@ -17,7 +17,7 @@ from clew._version import __version__
 from clew.cli.doctor_findings import Finding, Level, Machine, existing
 from clew.cli.stores import VARIABLE
 from clew.core.errors import ConfigError
-from clew.stores.opening import open_store
+from clew.stores import open_store
 from clew.tools.builtin.ripgrep import find_ripgrep
 from clew.tools.sandbox import Sandbox
 

@@ -20,11 +20,11 @@ from clew.core.entries import Entry
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.core.text import pluralize
-from clew.extensions.commands.session import fit_name
+from clew.extensions.commands.session import check_session_name
 from clew.stores.protocol import Store
-from clew.stores.reading import damaged
-from clew.stores.record import Hit, StoredSession
+from clew.stores.record import SearchHit, StoredSession
 from clew.stores.sqlite import SqliteStore
+from clew.stores.stored_entries import damaged_ids
 from clew.stores.transfer import export_lines
 
 _SHOWN = 60
@@ -100,7 +100,7 @@ async def _show(ask: _Ask) -> int:
 
 
 async def _rename(ask: _Ask) -> int:
-    name = fit_name(" ".join(ask.arguments.name))
+    name = check_session_name(" ".join(ask.arguments.name))
     record = await find_session(ask.place, ask.arguments.id)
     await ask.store.rename(record.id, name)
     tell(f"{record.id} is called {name}")
@@ -188,7 +188,7 @@ def _messages(record: StoredSession) -> str:
     return f"{record.messages:>6,} {noun:<8}"
 
 
-def _hit_lines(hit: Hit) -> list[str]:
+def _hit_lines(hit: SearchHit) -> list[str]:
     if hit.entry_id is None:
         return [_line(hit.session)]
     more = f" (and {hit.matches - 1:,} more)" if hit.matches > 1 else ""
@@ -215,7 +215,7 @@ def _facts(record: StoredSession) -> list[str]:
 
 
 def _tell_damaged(entries: Sequence[Entry]) -> None:
-    lost = damaged(entries)
+    lost = damaged_ids(entries)
     if lost:
         numbers = ", ".join(f"#{number}" for number in lost[:10])
         tell(f"{len(lost):,} entries are damaged and cannot be read: {numbers}")

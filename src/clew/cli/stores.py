@@ -8,7 +8,7 @@ from clew.cli.harmless import one_line
 from clew.cli.places import store_path
 from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
-from clew.stores.opening import open_store
+from clew.stores import open_store
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 

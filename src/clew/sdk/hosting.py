@@ -25,7 +25,7 @@ from clew.stores.protocol import Store
 class Hosting(Queries):
     """The parts of an open session, by the names that commands know."""
 
-    _later: str | None = None
+    _later: tuple[str, bool] | None = None
     """Instructions for a compaction that waits for the end of the run."""
 
     @property
@@ -84,11 +84,11 @@ class Hosting(Queries):
         runtime = self._assembly().runtime
         return runtime.definitions if runtime else {}
 
-    async def compact_later(self, instructions: str) -> bool:
+    async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         """Compact at the end of the run that is under way; False when none is."""
         if not self.session.is_running:
             return False
-        self._later = instructions
+        self._later = (instructions, force)
         return True
 
     async def run_agent(self, name: str, prompt: str) -> str:

@@ -170,11 +170,12 @@ class Prompts(Hosting):
 
     async def _compact_if_asked(self) -> None:
         """Do the compaction that the model asked for in the run that is over."""
-        instructions, self._later = self._later, None
-        if instructions is None or self._closed:
+        asked, self._later = self._later, None
+        if asked is None or self._closed:
             return
+        instructions, force = asked
         try:
-            await self.session.compact(instructions)
+            await self.session.compact(instructions, force=force)
         except ClewError as error:
             text = f"the compaction that was asked for did not happen: {error}"
             self._bridge(Warned(text))

@@ -54,7 +54,12 @@ async def fit(kit: SessionState) -> ContextState:
 
 
 async def compact(
-    kit: SessionState, *, trigger: Trigger, instructions: str = "", window: int | None = None
+    kit: SessionState,
+    *,
+    trigger: Trigger,
+    instructions: str = "",
+    window: int | None = None,
+    force: bool = False,
 ) -> Compacted | None:
     """Make the view smaller by one compaction, to fit `window` or the model's own.
 
@@ -68,7 +73,7 @@ async def compact(
     """
     before = kit.state()
     budget = make_budget(kit.journal.view, kit.policy, kit.strategy, window=window)
-    plan = await _decide(kit, budget, before, trigger=trigger)
+    plan = await _decide(kit, budget, before, trigger=trigger, force=force)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
@@ -113,12 +118,12 @@ def preview(kit: SessionState) -> Compacted:
 
 
 async def _decide(
-    kit: SessionState, budget: Budget, before: ContextState, *, trigger: Trigger
+    kit: SessionState, budget: Budget, before: ContextState, *, trigger: Trigger, force: bool
 ) -> Reduce | Compacted | Stuck:
     """Ask the strategy what to do; a custom one returns the finished entry."""
     view, strategy = kit.journal.view, kit.strategy
     if not isinstance(strategy, Custom):
-        must = before.used_tokens > kit.policy.thresholds.block * before.max_tokens
+        must = force or before.used_tokens > kit.policy.thresholds.block * before.max_tokens
         return plan_compaction(view, strategy, budget, must=must)
     used = before.used_tokens
     if trigger == "overflow":

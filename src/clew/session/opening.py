@@ -26,7 +26,7 @@ from clew.session.journal import Journal
 from clew.session.loops import LoopGuard
 from clew.session.recall_tool import Recall
 from clew.session.state import Emit, SessionState
-from clew.stores.reading import damaged
+from clew.stores.stored_entries import damaged_ids
 from clew.tools.protocol import ToolContext
 
 _MOST_NAMED = 10
@@ -54,7 +54,7 @@ async def open_kit(parts: SessionConfig, emit: Emit) -> SessionState:
 
 async def _kit(parts: SessionConfig, journal: Journal, emit: Emit) -> SessionState:
     resumed = bool(journal.entries)
-    _warn_of_damage(damaged(entry for _, entry in journal.entries.made()), emit)
+    _warn_of_damage(damaged_ids(entry for _, entry in journal.entries.made()), emit)
     checkpoints = _checkpoints(parts, journal)
     journal.on_entry = lambda entry: emit(EntryAdded(entry))
     # What asks nothing must be asked for anew each time a session is opened.

@@ -23,7 +23,7 @@ from clew.core.errors import StoreError
 from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.usage import Spending
 from clew.stores.protocol import Store
-from clew.stores.reading import StoredEntries
+from clew.stores.stored_entries import StoredEntries
 
 logger = logging.getLogger(__name__)
 

@@ -118,14 +118,20 @@ class Session(Controls):
         """True while a run, a compaction or a command is under way."""
         return self._work.running
 
-    async def compact(self, instructions: str = "") -> Compacted:
+    async def compact(self, instructions: str = "", *, force: bool = False) -> Compacted:
         """Make the view smaller now.
+
+        Args:
+            instructions: What the summary should keep.
+            force: Compact even if that saves less than a tenth of the tokens.
 
         Raises:
             NothingToDrop: Nothing may go, or too little would be gained.
         """
         with self._work.begin():
-            done = await compact(self._opened(), trigger="manual", instructions=instructions)
+            done = await compact(
+                self._opened(), trigger="manual", instructions=instructions, force=force
+            )
         assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
         return done
 

@@ -1,4 +1,4 @@
-"""The window as a picture: a grid of a hundred cells, one for each percent, and a legend."""
+"""The context window as a chart: a grid of a hundred cells, one per percent, and a legend."""
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -18,30 +18,30 @@ _SIGNS = {
 _FREE = "·"
 _MARKS = {"warn": "!", "compact": "c", "block": "x"}
 _SAYS = {
-    "warn": "warns from",
-    "compact": "compacts by itself from",
+    "warn": "warns at",
+    "compact": "compacts at",
     "block": "sends nothing above",
 }
 _SIDE = 10
 _WIDTH = 80
 
 
-def picture(state: ContextState, thresholds: Thresholds, *, model: str) -> list[str]:
-    """Draw how full the window is and with what, at most 80 columns wide."""
+def draw_chart(state: ContextState, thresholds: Thresholds, *, model: str) -> list[str]:
+    """Draw what fills the window, at most 80 columns wide."""
     grid = _grid(state, thresholds)
     lines = zip_longest(grid, _legend(state, thresholds), fillvalue=" " * len(grid[0]))
     return [line.rstrip()[:_WIDTH] for line in (_title(state, model), "", *map("  ".join, lines))]
 
 
-def categories(state: ContextState) -> dict[str, int]:
-    """Return used tokens by what they are spent on, in the order in which they are drawn."""
+def list_categories(state: ContextState) -> dict[str, int]:
+    """Return the used tokens by category, in the order of the chart."""
     return {name: getattr(state.breakdown, name) for name in _SIGNS}
 
 
-def cells(counts: Mapping[str, int], window: int) -> dict[str, int]:
-    """Share a hundred cells among `counts`; what is left of `window` is free.
+def share_cells(counts: Mapping[str, int], window: int) -> dict[str, int]:
+    """Divide a hundred cells among `counts`; the rest of `window` is free.
 
-    The cells of the used part are those of its share, rounded, whatever its parts are.
+    The total number of used cells is the used share, rounded, however it is divided.
     """
     whole = max(1, window, sum(counts.values()))
     shares, sofar, drawn = {}, 0, 0
@@ -53,8 +53,8 @@ def cells(counts: Mapping[str, int], window: int) -> dict[str, int]:
     return shares
 
 
-def marks(thresholds: Thresholds, window: int) -> dict[str, dict[str, float]]:
-    """Return where something happens, by what it is; what is switched off is left out."""
+def list_thresholds(thresholds: Thresholds, window: int) -> dict[str, dict[str, float]]:
+    """Return the thresholds by name, without those that are disabled."""
     shares = {"warn": thresholds.warn, "compact": thresholds.compact, "block": thresholds.block}
     return {
         name: {"percent": round(share * 100, 2), "tokens": int(share * window)}
@@ -75,10 +75,10 @@ def _title(state: ContextState, model: str) -> str:
 
 
 def _grid(state: ContextState, thresholds: Thresholds) -> list[str]:
-    shares = cells(categories(state), state.max_tokens)
+    shares = share_cells(list_categories(state), state.max_tokens)
     drawn = "".join(_SIGNS[name] * count for name, count in shares.items())
     row = list(drawn.ljust(_SIDE * _SIDE, _FREE))
-    for name, mark in marks(thresholds, state.max_tokens).items():
+    for name, mark in list_thresholds(thresholds, state.max_tokens).items():
         place = min(len(row) - 1, int(mark["percent"]))
         if row[place] == _FREE:
             row[place] = _MARKS[name]
@@ -86,16 +86,16 @@ def _grid(state: ContextState, thresholds: Thresholds) -> list[str]:
 
 
 def _legend(state: ContextState, thresholds: Thresholds) -> Sequence[str]:
-    used = {name: tokens for name, tokens in categories(state).items() if tokens}
+    used = {name: tokens for name, tokens in list_categories(state).items() if tokens}
     free = max(0, state.max_tokens - state.used_tokens)
     lines = [
         f"{_SIGNS.get(name, _FREE)} {name.replace('_', ' '):<12} {tokens:>11,}"
         f"  {tokens / state.max_tokens:>6.1%}"
         for name, tokens in (used | {"free": free}).items()
     ]
-    found = marks(thresholds, state.max_tokens)
+    found = list_thresholds(thresholds, state.max_tokens)
     lines += [
         f"{_MARKS[name]} {_SAYS[name]} {mark['tokens']:,.0f} ({mark['percent']:g}%)"
         for name, mark in found.items()
     ]
-    return lines if "compact" in found else [*lines, "  never compacts by itself"]
+    return lines if "compact" in found else [*lines, "  automatic compaction is off"]

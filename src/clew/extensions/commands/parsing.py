@@ -1,5 +1,6 @@
-"""Reading what was typed after a command, and writing short lines about it."""
+"""Parsing of command arguments, and the results that built-in commands return."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -10,94 +11,129 @@ from clew.core.ids import EntryId
 from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult, Effect
 
-Work: TypeAlias = Callable[[CommandHost, str], Awaitable[CommandResult]]
-MOST_ARGUMENTS = 20_000
-_MOST_DIGITS = 9
-_LINE_SIGNS = frozenset("\n\t\r")
+CommandFunction: TypeAlias = Callable[[CommandHost, str], Awaitable[CommandResult]]
+MAX_ARGUMENTS = 20_000
+_MAX_DIGITS = 9
+_LINE_BREAKS = frozenset("\n\t\r")
+_FLAG = re.compile(r"--[A-Za-z][\w=-]*")
 
 
 class Builtin(Struct, frozen=True):
-    """A built-in command: how it is listed, and the function that carries it out."""
+    """A built-in command: how it is listed, and the function that runs it."""
 
     command: Command
-    work: Work
+    function: CommandFunction
 
     async def execute(self, host: CommandHost, arguments: str) -> CommandResult:
-        """Carry it out.
+        """Run the command.
 
         Raises:
-            SessionError: The arguments are no good; the text says what to write.
+            SessionError: The arguments are wrong; the message says what to write.
         """
-        return await self.work(host, fit(arguments.strip(), MOST_ARGUMENTS, "the arguments"))
+        text = check_text(arguments.strip(), MAX_ARGUMENTS, "the arguments")
+        return await self.function(host, check_flags(self.command, text))
 
 
-def fit(text: str, most: int, what: str, *, lines: bool = True) -> str:
-    """Return `text` if it is short enough and holds no signs that people cannot type.
+def check_text(text: str, most: int, what: str, *, lines: bool = True) -> str:
+    """Return `text` if it is short enough and has no control characters.
 
     Args:
-        text: What was typed.
-        most: How many characters it may have.
-        what: What to call it, for the sentence.
-        lines: May it have several lines?
+        text: The text that the user typed.
+        most: The number of characters allowed.
+        what: What the text is, for the error message.
+        lines: Whether it may have several lines.
 
     Raises:
-        SessionError: It does not fit.
+        SessionError: The text is too long or has a control character.
     """
     if len(text) > most:
-        raise SessionError(f"{what} may have {most:,} characters at most, not {len(text):,}")
-    allowed = _LINE_SIGNS if lines else frozenset[str]()
+        raise SessionError(f"{what} may have at most {most:,} characters, not {len(text):,}")
+    allowed = _LINE_BREAKS if lines else frozenset[str]()
     odd = next((sign for sign in text if _is_control(sign) and sign not in allowed), None)
     if odd is not None:
-        raise SessionError(
-            f"{what} may not hold the control character U+{ord(odd):04X}; leave it out"
-        )
+        raise SessionError(f"{what} contains the control character U+{ord(odd):04X}; remove it")
     return text
 
 
-def _is_control(sign: str) -> bool:
-    return sign < " " or "\x7f" <= sign <= "\x9f" or sign in "\u2028\u2029"
+def check_flags(command: Command, arguments: str) -> str:
+    """Return `arguments` if all flags in front of them belong to `command`.
+
+    Flags such as `--force` stand before other words. `--` ends them, so text that begins with
+    two hyphens can follow; it is removed here.
+
+    Raises:
+        SessionError: A flag is unknown.
+    """
+    chosen, flags, rest = command, set(command.flags), arguments
+    before: list[str] = []
+    while True:
+        word, more = split_word(rest)
+        name = word.removeprefix("--").lower()
+        sub = next((sub for sub in chosen.subcommands if sub.name.lower() == name), None)
+        if word == "--":
+            return " ".join([*before, more])
+        if sub is not None:
+            chosen, flags = sub, set(sub.flags)
+        elif _FLAG.fullmatch(word) is None:
+            return arguments
+        elif name not in flags:
+            raise SessionError(
+                f"/{command.name} has no flag {one_line(word, 40)}:"
+                f" write /{command.name} {command.argument_hint}".rstrip()
+            )
+        before.append(word)
+        rest = more
 
 
-def split(arguments: str) -> tuple[str, str]:
+def split_flags(arguments: str) -> tuple[frozenset[str], str]:
+    """Return the flags in front of `arguments`, without their hyphens, and what follows."""
+    flags: set[str] = set()
+    word, rest = split_word(arguments)
+    while _FLAG.fullmatch(word):
+        flags.add(word.removeprefix("--").lower())
+        arguments = rest
+        word, rest = split_word(arguments)
+    return frozenset(flags), arguments
+
+
+def split_word(arguments: str) -> tuple[str, str]:
     """Return the first word, and what follows it."""
     word, *rest = arguments.split(maxsplit=1)[:2] or [""]
     return word, rest[0].strip() if rest else ""
 
 
-def nothing_more(arguments: str, name: str) -> None:
-    """Make sure that a command without arguments got none; raises `SessionError` if it did."""
+def reject_arguments(arguments: str, name: str) -> None:
+    """Raise `SessionError` if a command without arguments has some."""
     if arguments:
-        raise SessionError(f"/{name} takes no arguments: write /{name} alone")
+        raise SessionError(f"/{name} takes no arguments: write /{name}")
 
 
-def no_such(name: str, word: str, command: Command) -> SessionError:
-    """Return the error about a subcommand that is not there."""
+def unknown_subcommand(name: str, word: str, command: Command) -> SessionError:
+    """Return the error for a subcommand that does not exist."""
     return SessionError(
         f"there is no /{name} {one_line(word, 40)}: write /{name} {command.argument_hint}"
     )
 
 
-def whole_number(text: str) -> int | None:
-    """Read a number without a sign, of a size that is meant; None when it is none."""
-    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+def parse_number(text: str) -> int | None:
+    """Parse a number of at most nine digits without a sign; None if it is not one."""
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
-def entry_number(text: str) -> EntryId:
-    """Read the number of an entry, such as `#12`.
+def parse_entry_id(text: str) -> EntryId:
+    """Parse the number of an entry, such as `#12`.
 
     Raises:
-        SessionError: It is none.
+        SessionError: It is not a number.
     """
-    number = whole_number(text.strip().removeprefix("#"))
+    number = parse_number(text.strip().removeprefix("#"))
     if number is None:
-        raise SessionError(
-            "name an entry by its number, such as #12; /recall and /history show them"
-        )
+        raise SessionError("give the number of an entry, such as #12; /history lists them")
     return EntryId(number)
 
 
-def numbers(ids: Sequence[int]) -> str:
-    """Name entries by their numbers, neighbours together: `#1-#3, #7`."""
+def format_ranges(ids: Sequence[int]) -> str:
+    """Format entry ids with neighbours joined: `#1-#3, #7`."""
     runs: list[list[int]] = []
     for entry_id in sorted(ids):
         if runs and entry_id == runs[-1][1] + 1:
@@ -112,3 +148,7 @@ def build_result(
 ) -> CommandResult:
     """Return the result of a command: its lines, its effect, and the same as facts."""
     return CommandResult("\n".join(lines), data=data, effect=effect)
+
+
+def _is_control(sign: str) -> bool:
+    return sign < " " or "\x7f" <= sign <= "\x9f" or sign in "\u2028\u2029"

@@ -1,4 +1,4 @@
-"""Commands about how a session works: its mode, model, language and permissions."""
+"""Commands for the settings of a session: /mode, /model, /language and /permissions."""
 
 from collections.abc import Iterable
 
@@ -8,10 +8,10 @@ from clew.core.text import one_line, pluralize
 from clew.extensions.commands.parsing import (
     Builtin,
     build_result,
-    fit,
-    no_such,
-    nothing_more,
-    split,
+    check_text,
+    reject_arguments,
+    split_word,
+    unknown_subcommand,
 )
 from clew.extensions.commands.protocol import (
     Command,
@@ -27,10 +27,10 @@ _MODEL = 200
 _LANGUAGE = 40
 _RULE = 120
 _MODES = {
-    PermissionMode.PLAN: "only looks; nothing is changed or run",
-    PermissionMode.DEFAULT: "asks before anything is changed or run",
-    PermissionMode.ACCEPT_EDITS: "changes files without asking, asks before commands",
-    PermissionMode.BYPASS: "asks about nothing; only deny rules hold",
+    PermissionMode.PLAN: "reads only; changes and commands are denied",
+    PermissionMode.DEFAULT: "asks before changes and commands",
+    PermissionMode.ACCEPT_EDITS: "edits files without asking; asks before commands",
+    PermissionMode.BYPASS: "never asks; only deny rules apply",
 }
 _LANGUAGES = {
     "en": "English",
@@ -55,9 +55,9 @@ async def _mode(host: CommandHost, arguments: str) -> CommandResult:
     mode = next((mode for mode in _MODES if mode.lower() == wanted), None)
     if mode is None:
         names = ", ".join(_MODES)
-        raise SessionError(f"there is no mode {one_line(arguments, 40)}; write one of: {names}")
+        raise SessionError(f"there is no mode {one_line(arguments, 40)}; choose one of: {names}")
     await host.session.set_permission_mode(mode)
-    return build_result([f"permission mode: {mode}, which {_MODES[mode]}"], mode=str(mode))
+    return build_result([f"permission mode: {mode} ({_MODES[mode]})"], mode=str(mode))
 
 
 async def _model(host: CommandHost, arguments: str) -> CommandResult:
@@ -65,31 +65,31 @@ async def _model(host: CommandHost, arguments: str) -> CommandResult:
         facts = host.session.journal.view.setup.model
         return build_result(
             [
-                f"{one_line(facts.name, _MODEL)}: a window of {facts.window:,} tokens,"
-                f" answers to {facts.max_output:,}",
-                "go on with another: /model NAME or /model PROVIDER/NAME",
+                f"{one_line(facts.name, _MODEL)}: {facts.window:,} tokens of context,"
+                f" answers of up to {facts.max_output:,}",
+                "switch with /model NAME or /model PROVIDER/NAME",
             ],
             model=facts.name,
             window=facts.window,
             max_output=facts.max_output,
         )
-    name = fit(arguments, _MODEL, "the name of a model", lines=False)
+    name = check_text(arguments, _MODEL, "the name of a model", lines=False)
     if len(name.split()) > 1:
         raise SessionError("the name of a model is one word: write /model NAME")
-    return build_result([f"going on with {name}"], SwitchModel(name), model=name)
+    return build_result([f"switching to {name}"], SwitchModel(name), model=name)
 
 
 async def _language(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
-        now = host.language or "any; the model decides"
+        now = host.language or "any language"
         return build_result(
-            [f"answers are in: {now}", "change it: /language NAME"], language=host.language
+            [f"answers are in {now}", "change it with /language NAME"], language=host.language
         )
-    name = fit(arguments, _LANGUAGE, "the name of a language", lines=False)
+    name = check_text(arguments, _LANGUAGE, "the name of a language", lines=False)
     if not all(sign.isalpha() or sign in " -_()" for sign in name):
-        raise SessionError("write a language by its name or code, such as /language de")
+        raise SessionError("write the name or code of a language, such as /language de")
     if name.lower() == _ANY:
-        return build_result(["answers may be in any language"], SetLanguage(""), language="")
+        return build_result(["answers can be in any language"], SetLanguage(""), language="")
     return build_result(
         [f"answers will be in {_LANGUAGES.get(name.lower(), name)}"],
         SetLanguage(name),
@@ -98,30 +98,30 @@ async def _language(host: CommandHost, arguments: str) -> CommandResult:
 
 
 async def _permissions(host: CommandHost, arguments: str) -> CommandResult:
-    word, rest = split(arguments)
+    word, rest = split_word(arguments)
     match word.lower():
         case "" | "list":
-            nothing_more(rest, "permissions list")
+            reject_arguments(rest, "permissions list")
             return _listed(host)
         case "clear":
-            nothing_more(rest, "permissions clear")
+            reject_arguments(rest, "permissions clear")
             count = len(host.session.list_grants())
             host.session.clear_grants()
-            said = f"{pluralize(count, 'grant')} of this session taken back"
-            return build_result([f"{said}; rules and mode stay"], cleared=count)
+            said = f"{pluralize(count, 'grant')} of this session revoked"
+            return build_result([f"{said}; rules and mode are unchanged"], cleared=count)
         case _:
-            raise no_such("permissions", word, PERMISSIONS)
+            raise unknown_subcommand("permissions", word, PERMISSIONS)
 
 
 def _listed(host: CommandHost) -> CommandResult:
     gate, grants = host.gate, host.session.list_grants()
     rules = {"allow": gate.allow, "ask": gate.ask_rules, "deny": gate.deny}
-    lines = [f"permission mode: {gate.mode}, which {_MODES[gate.mode]}"]
+    lines = [f"permission mode: {gate.mode} ({_MODES[gate.mode]})"]
     for name, found in rules.items():
         lines += [f"{name}: {line}" for line in _rule_lines(found)]
     lines += [f"allowed for this session: {one_line(str(grant), _RULE)}" for grant in grants]
     if not grants:
-        lines.append("nothing was allowed for this session")
+        lines.append("nothing is allowed for this session")
     return build_result(
         lines,
         mode=str(gate.mode),
@@ -145,23 +145,23 @@ def _grant_facts(grant: Grant) -> dict[str, object]:
 
 PERMISSIONS = Command(
     name="permissions",
-    description="show mode, rules and what was allowed for this session, or take that back",
+    description="show mode, rules and grants of this session, or revoke the grants",
     argument_hint="[list | clear]",
     safety="changes-session",
     subcommands=(
         Command(name="list", description="show mode, rules and grants"),
         Command(
             name="clear",
-            description="take back what was allowed for this session",
+            description="revoke the grants of this session",
             safety="changes-session",
         ),
     ),
 )
-WAYS_COMMANDS: tuple[Builtin, ...] = (
+SETTINGS_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="mode",
-            description="show how much runs without asking, or change it",
+            description="show or change the permission mode",
             argument_hint="[plan | default | acceptEdits | bypassPermissions]",
             safety="changes-session",
             subcommands=tuple(
@@ -174,7 +174,7 @@ WAYS_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="model",
-            description="show the model, or go on with another",
+            description="show the model, or switch to another",
             argument_hint="[NAME | PROVIDER/NAME]",
             safety="changes-session",
         ),
@@ -183,7 +183,7 @@ WAYS_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="language",
-            description="show the language of answers, or change it",
+            description="show or change the language of answers",
             argument_hint="[NAME | any]",
             safety="changes-session",
             subcommands=tuple(

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.extensions.commands.agents import LATER_COMMANDS
+from clew.extensions.commands.agents import AGENT_COMMANDS
 from clew.extensions.commands.help import HELP_COMMANDS
 from clew.extensions.commands.memory import MEMORY_COMMANDS
 from clew.extensions.commands.protocol import Command, SystemCommand
 from clew.extensions.commands.session import SESSION_COMMANDS
-from clew.extensions.commands.session_settings import WAYS_COMMANDS
+from clew.extensions.commands.session_settings import SETTINGS_COMMANDS
 from clew.extensions.commands.window import WINDOW_COMMANDS
 from clew.extensions.skills import FoundSkills, Skill, discover_skills
 
@@ -18,9 +18,9 @@ BUILTINS: tuple[SystemCommand, ...] = (
     *HELP_COMMANDS,
     *WINDOW_COMMANDS,
     *SESSION_COMMANDS,
-    *WAYS_COMMANDS,
+    *SETTINGS_COMMANDS,
     *MEMORY_COMMANDS,
-    *LATER_COMMANDS,
+    *AGENT_COMMANDS,
 )
 
 

@@ -13,9 +13,9 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
-from clew.stores.lease import SILENCE, SessionHeld
+from clew.stores.leases import LEASE_TIMEOUT, SessionHeld
 from clew.stores.postgres import PostgresStore
-from tests.session.postgres import Server
+from tests.stores.postgres import Server
 
 pytestmark = pytest.mark.anyio
 
@@ -170,7 +170,7 @@ async def test_a_holder_elsewhere_is_dead_by_the_clock_of_the_server(
     store: PostgresStore, url: str
 ) -> None:
     elsewhere = PostgresStore(url)
-    elsewhere._me = replace(elsewhere._me, machine="elsewhere", host="far", pid=1)
+    elsewhere._holder = replace(elsewhere._holder, machine="elsewhere", host="far", pid=1)
     await store.create(RECORD)
     await elsewhere.lease(A)
 
@@ -180,11 +180,11 @@ async def test_a_holder_elsewhere_is_dead_by_the_clock_of_the_server(
                 "UPDATE clew_leases SET beat = beat - make_interval(secs => %s)", (seconds,)
             )
 
-    let_pass(SILENCE - 10)
+    let_pass(LEASE_TIMEOUT - 10)
     with pytest.raises(SessionHeld, match="process 1 on far"):
         await store.lease(A)
-    elsewhere._beat()
-    let_pass(SILENCE - 10)
+    elsewhere._renew_leases()
+    let_pass(LEASE_TIMEOUT - 10)
     with pytest.raises(SessionHeld):
         await store.lease(A)
     let_pass(20)
@@ -204,7 +204,7 @@ async def test_a_store_is_closed_although_the_server_is_away(
     postgres.control("-m", "immediate", "stop")
 
     with anyio.fail_after(10):
-        store._beat()
+        store._renew_leases()
         await store.aclose()
 
     postgres.start()

@@ -1,6 +1,6 @@
 """A process that uses a store, to be raced against, killed and watched.
 
-python -m tests.session.store_child PLACE hold|race|write|begin
+python -m tests.stores.store_child PLACE hold|race|write|begin
 """
 
 import sys
@@ -11,7 +11,7 @@ from clew.core.entries import Entry, MessageAdded, SessionRecord
 from clew.core.errors import SessionBusy
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
-from clew.stores.opening import open_store
+from clew.stores import open_store
 from clew.stores.protocol import Store
 
 SHARED = SessionId("shared")

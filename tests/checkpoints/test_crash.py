@@ -45,7 +45,7 @@ Expected = dict[int, Tree]
 @pytest.mark.parametrize("what", ["moments", "times", "sessions"])
 def test_any_turn_can_be_restored_after_a_kill(what: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.session.test_checkpoints_crash", what],
+        [sys.executable, "-m", "tests.checkpoints.test_crash", what],
         cwd=Path(__file__).parents[2],
         check=False,
         capture_output=True,

@@ -22,9 +22,10 @@ from clew.core.messages import assistant, user
 from clew.core.models import ModelFacts
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
-from clew.stores.reading import damaged
 from clew.stores.record import StoredSession
+from clew.stores.sql_rows import SqlConnection
 from clew.stores.sqlite import SqliteStore
+from clew.stores.stored_entries import damaged_ids
 
 pytestmark = pytest.mark.anyio
 
@@ -116,11 +117,11 @@ async def test_the_file_is_private(store: SqliteStore, path: Path) -> None:
 
 @pytest.mark.req("STO-2")
 async def test_every_commit_is_written_ahead_and_flushed(store: SqliteStore) -> None:
-    def settings(database: sqlite3.Connection) -> tuple[str, int]:
+    def settings(database: SqlConnection) -> tuple[str, int]:
         journal = database.execute("PRAGMA journal_mode").fetchone()[0]
         return journal, database.execute("PRAGMA synchronous").fetchone()[0]
 
-    assert await store._file.run(settings) == ("wal", 2)
+    assert await store._database.read(settings) == ("wal", 2)
 
 
 @pytest.mark.req("STO-4")
@@ -222,7 +223,7 @@ async def test_a_file_that_is_damaged_is_named_and_left_alone(path: Path, what: 
     store = SqliteStore(path)
 
     for work in (store.load(A), store.create(record(B)), store.append(A, [entry(501)])):
-        with pytest.raises(StoreDamaged, match=r"s\.db is (damaged|no database)"):
+        with pytest.raises(StoreDamaged, match=r"s\.db is (damaged|no longer a database)"):
             await work
     await store.aclose()
 
@@ -264,7 +265,7 @@ async def test_an_entry_that_cannot_be_read_is_reported_and_passed_over(
     with caplog.at_level(logging.WARNING):
         _, entries = await store.load(A)
 
-    assert damaged(entries) == [2]
+    assert damaged_ids(entries) == [2]
     assert entries[1].body == UnknownBody(b'{"id":2,')
     assert [entries[0], *entries[2:]] == [entry(1), entry(3), entry(4)]
     assert "entry 2 of session a" in caplog.text
@@ -472,20 +473,20 @@ async def test_a_deleted_session_leaves_no_trace_in_the_file(
 
 
 async def test_the_index_of_words_follows_by_itself_in_batches(store: SqliteStore) -> None:
-    def indexed(database: sqlite3.Connection) -> int:
+    def indexed(database: SqlConnection) -> int:
         found: tuple[int] = database.execute("SELECT indexed FROM sessions").fetchone()
         return found[0]
 
     await store.create(record())
     for number in range(1, 64):
         await store.append(A, [entry(number, f"word{number}")])
-    assert await store._file.run(indexed) == 0
+    assert await store._database.read(indexed) == 0
     assert [hit.entry_id for hit in await store.search("word63")] == [63]
-    assert await store._file.run(indexed) == 63
+    assert await store._database.read(indexed) == 63
 
     await store.append(A, [entry(number, f"word{number}") for number in range(64, 1_200)])
 
-    assert await store._file.run(indexed) == 63 + 512
+    assert await store._database.read(indexed) == 63 + 512
     assert [hit.entry_id for hit in await store.search("word1199")] == [1_199]
 
 

@@ -18,13 +18,13 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
 from clew.core.models import ModelFacts
 from clew.importers.reader import read_session
-from clew.stores.lease import SILENCE, Heart, SessionHeld, is_dead, this_process
+from clew.stores.leases import LEASE_TIMEOUT, Heartbeat, SessionHeld, current_holder, is_dead
 from clew.stores.memory import MemoryStore
-from clew.stores.reading import read_entry
-from clew.stores.record import Growth, StoredSession, stored
+from clew.stores.record import Growth, StoredSession, new_record
+from clew.stores.search_terms import matches, parse_query, split_words
 from clew.stores.sqlite import SqliteStore
+from clew.stores.stored_entries import decode_entry
 from clew.stores.transfer import Exported, export_lines, import_export, read_export
-from clew.stores.words import matches, terms, words
 from tests.histories import histories
 
 pytestmark = pytest.mark.anyio
@@ -49,39 +49,39 @@ def entry(number: int, text: str = "hello", at: float = 1.0) -> Entry:
         ({"pid": 2**22 + 1}, 0.0, True),
         ({"pid": 2**22 + 1, "started": ""}, 0.0, True),
         ({"started": ""}, 1e9, False),
-        ({"machine": "elsewhere", "pid": 1}, SILENCE - 1, False),
-        ({"machine": "elsewhere", "pid": 1}, SILENCE + 1, True),
+        ({"machine": "elsewhere", "pid": 1}, LEASE_TIMEOUT - 1, False),
+        ({"machine": "elsewhere", "pid": 1}, LEASE_TIMEOUT + 1, True),
         ({"machine": "elsewhere", "pid": 1}, -3600.0, False),
     ],
 )
 def test_a_holder_is_dead_when_its_process_is_or_when_it_is_silent_elsewhere(
     change: dict[str, object], silent: float, *, dead: bool
 ) -> None:
-    me = this_process()
-    holder = replace(this_process(), **change)
+    me = current_holder()
+    holder = replace(current_holder(), **change)
 
     assert is_dead(holder, me=me, silent=silent) is dead
 
 
 def test_two_stores_of_one_process_are_two_owners() -> None:
-    assert this_process().owner != this_process().owner
-    assert this_process().pid == os.getpid()
+    assert current_holder().owner != current_holder().owner
+    assert current_holder().pid == os.getpid()
 
 
 @pytest.mark.req("STO-4")
 async def test_a_holder_elsewhere_that_is_silent_is_replaced_and_told_so(tmp_path: Path) -> None:
     now = [1_000.0]
     elsewhere = SqliteStore(tmp_path / "s.db", clock=lambda: now[0])
-    elsewhere._me = replace(elsewhere._me, machine="elsewhere", host="far", pid=1)
+    elsewhere._holder = replace(elsewhere._holder, machine="elsewhere", host="far", pid=1)
     here = SqliteStore(tmp_path / "s.db", clock=lambda: now[0])
     await elsewhere.create(RECORD)
     await elsewhere.lease(A)
-    now[0] += SILENCE - 1
+    now[0] += LEASE_TIMEOUT - 1
 
     with pytest.raises(SessionHeld, match="process 1 on far since 1970"):
         await here.lease(A)
-    elsewhere._beat()
-    now[0] += SILENCE - 1
+    elsewhere._renew_leases()
+    now[0] += LEASE_TIMEOUT - 1
     with pytest.raises(SessionHeld):
         await here.lease(A)
     now[0] += 2
@@ -117,7 +117,7 @@ class Beating:
     def __init__(self) -> None:
         self.beats = 0
         self.third = threading.Event()
-        self.heart = Heart(self.beat, every=0.001)
+        self.heart = Heartbeat(self.beat, interval=0.001)
 
     def beat(self) -> None:
         self.beats += 1
@@ -203,24 +203,24 @@ async def test_a_store_is_closed_although_its_user_was_cancelled(tmp_path: Path)
     ],
 )
 def test_a_text_becomes_words(text: str, expected: list[str]) -> None:
-    assert words(text) == expected
+    assert split_words(text) == expected
 
 
 @pytest.mark.parametrize(
     ("query", "expected"), [("計算機", ["計算", "算機"]), ("機", ["機"]), ("Ä b", ["a", "b"])]
 )
 def test_a_query_becomes_terms(query: str, expected: list[str]) -> None:
-    assert terms(query) == expected
+    assert parse_query(query) == expected
 
 
 @given(st.text(), st.text())
 def test_every_text_is_found_by_itself_and_by_any_beginning_of_its_words(
     text: str, more: str
 ) -> None:
-    there = words(f"{text} {more}")
+    there = split_words(f"{text} {more}")
 
-    assert matches(terms(text), there)
-    assert all(matches([word[: len(word) // 2 + 1]], there) for word in words(text))
+    assert matches(parse_query(text), there)
+    assert all(matches([word[: len(word) // 2 + 1]], there) for word in split_words(text))
 
 
 @given(st.text(alphabet="計算機科学的", min_size=2), st.data())
@@ -228,13 +228,13 @@ def test_any_stretch_of_a_text_without_spaces_is_found(text: str, data: st.DataO
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
 
-    assert matches(terms(text[start:end]), words(text))
+    assert matches(parse_query(text[start:end]), split_words(text))
 
 
 def test_an_endless_text_has_not_endless_words() -> None:
     text = " ".join(f"word{number}" for number in range(200_000))
 
-    assert sum(len(word) + 1 for word in words(text)) <= 400_000
+    assert sum(len(word) + 1 for word in split_words(text)) <= 400_000
 
 
 # Records
@@ -245,7 +245,7 @@ def test_the_record_does_not_depend_on_how_entries_are_batched(
     entries: list[Entry], data: st.DataObject
 ) -> None:
     def grown(record: StoredSession, batch: list[Entry]) -> StoredSession:
-        return Growth.of(batch, [encode(one) for one in batch]).applied(record)
+        return Growth.of(batch, [encode(one) for one in batch]).apply_to(record)
 
     cut = data.draw(st.integers(0, len(entries)))
     parts = [part for part in (entries[:cut], entries[cut:]) if part]
@@ -261,9 +261,9 @@ def test_the_record_does_not_depend_on_how_entries_are_batched(
 
 def test_a_field_that_json_cannot_hold_is_refused() -> None:
     with pytest.raises(SessionError, match="cannot be stored"):
-        stored(replace(RECORD, extra={"x": object()}))
+        new_record(replace(RECORD, extra={"x": object()}))
     with pytest.raises(SessionError, match="cannot be stored"):
-        stored(replace(RECORD, extra={"x": "\ud800"}))
+        new_record(replace(RECORD, extra={"x": "\ud800"}))
 
 
 # Lines
@@ -280,7 +280,7 @@ LINES = (
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_is_read_as_ever(line: bytes) -> None:
-    assert read_entry(line) == decode(line)
+    assert decode_entry(line) == decode(line)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_line_is_read_as_ever(line: bytes) -> None:
 )
 def test_a_line_that_is_no_entry_is_damaged(line: bytes) -> None:
     with pytest.raises(StoreDamaged):
-        read_entry(line)
+        decode_entry(line)
 
 
 # Files
@@ -313,7 +313,7 @@ async def test_a_session_goes_through_a_file_unchanged() -> None:
     store = MemoryStore()
     begun = replace(RECORD, name="Ariadne\u2028", parent=SessionId("p"), forked_at=EntryId(2))
     await store.create(replace(begun, extra={"sandbox": [1, "\x00"]}))
-    entries = [read_entry(line) for line in LINES]
+    entries = [decode_entry(line) for line in LINES]
     await store.append(A, [*entries, entry(6, "lines\r\nand 🧵 and \u2028"), entry(9, "a gap")])
     before = await store.load(A)
 
@@ -338,14 +338,14 @@ async def test_a_file_with_faults_gives_what_it_can() -> None:
 
     assert exported is not None
     assert exported.entries == [entry(1)]
-    assert [problem[:21] for problem in exported.problems] == [
-        "line 1 was left out: ",
-        "line 4 was left out: ",
-        "line 5 was left out: ",
+    assert [problem[:20] for problem in exported.problems] == [
+        "line 1 was skipped: ",
+        "line 4 was skipped: ",
+        "line 5 was skipped: ",
     ]
     assert headless is not None
     assert headless.record is None
-    assert headless.problems[0].startswith("line 1 was left out: the record is damaged")
+    assert headless.problems[0].startswith("line 1 was skipped: the record is damaged")
     assert read_export([b"garbage"]) is None
 
 
