@@ -190,6 +190,7 @@ PAGES = (
             "clew.log.replay_state",
             "clew.log.validation",
             "clew.sdk.replay",
+            "clew.sdk.replay_script",
         ),
     ),
     Page(
