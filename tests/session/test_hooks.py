@@ -27,7 +27,7 @@ from clew.core.models import ModelFacts
 from clew.hooks.context import HookContext
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
-from clew.hooks.settings import Source, read
+from clew.hooks.settings import HookSource, read_hooks
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.gate import Gate
 from clew.session.loops import REFUSE_AFTER, WARN_AFTER
@@ -307,7 +307,7 @@ async def test_a_hooks_file_of_claude_code_guards_a_session(tmp_path: Path) -> N
     guard.write_text('read -r line; case "$line" in *moon*) echo "not the moon" >&2; exit 2;; esac')
     hook = {"type": "command", "command": f"sh {guard}"}
     settings = {"hooks": {"PreToolUse": [{"matcher": "launch|Bash", "hooks": [hook]}]}}
-    table = read(json.dumps(settings).encode(), Source(name="settings.json"))
+    table = read_hooks(json.dumps(settings).encode(), HookSource(name="settings.json"))
     gate = Gate(cwd=tmp_path, mode=PermissionMode.BYPASS)
     calls = call_reply(("launch", {"what": "kite"}), ("launch", {"what": "moon"}))
     provider = ScriptedProvider([calls, "ok"], FACTS)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from clew.core.access import PermissionMode, Verdict
 from clew.core.redaction import redact
-from clew.hooks.context import AgentTask, Holds, HookContext
+from clew.hooks.context import AgentTask, HookContext, RuleMatcher
 from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import HookTable
@@ -56,7 +56,7 @@ def hooks_for(
     )
 
 
-def _holds(tools: Mapping[str, Tool], cwd: Path) -> Holds:
+def _holds(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:
     """Return who says whether a permission rule concerns a call: as a rule that denies would."""
 
     def holds(text: str, payload: HookInput) -> bool:

@@ -7,13 +7,13 @@ import anyio
 import pytest
 
 from clew.core.access import Decision, Verdict
+from clew.hooks.command import MAX_BYTES
 from clew.hooks.context import AgentTask, HookContext
 from clew.hooks.handlers import HttpHook
-from clew.hooks.http import headers_for
-from clew.hooks.process import MAX_BYTES
+from clew.hooks.http import build_headers
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
-from clew.hooks.settings import Source, parse
+from clew.hooks.settings import HookSource, parse_hooks
 from clew.testing.server import Disconnect, FakeServer, ScriptedResponse, Stall, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("HOK-2")]
@@ -26,7 +26,7 @@ NO = '{"ok": false, "reason": "not yet"}'
 async def fire(
     means: dict[str, Any], *hooks: dict[str, Any], event: HookEvent = STOP
 ) -> HookVerdict:
-    table = parse({event.value: [{"hooks": list(hooks)}]}, Source(name="test"))
+    table = parse_hooks({event.value: [{"hooks": list(hooks)}]}, HookSource(name="test"))
     with anyio.fail_after(20):
         return await HookRunner(table, HookContext(**means)).fire(event, CALL)
 
@@ -71,7 +71,7 @@ async def test_headers_hold_only_the_variables_they_may(tmp_path: Any) -> None:
 def test_without_a_list_no_variable_is_put_in() -> None:
     handler = HttpHook(url="http://x", headers={"A": "$B!"})
 
-    assert headers_for(handler, {"B": "secret"})["A"] == "!"
+    assert build_headers(handler, {"B": "secret"})["A"] == "!"
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_without_a_list_no_variable_is_put_in() -> None:
             "answered with status 302",
         ),
         (ScriptedResponse(steps=[b"ok"]), "the server's answer is not a JSON object"),
-        (ScriptedResponse(steps=[b'{"decision": 1}']), "the JSON is not a hook's answer"),
-        (ScriptedResponse(steps=[b'{"a": "' + b"x" * MAX_BYTES]), "longer than 65536 bytes"),
-        (ScriptedResponse(steps=[Disconnect()]), "the server could not be asked"),
-        (ScriptedResponse(steps=[b"{", Disconnect()]), "the server could not be asked"),
+        (ScriptedResponse(steps=[b'{"decision": 1}']), "the output is not a valid hook answer"),
+        (ScriptedResponse(steps=[b'{"a": "' + b"x" * MAX_BYTES]), "more than 65536 bytes"),
+        (ScriptedResponse(steps=[Disconnect()]), "the request failed"),
+        (ScriptedResponse(steps=[b"{", Disconnect()]), "the request failed"),
     ],
 )
 async def test_what_a_server_does_wrong_is_reported_and_decides_nothing(
@@ -108,7 +108,7 @@ async def test_a_server_that_is_not_there_is_reported(tmp_path: Any) -> None:
 
     said = await fire({"project": tmp_path}, http)
 
-    assert "the server could not be asked" in said.reports[0]
+    assert "the request failed" in said.reports[0]
 
 
 async def test_a_server_that_says_nothing_is_left_after_its_time(tmp_path: Any) -> None:
@@ -119,7 +119,7 @@ async def test_a_server_that_says_nothing_is_left_after_its_time(tmp_path: Any) 
 
         with anyio.fail_after(5):
             await server.client_left.wait()
-    assert said.reports[0].endswith("ended after 0.2 s; what it said is not used")
+    assert said.reports[0].endswith("timed out after 0.2 s; its output is ignored")
 
 
 async def test_a_model_is_asked_with_the_json_in_its_place(tmp_path: Any) -> None:
@@ -169,13 +169,12 @@ async def test_an_agent_is_run_with_its_limits(tmp_path: Any) -> None:
         "prompt": "Check $ARGUMENTS",
         "model": "m",
         "maxTurns": 3,
-        "timeout": 7,
     }
     said = await fire({"project": tmp_path, "run_agent": run_agent}, hook, event=PRE)
 
     assert said == HookVerdict(decision=Decision(Verdict.DENY, "not yet"))
     (task,) = tasks
-    assert (task.agent, task.model, task.max_turns, task.seconds) == ("checker", "m", 3, 7)
+    assert (task.agent, task.model, task.max_turns) == ("checker", "m", 3)
     assert task.prompt.startswith(f"Check {CALL.encode(PRE).decode()}\n\n")
 
 
@@ -185,8 +184,9 @@ async def test_what_cannot_run_here_says_so(tmp_path: Any) -> None:
     said = await fire({"project": tmp_path}, *hooks)
 
     assert said.reports == (
-        "Stop hook `ok?` (test): prompt hooks cannot run here: there is no model to ask",
-        "Stop hook `checker` (test): agent hooks cannot run here: there is nobody to run an agent",
+        "Stop hook `ok?` (test): prompt hooks cannot run in this session: it has no model to ask",
+        "Stop hook `checker` (test): agent hooks cannot run in this session:"
+        " it cannot start agents",
     )
 
 
@@ -203,7 +203,7 @@ async def test_a_crash_in_what_was_injected_is_reported_and_the_others_count(
     said = await fire({"project": tmp_path, "ask": ask, "run_agent": run_agent}, *hooks)
 
     assert said.block == "not yet"
-    assert said.reports == ("Stop hook `ok?` (test): it crashed: RuntimeError('no key')",)
+    assert said.reports == ("Stop hook `ok?` (test): crashed: RuntimeError('no key')",)
     assert "crashed" in caplog.text
 
 
@@ -216,7 +216,7 @@ async def test_a_model_that_does_not_answer_is_left_after_its_time(tmp_path: Any
     said = await fire({"project": tmp_path, "ask": ask}, hook)
 
     assert said.block is None
-    assert said.reports[0].endswith("ended after 0.05 s; what it said is not used")
+    assert said.reports[0].endswith("timed out after 0.05 s; its output is ignored")
 
 
 async def test_an_agent_may_fire_events_of_its_own(tmp_path: Any) -> None:
@@ -230,7 +230,7 @@ async def test_an_agent_may_fire_events_of_its_own(tmp_path: Any) -> None:
         "PreToolUse": [{"hooks": [{"type": "command", "command": f"echo '{context}'"}]}],
     }
     means = HookContext(project=tmp_path, run_agent=run_agent, parallel=1)
-    hooks = HookRunner(parse(section, Source(name="test")), means)
+    hooks = HookRunner(parse_hooks(section, HookSource(name="test")), means)
 
     with anyio.fail_after(20):
         assert (await hooks.fire(STOP, CALL)).block == "inner"
