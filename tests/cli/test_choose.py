@@ -8,14 +8,14 @@ from clew.config.settings import Settings
 from clew.core.errors import ConfigError, UnknownModel
 from clew.core.messages import user
 from clew.providers.protocol import Request
-from clew.providers.registry import FAMILIES, find, named
+from clew.providers.registry import FAMILIES, find_family, find_model
 from clew.sdk.launch.local_servers import LocalServer
 from clew.sdk.launch.model_choice import ModelChoice, ModelChooser, ModelSwitcher
 from clew.sdk.launch.spec import SessionSpec
 from clew.session.session import Session
-from clew.testing.fake_apis.chat import ChatVoice
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.server import Answer, serve
+from clew.testing.fake_apis.chat import FakeChatApi
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.server import ScriptedResponse, serve
 
 pytestmark = pytest.mark.req("PRV-1")
 
@@ -61,15 +61,15 @@ def flags(*, model: str = "", provider: str = "", base_url: str = "") -> Session
     ],
 )
 def test_a_model_tells_its_family(asked: str, family: str, model: str) -> None:
-    found = find(asked)
+    found = find_model(asked)
 
     assert (found.family.name, found.model) == (family, model)
 
 
 def test_a_name_that_nobody_knows_is_explained() -> None:
     with pytest.raises(UnknownModel, match="ollama/mystery"):
-        find("mystery")
-    assert named("no such thing") is None
+        find_model("mystery")
+    assert find_family("no such thing") is None
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,9 @@ def profile(base_url: str = "http://127.0.0.1:1", key: str = "profile-key") -> S
 @pytest.mark.anyio
 @pytest.mark.parametrize("asked", ["deepseek-reasoner", "deepseek/deepseek-reasoner", "mystery"])
 async def test_a_model_of_the_profile_s_type_is_reached_by_the_profile(asked: str) -> None:
-    async with serve(Answer(steps=ChatVoice().stream(Reply(words=("ok",))))) as server:
+    async with serve(
+        ScriptedResponse(steps=FakeChatApi().stream(ModelReply(words=("ok",))))
+    ) as server:
         chooser = ModelChooser(profile(server.url), {"DEEPSEEK_API_KEY": "other-key"})
         choice = await chooser.first(flags(model=asked), nothing_local)
         request = Request(model=choice.model, messages=(user("hi"),))

@@ -35,7 +35,7 @@ from clew.core.models import ModelFacts
 from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import Command, CommandModule, CommandResult
-from clew.providers.embedded.process import Launch, start
+from clew.providers.embedded.process import LaunchOptions, start_server
 from clew.providers.protocol import Chunk, Request
 from clew.providers.scripted import Pause, call_reply, text_reply
 from clew.sdk.query import create_query
@@ -389,7 +389,7 @@ async def test_the_embedded_model_runs_nothing_of_the_folder(
     monkeypatch.chdir(place.project)
 
     with pytest.raises(ClewError):
-        await start(Launch(model=model), provider="embedded")
+        await start_server(LaunchOptions(model=model), provider="embedded")
 
     assert not trap(place).exists()
 

@@ -17,7 +17,7 @@ from clew.core.messages import Role
 from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.providers.protocol import TextChunk
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.sdk.query import create_query
 from clew.session.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
 from clew.stores.memory import MemoryStore
@@ -271,7 +271,6 @@ async def test_tools_are_shown_with_first_argument_result_and_diff(place: Place)
 @pytest.mark.req("INT-3")
 async def test_what_a_long_result_shows_is_bounded(place: Place) -> None:
     place.write("long.txt", "word\n" * 5_000)
-    heard = Heard()
     session = place.session(
         [call_reply(("Read", {"file_path": "long.txt", "note": "x" * 1_000})), "done"]
     )
@@ -414,7 +413,7 @@ async def test_without_anybody_to_ask_a_question_is_a_no_and_is_told(place: Plac
 
     def note(event: PermissionDenied) -> None:
         denied.append((event.target, event.remedy))
-        assert "nobody is here to ask" in event.reason
+        assert "there is no user to ask" in event.reason
 
     session.on("permission_denied", note)
     async with session:
@@ -432,7 +431,7 @@ async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) 
         asked.append(access.target)
         return Approval.PROJECT
 
-    replies: list[Reply] = [call_reply(("Bash", {"command": "git status"})), "done"]
+    replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "git status"})), "done"]
     for _ in range(2):
         async with place.session(replies, permission_handler=allow) as session:
             result = await session.run("look")

@@ -31,7 +31,7 @@ from clew.extensions.commands.protocol import (
     SwitchModel,
 )
 from clew.providers.prices import Price
-from clew.providers.scripted import Pause, Reply, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -188,7 +188,7 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
         names = {command.name for command in session.list_commands()}
         assert {
             *("help", "clear", "compact", "mode", "model", "language", "cost", "context"),
-            *("permissions", "memory", "rewind", "resume", "rename", "reset", "background"),
+            *("permissions", "memory", "rewind", "resume", "rename", "reset"),
             *("agent", "pin", "recall"),
         } <= names
         assert await session.execute_command("nonsense") is None
@@ -201,7 +201,6 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
                 ("reset", ""),
                 ("resume", ""),
                 ("mode", "plan"),
-                ("background", ""),
                 ("pin", "#2"),
                 ("clear", ""),
             )
@@ -214,7 +213,6 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
     assert results["reset"].effect == NewSession()
     assert results["resume"].effect == PickSession()
     assert results["mode"].data["mode"] == "plan"
-    assert "background tasks are not part" in results["background"].message
     assert results["pin"].success
     assert results["clear"].success
 
@@ -411,7 +409,7 @@ async def test_the_agent_tool_runs_an_agent_and_brings_its_last_words(place: Pla
     (place.clew_home / "settings.json").write_text(
         msgspec.json.encode({"hooks": dict.fromkeys(events, hook)}).decode()
     )
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         call_reply(("Agent", {"prompt": "test it", "subagent_type": "tester"})),
         call_reply(("Read", {"file_path": "x.txt"})),
         "all green",
@@ -466,7 +464,7 @@ async def test_an_agent_that_cannot_be_run_is_a_result_with_the_reason(
 @pytest.mark.req("AGT-1", "PRV-3")
 async def test_an_abort_reaches_the_agent(place: Place) -> None:
     pause, heard = Pause(), Heard()
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         call_reply(("Agent", {"prompt": "think"})),
         [pause, *text_reply("never")],
         "on",
@@ -505,7 +503,7 @@ async def test_an_abort_reaches_an_agent_that_a_person_started(place: Place) -> 
 @pytest.mark.req("AGT-1", "CKP-1")
 async def test_what_an_agent_changes_is_restored_with_the_turn(place: Place) -> None:
     path = place.write("a.txt", "before\n")
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         call_reply(("Agent", {"prompt": "write"})),
         call_reply(("Read", {"file_path": "a.txt"})),
         call_reply(("Write", {"file_path": "a.txt", "content": "after\n"})),
@@ -527,7 +525,7 @@ async def test_an_agent_has_the_window_and_the_rest_of_the_budget_of_its_parent(
     place: Place,
 ) -> None:
     heard = Heard()
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         text_reply("one", usage=USAGE),
         call_reply(("Agent", {"prompt": "spend"}), usage=USAGE),
         call_reply(("Glob", {"pattern": "*"}), usage=Usage(input_tokens=1_000_000)),
@@ -577,7 +575,7 @@ async def test_hooks_may_ask_a_model_or_an_agent(place: Place) -> None:
     async def yes(_: Access, __: Decision) -> Approval:
         return Approval.ONCE
 
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         '{"ok": true}',
         call_reply(("Bash", {"command": "echo hi"})),
         '{"ok": false, "reason": "it is not safe"}',
@@ -662,7 +660,7 @@ async def test_an_agent_that_a_hook_runs_fires_no_hooks(place: Place) -> None:
     (place.clew_home / "settings.json").write_text(
         msgspec.json.encode({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}).decode()
     )
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         call_reply(("Glob", {"pattern": "*"})),
         call_reply(("Read", {"file_path": "x.txt"})),
         '{"ok": true}',

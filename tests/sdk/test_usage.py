@@ -9,7 +9,7 @@ from clew.core.entries import Charged, MessageAdded, spending_of
 from clew.core.messages import assistant, user
 from clew.core.results import ExecutionResult
 from clew.core.usage import Spending, Usage
-from clew.providers.scripted import Reply, call_reply, text_reply
+from clew.providers.scripted import ScriptedReply, call_reply, text_reply
 from clew.session.history import HistoryEntry
 from tests.sdk.places import Place
 
@@ -19,7 +19,7 @@ SMALL = Usage(input_tokens=1, output_tokens=1)
 LARGE = Usage(input_tokens=20_000, output_tokens=10)
 
 
-def a_call(usage: Usage | None) -> Reply:
+def a_call(usage: Usage | None) -> ScriptedReply:
     return call_reply(("Glob", {"pattern": "*"}), usage=usage)
 
 
@@ -32,7 +32,7 @@ def told(result: ExecutionResult) -> list[dict[str, Any]]:
     return [item.data for item in HISTORIES[result.run_id] if item.type == "usage-summary"]
 
 
-async def submit(place: Place, *replies: Reply) -> ExecutionResult:
+async def submit(place: Place, *replies: ScriptedReply) -> ExecutionResult:
     async with place.session(replies) as session:
         result = await session.run("hi")
         HISTORIES[result.run_id] = session.get_full_history()

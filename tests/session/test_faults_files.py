@@ -19,7 +19,7 @@ from clew.core.errors import StoreDamaged, StoreUnavailable
 from clew.core.ids import EntryId
 from clew.stores.sqlite import SqliteStore
 from tests.session.person import NOBODY, Person, S, clew, sentence
-from tests.session.test_stores_sqlite import fingerprint
+from tests.stores.test_sqlite import fingerprint
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("STO-2")]
 

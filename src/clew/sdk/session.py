@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable
 from typing import Self, Unpack
 
-from clew.checkpoints.values import Summary
+from clew.checkpoints.values import CheckpointSummary
 from clew.core.access import Approval, PermissionAnswer, PermissionMode
 from clew.core.context_state import ContextState
 from clew.core.errors import SessionError
@@ -218,7 +218,7 @@ class InteractiveSession:
         """Return the name of the session; empty when it has none."""
         return self.parts.name
 
-    async def list_edit_checkpoints(self) -> list[Summary]:
+    async def list_edit_checkpoints(self) -> list[CheckpointSummary]:
         """Return the checkpoints that files can be restored to, oldest first."""
         return await self.session.checkpoints()
 

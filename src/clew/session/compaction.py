@@ -6,8 +6,14 @@ what goes come from `clew.session.summarising`. Every change is an entry.
 
 from inspect import isawaitable
 
-from clew.context.compaction import budget_for, clearing, compaction, squeezing, worth_doing
-from clew.context.loss_report import account
+from clew.context.compaction import (
+    compact_by_rules,
+    make_budget,
+    plan_clearing,
+    plan_compaction,
+    plan_squeeze,
+)
+from clew.context.loss_report import build_compaction
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.render import render
 from clew.context.strategies.custom import Custom, compact_to
@@ -27,21 +33,18 @@ async def fit(kit: SessionState) -> ContextState:
         ContextFull: Above the hard limit even so; nothing was sent.
     """
     state = kit.report_state()
-    clears = clearing(kit.journal.view, kit.policy, kit.strategy, now=kit.clock())
+    clears = plan_clearing(kit.journal.view, kit.policy, kit.strategy, now=kit.clock())
     if clears is not None:
         await kit.journal.append(clears)
         state = kit.report_state()
     thresholds = kit.policy.thresholds
     threshold = int(thresholds.compact * state.max_tokens) if thresholds.compact else None
-    if isinstance(kit.strategy, Custom):
-        await _ask_function(kit, kit.strategy, used=state.used_tokens)
-        state = kit.state()
-    elif kit.strategy.due(kit.journal.view, used=state.used_tokens, threshold=threshold):
+    if kit.strategy.due(kit.journal.view, used=state.used_tokens, threshold=threshold):
         await compact(kit, trigger="auto")
         state = kit.state()
     limit = int(thresholds.block * state.max_tokens)
     if state.used_tokens > limit:
-        squeezed = squeezing(kit.journal.view, excess=state.used_tokens - limit * 9 // 10)
+        squeezed = plan_squeeze(kit.journal.view, excess=state.used_tokens - limit * 9 // 10)
         if squeezed is not None:
             await kit.journal.append(squeezed)
             state = kit.report_state()
@@ -51,7 +54,12 @@ async def fit(kit: SessionState) -> ContextState:
 
 
 async def compact(
-    kit: SessionState, *, trigger: Trigger, instructions: str = "", window: int | None = None
+    kit: SessionState,
+    *,
+    trigger: Trigger,
+    instructions: str = "",
+    window: int | None = None,
+    force: bool = False,
 ) -> Compacted | None:
     """Make the view smaller by one compaction, to fit `window` or the model's own.
 
@@ -64,10 +72,8 @@ async def compact(
         NothingToDrop: The caller insisted, and there is nothing that may go.
     """
     before = kit.state()
-    view = kit.journal.view
-    budget = budget_for(view, kit.policy, kit.strategy, window=window)
-    must = before.used_tokens > kit.policy.thresholds.block * before.max_tokens
-    plan = worth_doing(view, kit.strategy, budget, must=must)
+    budget = make_budget(kit.journal.view, kit.policy, kit.strategy, window=window)
+    plan = await _decide(kit, budget, before, trigger=trigger, force=force)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
@@ -105,30 +111,47 @@ def preview(kit: SessionState) -> Compacted:
     Raises:
         NothingToDrop: Nothing may go, or too little would be gained.
     """
-    body = compaction(kit.journal.view, kit.policy, kit.strategy, trigger="manual")
+    body = compact_by_rules(kit.journal.view, kit.policy, kit.strategy, trigger="manual")
     if isinstance(body, Stuck):
         raise NothingToDrop(f"nothing can be compacted: {body.why}", state=kit.state())
     return body
 
 
+async def _decide(
+    kit: SessionState, budget: Budget, before: ContextState, *, trigger: Trigger, force: bool
+) -> Reduce | Compacted | Stuck:
+    """Ask the strategy what to do; a custom one returns the finished entry."""
+    view, strategy = kit.journal.view, kit.strategy
+    if not isinstance(strategy, Custom):
+        must = force or before.used_tokens > kit.policy.thresholds.block * before.max_tokens
+        return plan_compaction(view, strategy, budget, must=must)
+    used = before.used_tokens
+    if trigger == "overflow":
+        # The provider counted more than the estimate: the function must see that it is too long.
+        used = max(used, before.max_tokens)
+    result = strategy.compress(list(render(view)), used)
+    messages = await result if isawaitable(result) else result
+    return compact_to(kit.journal.view, messages, trigger=trigger, strategy=strategy.name)
+
+
 async def _carry_out(
-    kit: SessionState, plan: Reduce, budget: Budget, *, trigger: Trigger, instructions: str
+    kit: SessionState,
+    plan: Reduce | Compacted,
+    budget: Budget,
+    *,
+    trigger: Trigger,
+    instructions: str,
 ) -> Compacted:
+    if isinstance(plan, Compacted):
+        await kit.journal.append(plan)
+        return plan
     view = kit.journal.view
     summary = await summarise(kit, plan, budget, instructions=instructions)
-    body = account(view, plan, summary, trigger=trigger, strategy=kit.strategy.name)
+    body = build_compaction(view, plan, summary, trigger=trigger, strategy=kit.strategy.name)
     if body.report.tokens_after >= body.report.tokens_before:
         raise NothingToDrop("the summary is longer than what it replaces", state=kit.state())
     await kit.journal.append(body)
     return body
-
-
-async def _ask_function(kit: SessionState, strategy: Custom, *, used: int) -> None:
-    result = strategy.compress(list(render(kit.journal.view)), used)
-    messages = await result if isawaitable(result) else result
-    body = compact_to(kit.journal.view, messages)
-    if body is not None:
-        await kit.journal.append(body)
 
 
 def _full_text(kit: SessionState, state: ContextState) -> str:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.checkpoints.values import DEFAULT_LIMITS, Limits
+from clew.checkpoints.values import DEFAULT_CHECKPOINT_LIMITS, CheckpointLimits
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import LONGEST_TEXT, ReasoningPolicy
@@ -88,7 +88,7 @@ class SessionOptions(TypedDict, total=False):
     checkpoints: Path | None
     """A folder in which files are kept before tools change them, so that `rewind` can restore
     them; nothing is kept unless one is given."""
-    checkpoint_limits: Limits
+    checkpoint_limits: CheckpointLimits
     """How much is kept there for one session."""
     log: SessionLogger | None
     """Writes down what happens; nobody does unless given. One for each session."""
@@ -127,7 +127,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
     detect_loops: bool
     redact: bool
     checkpoints: Path | None
-    checkpoint_limits: Limits
+    checkpoint_limits: CheckpointLimits
     log: SessionLogger | None
     event_bus: EventBus
 
@@ -181,7 +181,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
             log=options.get("log"),
             event_bus=options.get("event_bus") or EventBus(),
             checkpoints=options.get("checkpoints"),
-            checkpoint_limits=options.get("checkpoint_limits") or DEFAULT_LIMITS,
+            checkpoint_limits=options.get("checkpoint_limits") or DEFAULT_CHECKPOINT_LIMITS,
         )
 
 

@@ -1,12 +1,12 @@
 """Putting the parts of a session together."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
-from clew.checkpoints.protocol import Keeper
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
 from clew.core.access import PermissionMode
@@ -15,7 +15,7 @@ from clew.core.events import EntryAdded, Envelope, Warned
 from clew.core.ids import EntryId
 from clew.core.models import ModelFacts
 from clew.core.redaction import redact
-from clew.log.protocol import Opening, SessionLogger
+from clew.log.protocol import LoggedSession, SessionLogger
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
@@ -27,8 +27,11 @@ from clew.session.journal import Journal
 from clew.session.loops import LoopGuard
 from clew.session.recall_tool import Recall
 from clew.session.state import Emit, SessionState
-from clew.stores.reading import damaged
+from clew.stores.stored_entries import damaged_ids
 from clew.tools.protocol import ToolContext
+
+if TYPE_CHECKING:
+    from clew.checkpoints.file_checkpoints import FileCheckpoints
 
 _MOST_NAMED = 10
 
@@ -66,7 +69,7 @@ def subscribe_log(bus: EventBus, log: SessionLogger) -> None:
 
 async def _kit(parts: SessionConfig, journal: Journal, emit: Emit) -> SessionState:
     resumed = bool(journal.entries)
-    _warn_of_damage(damaged(entry for _, entry in journal.entries.made()), emit)
+    _warn_of_damage(damaged_ids(entry for _, entry in journal.entries.made()), emit)
     checkpoints = _checkpoints(parts, journal)
     journal.on_entry = lambda entry: emit(EntryAdded(entry))
     # What asks nothing must be asked for anew each time a session is opened.
@@ -110,7 +113,7 @@ async def _kit(parts: SessionConfig, journal: Journal, emit: Emit) -> SessionSta
 def _begin_log(kit: SessionState, *, resumed: bool) -> None:
     if kit.log is not None:
         kit.log.begin(
-            Opening(
+            LoggedSession(
                 journal=kit.journal,
                 provider=kit.provider.name,
                 max_concurrency=kit.parallel_tools,
@@ -120,13 +123,13 @@ def _begin_log(kit: SessionState, *, resumed: bool) -> None:
         )
 
 
-def _checkpoints(parts: SessionConfig, journal: Journal) -> Keeper | None:
+def _checkpoints(parts: SessionConfig, journal: Journal) -> "FileCheckpoints | None":
     if parts.checkpoints is None:
         return None
     # Imported here because a session that keeps no files need not wait for it.
-    from clew.checkpoints.keeper import Checkpoints  # noqa: PLC0415
+    from clew.checkpoints.file_checkpoints import FileCheckpoints  # noqa: PLC0415
 
-    return Checkpoints(
+    return FileCheckpoints(
         parts.checkpoints,
         journal.record.id,
         root=parts.cwd,

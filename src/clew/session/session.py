@@ -6,7 +6,7 @@ from typing import Any, Self, Unpack
 
 import anyio
 
-from clew.checkpoints.values import Summary
+from clew.checkpoints.values import CheckpointSummary
 from clew.core.entries import Compacted, Entry
 from clew.core.errors import AbortError
 from clew.core.events import Envelope
@@ -195,14 +195,20 @@ class Session(Controls):
         """True while a run, a compaction or a command is under way."""
         return self._guard.running
 
-    async def compact(self, instructions: str = "") -> Compacted:
+    async def compact(self, instructions: str = "", *, force: bool = False) -> Compacted:
         """Make the view smaller now.
+
+        Args:
+            instructions: What the summary should keep.
+            force: Compact even if that saves less than a tenth of the tokens.
 
         Raises:
             NothingToDrop: Nothing may go, or too little would be gained.
         """
         with self._guard.begin():
-            done = await compact(self._opened(), trigger="manual", instructions=instructions)
+            done = await compact(
+                self._opened(), trigger="manual", instructions=instructions, force=force
+            )
         assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
         return done
 
@@ -249,7 +255,7 @@ class Session(Controls):
         with self._guard.begin():
             return await rewind(self._opened(), EntryId(entry_id), wish)
 
-    async def checkpoints(self) -> list[Summary]:
+    async def checkpoints(self) -> list[CheckpointSummary]:
         """Return what `rewind` can restore files to: one checkpoint per prompt, oldest first."""
         return await checkpoints(self._opened())
 

@@ -12,12 +12,17 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.compaction import by_rules
+from clew.context.compaction import summarise_by_rules
 from clew.context.estimate import text_units
-from clew.context.items import Item, Items, Kind
-from clew.context.loss_report import Summary
+from clew.context.items import Item, ItemKind, Items
+from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce, Wording
-from clew.context.summary import SUMMARY_SYSTEM, chunks, facts_text, summary_prompt
+from clew.context.summary import (
+    SUMMARY_SYSTEM,
+    build_summary_prompt,
+    format_facts,
+    split_transcript,
+)
 from clew.core.entries import Charged
 from clew.core.errors import ProviderError
 from clew.core.events import CompactionProgress, Warned
@@ -41,7 +46,7 @@ class _Notes(Struct, frozen=True, kw_only=True):
 
 async def summarise(
     kit: SessionState, plan: Reduce, budget: Budget, *, instructions: str = ""
-) -> Summary:
+) -> WrittenSummary:
     """Write the words for `plan`. Always succeeds: the last rung needs no model."""
     instructions = "\n".join(filter(None, [kit.compact_instructions, instructions]))
     if plan.dropped and plan.wording is Wording.MODEL and kit.summary_failures < _MOST_FAILURES:
@@ -49,14 +54,14 @@ async def summarise(
         if summary is not None:
             kit.summary_failures = 0
             return _with_extra(kit, summary)
-    return _with_extra(kit, by_rules(kit.journal.view, plan, budget))
+    return _with_extra(kit, summarise_by_rules(kit.journal.view, plan, budget))
 
 
 async def _by_model(
     kit: SessionState, plan: Reduce, budget: Budget, *, instructions: str
-) -> Summary | None:
+) -> WrittenSummary | None:
     view = kit.journal.view
-    for model, brief in _rungs(kit):
+    for model, brief in _rungs(kit, plan):
         if not model.summarises:
             continue
         wish = f"{instructions}\nBe brief." if brief else instructions
@@ -66,10 +71,13 @@ async def _by_model(
             kit.emit(Warned(f"{model.name} gave no summary: {error}"))
         else:
             if notes.text and text_units(notes.text) <= budget.summary:
-                gone = (*view.archived, *(i for i in plan.dropped if i.kind is not Kind.SUMMARY))
-                facts = facts_text(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
+                gone = (
+                    *view.archived,
+                    *(i for i in plan.dropped if i.kind is not ItemKind.SUMMARY),
+                )
+                facts = format_facts(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
                 text = f"{notes.text}\n\n{facts}".strip()
-                return Summary(text=text, author="model", usage=notes.usage)
+                return WrittenSummary(text=text, author="model", usage=notes.usage)
             fault = "too long" if notes.text else "empty"
             kit.emit(Warned(f"the summary by {model.name} was {fault}"))
         kit.summary_failures += 1
@@ -79,9 +87,10 @@ async def _by_model(
     return None
 
 
-def _rungs(kit: SessionState) -> list[tuple[ModelFacts, bool]]:
+def _rungs(kit: SessionState, plan: Reduce) -> list[tuple[ModelFacts, bool]]:
     own = kit.journal.view.setup.model
-    meant = kit.summary_model or own
+    chosen = kit.provider.facts(plan.summary_model) if plan.summary_model else kit.summary_model
+    meant = chosen or own
     return [(meant, False), (meant, True), *([(own, True)] if meant != own else [])]
 
 
@@ -92,10 +101,10 @@ async def _read_all(
     view = kit.journal.view
     max_chars = model.window * _CHARS_PER_TOKEN // 2
     notes = _Notes(text=view.summary, usage=Usage())
-    parts = list(chunks(_stretch(view.items, plan), max_chars=max_chars))
+    parts = list(split_transcript(_stretch(view.items, plan), max_chars=max_chars))
     for number, part in enumerate(parts, start=1):
         kit.emit(CompactionProgress(stage="reading", done=number - 1, total=len(parts)))
-        prompt = summary_prompt(part, previous=notes.text, instructions=instructions)
+        prompt = build_summary_prompt(part, previous=notes.text, instructions=instructions)
         request = Request(
             model=model.name,
             messages=(prompt,),
@@ -140,14 +149,14 @@ def _stretch(items: Items, plan: Reduce) -> list[Item]:
     last = plan.dropped[-1].entry_id
     stretch: list[Item] = []
     for item in items:
-        if item.kind is not Kind.SUMMARY:
+        if item.kind is not ItemKind.SUMMARY:
             stretch.append(item)
         if item.entry_id == last:
             break
     return stretch
 
 
-def _with_extra(kit: SessionState, summary: Summary) -> Summary:
+def _with_extra(kit: SessionState, summary: WrittenSummary) -> WrittenSummary:
     if not summary.text or kit.extra_facts is None:
         return summary
     return replace(summary, text="\n".join([summary.text, *kit.extra_facts()]))

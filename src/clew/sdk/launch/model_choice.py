@@ -6,7 +6,7 @@ machine, and last the embedded model.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from clew.config.providers import (
     ResolvedProvider,
@@ -16,11 +16,17 @@ from clew.config.providers import (
     window_of,
 )
 from clew.config.settings import Settings
-from clew.core.errors import ConfigError, UnknownModel
-from clew.providers import registry
+from clew.core.errors import UnknownModel
 from clew.providers.catalogue import SMOLLM2, families
 from clew.providers.protocol import Provider
-from clew.providers.registry import FAMILIES, Asked, Family, find, named
+from clew.providers.registry import (
+    FAMILIES,
+    ModelMatch,
+    ProviderFamily,
+    build_provider,
+    find_family,
+    find_model,
+)
 from clew.sdk.launch.local_servers import LocalServer
 from clew.sdk.launch.spec import SessionSpec
 from clew.session.session import Session
@@ -28,7 +34,6 @@ from clew.session.session import Session
 _SERVER_MODEL = "default"
 """What a server is asked for when nobody said; most local ones serve but one model."""
 _MAX_MODELS = 12
-_WEB = {"webSearch": "web_search", "webFetch": "web_fetch"}
 
 FindLocal: TypeAlias = Callable[[], Awaitable[LocalServer | None]]
 
@@ -73,7 +78,7 @@ class ModelChooser:
             return self._server(address, "")
         for family in FAMILIES.values():
             if family.default_model and family.is_ready(self._environ):
-                return self._from(Asked(family=family, model=family.default_model))
+                return self._from(ModelMatch(family=family, model=family.default_model))
         local = await find_local()
         return self._embedded(spec.port) if local is None else self._local(local)
 
@@ -83,7 +88,7 @@ class ModelChooser:
         The profile in use serves the models of its own kind, and those that nobody knows.
         """
         try:
-            asked = find(model)
+            asked = find_model(model)
         except UnknownModel:
             profile = resolve_provider(self._settings, self._environ)
             if profile is None:
@@ -106,17 +111,17 @@ class ModelChooser:
         if name in self._settings.providers:
             profile = profile_named(self._settings, name, self._environ)
             return self._profile(profile, model)
-        family = named(name)
+        family = find_family(name)
         if family is None:
             known = ", ".join([*self._settings.providers, *FAMILIES])
             raise UnknownModel(f"there is no provider {name!r}; there are: {known}")
         if not (model or family.default_model):
             raise UnknownModel(f"say which model of {family.name}: --model NAME")
-        asked = Asked(family=family, model=model or family.default_model)
+        asked = ModelMatch(family=family, model=model or family.default_model)
         return self._from(asked, base_url=base_url)
 
     def _server(self, base_url: str, model: str) -> ModelChoice:
-        asked = Asked(family=FAMILIES["openai_chat"], model=model or _SERVER_MODEL)
+        asked = ModelMatch(family=FAMILIES["openai_chat"], model=model or _SERVER_MODEL)
         return self._from(asked, base_url=base_url)
 
     def _profile(self, profile: ResolvedProvider, model: str = "") -> ModelChoice:
@@ -124,21 +129,11 @@ class ModelChooser:
         name = model or profile.model or family.default_model
         if not name:
             raise UnknownModel(f"the provider {profile.name} in the settings names no model")
-        options, web = _divided(profile)
-        found = family.settings(self._environ, base_url=profile.base_url, api_key=profile.api_key)
-        provider = family.make(
-            registry.Settings(
-                api_key=found.api_key,
-                base_url=found.base_url,
-                timeout=profile.timeout,
-                options=options,
-                **web,
-            )
-        )
+        provider = build_provider(profile, self._environ)
         why = f"the provider {profile.name} of the settings"
         return self._made(provider, name, why, profile)
 
-    def _from(self, asked: Asked, *, base_url: str = "") -> ModelChoice:
+    def _from(self, asked: ModelMatch, *, base_url: str = "") -> ModelChoice:
         family = asked.family
         settings = family.settings(self._environ, base_url=base_url)
         if family.needs_key and not settings.api_key and not settings.base_url:
@@ -167,22 +162,11 @@ class ModelChooser:
         return ModelChoice(provider=provider, model=model, why=why, window=window)
 
 
-def _why(family: Family, environ: Mapping[str, str], base_url: str) -> str:
+def _why(family: ProviderFamily, environ: Mapping[str, str], base_url: str) -> str:
     if base_url:
         return f"the server at {base_url}"
     key = next((name for name in family.key_names if environ.get(name)), "")
     return f"{family.name}, as {key} is set" if key else family.name
-
-
-def _divided(profile: ResolvedProvider) -> tuple[dict[str, Any], dict[str, bool]]:
-    """Part the web tools from the fields of a profile that go to the provider as they are."""
-    options = dict(profile.options)
-    web = options.pop("builtInWebTools", {})
-    if not isinstance(web, dict) or web.keys() - _WEB.keys():
-        raise ConfigError(
-            f"providers.{profile.name}.options.builtInWebTools takes webSearch and webFetch"
-        )
-    return options, {_WEB[name]: bool(on) for name, on in web.items()}
 
 
 class ModelSwitcher:
@@ -237,7 +221,7 @@ class ModelSwitcher:
         if rest and family == provider.name:
             return ModelChoice(provider=provider, model=rest, why="the same provider")
         try:
-            asked = find(model)
+            asked = find_model(model)
         except UnknownModel:
             return ModelChoice(provider=provider, model=model, why="the same provider")
         if asked.family.name == provider.name:

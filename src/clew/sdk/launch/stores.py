@@ -9,7 +9,7 @@ from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
 from clew.core.text import one_line
 from clew.sdk.folders import Homes
-from clew.stores.opening import open_store
+from clew.stores import open_store
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 
