@@ -9,9 +9,9 @@ from clew.core.errors import ConfigError, UnknownModel
 from clew.core.messages import user
 from clew.providers.protocol import Request
 from clew.providers.registry import FAMILIES, find_family, find_model
-from clew.sdk.launch.local_servers import LocalServer
-from clew.sdk.launch.model_choice import ModelChoice, ModelChooser, ModelSwitcher
-from clew.sdk.launch.spec import SessionSpec
+from clew.sdk.local_servers import LocalServer
+from clew.sdk.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
 from clew.testing.fake_apis.chat import FakeChatApi
 from clew.testing.fake_apis.protocol import ModelReply

@@ -10,9 +10,9 @@ import pytest
 
 from clew.config.settings import Settings
 from clew.providers.profiles import PROFILES
-from clew.sdk.launch.local_servers import USUAL, find_local_server
-from clew.sdk.launch.model_choice import ModelChoice, ModelChooser
-from clew.sdk.launch.spec import SessionSpec
+from clew.sdk.local_servers import USUAL, find_local_server
+from clew.sdk.model_choice import ModelChoice, ModelChooser
+from clew.sdk.spec import SessionSpec
 from clew.testing.fake_openai import (
     ScriptedResponse,
     error_response,

@@ -20,7 +20,7 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.text import pluralize
 from clew.extensions.commands.session import check_session_name
 from clew.sdk.folders import store_path, working_folder
-from clew.sdk.launch.stores import ProjectStore, find_session, project_store
+from clew.sdk.session_store import ProjectStore, find_session, project_store
 from clew.stores.protocol import Store
 from clew.stores.record import SearchHit, StoredSession
 from clew.stores.sqlite import SqliteStore

@@ -30,7 +30,7 @@ from clew.providers.registry import FAMILIES
 from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.folders import Homes
-from clew.sdk.launch.model_choice import ModelChooser, ModelSwitcher
+from clew.sdk.model_choice import ModelChooser, ModelSwitcher
 from clew.sdk.options import InteractiveOptions, OwnOptions
 from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
 from clew.sdk.project_scan import (

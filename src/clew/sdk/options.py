@@ -7,7 +7,7 @@ from typing import TypedDict
 from clew.core.access import PermissionMode
 from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
-from clew.sdk.launch.model_choice import ModelSwitcher
+from clew.sdk.model_choice import ModelSwitcher
 from clew.session.config import SessionOptions
 from clew.session.gate import Ask
 from clew.tools.protocol import Tool

@@ -15,13 +15,13 @@ from clew.core.ids import SessionId
 from clew.log.protocol import SessionLogger
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host
-from clew.sdk.launch.local_servers import find_local_server
-from clew.sdk.launch.model_choice import ModelChoice, ModelChooser, ModelSwitcher
-from clew.sdk.launch.spec import SessionSpec
-from clew.sdk.launch.stores import ProjectStore, find_session, project_store
+from clew.sdk.local_servers import find_local_server
+from clew.sdk.model_choice import ModelChoice, ModelChooser, ModelSwitcher
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.project_scan import choose_sandbox, load_project_settings
 from clew.sdk.session import InteractiveSession
+from clew.sdk.session_store import ProjectStore, find_session, project_store
+from clew.sdk.spec import SessionSpec
 from clew.session.event_bus import EnvelopeListener
 from clew.stores.record import StoredSession
 from clew.tools.sandbox import SandboxMode

@@ -27,8 +27,8 @@ from clew.providers.registry import (
     find_family,
     find_model,
 )
-from clew.sdk.launch.local_servers import LocalServer
-from clew.sdk.launch.spec import SessionSpec
+from clew.sdk.local_servers import LocalServer
+from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
 
 _SERVER_MODEL = "default"
