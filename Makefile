@@ -5,8 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check fmt reference requirements recordings bench clean
+# Both cores; at most four, as real models and databases take memory. Tests that share a server
+# stay on one worker.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
+
+.PHONY: run test test-fast check fmt reference requirements recordings bench clean
 .DEFAULT_GOAL := run
+
+# Compiled test modules and a compiled clew are worth their files: most tests of the command line
+# start it anew.
+test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 run: $(VENV)/run.stamp  ## set up, then open the prompt (or, without a terminal, play the demo)
 	@$(BIN)/clew models get
@@ -14,8 +22,13 @@ run: $(VENV)/run.stamp  ## set up, then open the prompt (or, without a terminal,
 
 test: check  ## set up, check and run all tests
 	@$(BIN)/clew models get
-	$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage erase
+	$(PYTEST) -p tests.coverage_plugin
+	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+test-fast: $(VENV)/dev.stamp  ## the tests that need no process, terminal, database or real model
+	$(PYTEST) -m "not slow"
 
 check: $(VENV)/dev.stamp  ## formatting, lint, types, import contracts
 	$(BIN)/ruff format --check .

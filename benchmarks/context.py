@@ -15,10 +15,10 @@ import msgspec
 
 from benchmarks.conversations import conversation, facts_said, pairs_said
 from benchmarks.results import Section, write
-from clew.context.compaction import budget_for, clearing, compaction
+from clew.context.compaction import compact_by_rules, make_budget, plan_clearing
 from clew.context.items import Item
-from clew.context.loss_report import Summary, account
-from clew.context.passages import passages
+from clew.context.loss_report import WrittenSummary, build_compaction
+from clew.context.passages import split_passages
 from clew.context.plan import Stuck
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.render import find_problems
@@ -34,7 +34,7 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.dict_messages.fit import fit
 from clew.importers import claude_code
-from clew.importers.reading import read_session
+from clew.importers.reader import read_session
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SIZES = (2, 4, 8, 16, 32)
@@ -172,11 +172,11 @@ def _views_before_calls(path: Path) -> Iterator[View]:
 
 def _compact_once(view: View, name: str) -> tuple[int, int, int]:
     strategy = make_strategy(name)
-    plan = strategy.plan(view, budget_for(view, ContextPolicy(), strategy))
+    plan = strategy.plan(view, make_budget(view, ContextPolicy(), strategy))
     if isinstance(plan, Stuck):
         return 1, 0, 0
-    summary = Summary(text="What was said." if plan.dropped else "", author="rules")
-    body = account(view, plan, summary, trigger="auto", strategy=name)
+    summary = WrittenSummary(text="What was said." if plan.dropped else "", author="rules")
+    body = build_compaction(view, plan, summary, trigger="auto", strategy=name)
     shown = view.apply(Entry(id=EntryId(10**9), at=0.0, body=body))
     messages = [item.message for item in shown.items]
     wrong = [text for text in find_problems(messages) if "first message" not in text]
@@ -196,7 +196,7 @@ def speed_sections() -> Iterator[Section]:
     cold = _median(lambda: fit(said, max_tokens=100_000))
     window = _median(lambda: fit(said, max_tokens=100_000, strategy="sliding_window"))
     view = _view_of(said)
-    warm = _median(lambda: compaction(view, _FIT_100K, Tiered(max_tokens=100_000)))
+    warm = _median(lambda: compact_by_rules(view, _FIT_100K, Tiered(max_tokens=100_000)))
     for name, seconds in (
         ("cold pass to 100k, default strategy", cold),
         ("cold pass to 100k, sliding window", window),
@@ -236,7 +236,7 @@ def _turn_seconds(length: int) -> float:
         body = MessageAdded(message=message, usage=usage)
         view = view.apply(Entry(id=EntryId(number), at=1.0, body=body))
         state = compute_state(view, policy.thresholds, window=10_000_000)
-        clearing(view, policy, strategy, now=1.0)
+        plan_clearing(view, policy, strategy, now=1.0)
         strategy.due(view, used=state.used_tokens, threshold=9_000_000)
     return (time.perf_counter() - started) / len(extra)
 
@@ -280,7 +280,7 @@ def _messages(lines: Sequence[dict[str, object]]) -> list[Message]:
 
 def _text(messages: Sequence[Message]) -> str:
     items = [Item.of(EntryId(n), message) for n, message in enumerate(messages)]
-    return "\n".join(passage.text for passage in passages(items))
+    return "\n".join(passage.text for passage in split_passages(items))
 
 
 def _measure() -> ModuleType | None:

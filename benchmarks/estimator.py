@@ -17,7 +17,7 @@ from statistics import fmean, median, quantiles
 from typing import Any
 
 from benchmarks.results import Section, write
-from clew.context.calibration import default_for, family, learn, tokens
+from clew.context.calibration import default_for, estimate_tokens, family_of, learn
 from clew.context.estimate import Meter, text_units
 from clew.context.view import View
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, SetupChanged
@@ -34,8 +34,8 @@ from clew.core.messages import (
 )
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.importers.journal import journal_of
-from clew.importers.reading import read_session
+from clew.importers.journal import build_journal
+from clew.importers.reader import read_session
 from clew.providers.tokenizers import meter_for
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -117,7 +117,7 @@ def judge(calls: Sequence[Call], found: dict[str, Errors]) -> None:
         if number < FIRST_CALL:
             continue
         errors.cold.append(_error(call.cold, call.truth))
-        default = round(family(call.model).rate * call.units)
+        default = round(family_of(call.model).rate * call.units)
         errors.default.append(_error(default, call.truth))
         errors.chars.append(_error(call.chars // 4, call.truth))
         if call.exact:
@@ -156,7 +156,7 @@ def _shrunk(stretch: Sequence[Call]) -> list[float]:
         target, learned = stretch[small[-1]], default_for(stretch[end].model)
         for call in stretch[small[-1] + 1 : end + 1]:
             learned = learn(learned, call.units, call.truth)
-        errors.append(_error(tokens(learned, target.units), target.truth))
+        errors.append(_error(estimate_tokens(learned, target.units), target.truth))
     return errors
 
 
@@ -173,7 +173,7 @@ def calls_of(journal: Iterable[Entry], exact: Meter | None) -> Iterator[Call]:
                 model=view.setup.model.name,
                 truth=body.usage.input_tokens,
                 units=view.units,
-                cold=tokens(view.calibration, view.units),
+                cold=estimate_tokens(view.calibration, view.units),
                 compactions=compactions,
                 chars=chars,
                 exact=counted,
@@ -215,7 +215,7 @@ def recordings(data: Path) -> Iterator[list[Entry]]:
     """Read every recorded session and every τ²-bench run as a journal."""
     for folder in ("claude_code", "codex", "pi"):
         for path in sorted((data / "sessions" / folder).glob("*.jsonl.gz")):
-            yield journal_of(read_session(path))
+            yield build_journal(read_session(path))
     for path in sorted((data / "tau2").glob("*.json.gz")):
         run = json.loads(gzip.decompress(path.read_bytes()))
         model = ModelFacts(name=run["info"]["agent_info"]["llm"])

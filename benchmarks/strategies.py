@@ -12,11 +12,18 @@ from msgspec.structs import replace
 from benchmarks.results import Section, write
 from clew.context.policy import ContextPolicy
 from clew.context.strategies.tiered import Tiered
-from clew.importers.reading import read_session
+from clew.importers.reader import read_session
 from clew.providers.catalogue import lookup
-from clew.simulation.replay import simulate
-from clew.simulation.runs import Run, totals
-from clew.simulation.ways import EAGER, NONE, WAYS, Way, ways_named
+from clew.simulation.scenario import (
+    EAGER,
+    NONE,
+    SCENARIOS,
+    Scenario,
+    SimulationRun,
+    make_scenarios,
+    sum_sessions,
+)
+from clew.simulation.simulator import simulate
 
 SESSIONS = Path(__file__).parents[2] / "shared" / "data" / "sessions"
 WINDOW = 200_000
@@ -41,10 +48,10 @@ def main() -> None:
 
 def run(files: Sequence[Path]) -> Section:
     """Simulate every recording, with and without the price of forgetting."""
-    ways = list(contenders())
-    paid = [runs_of(path, ways, lookups=True) for path in files]
-    free = [runs_of(path, ways, lookups=False) for path in files]
-    summed = list(zip(totals(paid), totals(free), strict=True))
+    scenarios = list(contenders())
+    paid = [runs_of(path, scenarios, lookups=True) for path in files]
+    free = [runs_of(path, scenarios, lookups=False) for path in files]
+    summed = list(zip(sum_sessions(paid), sum_sessions(free), strict=True))
     return Section(
         title="Strategies",
         command="python -m benchmarks.strategies",
@@ -58,22 +65,24 @@ def run(files: Sequence[Path]) -> Section:
     )
 
 
-def contenders() -> Iterator[Way]:
+def contenders() -> Iterator[Scenario]:
     """Yield the strategies as they are, and the default one compacting earlier."""
-    yield from ways_named(WAYS)
+    yield from make_scenarios(SCENARIOS)
     for limit in EARLIER:
         strategy = Tiered(max_tokens=limit)
-        yield Way(name=f"tiered from {limit // 1_000}k on", strategy=strategy)
+        yield Scenario(name=f"tiered from {limit // 1_000}k on", strategy=strategy)
 
 
-def runs_of(path: Path, ways: Sequence[Way], *, lookups: bool) -> tuple[Run, ...]:
+def runs_of(
+    path: Path, scenarios: Sequence[Scenario], *, lookups: bool
+) -> tuple[SimulationRun, ...]:
     """Replay one recording in the common window."""
     session = read_session(path)
     model = replace(lookup(session.model), window=WINDOW)
-    return simulate(session, ways, model, lookups=lookups)
+    return simulate(session, scenarios, model, lookups=lookups)
 
 
-def won(sessions: Sequence[Sequence[Run]], strategy: str) -> tuple[int, int]:
+def won(sessions: Sequence[Sequence[SimulationRun]], strategy: str) -> tuple[int, int]:
     """Return on how many of the long sessions `strategy` costs less than `none` and `eager`."""
     wins = count = 0
     for runs in sessions:
@@ -86,9 +95,9 @@ def won(sessions: Sequence[Sequence[Run]], strategy: str) -> tuple[int, int]:
     return wins, count
 
 
-def verdicts(sessions: Sequence[Sequence[Run]]) -> list[str]:
+def verdicts(sessions: Sequence[Sequence[SimulationRun]]) -> list[str]:
     """Hold the totals against the targets, one sentence each."""
-    by_name = {run.strategy: run for run in totals(sessions)}
+    by_name = {run.strategy: run for run in sum_sessions(sessions)}
     tiered = by_name[TIERED].cost
     wins, count = won(sessions, TIERED)
     invalid = sum(run.invalid_requests for run in by_name.values())
@@ -103,7 +112,7 @@ def verdicts(sessions: Sequence[Sequence[Run]]) -> list[str]:
     ]
 
 
-def _explanations(sessions: Sequence[Sequence[Run]]) -> list[str]:
+def _explanations(sessions: Sequence[Sequence[SimulationRun]]) -> list[str]:
     economy = ContextPolicy().economy
     return [
         f"{len(sessions)} sessions, each in a window of {WINDOW:,} tokens; the recorded system "
@@ -118,7 +127,9 @@ def _explanations(sessions: Sequence[Sequence[Run]]) -> list[str]:
     ]
 
 
-def _row(run: Run, free: Run, none: Run, wins: tuple[int, int]) -> list[str]:
+def _row(
+    run: SimulationRun, free: SimulationRun, none: SimulationRun, wins: tuple[int, int]
+) -> list[str]:
     return [
         run.strategy,
         f"{run.calls:,}",

@@ -1,11 +1,15 @@
-"""What every test shares: one event-loop backend, and no network but loopback."""
+"""Fixtures for all tests: one event-loop backend, only loopback, PostgreSQL, slow tests."""
 
 import ipaddress
 import sys
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.stores.postgres import Server, server
 
 
 def _refuse_far_addresses(event: str, arguments: tuple[Any, ...]) -> None:
@@ -24,6 +28,60 @@ def _refuse_far_addresses(event: str, arguments: tuple[Any, ...]) -> None:
 
 sys.addaudithook(_refuse_far_addresses)
 
+SLOW: Mapping[str, str] = MappingProxyType(
+    {
+        "checkpoints/test_crash": "kills processes",
+        "cli/test_demo": "runs the embedded model",
+        "cli/test_editor": "starts clew in a terminal",
+        "cli/test_first_start": "starts clew in a terminal",
+        "cli/test_leaving": "starts clew",
+        "cli/test_log": "starts clew",
+        "cli/test_print_commands": "starts clew",
+        "cli/test_print_mode": "starts clew",
+        "cli/test_prompt": "starts clew in a terminal",
+        "cli/test_questions": "starts clew in a terminal",
+        "cli/test_sessions": "starts clew",
+        "cli/test_simulate": "starts clew",
+        "cli/test_streams": "starts clew",
+        "cli/test_terminal_sessions": "starts clew in a terminal",
+        "hooks/test_real_hooks": "starts processes",
+        "importers/test_real_sessions": "reads large recordings",
+        "log/test_replay": "plays long random sessions",
+        "permissions/test_against_bash": "runs bash for every line",
+        "providers/test_embedded": "runs the embedded model",
+        "sdk/test_hostile_folder": "makes large folders and starts git",
+        "session/test_crashes": "kills processes",
+        "session/test_faults": "starts processes",
+        "session/test_model_based": "plays long random sessions",
+        "session/test_on_llama_cpp": "runs the embedded model",
+        "session/test_on_the_embedded_model": "runs the embedded model",
+        "tests/test_examples": "starts processes",
+        "tests/test_import_is_light": "starts processes",
+        "tools/test_atomic": "kills processes",
+        "tools/test_sandbox": "starts processes",
+    }
+)
+"""Test files that `make test-fast` leaves out, and why. Single tests carry the marker `slow`
+themselves; tests on PostgreSQL are recognised by their name or parameter."""
+
+SHARED_SERVER = frozenset({"providers/test_recordings", "session/test_on_llama_cpp"})
+"""Test files whose tests share a fixture that takes seconds to set up."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker and xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests, and keep tests that share an expensive server on one worker."""
+    for item in items:
+        name = f"{item.path.parent.name}/{item.path.stem}"
+        on_postgres = "postgres" in item.nodeid
+        if on_postgres:
+            item.add_marker(pytest.mark.slow("runs on PostgreSQL"))
+            item.add_marker(pytest.mark.xdist_group("postgres"))
+        elif name in SLOW:
+            item.add_marker(pytest.mark.slow(SLOW[name]))
+        if name in SHARED_SERVER:
+            item.add_marker(pytest.mark.xdist_group(name))
+
 
 # The same examples on every machine, however slow it is: a failure here is a failure anywhere.
 settings.register_profile(
@@ -35,3 +93,10 @@ settings.load_profile("clew")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """Run one PostgreSQL server for all tests that need it."""
+    with server() as running:
+        yield running

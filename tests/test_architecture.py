@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 
 import clew
+from tests.conftest import SHARED_SERVER, SLOW
 
 ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src"
+SOURCE, TESTS = ROOT / "src", ROOT / "tests"
 MAX_FILE, MAX_CLASS, MAX_FUNCTION = 400, 200, 50
 SMALL_FILE = 60
 """A shorter file needs a reason: a protocol, an entry point, a package's `__init__`."""
@@ -95,6 +96,12 @@ def test_bases_in_other_modules_count_once_and_outside_classes_do_not() -> None:
     sizes = sizes_with_bases({module.name: module for module in (base, left, both)})
 
     assert sizes == {"clew.base.Base": 2, "clew.left.Left": 3, "clew.both.Both": 4}
+
+
+def test_every_file_that_is_called_slow_exists() -> None:
+    names = {f"{path.parent.name}/{path.stem}" for path in TESTS.rglob("test_*.py")}
+
+    assert (SLOW.keys() | SHARED_SERVER) - names == set()
 
 
 def test_the_public_names_are_few_sorted_and_importable() -> None:

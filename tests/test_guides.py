@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clew.sdk.hub import EVENT_NAMES
 
 from clew.cli.arguments import parser
+from clew.core.events import EVENT_TYPES
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.providers.embedded.model_file import model_path
 from scripts.reference.commands import with_table
@@ -33,6 +33,7 @@ def with_programs() -> list[Path]:
     return [path for path in GUIDES if any(True for _ in blocks(text_of(path)))]
 
 
+@pytest.mark.slow("starts a process for each guide")
 @pytest.mark.parametrize("path", with_programs(), ids=lambda path: path.stem)
 def test_the_programs_of_a_guide_run_as_they_stand(path: Path, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
@@ -113,7 +114,7 @@ def test_the_guide_to_the_library_has_every_event() -> None:
     listed = re.search(r"<!-- events: begin -->(.*)<!-- events: end -->", page, re.DOTALL)
 
     assert listed is not None
-    assert re.findall(r"^\| `(\w+)` \|", listed[1], re.MULTILINE) == list(EVENT_NAMES)
+    assert re.findall(r"^\| `(\w+)` \|", listed[1], re.MULTILINE) == list(EVENT_TYPES)
 
 
 def anchors(path: Path) -> set[str]:

@@ -25,7 +25,7 @@ SLOW = {
 }
 """Modules that take their time, and that no session needs before it runs."""
 LATER = {
-    "clew.extensions.memory.sensitive",
+    "clew.extensions.memory.candidates",
     "clew.providers.connections",
     "clew.dict_messages",
     "clew.simulation",
@@ -35,7 +35,7 @@ LATER = {
 SELDOM = LATER | {
     "clew.core.redaction.scan",
     "clew.permissions.shell",
-    "clew.checkpoints.keeper",
+    "clew.checkpoints.file_checkpoints",
     "clew.importers",
     "clew.log.writer",
     "clew.stores.sqlite",
@@ -43,12 +43,16 @@ SELDOM = LATER | {
 """Parts that a program with a session of its own may well do without."""
 LIBRARY = {
     "clew._version",
+    "clew.checkpoints",
     "clew.context",
     "clew.core",
+    "clew.files",
     "clew.hooks",
+    "clew.log",
     "clew.permissions",
     "clew.providers",
     "clew.session",
+    "clew.stores",
     "clew.tools",
 }
 MOST_MODULES = 110

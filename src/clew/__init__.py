@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clew.core.tool_states import ToolState as ToolState
     from clew.core.usage import Usage
     from clew.dict_messages.fit import count_tokens, fit
-    from clew.extensions.agents import AgentDefinition as AgentDefinition
+    from clew.extensions.agent_definitions import AgentDefinition as AgentDefinition
     from clew.extensions.commands.protocol import CommandModule as CommandModule
     from clew.extensions.commands.protocol import CommandResult as CommandResult
     from clew.extensions.commands.registry import CommandRegistry as CommandRegistry
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from clew.extensions.project.tasks import load_task_context as load_task_context
     from clew.extensions.project.tasks import update_task_file_status as update_task_file_status
     from clew.extensions.skills import Skill as Skill
-    from clew.importers.reading import read_session
+    from clew.importers.reader import read_session
     from clew.providers.protocol import Provider
     from clew.sdk.query import create_query as create_query
     from clew.sdk.self_hosting import (
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 _LATER = {
     "AbortError": "clew.core.errors",
     "Access": "clew.core.access",
-    "AgentDefinition": "clew.extensions.agents",
+    "AgentDefinition": "clew.extensions.agent_definitions",
     "Approval": "clew.core.access",
     "ClewError": "clew.core.errors",
     "CommandModule": "clew.extensions.commands.protocol",
@@ -111,7 +111,7 @@ _LATER = {
     "load_task_context": "clew.extensions.project.tasks",
     "message_to_history_entry": "clew.session.history",
     "plan_self_hosting_verification": "clew.sdk.self_hosting",
-    "read_session": "clew.importers.reading",
+    "read_session": "clew.importers.reader",
     "tool": "clew.tools.function",
     "transition_self_hosting_loop": "clew.sdk.self_hosting",
     "update_task_file_status": "clew.extensions.project.tasks",

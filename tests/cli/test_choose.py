@@ -1,7 +1,5 @@
 """Which model answers, and why."""
 
-from argparse import Namespace
-
 import anyio
 import pytest
 
@@ -10,13 +8,14 @@ from clew.config.settings import Settings
 from clew.core.errors import ConfigError, UnknownModel
 from clew.core.messages import user
 from clew.providers.protocol import Request
-from clew.providers.registry import FAMILIES, find, named
-from clew.sdk.launch.local_servers import LocalServer
-from clew.sdk.launch.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.providers.registry import FAMILIES, find_family, find_model
+from clew.sdk.local_servers import LocalServer
+from clew.sdk.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
-from clew.testing.fake_apis.chat import ChatVoice
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.server import Answer, serve
+from clew.testing.fake_apis.chat import FakeChatApi
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.server import ScriptedResponse, serve
 
 pytestmark = pytest.mark.req("PRV-1")
 
@@ -31,7 +30,7 @@ async def nothing_local() -> LocalServer | None:
 
 
 def choose(
-    asked: Namespace, environ: dict[str, str], settings: Settings | None = None
+    asked: SessionSpec, environ: dict[str, str], settings: Settings | None = None
 ) -> ModelChoice:
     chooser = ModelChooser(settings or Settings(), environ)
     return anyio.run(chooser.first, asked, nothing_local)
@@ -41,10 +40,8 @@ def chosen(model: str, environ: dict[str, str]) -> ModelChoice:
     return ModelChooser(Settings(), environ).named(model)
 
 
-def flags(
-    *, model: str | None = None, provider: str | None = None, base_url: str | None = None
-) -> Namespace:
-    return Namespace(model=model, provider=provider, base_url=base_url, port=0)
+def flags(*, model: str = "", provider: str = "", base_url: str = "") -> SessionSpec:
+    return SessionSpec(cwd=".", model=model, provider=provider, base_url=base_url)
 
 
 @pytest.mark.parametrize(
@@ -64,15 +61,15 @@ def flags(
     ],
 )
 def test_a_model_tells_its_family(asked: str, family: str, model: str) -> None:
-    found = find(asked)
+    found = find_model(asked)
 
     assert (found.family.name, found.model) == (family, model)
 
 
 def test_a_name_that_nobody_knows_is_explained() -> None:
     with pytest.raises(UnknownModel, match="ollama/mystery"):
-        find("mystery")
-    assert named("no such thing") is None
+        find_model("mystery")
+    assert find_family("no such thing") is None
 
 
 @pytest.mark.parametrize(
@@ -109,7 +106,7 @@ def test_an_address_means_a_compatible_server_unless_its_provider_is_named() -> 
         (flags(model="azure/gpt-5"), "set AZURE_OPENAI_API_KEY"),
     ],
 )
-def test_what_is_missing_is_named(asked: Namespace, sentence: str) -> None:
+def test_what_is_missing_is_named(asked: SessionSpec, sentence: str) -> None:
     with pytest.raises(UnknownModel, match=sentence):
         choose(asked, {})
 
@@ -180,7 +177,9 @@ def profile(base_url: str = "http://127.0.0.1:1", key: str = "profile-key") -> S
 @pytest.mark.anyio
 @pytest.mark.parametrize("asked", ["deepseek-reasoner", "deepseek/deepseek-reasoner", "mystery"])
 async def test_a_model_of_the_profile_s_type_is_reached_by_the_profile(asked: str) -> None:
-    async with serve(Answer(steps=ChatVoice().stream(Reply(words=("ok",))))) as server:
+    async with serve(
+        ScriptedResponse(steps=FakeChatApi().stream(ModelReply(words=("ok",))))
+    ) as server:
         chooser = ModelChooser(profile(server.url), {"DEEPSEEK_API_KEY": "other-key"})
         choice = await chooser.first(flags(model=asked), nothing_local)
         request = Request(model=choice.model, messages=(user("hi"),))
@@ -227,7 +226,7 @@ def test_a_model_of_another_type_does_not_need_the_variables_of_the_profile() ->
 async def test_a_window_of_the_settings_counts_after_a_switch(asked: str, window: int) -> None:
     chooser = ModelChooser(profile(), {"OPENAI_API_KEY": "k"})
     first = await chooser.first(flags(), nothing_local)
-    board = ModelSwitcher(first, chooser)
+    board = ModelSwitcher(chooser, current=first.provider, first=first)
     session = Session(first.provider, model=first.model, max_context_tokens=first.window)
     async with session:
         assert session.get_context_state().max_tokens == 9_000

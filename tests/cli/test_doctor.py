@@ -19,7 +19,7 @@ from clew._version import __version__
 from clew.cli.doctor import add_doctor, examine, run_doctor
 from clew.cli.doctor_findings import Finding, Level, Machine
 from clew.core.errors import ConfigError
-from tests.session import postgres
+from tests.stores import postgres
 
 pytestmark = pytest.mark.req("CLI-1")
 
@@ -198,9 +198,9 @@ def test_the_embedded_model_is_missing_until_it_is_fetched(machine: Machine) -> 
 @pytest.mark.parametrize(
     ("place", "level", "said"),
     [
-        ("mysql://u:pw@h/d", "broken", "no session store of the kind mysql"),
+        ("mysql://u:pw@h/d", "broken", "mysql:// is not a session store"),
         ("postgresql://u:s3cr3t-pw@127.0.0.1:1/d", "broken", "cannot be used"),
-        ("postgresql://%%%", "broken", "is not one of PostgreSQL"),
+        ("postgresql://%%%", "broken", "is not a PostgreSQL URL"),
         ("new/sessions.db", "ok", "can be written"),
         ("file/sessions.db", "broken", "cannot be written"),
     ],

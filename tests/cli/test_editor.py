@@ -50,7 +50,7 @@ def interrupted(number, frame):
 
 OFFERS = (
     Offer("compact", "make the view smaller", (Offer("preview"), Offer("undo"))),
-    Offer("context", "show what fills the window"),
+    Offer("context", "show what fills the context window"),
     Offer("help", "list the commands"),
 )
 STATE = ContextState(
@@ -175,7 +175,7 @@ async def test_commands_are_offered_while_one_types_and_completed_by_tab(tmp_pat
         assert [" ".join(line.split()) for line in shown[:3]] == [
             "> /co",
             "/compact make the view smaller",
-            "/context show what fills the window",
+            "/context show what fills the context window",
         ]
         assert shown[3] == STATUS
         at.types("mp")

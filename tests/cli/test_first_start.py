@@ -1,7 +1,6 @@
 """The first start in a folder: who answers when nothing is configured, and whom to trust."""
 
 import socket
-from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
@@ -11,15 +10,22 @@ import pytest
 
 from clew.config.settings import Settings
 from clew.providers.profiles import PROFILES
-from clew.sdk.launch.local_servers import USUAL, find_local_server
-from clew.sdk.launch.model_choice import ModelChoice, ModelChooser
-from clew.testing.fake_openai import Answer, calls, fails, fake_openai, says
-from clew.testing.server import Server, serve
+from clew.sdk.local_servers import USUAL, find_local_server
+from clew.sdk.model_choice import ModelChoice, ModelChooser
+from clew.sdk.spec import SessionSpec
+from clew.testing.fake_openai import (
+    ScriptedResponse,
+    error_response,
+    fake_openai,
+    text_response,
+    tool_call_response,
+)
+from clew.testing.server import FakeServer, serve
 from tests.cli.emulated import CTRL_C, Person, Place, clew_for
 
 pytestmark = pytest.mark.anyio
 
-NOTHING_ASKED = Namespace(model=None, provider=None, base_url=None, port=0)
+NOTHING_ASKED = SessionSpec(cwd=".")
 QUESTION = "Do you trust this folder? [y]es, [n]o"
 
 
@@ -36,8 +42,8 @@ async def choose(addresses: dict[str, str], **environ: str) -> ModelChoice:
     return choice
 
 
-def lists(*names: str) -> Answer:
-    return Answer(steps=[msgspec.json.encode({"data": [{"id": name} for name in names]})])
+def lists(*names: str) -> ScriptedResponse:
+    return ScriptedResponse(steps=[msgspec.json.encode({"data": [{"id": name} for name in names]})])
 
 
 def is_free(family: str) -> bool:
@@ -52,7 +58,7 @@ NOWHERE = "http://127.0.0.1:9/v1"
 
 @pytest.mark.req("CLI-1", "PRV-1")
 async def test_ollama_is_looked_for_where_its_variable_says() -> None:
-    async with serve(fails(404, {"error": "no such page"}), lists("qwen3:8b")) as server:
+    async with serve(error_response(404, {"error": "no such page"}), lists("qwen3:8b")) as server:
         found = await find_local_server(environ={"OLLAMA_HOST": server.url.removeprefix("http://")})
         assert found is not None
         await found.provider.aclose()
@@ -63,7 +69,7 @@ async def test_ollama_is_looked_for_where_its_variable_says() -> None:
 @pytest.mark.req("CLI-1", "PRV-1")
 @pytest.mark.parametrize("family", USUAL)
 async def test_a_server_on_this_machine_answers_where_no_key_is_set(family: str) -> None:
-    own_list = () if family == "llama_cpp" else (fails(404, {"error": "no such page"}),)
+    own_list = () if family == "llama_cpp" else (error_response(404, {"error": "no such page"}),)
     async with serve(*own_list, lists("qwen3:8b", "gemma")) as server:
         choice = await choose({family: f"{server.url}/v1"})
 
@@ -104,7 +110,12 @@ async def test_clew_starts_with_nothing_but_a_server_on_this_machine(place: Plac
     if not is_free("ollama"):
         pytest.skip("something listens where Ollama would be")
     async with (
-        serve(fails(404, {"error": "?"}), lists("qwen3:8b"), says("Hello"), port=11_434) as server,
+        serve(
+            error_response(404, {"error": "?"}),
+            lists("qwen3:8b"),
+            text_response("Hello"),
+            port=11_434,
+        ) as server,
         clew_for(place) as person,
     ):
         shown = await person.prompted()
@@ -146,7 +157,7 @@ def demanding(place: Place, *, touched: str = "hooked") -> Path:
     return place.project / touched
 
 
-def at(server: Server) -> tuple[str, ...]:
+def at(server: FakeServer) -> tuple[str, ...]:
     return ("--base-url", server.url, "--model", "gpt-4o")
 
 
@@ -190,7 +201,9 @@ async def test_a_folder_is_trusted_once_and_asked_about_again_when_it_changes(
 @pytest.mark.req("CFG-1", "CLI-1")
 async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> None:
     hooked = demanding(place)
-    async with fake_openai(calls("Bash", '{"command":"./a.sh all"}'), says("ok")) as server:
+    async with fake_openai(
+        tool_call_response("Bash", '{"command":"./a.sh all"}'), text_response("ok")
+    ) as server:
         async with clew_for(place, *at(server)) as person:
             await is_asked(person)
             await person.answers("no")
@@ -201,12 +214,12 @@ async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> Non
             assert "[p]roject" not in shown[-1]
             await person.answers("n")
             await person.prompted()
-            assert "nothing was allowed for this session" in await person.says("/permissions")
+            assert "nothing is allowed for this session" in await person.says("/permissions")
             await person.leaves()
         async with clew_for(place, *at(server)) as person:
             shown = await person.prompted()
             assert QUESTION not in "\n".join(shown)
-            assert "note: this folder's own settings do not count" in "\n".join(shown)
+            assert "note: some settings of this folder have no effect" in "\n".join(shown)
             await person.leaves()
         demanding(place, touched="changed")
         async with clew_for(place, *at(server)) as person:
@@ -222,9 +235,11 @@ async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> Non
 @pytest.mark.req("CFG-1", "CLI-1")
 async def test_nobody_is_asked_without_a_terminal_and_nothing_runs(place: Place) -> None:
     hooked = demanding(place)
-    async with fake_openai(says("Hello")) as server:
+    async with fake_openai(text_response("Hello")) as server:
         done = await place.runs("-p", "hi", *at(server))
 
     assert (done.returncode, done.stdout) == (0, "Hello\n")
-    assert "this folder's own settings do not count in full until you accept them" in done.stderr
+    assert (
+        "some settings of this folder have no effect in full until you accept them" in done.stderr
+    )
     assert not hooked.exists()

@@ -9,7 +9,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.testing.fake_openai import Answer, Stall, calls, delta, fake_openai, says
+from clew.testing.fake_openai import (
+    ScriptedResponse,
+    Stall,
+    delta,
+    fake_openai,
+    text_response,
+    tool_call_response,
+)
 from tests.cli.emulated import Person, Place, clew_for
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +47,7 @@ async def _newest(place: Place) -> str:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_print_mode_keeps_what_had_arrived(place: Place, number: signal.Signals) -> None:
     stall = Stall()
-    half = Answer(steps=[delta(content="Half an answer"), stall])
+    half = ScriptedResponse(steps=[delta(content="Half an answer"), stall])
     async with fake_openai(half) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         async with await anyio.open_process(
@@ -67,7 +74,7 @@ async def test_print_mode_keeps_what_had_arrived(place: Place, number: signal.Si
 @pytest.mark.req("CLI-1")
 async def test_the_prompt_leaves_the_terminal_as_it_was(place: Place) -> None:
     async with (
-        fake_openai(says("Hello")) as server,
+        fake_openai(text_response("Hello")) as server,
         clew_for(place, "--base-url", server.url, "--model", "gpt-4o") as person,
     ):
         await person.prompted()
@@ -86,7 +93,7 @@ async def test_a_run_at_the_prompt_is_aborted_with_all_it_started(place: Place) 
     marker = place.project / "pid"
     command = '{"command":"echo $$ > pid; exec sleep 777"}'
     async with (
-        fake_openai(calls("Bash", command), says("never")) as server,
+        fake_openai(tool_call_response("Bash", command), text_response("never")) as server,
         clew_for(
             place,
             *("--base-url", server.url, "--model", "gpt-4o", "--sandbox", "off"),

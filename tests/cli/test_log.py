@@ -9,7 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from clew.testing.fake_openai import calls, fake_openai, says
+from clew.testing.fake_openai import fake_openai, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio
 
@@ -25,8 +25,10 @@ async def clew(*arguments: str | Path, cwd: Path) -> "CompletedProcess[bytes]":
 async def recorded(folder: Path, level: str = "raw") -> Path:
     """Ask twice, with a tool call, and return the log."""
     (folder / "notes.txt").write_text("the minotaur sleeps\n")
-    read = calls("Read", '{"file_path": "notes.txt"}')
-    async with fake_openai(read, says("it ", "sleeps \x1b[2J"), says("good bye")) as server:
+    read = tool_call_response("Read", '{"file_path": "notes.txt"}')
+    async with fake_openai(
+        read, text_response("it ", "sleeps \x1b[2J"), text_response("good bye")
+    ) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o", "--log", level)
         await clew("-p", "what does it do?", *flags, cwd=folder)
         await clew("-p", "thanks", "--continue", *flags, cwd=folder)
@@ -133,13 +135,13 @@ async def test_a_file_that_is_no_log_gets_a_sentence(tmp_path: Path) -> None:
     ]
 
     assert [one.returncode for one in done] == [1, 1, 1]
-    assert done[0].stderr == b"clew: nowhere is no session log that can be read\n"
-    assert b"x is no recording that Clew can read" in done[2].stderr
+    assert done[0].stderr == b"clew: cannot read the session log nowhere\n"
+    assert b"x has an unknown format; Clew reads" in done[2].stderr
     assert b"Traceback" not in b"".join(one.stderr for one in done)
 
 
 async def test_without_the_flag_nothing_is_logged(tmp_path: Path) -> None:
-    async with fake_openai(says("ok")) as server:
+    async with fake_openai(text_response("ok")) as server:
         await clew("-p", "hi", "--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path)
 
     assert list((tmp_path / "clew").rglob("logs/*.jsonl")) == []

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.testing.fake_openai import FakeOpenAI, calls, fake_openai, says
+from clew.testing.fake_openai import FakeOpenAI, fake_openai, text_response, tool_call_response
 from tests.cli.emulated import Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("CLI-1", "CMD-1")]
@@ -37,7 +37,7 @@ async def result_of(place: Place, *arguments: str) -> dict[str, Any]:
 @pytest.mark.req("SKL-1")
 async def test_a_skill_runs_with_its_arguments_and_what_is_piped(place: Place) -> None:
     skill(place, "greet", "Greet $ARGUMENTS warmly.")
-    async with fake_openai(says("Hello", " Ada")) as server:
+    async with fake_openai(text_response("Hello", " Ada")) as server:
         done = await place.runs("-p", "/greet Ada", *at(server))
         piped = await place.runs("-p", "-", *at(server), typed="/greet Ada\nand Grace\n")
 
@@ -52,8 +52,10 @@ async def test_a_skill_runs_with_its_arguments_and_what_is_piped(place: Place) -
 async def test_a_skill_that_runs_apart_prints_the_answer_of_its_agent(place: Place) -> None:
     place.write("notes.txt", "one\n")
     skill(place, "survey", "Survey $ARGUMENTS.", fields="context: fork\nagent: Explore")
-    looks = calls("Glob", '{"pattern":"*.txt"}')
-    async with fake_openai(looks, says("one file"), looks, says("one file")) as server:
+    looks = tool_call_response("Glob", '{"pattern":"*.txt"}')
+    async with fake_openai(
+        looks, text_response("one file"), looks, text_response("one file")
+    ) as server:
         done = await place.runs("-p", "/survey all", *at(server))
         result = await result_of(place, "/survey all", *at(server))
 
@@ -90,7 +92,7 @@ async def test_the_facts_of_a_command_are_in_the_result(place: Place) -> None:
 
 
 async def test_effects_that_are_left_to_the_caller_are_applied(place: Place) -> None:
-    async with fake_openai(says("Hello")) as server:
+    async with fake_openai(text_response("Hello")) as server:
         begun = await result_of(place, "hi", *at(server))
         named = await result_of(place, "/rename maze", "--continue", *at(server))
         listed = await place.runs("sessions", "list", "--json")
@@ -116,13 +118,13 @@ async def test_a_command_that_fails_says_why(place: Place) -> None:
         result = await result_of(place, "/pin two", *at(server))
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("clew: name an entry by its number")
-    assert result["error"].startswith("name an entry by its number")
+    assert done.stderr.startswith("clew: give the number of an entry")
+    assert result["error"].startswith("give the number of an entry")
 
 
 async def test_other_words_with_a_slash_go_to_the_model_as_they_are(place: Place) -> None:
     prompts = ["/etc/hosts: what is it?", " /nonsense  now"]
-    async with fake_openai(says("ok")) as server:
+    async with fake_openai(text_response("ok")) as server:
         for prompt in prompts:
             assert (await place.runs("-p", prompt, *at(server))).stdout == "ok\n"
 
@@ -131,7 +133,7 @@ async def test_other_words_with_a_slash_go_to_the_model_as_they_are(place: Place
 
 
 async def test_a_mistyped_command_is_not_sent_to_the_model(place: Place) -> None:
-    async with fake_openai(says("ok")) as server:
+    async with fake_openai(text_response("ok")) as server:
         mistyped = await place.runs("-p", "/contxt", *at(server))
         other = await place.runs("-p", "/nosuch", *at(server))
 

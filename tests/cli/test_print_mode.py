@@ -16,17 +16,25 @@ import pytest
 
 from clew import __version__
 from clew.providers.embedded.model_file import model_path
-from clew.testing.fake_openai import Answer, Stall, calls, delta, fails, fake_openai, says
+from clew.testing.fake_openai import (
+    ScriptedResponse,
+    Stall,
+    delta,
+    error_response,
+    fake_openai,
+    text_response,
+    tool_call_response,
+)
 
 pytestmark = pytest.mark.anyio
 
 CLEW = [sys.executable, "-m", "clew.cli"]
 
 
-def ends(reason: str, *words: str) -> Answer:
+def ends(reason: str, *words: str) -> ScriptedResponse:
     """Return an answer that ends for a reason of its own."""
     said = [delta(content=word) for word in words]
-    return Answer(steps=[*said, delta(reason), *says().steps[-2:]])
+    return ScriptedResponse(steps=[*said, delta(reason), *text_response().steps[-2:]])
 
 
 @pytest.fixture
@@ -67,7 +75,7 @@ async def test_the_version_is_printed(home: dict[str, str], folder: Path) -> Non
 
 @pytest.mark.req("CLI-1")
 async def test_an_answer_streams_to_standard_output(home: dict[str, str], folder: Path) -> None:
-    async with fake_openai(says("Hello", " there")) as server:
+    async with fake_openai(text_response("Hello", " there")) as server:
         done = await clew(
             "-p", "hi", "--base-url", server.url, "--model", "gpt-4o", env=home, cwd=folder
         )
@@ -79,7 +87,7 @@ async def test_an_answer_streams_to_standard_output(home: dict[str, str], folder
 async def test_json_tells_text_usage_context_and_session(
     home: dict[str, str], folder: Path
 ) -> None:
-    async with fake_openai(says("Hello")) as server:
+    async with fake_openai(text_response("Hello")) as server:
         done = await clew(
             *("-p", "-", "--base-url", server.url, "--model", "gpt-4o"),
             *("--output-format", "json"),
@@ -101,7 +109,7 @@ async def test_json_tells_text_usage_context_and_session(
 async def test_stream_json_is_one_event_a_line_and_ends_with_the_result(
     home: dict[str, str], folder: Path
 ) -> None:
-    async with fake_openai(says("Hel", "lo")) as server:
+    async with fake_openai(text_response("Hel", "lo")) as server:
         done = await clew(
             *("-p", "hi", "--base-url", server.url, "--model", "gpt-4o"),
             *("--output-format", "stream-json"),
@@ -124,7 +132,9 @@ async def test_stream_json_is_one_event_a_line_and_ends_with_the_result(
 async def test_a_session_goes_on_by_id_and_by_being_the_newest(
     home: dict[str, str], folder: Path
 ) -> None:
-    async with fake_openai(says("one"), says("two"), says("three")) as server:
+    async with fake_openai(
+        text_response("one"), text_response("two"), text_response("three")
+    ) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o", "--output-format", "json")
         first = json.loads((await clew("-p", "1", *flags, env=home, cwd=folder)).stdout)
         second = json.loads(
@@ -147,9 +157,9 @@ async def test_without_a_person_to_ask_writing_is_denied_and_reading_works(
 ) -> None:
     (folder / "notes.txt").write_text("the answer is 42", encoding="utf-8")
     async with fake_openai(
-        calls("Read", '{"file_path":"notes.txt"}'),
-        calls("Write", '{"file_path":"new.txt","content":"x"}', call_id="call_2"),
-        says("done"),
+        tool_call_response("Read", '{"file_path":"notes.txt"}'),
+        tool_call_response("Write", '{"file_path":"new.txt","content":"x"}', call_id="call_2"),
+        text_response("done"),
     ) as server:
         done = await clew(
             "-p", "go", "--base-url", server.url, "--model", "gpt-4o", env=home, cwd=folder
@@ -161,8 +171,8 @@ async def test_without_a_person_to_ask_writing_is_denied_and_reading_works(
         assert done.returncode == 0
     assert not (folder / "new.txt").exists()
     assert done.stderr.splitlines() == [
-        "clew: denied: Write new.txt (The mode default asks before a call that may modify; "
-        "nobody is here to ask); --permission-mode acceptEdits would allow it"
+        "clew: denied: Write new.txt (default mode asks before calls that change files; "
+        "there is no user to ask); --permission-mode acceptEdits would allow it"
     ]
 
 
@@ -171,21 +181,23 @@ async def test_each_denied_call_is_told_once_with_the_flag_that_would_allow_it(
     home: dict[str, str], folder: Path
 ) -> None:
     async with fake_openai(
-        calls("Bash", '{"command":"make\\u001b[2J all"}'),
-        calls("Write", '{"file_path":"/etc/x","content":"x"}', call_id="call_2"),
-        says("done"),
+        tool_call_response("Bash", '{"command":"make\\u001b[2J all"}'),
+        tool_call_response("Write", '{"file_path":"/etc/x","content":"x"}', call_id="call_2"),
+        text_response("done"),
     ) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o", "--permission-mode", "plan")
         done = await clew("-p", "go", *flags, env=home, cwd=folder)
 
     told = done.stderr.splitlines()
     assert len(told) == 2
-    assert told[0].startswith("clew: denied: Bash make␛[2J all (Plan mode only inspects")
+    assert told[0].startswith(
+        "clew: denied: Bash make␛[2J all (plan mode forbids calls that run commands"
+    )
     assert all(line.endswith("--permission-mode bypassPermissions would allow it") for line in told)
 
 
 async def test_what_is_piped_follows_the_prompt(home: dict[str, str], folder: Path) -> None:
-    async with fake_openai(says("Hello")) as server:
+    async with fake_openai(text_response("Hello")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         await clew("-p", "What is this?", *flags, env=home, cwd=folder, typed="some data\n")
 
@@ -196,7 +208,7 @@ async def test_standard_input_that_is_no_pipe_is_left_alone(
     home: dict[str, str], folder: Path
 ) -> None:
     ours, theirs = pty.openpty()
-    async with fake_openai(says("Hello")) as server:
+    async with fake_openai(text_response("Hello")) as server:
         command = [*CLEW, "-p", "hi", "--base-url", server.url, "--model", "gpt-4o"]
         with anyio.fail_after(20):
             async with await anyio.open_process(
@@ -218,7 +230,7 @@ async def test_standard_input_that_is_no_pipe_is_left_alone(
 
 async def test_a_silent_pipe_is_not_waited_for_for_ever(home: dict[str, str], folder: Path) -> None:
     reader, writer = os.pipe()
-    async with fake_openai(says("Hello")) as server:
+    async with fake_openai(text_response("Hello")) as server:
         command = [*CLEW, "-p", "hi", "--base-url", server.url, "--model", "gpt-4o"]
         with anyio.fail_after(20):
             async with await anyio.open_process(
@@ -243,7 +255,7 @@ async def test_a_silent_pipe_is_not_waited_for_for_ever(home: dict[str, str], fo
     ],
 )
 async def test_an_answer_that_did_not_end_by_itself_is_told(
-    home: dict[str, str], folder: Path, *, answer: Answer, told: str, code: int
+    home: dict[str, str], folder: Path, *, answer: ScriptedResponse, told: str, code: int
 ) -> None:
     async with fake_openai(answer) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
@@ -255,8 +267,8 @@ async def test_an_answer_that_did_not_end_by_itself_is_told(
 
 
 async def test_ctrl_c_says_how_to_go_on(home: dict[str, str], folder: Path) -> None:
-    half = Answer(steps=[delta(content="Half an answer"), Stall()])
-    async with fake_openai(half, says("whole")) as server:
+    half = ScriptedResponse(steps=[delta(content="Half an answer"), Stall()])
+    async with fake_openai(half, text_response("whole")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         with anyio.fail_after(20):
             async with await anyio.open_process(
@@ -281,7 +293,7 @@ async def test_printed_text_and_json_cannot_steer_a_terminal(
     home: dict[str, str], folder: Path
 ) -> None:
     evil = "\x1b[2J\x9b2J\u202e\r"
-    async with fake_openai(says(evil)) as server:
+    async with fake_openai(text_response(evil)) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         text = await clew("-p", "hi", *flags, env=home, cwd=folder)
         lines = await clew(
@@ -296,7 +308,7 @@ async def test_printed_text_and_json_cannot_steer_a_terminal(
 @pytest.mark.req("PRM-1")
 async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: Path) -> None:
     async with fake_openai(
-        calls("Write", '{"file_path":"new.txt","content":"x"}'), says("done")
+        tool_call_response("Write", '{"file_path":"new.txt","content":"x"}'), text_response("done")
     ) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o", "--permission-mode", "acceptEdits")
         await clew("-p", "go", *flags, env=home, cwd=folder)
@@ -314,7 +326,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
         (["-p", "hi", "--continue"], "there is no session in this folder", 1),
         (
             ["-p", "hi", "--base-url", "http://127.0.0.1:9/v1", "--model", "x"],
-            "is the server running",
+            "Check that the server is running",
             1,
         ),
         (["-p", "hi", "--base-url", "nonsense", "--model", "x"], "nonsense", 1),
@@ -342,12 +354,12 @@ async def test_what_a_person_got_wrong_is_said_in_a_sentence(
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (fails(401, {"error": {"message": "bad key"}}), "bad key"),
-        (fails(400, {"error": {"message": "no such parameter"}}), "no such parameter"),
+        (error_response(401, {"error": {"message": "bad key"}}), "bad key"),
+        (error_response(400, {"error": {"message": "no such parameter"}}), "no such parameter"),
     ],
 )
 async def test_a_providers_error_is_passed_on_in_words(
-    home: dict[str, str], folder: Path, answer: Answer, sentence: str
+    home: dict[str, str], folder: Path, answer: ScriptedResponse, sentence: str
 ) -> None:
     async with fake_openai(answer) as server:
         done = await clew(
@@ -439,7 +451,7 @@ async def test_the_users_own_rules_and_hooks_are_kept(
             }
         )
     )
-    async with fake_openai(says("never")) as server:
+    async with fake_openai(text_response("never")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         done = await clew("-p", "marigold", *flags, env=home, cwd=folder)
         settings.write_text('{"permissions": {"deny": ["Read(("]}}')
@@ -454,7 +466,9 @@ async def test_the_users_own_rules_and_hooks_are_kept(
 
 @pytest.mark.req("STO-3")
 async def test_a_copy_of_a_session_goes_its_own_way(home: dict[str, str], folder: Path) -> None:
-    async with fake_openai(says("first"), says("second"), says("third")) as server:
+    async with fake_openai(
+        text_response("first"), text_response("second"), text_response("third")
+    ) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o", "--output-format", "json")
         begun = json.loads((await clew("-p", "one", *flags, env=home, cwd=folder)).stdout)
         original = begun["session_id"]
@@ -477,7 +491,7 @@ async def test_a_session_is_kept_where_the_setting_says(
     home: dict[str, str], folder: Path, tmp_path: Path
 ) -> None:
     elsewhere = {**home, "CLEW_STORE": str(tmp_path / "shared.db")}
-    async with fake_openai(says("first"), says("second")) as server:
+    async with fake_openai(text_response("first"), text_response("second")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         await clew("-p", "one", *flags, env=elsewhere, cwd=folder)
         done = await clew("-p", "two", "--continue", *flags, env=elsewhere, cwd=folder)

@@ -12,9 +12,10 @@ import pytest
 
 from clew.cli.paint import painter
 from clew.cli.prompt import show_result
-from clew.cli.replies import Reply
 from clew.cli.screen import Screen
-from clew.testing.fake_openai import Answer, Stall, delta, fake_openai, says
+from clew.core.results import ExecutionResult
+from clew.sdk.client import CommandOutcome
+from clew.testing.fake_openai import ScriptedResponse, Stall, delta, fake_openai, text_response
 from tests.cli.terminal import CTRL_C, CTRL_D, clew
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.req("CLI-1", "CMP-10")
 async def test_talk_commands_and_leaving(tmp_path: Path) -> None:
     async with (
-        fake_openai(says("Hello", " friend")) as server,
+        fake_openai(text_response("Hello", " friend")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, process),
     ):
         await terminal.shows("> ")
@@ -41,15 +42,15 @@ async def test_talk_commands_and_leaving(tmp_path: Path) -> None:
         terminal.types("/nonsense\n")
         await terminal.shows("there is no command /nonsense")
         terminal.types("/clear\n")
-        await terminal.shows("begins anew")
+        await terminal.shows("is cleared")
         terminal.types("/undo\n")
         await terminal.shows("the clear")
         terminal.types("/pin #2\n")
-        await terminal.shows("#2 will survive")
+        await terminal.shows("pinned #2")
         terminal.types("/unpin #2\n")
-        await terminal.shows("no longer pinned")
+        await terminal.shows("unpinned #2")
         terminal.types("/pin two\n")
-        await terminal.shows("name an entry by its number")
+        await terminal.shows("give the number of an entry")
         terminal.types("/compact\n")
         await terminal.shows("clew: nothing can be compacted")
         await terminal.shows("> ")
@@ -62,8 +63,8 @@ async def test_talk_commands_and_leaving(tmp_path: Path) -> None:
 @pytest.mark.req("PRV-1", "PRV-7", "RSN-5")
 async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) -> None:
     async with (
-        fake_openai(says("from", " the first")) as first,
-        fake_openai(says("from", " the second")) as second,
+        fake_openai(text_response("from", " the first")) as first,
+        fake_openai(text_response("from", " the second")) as second,
         clew(
             *("--base-url", first.url, "--model", "gpt-4o"),
             cwd=tmp_path,
@@ -74,7 +75,7 @@ async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) 
         terminal.types("remember the marigold\n")
         await terminal.shows("from the first")
         terminal.types("/model\n")
-        await terminal.shows("gpt-4o: a window of 128,000 tokens")
+        await terminal.shows("gpt-4o: 128,000 tokens of context")
         terminal.types("/model nonsense\n")
         await terminal.shows("no provider is known for the model 'nonsense'")
         terminal.types("/model openai_chat/gpt-4.1\n")
@@ -96,9 +97,9 @@ async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) 
 @pytest.mark.req("PRV-3", "CLI-1")
 async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Path) -> None:
     stall = Stall()
-    half = Answer(steps=[delta(content="Half an answer"), stall])
+    half = ScriptedResponse(steps=[delta(content="Half an answer"), stall])
     async with (
-        fake_openai(half, says("whole")) as server,
+        fake_openai(half, text_response("whole")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, process),
     ):
         await terminal.shows("> ")
@@ -120,15 +121,15 @@ async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Pa
 
 async def test_odd_numbers_and_forms_of_commands_are_answered_in_words(tmp_path: Path) -> None:
     async with (
-        fake_openai(says("Hello")) as server,
+        fake_openai(text_response("Hello")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, process),
     ):
         await terminal.shows("> ")
         for typed, shown in (
-            ("/recall #²", "nothing in this session contains"),
-            ("/pin ²", "name an entry by its number"),
-            ("/recall", "write words to find"),
-            ("/history many", "say how many"),
+            ("/recall #²", "no entry of this session contains"),
+            ("/pin ²", "give the number of an entry"),
+            ("/recall", "write text to search for"),
+            ("/history many", "give the number of entries"),
             ("/HELP", "list the commands"),
         ):
             terminal.types(f"{typed}\n")
@@ -149,17 +150,17 @@ async def test_a_number_of_any_length_is_answered_in_words(tmp_path: Path) -> No
         done = await anyio.run_process(command, input=typed.encode(), env=env, cwd=tmp_path)
 
     text = done.stdout.decode()
-    assert text.count("clew: name an entry by its number") == 2
-    assert text.count("clew: say how many entries") == 1
+    assert text.count("clew: give the number of an entry") == 2
+    assert text.count("clew: give the number of entries") == 1
     assert done.stderr == b""
 
 
 async def test_a_mistake_of_clews_own_is_one_line_and_the_prompt_stays() -> None:
-    task: Future[Reply] = Future()
+    task: Future[tuple[CommandOutcome, ExecutionResult | None]] = Future()
     task.set_exception(ValueError("first\x1b[2J\nsecond"))
 
     with redirect_stdout(io.StringIO()) as shown:
-        assert show_result(task, Screen(painter())) is None
+        assert show_result(task, "hi", Screen(painter())) is None
 
     assert shown.getvalue() == "clew: unexpected: ValueError: first␛[2J second\n"
 
@@ -168,7 +169,7 @@ async def test_the_gauge_comes_after_what_changed_the_context_and_only_then(
     tmp_path: Path,
 ) -> None:
     async with (
-        fake_openai(says("Hello")) as server,
+        fake_openai(text_response("Hello")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
         await terminal.shows("> ")
@@ -195,7 +196,7 @@ async def test_the_gauge_comes_after_what_changed_the_context_and_only_then(
 
 async def test_long_output_is_cut_and_entries_can_be_named(tmp_path: Path) -> None:
     async with (
-        fake_openai(says("Hello")) as server,
+        fake_openai(text_response("Hello")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
         await terminal.shows("> ")
@@ -221,7 +222,7 @@ async def test_long_output_is_cut_and_entries_can_be_named(tmp_path: Path) -> No
 
 async def test_a_sign_of_waiting_is_erased_by_the_first_word(tmp_path: Path) -> None:
     stall = Stall()
-    late = Answer(steps=[stall, *says("Hello").steps])
+    late = ScriptedResponse(steps=[stall, *text_response("Hello").steps])
     async with (
         fake_openai(late) as server,
         clew(
@@ -242,7 +243,9 @@ async def test_a_sign_of_waiting_is_erased_by_the_first_word(tmp_path: Path) -> 
 async def test_an_answer_that_did_not_end_by_itself_says_so(
     tmp_path: Path, reason: str, note: str
 ) -> None:
-    cut = Answer(steps=[delta(content="Half"), delta(reason), *says().steps[-2:]])
+    cut = ScriptedResponse(
+        steps=[delta(content="Half"), delta(reason), *text_response().steps[-2:]]
+    )
     async with (
         fake_openai(cut) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
@@ -255,7 +258,7 @@ async def test_an_answer_that_did_not_end_by_itself_says_so(
 
 @pytest.mark.req("STO-3", "PRM-5")
 async def test_a_resumed_session_says_where_it_stands(tmp_path: Path) -> None:
-    async with fake_openai(says("The thread leads out.")) as server:
+    async with fake_openai(text_response("The thread leads out.")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         bypass = ("--permission-mode", "bypassPermissions")
         async with clew(*flags, *bypass, cwd=tmp_path) as (terminal, process):

@@ -5,7 +5,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clew.testing.fake_openai import DONE, Answer, calls, delta, fake_openai, says, usage
+from clew.testing.fake_openai import (
+    DONE,
+    ScriptedResponse,
+    delta,
+    fake_openai,
+    text_response,
+    tool_call_response,
+    usage,
+)
 from tests.cli.terminal import clew
 
 pytestmark = pytest.mark.anyio
@@ -13,11 +21,13 @@ pytestmark = pytest.mark.anyio
 HIDDEN = "rm -rf x #\x1b[2K\rBash wants to run: ls"
 
 
-def bash(command: str, call_id: str = "c1") -> Answer:
-    return calls("Bash", msgspec.json.encode({"command": command}).decode(), call_id=call_id)
+def bash(command: str, call_id: str = "c1") -> ScriptedResponse:
+    return tool_call_response(
+        "Bash", msgspec.json.encode({"command": command}).decode(), call_id=call_id
+    )
 
 
-def both(*commands: str) -> Answer:
+def both(*commands: str) -> ScriptedResponse:
     """Return an answer with several calls at once."""
     asked = [
         {
@@ -31,17 +41,19 @@ def both(*commands: str) -> Answer:
         }
         for number, command in enumerate(commands)
     ]
-    return Answer(steps=[delta(tool_calls=asked), delta("tool_calls"), usage(10, 5), DONE])
+    return ScriptedResponse(
+        steps=[delta(tool_calls=asked), delta("tool_calls"), usage(10, 5), DONE]
+    )
 
 
 @pytest.mark.req("PRM-3")
 async def test_a_question_is_asked_before_a_command_runs(tmp_path: Path) -> None:
     async with (
         fake_openai(
-            calls("Bash", '{"command":"touch yes.txt"}', call_id="c1"),
-            says("one"),
-            calls("Bash", '{"command":"touch no.txt"}', call_id="c2"),
-            says("two"),
+            tool_call_response("Bash", '{"command":"touch yes.txt"}', call_id="c1"),
+            text_response("one"),
+            tool_call_response("Bash", '{"command":"touch no.txt"}', call_id="c2"),
+            text_response("two"),
         ) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
@@ -64,7 +76,7 @@ async def test_a_question_is_asked_before_a_command_runs(tmp_path: Path) -> None
 @pytest.mark.req("PRM-3")
 async def test_a_command_cannot_hide_behind_control_characters(tmp_path: Path) -> None:
     async with (
-        fake_openai(bash(HIDDEN), says("ok")) as server,
+        fake_openai(bash(HIDDEN), text_response("ok")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
         await terminal.shows("> ")
@@ -77,7 +89,7 @@ async def test_a_command_cannot_hide_behind_control_characters(tmp_path: Path) -
 async def test_every_line_of_a_command_stands_behind_a_bar(tmp_path: Path) -> None:
     command = "rm -rf x" + "\n" * 60 + "echo allow?"
     async with (
-        fake_openai(bash(command), says("ok")) as server,
+        fake_openai(bash(command), text_response("ok")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
         await terminal.shows("> ")
@@ -94,13 +106,13 @@ async def test_every_line_of_a_command_stands_behind_a_bar(tmp_path: Path) -> No
 async def test_a_long_line_is_shown_whole_and_no_row_of_it_stands_alone(tmp_path: Path) -> None:
     command = "rm -rf x #" + " " * 500 + "Bash wants to run: ls"
     async with (
-        fake_openai(bash(command), says("ok")) as server,
+        fake_openai(bash(command), text_response("ok")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
         await terminal.shows("> ")
         terminal.types("go\n")
         await terminal.shows("Bash wants to run:\r\n")
-        shown = await terminal.shows("(The mode default asks")
+        shown = await terminal.shows("(default mode asks")
         rows = shown.split("\r\n")[:-1]
         assert all(row.startswith("  │ ") for row in rows)
         assert "".join(row.removeprefix("  │ ") for row in rows) == command
@@ -109,7 +121,9 @@ async def test_a_long_line_is_shown_whole_and_no_row_of_it_stands_alone(tmp_path
 async def test_what_models_and_tools_say_cannot_steer_the_terminal(tmp_path: Path) -> None:
     evil = "\x1b]0;owned\x07 \x9b2J \u202eabc \rX"
     async with (
-        fake_openai(says("Hel", evil, "lo"), bash("printf '\\033]0;owned\\007'")) as server,
+        fake_openai(
+            text_response("Hel", evil, "lo"), bash("printf '\\033]0;owned\\007'")
+        ) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
         await terminal.shows("> ")
@@ -129,7 +143,10 @@ async def test_what_models_and_tools_say_cannot_steer_the_terminal(tmp_path: Pat
 async def test_whole_words_are_answers_and_others_are_asked_again(tmp_path: Path) -> None:
     async with (
         fake_openai(
-            bash("touch a.txt"), bash("touch b.txt", "c2"), bash("mkdir new", "c3"), says("done")
+            bash("touch a.txt"),
+            bash("touch b.txt", "c2"),
+            bash("mkdir new", "c3"),
+            text_response("done"),
         ) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
@@ -156,7 +173,7 @@ async def test_whole_words_are_answers_and_others_are_asked_again(tmp_path: Path
 @pytest.mark.req("PRV-3", "PRM-3")
 async def test_ctrl_c_at_a_question_aborts_the_run_and_asks_no_more(tmp_path: Path) -> None:
     async with (
-        fake_openai(both("touch a", "touch b", "touch c"), says("later")) as server,
+        fake_openai(both("touch a", "touch b", "touch c"), text_response("later")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, process),
     ):
         await terminal.shows("> ")
@@ -179,10 +196,10 @@ async def test_an_edit_shows_its_diff_and_its_outcome(tmp_path: Path) -> None:
     write = {"file_path": "new.txt", "content": "alpha\nbeta\n"}
     async with (
         fake_openai(
-            calls("Read", '{"file_path":"notes.txt"}'),
-            calls("Edit", msgspec.json.encode(edit).decode(), call_id="c2"),
-            calls("Write", msgspec.json.encode(write).decode(), call_id="c3"),
-            says("done"),
+            tool_call_response("Read", '{"file_path":"notes.txt"}'),
+            tool_call_response("Edit", msgspec.json.encode(edit).decode(), call_id="c2"),
+            tool_call_response("Write", msgspec.json.encode(write).decode(), call_id="c3"),
+            text_response("done"),
         ) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):

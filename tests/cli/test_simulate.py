@@ -112,8 +112,8 @@ def test_a_file_that_is_no_session_is_reported_and_passed_over(tmp_path: Path) -
 
     assert mixed.returncode == 0
     assert "none" in rows(mixed.stdout)
-    assert f"skipped: {bad} is no recording" in mixed.stderr
-    assert "absent.jsonl cannot be read: No such file" in mixed.stderr
+    assert f"skipped: {bad} has an unknown format" in mixed.stderr
+    assert "absent.jsonl: No such file" in mixed.stderr
     assert (none.returncode, none.stdout) == (1, "")
 
 
@@ -134,7 +134,7 @@ def test_damage_in_a_file_is_told_in_words_and_stops_nothing(tmp_path: Path) -> 
     [
         (
             ["--strategy", "magic"],
-            "there is no strategy 'magic' to simulate; there are none, eager",
+            "unknown strategy 'magic'; choose one of none, eager",
         ),
         (["--model", "mystery-9"], "does not know the model 'mystery-9'; say its window"),
         (["--chart", "out.png"], "drawn as SVG only: 'out.png' should end in .svg"),

@@ -10,7 +10,14 @@ from subprocess import DEVNULL, CompletedProcess
 import anyio
 import pytest
 
-from clew.testing.fake_openai import Answer, FakeOpenAI, Stall, delta, fake_openai, says
+from clew.testing.fake_openai import (
+    FakeOpenAI,
+    ScriptedResponse,
+    Stall,
+    delta,
+    fake_openai,
+    text_response,
+)
 from tests.cli.terminal import clew
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +44,7 @@ async def shell(line: str, server: FakeOpenAI, cwd: Path, **env: str) -> "Comple
 async def endless() -> AsyncIterator[FakeOpenAI]:
     """Serve an answer that has many words, and then waits until the client leaves."""
     words = [delta(content=f"word {number} ") for number in range(300)]
-    async with fake_openai(Answer(steps=[*words, Stall()])) as server:
+    async with fake_openai(ScriptedResponse(steps=[*words, Stall()])) as server:
         yield server
 
 
@@ -77,7 +84,7 @@ async def test_a_reader_of_the_prompt_that_leaves_ends_it(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("line", ["clew -p hi >&-", "echo hi | clew >&-", "clew sessions >&-"])
 async def test_without_a_standard_output_a_sentence_is_all(tmp_path: Path, line: str) -> None:
-    async with fake_openai(says("Hello")) as server:
+    async with fake_openai(text_response("Hello")) as server:
         done = await shell(line, server, tmp_path)
 
     assert done.returncode == 1
@@ -87,7 +94,7 @@ async def test_without_a_standard_output_a_sentence_is_all(tmp_path: Path, line:
 
 @pytest.mark.parametrize("line", ["clew -p hi <&-", "clew -p hi 2>&-", "clew <&-"])
 async def test_the_other_streams_may_be_closed(tmp_path: Path, line: str) -> None:
-    async with fake_openai(says("Hello")) as server:
+    async with fake_openai(text_response("Hello")) as server:
         done = await shell(line, server, tmp_path)
 
     assert (done.returncode, done.stderr) == (0, b"")
@@ -105,7 +112,7 @@ async def test_what_an_encoding_cannot_show_is_replaced(
     tmp_path: Path, env: dict[str, str]
 ) -> None:
     (tmp_path / "lines").write_text("hi\n!printf 'a\\033'\n", encoding="utf-8")
-    async with fake_openai(says("naïve → 猫")) as server:
+    async with fake_openai(text_response("naïve → 猫")) as server:
         done = await shell("clew < lines", server, tmp_path, **env)
         printed = await shell("clew -p hi", server, tmp_path, **env)
 
@@ -118,7 +125,7 @@ async def test_what_an_encoding_cannot_show_is_replaced(
 
 async def test_the_gauge_has_blocks_where_they_can_be_shown(tmp_path: Path) -> None:
     async with (
-        fake_openai(says("naïve")) as server,
+        fake_openai(text_response("naïve")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
     ):
         await terminal.shows("> ")
@@ -129,7 +136,7 @@ async def test_the_gauge_has_blocks_where_they_can_be_shown(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("command", ["clew -p hi", "clew", "clew sessions"])
 async def test_a_deleted_working_folder_is_named(tmp_path: Path, command: str) -> None:
-    async with fake_openai(says("Hello")) as server:
+    async with fake_openai(text_response("Hello")) as server:
         done = await shell(f"mkdir gone; cd gone; rmdir ../gone; {command}", server, tmp_path)
 
     assert done.returncode == 1

@@ -13,13 +13,13 @@ from clew.cli.paint import painter
 from clew.cli.screen import wrapped
 from clew.testing.fake_openai import (
     DONE,
-    Answer,
     FakeOpenAI,
+    ScriptedResponse,
     Stall,
-    calls,
     delta,
     fake_openai,
-    says,
+    text_response,
+    tool_call_response,
     usage,
 )
 from tests.cli.emulated import CTRL_C, TAB, UP, Person, Place, clew_for
@@ -35,13 +35,13 @@ def place(tmp_path: Path) -> Place:
     return Place.below(tmp_path)
 
 
-def call(name: str, call_id: str = "c1", **arguments: object) -> Answer:
-    return calls(name, msgspec.json.encode(arguments).decode(), call_id=call_id)
+def call(name: str, call_id: str = "c1", **arguments: object) -> ScriptedResponse:
+    return tool_call_response(name, msgspec.json.encode(arguments).decode(), call_id=call_id)
 
 
-def fills(tokens: int, text: str = "ok") -> Answer:
+def fills(tokens: int, text: str = "ok") -> ScriptedResponse:
     """Return an answer to a request that took so many tokens."""
-    return Answer(steps=[delta(content=text), delta("stop"), usage(tokens, 1), DONE])
+    return ScriptedResponse(steps=[delta(content=text), delta("stop"), usage(tokens, 1), DONE])
 
 
 def at(server: FakeOpenAI, *more: str) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ async def test_an_answer_is_painted_while_it_arrives(place: Place) -> None:
     steps = [delta(content=text) for text in ("# The lab", "yrinth\n\nIt is **ve", "ry** old.")]
     end = [delta(content="\n\n- a `thread`\n- a door\n"), delta("stop"), usage(900, 9), DONE]
     async with (
-        fake_openai(Answer(steps=[*steps, rest, *end])) as server,
+        fake_openai(ScriptedResponse(steps=[*steps, rest, *end])) as server,
         clew_for(place, *at(server, "--sandbox", "off")) as person,
     ):
         assert await person.prompted() == [
@@ -98,19 +98,19 @@ def _session_id(person: Person) -> str:
 async def test_a_line_is_completed_pasted_and_found_again(place: Place) -> None:
     place.write("notes.txt", "one\n")
     place.write("src/app.py", "two\n")
-    async with fake_openai(says("ok")) as server, clew_for(place, *at(server)) as person:
+    async with fake_openai(text_response("ok")) as server, clew_for(place, *at(server)) as person:
         await person.prompted()
         person.types("/con")
-        menu = await person.sees("show what fills the window")
-        assert menu[-3:-1] == ["> /con", " /context  show what fills the window"]
+        menu = await person.sees("show what fills the context window")
+        assert menu[-3:-1] == ["> /con", " /context  show what fills the context window"]
         person.types(TAB)
         await person.until(lambda: person.line == "> /context")
         person.types(f"{EMPTY_LINE}/comp{TAB} ")
-        menu = await person.sees("take the newest compaction back")
+        menu = await person.sees("revert the latest compaction")
         assert menu[-4:-1] == [
             "> /compact",
-            " preview  show what would be kept and summarised",
-            " undo     take the newest compaction back",
+            " preview  show what a compaction would keep and summarise",
+            " undo     revert the latest compaction",
         ]
         person.types(f"u{TAB}")
         await person.until(lambda: person.line == "> /compact undo")
@@ -143,7 +143,7 @@ async def test_tools_edits_and_questions_on_the_screen(place: Place) -> None:
             call("Bash", "c4", command="mkdir -p inner"),
             call("Bash", "c5", command="mkdir -p inner"),
             call("Bash", "c6", command="touch never.txt"),
-            says("done"),
+            text_response("done"),
         ) as server,
         clew_for(place, *at(server)) as person,
     ):
@@ -157,7 +157,7 @@ async def test_tools_edits_and_questions_on_the_screen(place: Place) -> None:
             "Edit wants to change: notes.txt",
             "  │ -two",
             "  │ +TWO",
-            "(The mode default asks before a call that may modify.)",
+            "(default mode asks before calls that change files)",
             "[y]es once, [s]ession: Edit in this folder, [p]roject, [n]o",
         ]
         assert person.line == "allow?"
@@ -196,7 +196,7 @@ async def test_questions_are_whole_in_a_narrow_window(place: Place, columns: int
         fake_openai(
             call("Bash", command="./check.sh all"),
             call("Write", "c2", file_path="deep/new.txt", content="one\n"),
-            says("done"),
+            text_response("done"),
         ) as server,
         clew_for(place, *at(server), columns=columns) as person,
     ):
@@ -221,9 +221,9 @@ async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) 
     place.write("check.sh", "echo checked $1\n").chmod(0o755)
     async with fake_openai(
         call("Bash", command="./check.sh all"),
-        says("good"),
+        text_response("good"),
         call("Bash", "c2", command="./check.sh all twice"),
-        says("good again"),
+        text_response("good again"),
     ) as server:
         async with clew_for(place, *at(server)) as person:
             await person.prompted()
@@ -254,7 +254,7 @@ async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) 
 @pytest.mark.req("PRM-3")
 async def test_what_no_rule_can_hold_is_not_offered_for_the_project(place: Place) -> None:
     async with (
-        fake_openai(call("Bash", command="./a.sh > b.txt"), says("ok")) as server,
+        fake_openai(call("Bash", command="./a.sh > b.txt"), text_response("ok")) as server,
         clew_for(place, *at(server)) as person,
     ):
         await person.prompted()
@@ -271,9 +271,9 @@ async def test_what_no_rule_can_hold_is_not_offered_for_the_project(place: Place
 
 @pytest.mark.req("CLI-1", "PRV-3", "PRM-3")
 async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place) -> None:
-    half = Answer(steps=[delta(content="Half an answer"), Stall()])
+    half = ScriptedResponse(steps=[delta(content="Half an answer"), Stall()])
     async with (
-        fake_openai(half, call("Bash", command="touch a.txt"), says("whole")) as server,
+        fake_openai(half, call("Bash", command="touch a.txt"), text_response("whole")) as server,
         clew_for(place, *at(server)) as person,
     ):
         await person.prompted()
@@ -314,7 +314,7 @@ async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place)
 @pytest.mark.req("CLI-1", "TUI-1")
 async def test_a_long_wait_is_counted_and_an_empty_answer_told(place: Place) -> None:
     rest = Stall()
-    empty = Answer(steps=[rest, delta("stop"), usage(9, 1), DONE])
+    empty = ScriptedResponse(steps=[rest, delta("stop"), usage(9, 1), DONE])
     async with fake_openai(empty) as server, clew_for(place, *at(server)) as person:
         await person.prompted()
         person.enters("go")
@@ -354,9 +354,11 @@ async def test_the_status_line_tells_model_mode_name_and_how_full_the_window_is(
         assert person.status == "gpt-4o · default · context 10% · 1,001/10,000 tokens"
         assert person.colour("context 10%") == "green"
         assert await person.says("/mode plan") == [
-            "permission mode: plan, which only looks; nothing is changed or run"
+            "permission mode: plan (reads only; changes and commands are denied)"
         ]
-        assert await person.says("/rename the labyrinth") == ["the session is called the labyrinth"]
+        assert await person.says("/rename the labyrinth") == [
+            "the session is now called the labyrinth"
+        ]
         await person.says("two")
         status = "gpt-4o · plan · the labyrinth · context 75% · 7,501/10,000 tokens"
         assert person.status == status
@@ -394,13 +396,15 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         for line in ("what colour?", "read it", *("and now?" for _ in range(5))):
             await person.says(line)
         before, gone = person.status, "6 (#3, #5-#7, #10, #12)"
-        assert await person.says("/pin #2") == ["#2 will survive every compaction word for word"]
+        assert await person.says("/pin #2") == [
+            "pinned #2: every compaction keeps it word for word"
+        ]
         assert await person.says("/pin") == ["pinned: #2"]
         head, tokens, kept, summarised, _, *summary = await person.says("/compact preview")
-        assert head == "a compaction now would do this; nothing is changed:"
+        assert head == "a compaction would do this; nothing has changed:"
         assert re.fullmatch(r"tokens      3,901 → [\d,]{5}", tokens)
         assert kept == "kept        10 (#2, #4, #9, #11, #13-#18) word for word"
-        assert summarised == f"summarised  {gone} (summary written by rules, no model)"
+        assert summarised == f"summarised  {gone} (summary written by rules, without a model)"
         assert summary[1] == "Files read: notes.txt"
         assert len(server.requests) == 8
 
@@ -414,7 +418,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)
         assert "context 2" in person.status
         assert "what colour it is" in str(server.requests[8]["messages"])
-        assert await person.says("/compact undo") == ["the compaction #21 is taken back"]
+        assert await person.says("/compact undo") == ["reverted the compaction #21"]
         assert "context 33%" in before
         assert "context 33%" in person.status
 
@@ -424,20 +428,20 @@ async def test_files_go_back_and_facts_are_remembered(place: Place) -> None:
     notes = place.write("notes.txt", "one\n")
     edit = call("Edit", "c2", file_path="notes.txt", old_string="one", new_string="1")
     async with fake_openai(
-        call("Read", file_path="notes.txt"), edit, says("done"), says("ok")
+        call("Read", file_path="notes.txt"), edit, text_response("done"), text_response("ok")
     ) as server:
         async with clew_for(place, *at(server, "--permission-mode", "acceptEdits")) as person:
             await person.says("edit it")
             assert notes.read_text() == "1\n"
             assert await person.says("/rewind") == ["    1  #3  edit it  (1 file)"]
             assert (await person.says("/rewind code 1"))[0] == (
-                "1 file restored; /undo takes that back"
+                "1 file restored; the conversation is unchanged. /undo reverts this"
             )
             assert notes.read_text() == "one\n"
-            assert await person.says("/undo") == ["the rewind #10 is taken back"]
+            assert await person.says("/undo") == ["reverted the rewind #10"]
             assert notes.read_text() == "1\n"
             assert await person.says("/memory add build run make, never ninja") == [
-                "remembered under build: run make, never ninja"
+                "saved under build: run make, never ninja"
             ]
             title, empty, fact = await person.says("/memory show build")
             assert (title, empty) == ("# build", "")
@@ -455,13 +459,13 @@ async def test_skills_and_agents_work_at_the_prompt(place: Place) -> None:
     _skill(place, "survey", "context: fork\nagent: Explore", "Survey $ARGUMENTS.")
     async with (
         fake_openai(
-            says("Hello Ada"),
+            text_response("Hello Ada"),
             call("Glob", pattern="*.txt"),
-            says("There is **one** file."),
+            text_response("There is **one** file."),
             call("Agent", "c2", prompt="count the files", subagent_type="Explore"),
             call("Glob", "c3", pattern="*"),
-            says("one file"),
-            says("The agent says: one."),
+            text_response("one file"),
+            text_response("The agent says: one."),
         ) as server,
         clew_for(place, *at(server)) as person,
     ):
@@ -500,11 +504,15 @@ def _skill(place: Place, name: str, fields: str, body: str) -> None:
 
 @pytest.mark.req("CLI-1", "TUI-1", "STO-3", "CMD-2")
 async def test_sessions_are_left_chosen_and_gone_on_with(place: Place) -> None:
-    async with fake_openai(says("first"), says("second"), says("third")) as server:
+    async with fake_openai(
+        text_response("first"), text_response("second"), text_response("third")
+    ) as server:
         async with clew_for(place, *at(server)) as person:
             await person.says("begin the maze")
             await person.says("/rename maze")
-            assert await person.says("/reset") == ["leaving this session for a new one"]
+            assert await person.says("/reset") == [
+                "starting a new session; /resume returns to this one"
+            ]
             assert "maze" not in person.status
             assert await person.says("begin the garden") == ["second", "you #2, answer #3"]
             person.enters("/resume")
@@ -536,8 +544,8 @@ async def test_sessions_are_left_chosen_and_gone_on_with(place: Place) -> None:
 @pytest.mark.req("PRV-1", "CMP-13", "CMD-2", "PCX-1")
 async def test_the_model_and_the_language_are_changed_at_the_prompt(place: Place) -> None:
     async with (
-        fake_openai(says("from the first")) as first,
-        fake_openai(says("vom zweiten")) as second,
+        fake_openai(text_response("from the first")) as first,
+        fake_openai(text_response("vom zweiten")) as second,
         clew_for(
             place, *at(first), OPENAI_BASE_URL=second.url, OPENAI_API_KEY="secret-key"
         ) as person,
@@ -558,7 +566,7 @@ async def test_the_model_and_the_language_are_changed_at_the_prompt(place: Place
 async def test_long_lines_are_broken_between_words_below_their_column(place: Place) -> None:
     async with fake_openai() as server, clew_for(place, *at(server)) as person:
         shown = await person.says("/agent")
-        assert shown[0].startswith("  general-purpose    Carries out")
+        assert shown[0].startswith("  general-purpose    Does a task")
         assert re.match(r" {21}\S", shown[1])
         assert all(len(line) <= 100 for line in shown)
 

@@ -21,8 +21,6 @@ from typing import Any
 
 import anyio
 import msgspec
-from clew.session.log.writer import SessionLog
-from clew.session.stores.sqlite import SqliteStore
 
 from clew import (
     Access,
@@ -33,8 +31,11 @@ from clew import (
     Session,
     load_task_context,
 )
+from clew.log.writer import SessionLog
 from clew.providers.scripted import ScriptedProvider
 from clew.session.calibrations import CalibrationFile
+from clew.session.history import get_messages_for_api
+from clew.stores.sqlite import SqliteStore
 
 VERSION = "0.1.0"
 FIXTURES = Path(__file__).parent / "fixtures" / VERSION
@@ -192,7 +193,9 @@ async def opened(copy: Copy, id_: str) -> Any:
         return copy.plain(
             {
                 "view": [brief(message) for message in session.get_history()],
-                "full": [brief(message) for message in session.get_full_history()],
+                "full": [
+                    brief(message) for message in get_messages_for_api(session.get_full_history())
+                ],
                 "context": session.get_context_state(),
                 "cost": session.get_cost(),
                 "mode": session.get_permission_mode(),
@@ -221,7 +224,7 @@ async def continued(copy: Copy, id_: str) -> Any:
 async def resumed(copy: Copy, id_: str) -> Any:
     """Open a session as `InteractiveSession`, and return what clients ask it for."""
     async with copy.interactive(resume_session_id=id_) as session:
-        memory = session.memory
+        memory = session._life.built.commands.memory
         assert memory is not None
         return copy.plain(
             {
@@ -323,22 +326,22 @@ async def settings_in_force(copy: Copy) -> Any:
     )
     async with copy.interactive(agents=True) as session:
         inner = session.session
-        policy = msgspec.to_builtins(inner.policy)
+        policy = msgspec.to_builtins(inner.state.policy)
         return copy.plain(
             {
-                "language": session.language,
+                "language": session.parts.language,
                 "mode": inner.get_permission_mode(),
-                "budget": inner.get_budget_left(),
+                "budget": inner.state.budget_left,
                 "window": inner.get_context_state().max_tokens,
                 "thresholds": policy["thresholds"],
                 "turns": policy["preserve_recent_turns"],
                 "results": policy["compress_tool_results"],
                 "output": policy["max_tool_output_chars"],
-                "env": inner.place.env,
-                "agents": "scout" in session.agents,
+                "env": inner.state.tool_context.env,
+                "agents": "scout" in session.parts.scan.agents,
                 "skills": "greet" in [command.name for command in session.list_commands()],
                 "verdicts": [
-                    f"{call[0]} {call[-1]}: {session.gate.decide(_access(*call)).verdict}"
+                    f"{call[0]} {call[-1]}: {session.parts.gate.decide(_access(*call)).verdict}"
                     for call in calls
                 ],
             }

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clew.session.log.writer import SessionLog
 
 from clew import ProjectMemory, update_task_file_status
+from clew.log.writer import SessionLog
 from tests.compatibility import reading
 from tests.compatibility.reading import EDITS, FIXTURES, NAMED, SESSIONS, Copy
 
@@ -92,7 +92,7 @@ async def test_a_session_can_be_forked_and_gone_on_with(copy: Copy) -> None:
         "Here.", resume_session_id=NAMED, fork_session=True, session_options=no_budget
     ) as session:
         before = [reading.brief(message) for message in session.get_messages()]
-        await session.submit("Where are we?")
+        await session.run("Where are we?")
         after = [message.text for message in session.get_messages()][-2:]
         fork = session.get_session_id()
 

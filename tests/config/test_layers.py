@@ -233,7 +233,7 @@ def test_modes_of_claude_code_are_understood(folders: Folders, written: str, mod
         ("[]", "must hold an object"),
         ('{"permissions": {"deny": []}, "permissions": {}}', "the key permissions is there twice"),
         (json.dumps({"permissions": {"deny": ["Read(x)"] * 1_001}}), "more than 1,000 rules"),
-        (json.dumps({"permissions": {"deny": ["x" * 2_001]}}), "longer than 2,000 characters"),
+        (json.dumps({"permissions": {"deny": ["x" * 2_001]}}), "more than 2,000 characters"),
         ('{"session": {"budgetUsd": NaN}}', "NaN is not a number"),
         ("[" * 100_000, "nested too deeply"),
         ('{"model": "\\ud800"}', ":1:11: model: holds half a character"),

@@ -8,10 +8,10 @@ from clew.context.calibration import (
     MAX_RATE,
     MIN_RATE,
     default_for,
-    family,
+    estimate_tokens,
+    family_of,
     learn,
-    prior,
-    tokens,
+    make_prior,
 )
 from clew.context.view import View, fold
 from clew.core.entries import Body, MessageAdded, SetupChanged, decode, encode
@@ -31,17 +31,17 @@ def taught(start: Calibration, *pairs: tuple[int, int]) -> Calibration:
 
 @pytest.mark.req("CTX-4")
 def test_before_the_first_count_the_rate_of_the_family_holds() -> None:
-    assert tokens(prior(1.2), 1_000) == 1_200
-    assert tokens(prior(1.2), 0) == tokens(prior(1.2), -5) == 0
+    assert estimate_tokens(make_prior(1.2), 1_000) == 1_200
+    assert estimate_tokens(make_prior(1.2), 0) == estimate_tokens(make_prior(1.2), -5) == 0
 
 
 @pytest.mark.req("CTX-4")
 def test_the_first_count_tells_the_overhead_and_keeps_the_rate() -> None:
-    learned = taught(prior(1.2), (1_000, 41_200))
+    learned = taught(make_prior(1.2), (1_000, 41_200))
 
     assert learned.rate == 1.2
     assert learned.overhead == pytest.approx(40_000)
-    assert tokens(learned, 2_000) == 42_400
+    assert estimate_tokens(learned, 2_000) == 42_400
 
 
 @pytest.mark.req("CTX-4")
@@ -51,12 +51,12 @@ def test_consistent_counts_are_learned_whatever_the_start(
 ) -> None:
     pairs = [(units, round(overhead + rate * units)) for units in range(3_000, 190_000, 3_000)]
 
-    learned = taught(prior(rate * off), *pairs)
+    learned = taught(make_prior(rate * off), *pairs)
 
     assert learned.rate == pytest.approx(rate, rel=0.02)
     for units in (5_000, 40_000, 190_000):
         right = overhead + rate * units
-        assert tokens(learned, units) == pytest.approx(right, abs=0.02 * rate * 190_000)
+        assert estimate_tokens(learned, units) == pytest.approx(right, abs=0.02 * rate * 190_000)
 
 
 @pytest.mark.req("CTX-4")
@@ -64,9 +64,9 @@ def test_consistent_counts_are_learned_whatever_the_start(
 def test_estimates_are_never_negative_and_more_is_never_less(
     rate: float, pairs: list[tuple[int, int]], units: int, more: int
 ) -> None:
-    learned = taught(prior(rate), *pairs)
+    learned = taught(make_prior(rate), *pairs)
 
-    assert 0 <= tokens(learned, units) <= tokens(learned, units + more)
+    assert 0 <= estimate_tokens(learned, units) <= estimate_tokens(learned, units + more)
     assert MIN_RATE <= learned.rate <= MAX_RATE
     assert learned.overhead >= 0
 
@@ -75,31 +75,31 @@ def test_estimates_are_never_negative_and_more_is_never_less(
 def test_the_line_passes_through_the_last_count_that_was_believed(
     pairs: list[tuple[int, int]],
 ) -> None:
-    learned = taught(prior(1.0), *pairs)
+    learned = taught(make_prior(1.0), *pairs)
 
-    assert tokens(learned, learned.units) == pytest.approx(learned.tokens, abs=1)
+    assert estimate_tokens(learned, learned.units) == pytest.approx(learned.tokens, abs=1)
 
 
 def test_a_count_that_no_rate_explains_is_ignored() -> None:
-    known = taught(prior(1.0), (10_000, 12_000))
+    known = taught(make_prior(1.0), (10_000, 12_000))
 
     assert taught(known, (11_000, 0), (11_000, 900), (0, 500)) == known
 
 
 def test_a_count_far_from_the_expected_is_believed_when_the_next_agrees() -> None:
-    known = taught(prior(1.0), (10_000, 12_000))
+    known = taught(make_prior(1.0), (10_000, 12_000))
 
     once = taught(known, (11_000, 90_000))
     twice = taught(once, (11_500, 91_000))
 
-    assert tokens(once, 10_000) == 12_000
-    assert tokens(twice, 11_500) == 91_000
+    assert estimate_tokens(once, 10_000) == 12_000
+    assert estimate_tokens(twice, 11_500) == 91_000
     assert twice.rate == known.rate
     assert taught(once, (10_500, 12_500)).doubted is False
 
 
 def test_a_step_that_hides_something_does_not_change_the_rate() -> None:
-    known = taught(prior(1.0), (10_000, 12_000))
+    known = taught(make_prior(1.0), (10_000, 12_000))
 
     grown = taught(known, (10_100, 15_000))
     shrunk = taught(known, (5_000, 7_500))
@@ -109,7 +109,7 @@ def test_a_step_that_hides_something_does_not_change_the_rate() -> None:
 
 
 def test_a_count_below_the_line_lowers_the_rate_rather_than_the_overhead_below_zero() -> None:
-    learned = taught(prior(1.5), (10_000, 12_000))
+    learned = taught(make_prior(1.5), (10_000, 12_000))
 
     assert (learned.rate, learned.overhead) == (1.2, 0)
 
@@ -129,7 +129,7 @@ def test_a_count_below_the_line_lowers_the_rate_rather_than_the_overhead_below_z
     ],
 )
 def test_a_family_is_known_by_the_models_name(model: str, rate: float, *, keeps: bool) -> None:
-    assert (family(model).rate, family(model).keeps_reasoning) == (rate, keeps)
+    assert (family_of(model).rate, family_of(model).keeps_reasoning) == (rate, keeps)
     assert default_for(model).rate == rate
 
 
@@ -139,7 +139,7 @@ def setup(name: str, calibration: Calibration | None = None) -> SetupChanged:
 
 @pytest.mark.req("CTX-4")
 def test_a_view_starts_from_what_the_setup_brings_and_a_new_model_starts_anew() -> None:
-    known = prior(2.5)
+    known = make_prior(2.5)
     answer = MessageAdded(message=assistant("yes"), usage=Usage(input_tokens=30_000))
     said = MessageAdded(message=user("word " * 2_000))
     bodies: list[Body] = [setup("m", known), said, answer]
@@ -155,7 +155,7 @@ def test_a_view_starts_from_what_the_setup_brings_and_a_new_model_starts_anew() 
 
 @pytest.mark.req("CTX-4")
 def test_a_calibration_in_the_journal_survives_the_way_to_disk() -> None:
-    learned = taught(prior(1.3), (10_000, 52_000), (12_000, 55_000))
+    learned = taught(make_prior(1.3), (10_000, 52_000), (12_000, 55_000))
     [entry] = entries_of([setup("m", learned)])
 
     assert decode(encode(entry)) == entry
@@ -187,9 +187,9 @@ def test_thinking_of_earlier_turns_counts_only_where_the_provider_keeps_it() -> 
 @pytest.mark.req("CTX-4")
 @given(st.integers(0, 100_000))
 def test_room_in_tokens_is_turned_into_units_less_the_overhead(room: int) -> None:
-    view = View(calibration=taught(prior(1.25), (8_000, 30_000)))
+    view = View(calibration=taught(make_prior(1.25), (8_000, 30_000)))
 
     units = view.units_for(room)
 
-    assert units == 0 or tokens(view.calibration, units) == pytest.approx(room, abs=2)
+    assert units == 0 or estimate_tokens(view.calibration, units) == pytest.approx(room, abs=2)
     assert view.units_for(20_000) == 0

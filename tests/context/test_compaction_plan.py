@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from clew.context.calibration import prior
+from clew.context.calibration import make_prior
 from clew.context.cuts import batches, legal_cuts, turn_starts
-from clew.context.items import Kind
-from clew.context.loss_report import Summary, account
+from clew.context.items import ItemKind
+from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.render import answer_missing_calls, render
 from clew.context.strategies.tiered import Tiered
@@ -33,8 +33,8 @@ def compacted(entries: list[Entry]) -> tuple[View, Compacted] | None:
     plan = Tiered().plan(view, BUDGET)
     if isinstance(plan, Stuck):
         return None
-    summary = Summary(text="what happened" if plan.dropped else "", author="rules")
-    body = account(view, plan, summary, trigger="manual", strategy="tiered")
+    summary = WrittenSummary(text="what happened" if plan.dropped else "", author="rules")
+    body = build_compaction(view, plan, summary, trigger="manual", strategy="tiered")
     return fold([*entries, *entries_of([body], start=len(entries) + 1)]), body
 
 
@@ -129,7 +129,7 @@ def test_the_users_words_are_kept_newest_first_as_far_as_there_is_room() -> None
     done = compacted(entries_of(added(*turns)))
 
     assert done is not None
-    said = [item.message.text for item in done[0].items if item.kind is Kind.USER]
+    said = [item.message.text for item in done[0].items if item.kind is ItemKind.USER]
     assert said[-1].startswith("rule 11")
     assert [int(text.split()[1].rstrip(":")) for text in said] == list(range(12 - len(said), 12))
     assert len(said) > BUDGET.recent_turns
@@ -161,8 +161,8 @@ def test_a_second_compaction_replaces_the_first_summary() -> None:
     second = compacted(entries)
 
     assert second is not None
-    assert [item.kind for item in second[0].items].count(Kind.SUMMARY) == 1
-    assert all(item.kind is not Kind.SUMMARY for item in second[0].archived)
+    assert [item.kind for item in second[0].items].count(ItemKind.SUMMARY) == 1
+    assert all(item.kind is not ItemKind.SUMMARY for item in second[0].archived)
     assert len(second[0].archived) > len(first[0].archived)
 
 
@@ -208,7 +208,9 @@ def test_a_summary_left_out_by_the_plan_is_replaced_all_the_same() -> None:
     view = first[0]
     plan = Reduce(dropped=(view.items[1],), why="test")
 
-    body = account(view, plan, Summary(text="new", author="rules"), trigger="manual", strategy="t")
+    body = build_compaction(
+        view, plan, WrittenSummary(text="new", author="rules"), trigger="manual", strategy="t"
+    )
 
     assert view.items[0].entry_id in body.dropped
 
@@ -217,7 +219,9 @@ def test_what_is_dropped_without_words_is_reported_as_archived() -> None:
     view = fold(entries_of(added(user("one"), assistant("two"), user("three"))))
     plan = Reduce(dropped=(view.items[0], view.items[1]))
 
-    body = account(view, plan, Summary(text="", author="rules"), trigger="auto", strategy="t")
+    body = build_compaction(
+        view, plan, WrittenSummary(text="", author="rules"), trigger="auto", strategy="t"
+    )
 
     assert body.report.archived == (EntryId(2), EntryId(3))
     assert body.report.summarised == ()
@@ -243,7 +247,7 @@ def test_calls_without_results_get_a_failed_one() -> None:
 
 def test_a_budget_follows_the_models_rate() -> None:
     plain = fold(entries_of(added(user("hi"))))
-    dear = replace(plain, calibration=prior(2.0, 1.0))
+    dear = replace(plain, calibration=make_prior(2.0, 1.0))
 
     assert Budget.of(plain, tokens=100_000).limit > 1.8 * Budget.of(dear, tokens=100_000).limit
     assert Budget.of(plain, tokens=0).limit == 0
@@ -260,7 +264,9 @@ def test_a_shortened_answer_keeps_its_calls_and_thoughts() -> None:
     view = fold(entries_of(added(user("go"), assistant(thought, "long words", call()))))
     plan = Reduce(dropped=(), replaced=(Replacement(entry_id=EntryId(3), text="short"),))
 
-    body = account(view, plan, Summary(text="", author="rules"), trigger="auto", strategy="t")
+    body = build_compaction(
+        view, plan, WrittenSummary(text="", author="rules"), trigger="auto", strategy="t"
+    )
     after = view.apply(Entry(id=EntryId(9), at=0.0, body=body))
 
     assert after.items[1].message == assistant(thought, "short", call())

@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 from clew.context.reasoning import (
     Echoes,
     Fate,
-    Reader,
     ReasoningPolicy,
-    as_text,
-    fate,
+    ReasoningReader,
+    adapt_message,
+    decide_fate,
+    format_reasoning,
     is_private_to,
-    spoken,
-    without_reasoning,
+    strip_reasoning,
 )
 from clew.core.ids import CallId
 from clew.core.messages import Message, Native, Reasoning, Role, Text, ToolCall, assistant, user
 
-ANTHROPIC = Reader("anthropic", Echoes.OWN_ISSUED)
-BEDROCK = Reader("bedrock", Echoes.OWN_ISSUED)
-DEEPSEEK = Reader("deepseek", Echoes.TOOL_USE_ONLY)
-OPENAI = Reader("openai_chat", Echoes.NEVER)
+ANTHROPIC = ReasoningReader("anthropic", Echoes.OWN_ISSUED)
+BEDROCK = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
+DEEPSEEK = ReasoningReader("deepseek", Echoes.TOOL_USE_ONLY)
+OPENAI = ReasoningReader("openai_chat", Echoes.NEVER)
 KEEP = ReasoningPolicy(as_text=True)
 KEEP_WITH_TOOLS = ReasoningPolicy(as_text=True, tools_used=True)
 
@@ -61,51 +61,51 @@ def thought(provenance: str, *, signature: str = "", redacted: str = "") -> Reas
     ],
 )
 def test_the_table_of_fates(
-    block: Reasoning, reader: Reader, policy: ReasoningPolicy, expected: Fate
+    block: Reasoning, reader: ReasoningReader, policy: ReasoningPolicy, expected: Fate
 ) -> None:
-    assert fate(block, reader, policy) is expected
+    assert decide_fate(block, reader, policy) is expected
 
 
 @pytest.mark.req("RSN-3")
 @pytest.mark.parametrize("reader", [ANTHROPIC, DEEPSEEK, OPENAI])
-def test_unless_asked_for_nothing_is_sent_as_text(reader: Reader) -> None:
-    assert fate(thought("elsewhere"), reader, ReasoningPolicy(tools_used=True)) is Fate.DROP
+def test_unless_asked_for_nothing_is_sent_as_text(reader: ReasoningReader) -> None:
+    assert decide_fate(thought("elsewhere"), reader, ReasoningPolicy(tools_used=True)) is Fate.DROP
 
 
 @pytest.mark.req("RSN-2")
 def test_tool_use_only_echoes_without_being_asked_to() -> None:
-    assert fate(thought("deepseek"), DEEPSEEK, ReasoningPolicy(tools_used=True)) is Fate.ECHO
+    assert decide_fate(thought("deepseek"), DEEPSEEK, ReasoningPolicy(tools_used=True)) is Fate.ECHO
 
 
 @pytest.mark.req("RSN-3")
 def test_a_downgraded_block_stands_before_the_next_words_of_the_assistant() -> None:
     message = assistant(thought("openai"), "Done.")
 
-    assert spoken(message, ANTHROPIC, KEEP).text == "<thinking>hm</thinking>\nDone."
+    assert adapt_message(message, ANTHROPIC, KEEP).text == "<thinking>hm</thinking>\nDone."
 
 
 @pytest.mark.req("RSN-3")
 def test_a_redacted_block_leaves_a_placeholder_and_not_its_payload() -> None:
     message = assistant(Reasoning(provenance="anthropic", redacted="SEALED"), "Done.")
 
-    assert spoken(message, OPENAI, KEEP).text == "<thinking>[redacted]</thinking>\nDone."
+    assert adapt_message(message, OPENAI, KEEP).text == "<thinking>[redacted]</thinking>\nDone."
 
 
 def test_a_block_without_words_leaves_nothing() -> None:
     message = assistant(Reasoning(provenance="openai", signature="sig"), "Done.")
 
-    assert spoken(message, ANTHROPIC, KEEP).parts == (Text("Done."),)
+    assert adapt_message(message, ANTHROPIC, KEEP).parts == (Text("Done."),)
 
 
 @pytest.mark.req("RSN-4")
 def test_a_long_text_is_cut_to_head_and_tail() -> None:
     block = Reasoning(text="first " + "x" * 5_000 + " last", provenance="p")
 
-    assert len(as_text(block)) <= 1_200 + len("<thinking></thinking>")
-    assert as_text(block).startswith("<thinking>first ")
-    assert as_text(block).endswith(" last</thinking>")
-    assert len(as_text(block, 4_000)) > 4_000
-    assert as_text(block, None) == f"<thinking>{block.text}</thinking>"
+    assert len(format_reasoning(block)) <= 1_200 + len("<thinking></thinking>")
+    assert format_reasoning(block).startswith("<thinking>first ")
+    assert format_reasoning(block).endswith(" last</thinking>")
+    assert len(format_reasoning(block, 4_000)) > 4_000
+    assert format_reasoning(block, None) == f"<thinking>{block.text}</thinking>"
 
 
 @pytest.mark.req("RSN-1")
@@ -120,8 +120,8 @@ def test_what_the_reader_may_have_comes_back_as_the_same_object() -> None:
         provenance="anthropic",
     )
 
-    assert spoken(message, ANTHROPIC, ReasoningPolicy()) is message
-    assert spoken(user("hi"), ANTHROPIC, ReasoningPolicy()) == user("hi")
+    assert adapt_message(message, ANTHROPIC, ReasoningPolicy()) is message
+    assert adapt_message(user("hi"), ANTHROPIC, ReasoningPolicy()) == user("hi")
 
 
 @pytest.mark.req("RSN-5")
@@ -137,7 +137,7 @@ def test_private_fields_and_blocks_reach_no_other_family() -> None:
         provenance="gemini",
     )
 
-    sent = spoken(message, ANTHROPIC, ReasoningPolicy())
+    sent = adapt_message(message, ANTHROPIC, ReasoningPolicy())
 
     assert sent.parts == (Text("[ran code]"), ToolCall(call_id=CallId("c"), name="Read"))
 
@@ -156,7 +156,7 @@ def test_a_message_can_be_stripped_of_all_that_is_private() -> None:
         provenance="anthropic",
     )
 
-    assert without_reasoning(message) == assistant("[searched]", "a", "b")
+    assert strip_reasoning(message) == assistant("[searched]", "a", "b")
     assert is_private_to(message, "anthropic")
     assert is_private_to(assistant(thought("anthropic")), "anthropic")
     assert not is_private_to(assistant("a"), "anthropic")
@@ -174,7 +174,7 @@ def test_only_what_is_echoed_keeps_its_signature(
     block = Reasoning(text=text, provenance=provenance, signature=signature)
     policy = ReasoningPolicy(as_text=preserve)
 
-    sent = spoken(assistant(block, "end"), ANTHROPIC, policy)
+    sent = adapt_message(assistant(block, "end"), ANTHROPIC, policy)
     thoughts = [part for part in sent.parts if isinstance(part, Reasoning)]
 
     assert thoughts == ([block] if provenance == "anthropic" and signature else [])

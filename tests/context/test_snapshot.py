@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from clew.context.estimate import text_units
 from clew.context.lazy_list import LazyList
-from clew.context.snapshot import Snapshot, restore, take
+from clew.context.snapshot import Snapshot, restore_view, take_snapshot
 from clew.context.view import View, fold
 from clew.core.context_state import LossReport
 from clew.core.entries import (
@@ -95,7 +95,7 @@ def journals(draw: st.DrawFn) -> list[Entry]:
 
 def kept(view: View, entries: list[Entry]) -> Snapshot:
     """Take a snapshot and send it through the bytes that it is stored as."""
-    taken = take(view, entries)
+    taken = take_snapshot(view, entries)
     assert taken is not None
     return msgspec.msgpack.decode(msgspec.msgpack.encode(taken), type=Snapshot)
 
@@ -113,7 +113,7 @@ def equal(one: View | None, other: View) -> bool:
 def test_a_view_comes_back_from_its_snapshot_as_it_was(entries: list[Entry]) -> None:
     view = fold(entries)
 
-    again = restore(kept(view, entries), entries, text_units)
+    again = restore_view(kept(view, entries), entries, text_units)
 
     assert equal(again, view)
     assert again is not None
@@ -126,7 +126,7 @@ def test_a_restored_view_goes_on_and_is_kept_again_like_any_other(
     entries: list[Entry], more: list[MessageAdded], data: st.DataObject
 ) -> None:
     whole = [*entries, *entries_of(more, start=len(entries) + 1)]
-    restored = restore(kept(fold(entries), entries), entries, text_units)
+    restored = restore_view(kept(fold(entries), entries), entries, text_units)
     assert restored is not None
     shorter = restored
 
@@ -134,7 +134,7 @@ def test_a_restored_view_goes_on_and_is_kept_again_like_any_other(
         restored = restored.apply(entry)
     if restored.items and data.draw(st.booleans()):
         restored.items[data.draw(st.integers(0, len(restored.items) - 1))]
-    again = restore(kept(restored, whole), whole, text_units)
+    again = restore_view(kept(restored, whole), whole, text_units)
 
     assert equal(again, restored)
     assert equal(again, fold(whole))
@@ -157,7 +157,7 @@ def test_nothing_is_read_until_it_is_asked_for() -> None:
         measured.append(text)
         return text_units(text)
 
-    view = restore(snapshot, LazyList(100, entry), meter)
+    view = restore_view(snapshot, LazyList(100, entry), meter)
 
     assert view is not None
     assert view.units == fold(entries).units
@@ -172,7 +172,7 @@ def test_nothing_is_read_until_it_is_asked_for() -> None:
 def test_a_snapshot_is_for_one_meter() -> None:
     entries = entries_of([MessageAdded(message=user("hello"))])
 
-    assert restore(kept(fold(entries), entries), entries, len) is None
+    assert restore_view(kept(fold(entries), entries), entries, len) is None
 
 
 @pytest.mark.parametrize(
@@ -198,14 +198,14 @@ def test_a_snapshot_is_for_one_meter() -> None:
     ids=["nothing", "a gap", "an empty message", "an empty message that left"],
 )
 def test_where_a_snapshot_would_not_do_there_is_none(entries: list[Entry]) -> None:
-    assert take(fold(entries), entries) is None
+    assert take_snapshot(fold(entries), entries) is None
 
 
 def test_messages_of_no_journal_are_kept_too() -> None:
     view = fold(entries_of([MessageAdded(message=user("hello"))], start=0))
     entries = entries_of([Noted(topic="note", text="nothing")])
 
-    again = restore(kept(view, entries), entries, text_units)
+    again = restore_view(kept(view, entries), entries, text_units)
 
     assert again is not None
     assert [item.message.text for item in again.items] == ["hello"]

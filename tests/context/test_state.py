@@ -137,3 +137,16 @@ def test_a_small_window_takes_less_of_an_output() -> None:
 
     assert policy.output_limit(1_000_000) == policy.max_tool_output_chars
     assert policy.output_limit(2_000) == 1_500
+
+
+@pytest.mark.req("CTX-6")
+def test_a_policy_with_other_thresholds_keeps_all_else() -> None:
+    policy = ContextPolicy(usage_floor=7, thresholds=Thresholds(warn=0.5))
+
+    changed = policy.with_thresholds(compact=False, block=0.9)
+
+    assert changed.thresholds == Thresholds(warn=0.5, compact=False, block=0.9)
+    assert changed.with_thresholds(warn=0.6).thresholds.warn == 0.6
+    assert changed.usage_floor == 7
+    with pytest.raises(ConfigError, match="block threshold"):
+        policy.with_thresholds(block=1.5)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.context.compaction import clearing, compaction
+from clew.context.compaction import compact_by_rules, plan_clearing
 from clew.context.cuts import batches
 from clew.context.digest import write_digest
-from clew.context.items import Item, Kind
+from clew.context.items import Item, ItemKind
 from clew.context.plan import Budget, Strategy, Stuck
 from clew.context.policy import ContextPolicy
 from clew.context.render import LOST_RESULT, is_valid, render, repair
@@ -18,7 +18,7 @@ from clew.context.strategies.custom import Custom, compact_to
 from clew.context.strategies.selection import shorten_results
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize, Tiered
-from clew.context.tool_results import MARKER, Economy, cleared, consumed, worthwhile
+from clew.context.tool_results import MARKER, Economy, choose_worthwhile, find_consumed, make_marker
 from clew.context.view import View, fold
 from clew.core.entries import (
     Body,
@@ -78,14 +78,14 @@ def test_whatever_it_does_the_request_is_valid_and_every_entry_accounted_for(
     strategy: Strategy, entries: list[Entry]
 ) -> None:
     view = fold(entries)
-    body = compaction(view, POLICY, strategy)
+    body = compact_by_rules(view, POLICY, strategy)
     if isinstance(body, Stuck):
         assert body.why
         return
     shown = after(view, body)
 
     assert problems(render(shown)) == []
-    assert compaction(view, POLICY, strategy) == body
+    assert compact_by_rules(view, POLICY, strategy) == body
     lists = [
         *body.report.kept,
         *body.report.summarised,
@@ -105,7 +105,7 @@ def test_it_reaches_its_budget(strategy: Strategy) -> None:
     view = view_of(*bodies, MessageAdded(message=user("and now?")))
     budget = Budget.of(view, tokens=strategy.target(2_000))
 
-    body = compaction(view, POLICY, strategy)
+    body = compact_by_rules(view, POLICY, strategy)
 
     assert isinstance(body, Compacted)
     assert after(view, body).items.units() <= budget.limit * 1.2
@@ -117,11 +117,11 @@ def test_a_sliding_window_keeps_the_last_turns_and_says_so() -> None:
     window = SlidingWindow(max_turns=4)
 
     assert window.due(view, used=10, threshold=None)
-    body = compaction(view, POLICY, window)
+    body = compact_by_rules(view, POLICY, window)
 
     assert isinstance(body, Compacted)
     shown = after(view, body)
-    said = [item.message.text for item in shown.items if item.kind is Kind.USER]
+    said = [item.message.text for item in shown.items if item.kind is ItemKind.USER]
     assert said == [f"question {number}" for number in range(5, 9)]
     assert shown.summary == "10 earlier messages were set aside."
     assert not SlidingWindow(max_turns=9).due(view, used=10, threshold=None)
@@ -155,7 +155,7 @@ def test_compact_shortens_old_answers_and_results_before_it_drops_anything() -> 
     bodies += [MessageAdded(message=assistant("short")), *talk(4, words=5)]
     view = view_of(*bodies)
 
-    body = compaction(view, POLICY, Compact(max_tokens=2_000))
+    body = compact_by_rules(view, POLICY, Compact(max_tokens=2_000))
 
     assert isinstance(body, Compacted)
     assert body.dropped == ()
@@ -172,7 +172,7 @@ def test_the_default_clears_answered_results_first_oldest_first() -> None:
     setup = SetupChanged(model=ModelFacts(name="m", window=2_500))
     view = view_of(*bodies, MessageAdded(message=assistant("done")), setup=setup)
 
-    body = compaction(view, POLICY, Tiered())
+    body = compact_by_rules(view, POLICY, Tiered())
 
     assert isinstance(body, Compacted)
     assert body.dropped == ()
@@ -199,16 +199,16 @@ def test_what_may_be_compressed() -> None:
     )
     policy = ContextPolicy(compress_tool_results=True)
 
-    body = clearing(view, policy, Summarize(), now=0.0)
+    body = plan_clearing(view, policy, Summarize(), now=0.0)
 
     assert isinstance(body, ResultsCleared)
     assert [change.entry_id for change in body.replaced] == [EntryId(4)]
     shown = after(view, body)
     assert "entry #4 has them" in shown.items[2].message.results[0].text
-    assert clearing(shown, policy, Summarize(), now=0.0) is None
-    assert clearing(view, ContextPolicy(compress_tool_results=400), Summarize(), now=0.0) == (
+    assert plan_clearing(shown, policy, Summarize(), now=0.0) is None
+    assert plan_clearing(view, ContextPolicy(compress_tool_results=400), Summarize(), now=0.0) == (
         ResultsCleared(
-            replaced=(*body.replaced, cleared(view.items[4])),
+            replaced=(*body.replaced, make_marker(view.items[4])),
             why="answered tool results are compressed",
         )
     )
@@ -236,13 +236,13 @@ def test_clearing_waits_until_it_pays_or_the_cache_is_cold() -> None:
     few, many = loop(6, 600), loop(60)
     dear = ContextPolicy(economy=Economy(write_price=100.0, least_calls=1))
 
-    assert clearing(few, dear, Tiered(), now=1.0) is None
-    assert clearing(many, ContextPolicy(), Tiered(), now=1.0) is not None
-    assert clearing(view_of(*talk(2)), ContextPolicy(), Tiered(), now=1.0) is None
-    cold = clearing(many, dear, Tiered(), now=10_000.0)
+    assert plan_clearing(few, dear, Tiered(), now=1.0) is None
+    assert plan_clearing(many, ContextPolicy(), Tiered(), now=1.0) is not None
+    assert plan_clearing(view_of(*talk(2)), ContextPolicy(), Tiered(), now=1.0) is None
+    cold = plan_clearing(many, dear, Tiered(), now=10_000.0)
     assert cold is not None
     assert cold.why == "the cache is cold"
-    assert clearing(many, ContextPolicy(), SlidingWindow(), now=1.0) is None
+    assert plan_clearing(many, ContextPolicy(), SlidingWindow(), now=1.0) is None
 
 
 @pytest.mark.req("STR-8")
@@ -253,9 +253,9 @@ def test_what_is_cleared_always_pays_by_the_stated_rule(
 ) -> None:
     items = loop(calls, chars).items
     economy = Economy(least_calls=1)
-    places = consumed(items, pinned=frozenset(), min_chars=500)
+    places = find_consumed(items, pinned=frozenset(), min_chars=500)
 
-    chosen = worthwhile(items, places, economy, calls=expected, cold=False)
+    chosen = choose_worthwhile(items, places, economy, calls=expected, cold=False)
 
     if chosen:
         suffix = items.units(chosen[0])
@@ -267,7 +267,7 @@ def test_what_is_cleared_always_pays_by_the_stated_rule(
 
 def test_strategies_are_known_by_name() -> None:
     assert [make_strategy(name).name for name in STRATEGIES] == list(STRATEGIES)
-    with pytest.raises(ConfigError, match="there are tiered"):
+    with pytest.raises(ConfigError, match="use one of tiered"):
         make_strategy("magic")
 
 
@@ -275,7 +275,7 @@ def test_a_plan_that_gains_too_little_is_not_worth_doing() -> None:
     huge = MessageAdded(message=user("word " * 2_000))
     view = view_of(*talk(3, words=3), huge)
 
-    body = compaction(view, POLICY, Tiered())
+    body = compact_by_rules(view, POLICY, Tiered())
 
     assert isinstance(body, Stuck)
     assert "too little" in body.why
@@ -347,10 +347,10 @@ def test_a_repaired_call_has_a_failed_result() -> None:
 def test_a_digest_longer_than_what_it_replaces_is_not_used() -> None:
     view = view_of(*talk(1, words=22), *talk(4, words=16))
 
-    body = compaction(view, ContextPolicy(preserve_recent_turns=4), Compact(max_tokens=1_900))
+    body = compact_by_rules(view, ContextPolicy(preserve_recent_turns=4), Compact(max_tokens=1_900))
 
     assert isinstance(body, Stuck)
-    assert "longer than what goes" in body.why
+    assert "longer than the text it replaces" in body.why
 
 
 def test_compact_is_due_at_its_limit() -> None:
@@ -377,12 +377,12 @@ def test_a_function_of_ones_own_is_asked_every_time_and_may_keep_all_or_nothing(
 
     assert custom.due(view, used=0, threshold=None)
     assert custom.target(100) == 100
-    assert compact_to(view, render(view)) is None
+    assert isinstance(compact_to(view, render(view)), Stuck)
     fresh = compact_to(view, [user("new"), assistant("words"), *last])
-    assert fresh is not None
+    assert isinstance(fresh, Compacted)
     assert [message.text for message in fresh.inserted] == ["new", "words"]
     shorter = compact_to(view, last)
-    assert shorter is not None
+    assert isinstance(shorter, Compacted)
     assert shorter.inserted == ()
 
 

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from clew.context.digest import choose_excerpts, choose_names, write_digest
 from clew.context.estimate import text_units
-from clew.context.facts import gather
+from clew.context.facts import gather_facts
 from clew.context.items import Item
-from clew.context.passages import bare, passages
+from clew.context.passages import split_passages, strip_line_number
 from clew.context.summary import (
-    chunks,
-    facts_text,
+    build_summary_prompt,
     find_compact_instructions,
-    summary_prompt,
-    transcript_lines,
+    format_facts,
+    format_transcript,
+    split_transcript,
 )
 from clew.context.view import fold
 from clew.core.entries import Body, Entry, MessageAdded
@@ -65,24 +65,24 @@ WORK = items(
 
 @pytest.mark.req("CMP-3")
 def test_facts_come_from_the_calls_and_leave_out_failed_ones() -> None:
-    facts = gather(WORK)
+    facts = gather_facts(WORK)
 
     assert facts.files_changed == ("src/app.py",)
     assert facts.files_read == ()
     assert facts.commands == ("ls -la",)
-    assert facts_text(WORK) == "Files changed: src/app.py\nCommands run: ls -la"
-    assert facts_text([]) == ""
+    assert format_facts(WORK) == "Files changed: src/app.py\nCommands run: ls -la"
+    assert format_facts([]) == ""
 
 
 def test_a_file_that_was_only_read_is_listed_as_read() -> None:
-    assert gather(items(assistant(READ))).files_read == ("src/app.py",)
-    assert gather(items(assistant(call("Read", "{}", "x")))).files_read == ()
+    assert gather_facts(items(assistant(READ))).files_read == ("src/app.py",)
+    assert gather_facts(items(assistant(call("Read", "{}", "x")))).files_read == ()
 
 
 @pytest.mark.req("CMP-6")
 def test_the_summariser_sees_calls_with_arguments_and_the_earlier_notes() -> None:
-    (transcript,) = chunks(WORK, max_chars=100_000)
-    prompt = summary_prompt(
+    (transcript,) = split_transcript(WORK, max_chars=100_000)
+    prompt = build_summary_prompt(
         transcript, previous="old notes", instructions="keep the API names"
     ).text
 
@@ -94,7 +94,7 @@ def test_the_summariser_sees_calls_with_arguments_and_the_earlier_notes() -> Non
         "failed of Write",
     ):
         assert expected in prompt
-    assert "hm" not in "\n".join(transcript_lines(WORK))
+    assert "hm" not in "\n".join(format_transcript(WORK))
     assert "[image/png]" in prompt
 
 
@@ -102,12 +102,12 @@ def test_the_summariser_sees_calls_with_arguments_and_the_earlier_notes() -> Non
 def test_a_transcript_larger_than_the_summarisers_window_is_read_in_chunks() -> None:
     long = items(*(user(f"request {number} " + "word " * 100) for number in range(40)))
 
-    parts = list(chunks(long, max_chars=4_000))
+    parts = list(split_transcript(long, max_chars=4_000))
 
     assert len(parts) > 3
     assert all(len("\n".join(part)) <= 4_000 for part in parts)
-    assert [line for part in parts for line in part] == transcript_lines(long)
-    assert list(chunks([], max_chars=10)) == [[]]
+    assert [line for part in parts for line in part] == format_transcript(long)
+    assert list(split_transcript([], max_chars=10)) == [[]]
 
 
 @pytest.mark.req("STR-3")
@@ -187,17 +187,17 @@ def test_facts_name_the_open_tasks_and_drop_the_oldest_where_room_is_short() -> 
     )
     plan = call("update_plan", '{"plan":"none"}', "p")
     commands = [call("Bash", f'{{"command":"make step-{n}"}}', f"c{n}") for n in range(30)]
-    facts = gather(items(assistant(plan, todo, *commands)))
+    facts = gather_facts(items(assistant(plan, todo, *commands)))
 
     assert facts.open_tasks == ("write tests",)
-    assert gather(items(assistant(todo), assistant(plan))).open_tasks == ()
+    assert gather_facts(items(assistant(todo), assistant(plan))).open_tasks == ()
     short = facts.lines(max_chars=120)
     assert short[0] == "Open tasks: write tests"
     assert "make step-29" in short[1]
     assert "make step-0;" not in short[1]
     assert sum(len(line) + 1 for line in short) <= 121
     assert facts.lines(max_chars=5) == []
-    assert gather(items(assistant(call("Bash", '{"command":7}', "x")))).commands == ()
+    assert gather_facts(items(assistant(call("Bash", '{"command":7}', "x")))).commands == ()
 
 
 def test_telling_lines_are_quoted_and_others_are_not() -> None:
@@ -222,8 +222,8 @@ def test_telling_lines_are_quoted_and_others_are_not() -> None:
         assistant("  12                            x"),
     )
 
-    roomy = "\n".join(choose_excerpts(list(passages(work)), max_chars=5_000))
-    tight = "\n".join(choose_excerpts(list(passages(work)), max_chars=110))
+    roomy = "\n".join(choose_excerpts(list(split_passages(work)), max_chars=5_000))
+    tight = "\n".join(choose_excerpts(list(split_passages(work)), max_chars=110))
 
     assert "…" in roomy
     assert "not json at all" in roomy
@@ -236,7 +236,7 @@ def test_telling_lines_are_quoted_and_others_are_not() -> None:
 def test_names_in_recent_calls_come_first_and_room_is_kept() -> None:
     old = [tool_result(READ, f"some_identifier_number_{n} and more") for n in range(50)]
     recent = call("Edit", '{"file_path":"src/very_recent_file.py"}', "z")
-    stretch = list(passages(items(*old, assistant(recent))))
+    stretch = list(split_passages(items(*old, assistant(recent))))
 
     found = choose_names(stretch, known="", max_chars=60)
 
@@ -245,9 +245,9 @@ def test_names_in_recent_calls_come_first_and_room_is_kept() -> None:
 
 
 def test_numbers_before_lines_are_taken_off() -> None:
-    assert bare("   12\tdef f():") == "def f():"
-    assert bare("12→x = 1") == "x = 1"
-    assert bare("2026 was a year") == "2026 was a year"
+    assert strip_line_number("   12\tdef f():") == "def f():"
+    assert strip_line_number("12→x = 1") == "x = 1"
+    assert strip_line_number("2026 was a year") == "2026 was a year"
 
 
 def test_files_and_private_blocks_are_told_in_a_line() -> None:
@@ -260,7 +260,7 @@ def test_files_and_private_blocks_are_told_in_a_line() -> None:
         ),
     )
 
-    assert transcript_lines([Item.of(EntryId(1), message)]) == [
+    assert format_transcript([Item.of(EntryId(1), message)]) == [
         "assistant: [application/pdf]",
         "assistant: [searched: marigold]",
     ]

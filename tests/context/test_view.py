@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.context.items import Items, Kind
-from clew.context.loss_report import Summary, account
+from clew.context.items import ItemKind, Items
+from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce
 from clew.context.render import render, repair
 from clew.context.strategies.tiered import Tiered
@@ -36,8 +36,8 @@ def compaction_of(view: View) -> Body | None:
     plan = Tiered().plan(view, BUDGET)
     if not isinstance(plan, Reduce):
         return None
-    summary = Summary(text="what happened" if plan.dropped else "", author="rules")
-    return account(view, plan, summary, trigger="manual", strategy="tiered")
+    summary = WrittenSummary(text="what happened" if plan.dropped else "", author="rules")
+    return build_compaction(view, plan, summary, trigger="manual", strategy="tiered")
 
 
 @st.composite
@@ -168,7 +168,7 @@ def test_running_sums_equal_the_plain_ones(entries: list[Entry]) -> None:
         assert items.units(start) == sum(item.units for item in items[start:])
     assert sum(items.totals) == items.units()
     assert Items(items).totals == items.totals
-    assert all(item.kind is not Kind.REASONING for item in items)
+    assert all(item.kind is not ItemKind.REASONING for item in items)
 
 
 CALLS = [ToolCall(call_id=CallId(f"c{number}"), name="Read") for number in range(3)]

@@ -12,10 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from clew.extensions.agents import AgentDefinition, scan_agents
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.agents import scan_agents
+from clew.extensions.discovery import Folder, Refused, read_whole
 from clew.extensions.frontmatter import read_frontmatter
-from clew.extensions.reading import Folder, Refused, read_whole
-from clew.extensions.skills import Skill, render, scan_commands, scan_skills
+from clew.extensions.skill_template import render_skill
+from clew.extensions.skills import Skill, scan_commands, scan_skills
 
 ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "plugins_skills.tar.gz"
 Loaded: TypeAlias = Skill | AgentDefinition | Path
@@ -74,7 +76,7 @@ def _folders(root: Path, name: str) -> list[Path]:
 def _rendered(found: Iterable[Skill | Refused]) -> Iterator[Skill | Refused]:
     for each in found:
         if isinstance(each, Skill):
-            assert "one" in render(each, "one 'two three'", session_id="s")
+            assert "one" in render_skill(each, "one 'two three'", session_id="s")
         yield each
 
 

@@ -9,13 +9,13 @@ from clew import Session
 from clew.context.policy import Thresholds
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.extensions.agents import AgentDefinition
+from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.protocol import CommandResult
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
-from clew.providers.scripted import Reply, ScriptedProvider
+from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.session.gate import Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
@@ -42,9 +42,9 @@ class SmallHost:
     waiting: list[str] = field(default_factory=list)
     skills_run: list[tuple[str, str]] = field(default_factory=list)
 
-    async def compact_later(self, instructions: str) -> bool:
+    async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         if self.session.is_running:
-            self.waiting.append(instructions)
+            self.waiting.append(f"--force {instructions}" if force else instructions)
         return self.session.is_running
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
@@ -65,7 +65,7 @@ class SmallHost:
 @asynccontextmanager
 async def hosting(
     tmp_path: Path,
-    *replies: Reply,
+    *replies: ScriptedReply,
     store: Store | None = None,
     tools: tuple[Tool, ...] = (),
     registry: CommandRegistry | None = None,

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agents import (
-    AgentDefinition,
     FoundAgents,
     assemble_prompt,
-    catalogue,
     discover_agents,
     filter_tools,
+    format_agent_list,
     resolve_model,
 )
 from clew.providers.catalogue import families
@@ -55,7 +55,7 @@ def test_a_projects_agents_are_read_up_to_a_length_and_the_users_all(home: Path)
 
     assert [name for name in found.agents if name.startswith("p")] == ["p0", "p1", "p2", "p3", "p4"]
     assert len([name for name in found.agents if name.startswith("u")]) == 6
-    assert found.refused[0].why == "comes after 4,000,000 characters of others; no more is read"
+    assert found.refused[0].why == "is beyond the limit of 4,000,000 characters for one search"
 
 
 def test_three_agents_come_with_clew_and_two_of_them_cannot_write(home: Path) -> None:
@@ -121,7 +121,7 @@ def test_without_a_name_the_file_names_it(home: Path) -> None:
 
     assert list(found.agents) == [*BUILT_IN, "helper", "other-one"]
     assert found.agents["helper"].source == "user"
-    assert "is no name" in found.agents["other-one"].problems[0]
+    assert "is not a valid name" in found.agents["other-one"].problems[0]
 
 
 def test_what_defines_no_agent_is_refused_with_a_reason(home: Path) -> None:
@@ -139,17 +139,18 @@ def test_what_defines_no_agent_is_refused_with_a_reason(home: Path) -> None:
     found = find(home)
 
     assert list(found.agents) == BUILT_IN
-    missing = "defines no agent: it has no `description` at its head"
+    missing = "does not define an agent: the frontmatter has no `description`"
     assert {refused.path.name: refused.why for refused in found.refused} == {
         "undescribed.md": missing,
-        "open.md": "defines no agent: the head is opened with --- but not closed",
+        "open.md": "does not define an agent: the frontmatter starts with --- but has no"
+        " closing ---",
         "readme.md": missing,
         "empty.md": "is empty",
-        "binary.md": "is no text",
-        "huge.md": "has 1,000,001 bytes; at most 1,000,000 are read",
-        "folder.md": "is no plain file",
+        "binary.md": "is not a text file",
+        "huge.md": "has 1,000,001 bytes; the limit is 1,000,000",
+        "folder.md": "is not a regular file",
         "out.md": f"leads out of {home / 'project'} through a link",
-        "pipe.md": "is no plain file",
+        "pipe.md": "is not a regular file",
     }
 
 
@@ -166,7 +167,7 @@ def test_what_a_definition_asks_for_in_vain_is_said(home: Path) -> None:
     assert "line by line" in found.problems[0]
     assert found.problems[1:] == (
         "`permissionMode` has no effect in Clew",
-        "`maxTurns` must be a whole number above 0; it is not used",
+        "`maxTurns` must be a whole number above 0; it is ignored",
     )
 
 
@@ -275,7 +276,7 @@ def test_a_fork_worker_answers_within_500_words_and_empty_parts_leave_no_gap() -
 def test_a_model_learns_what_each_agent_is_for(home: Path) -> None:
     write(home / "user/.claude/agents/x.md", "description: Reviews.", "A secret prompt.")
 
-    lines = catalogue(find(home).agents).splitlines()
+    lines = format_agent_list(find(home).agents).splitlines()
 
     assert [line.partition(":")[0] for line in lines] == [f"- {name}" for name in [*BUILT_IN, "x"]]
     assert lines[-1] == "- x: Reviews."

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.extensions.agents import AgentDefinition
-from clew.extensions.skills import Skill, catalogue, sort_out
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.skills import Skill, collect_skills, format_skill_list
 from tests.extensions.archive import ARCHIVE, Count, lines, survey, unpack
 
 pytestmark = [
@@ -47,7 +47,7 @@ def test_the_only_texts_refused_say_of_themselves_that_they_are_no_agents(
 ) -> None:
     assert len(counts["agents"].loaded) == 31
     assert {refused.why for refused in counts["agents"].refused} == {
-        "defines no agent: it has no `description` at its head"
+        "does not define an agent: the frontmatter has no `description`"
     }
     assert len(counts["agents"].refused) == 3
     for agent in counts["agents"].loaded:
@@ -56,9 +56,9 @@ def test_the_only_texts_refused_say_of_themselves_that_they_are_no_agents(
 
 
 def test_the_whole_collection_fits_into_a_catalogue(counts: dict[str, Count]) -> None:
-    found = sort_out(skills_in(counts))
+    found = collect_skills(skills_in(counts))
 
-    listed = catalogue(found.skills, max_chars=8_000)
+    listed = format_skill_list(found.skills, max_chars=8_000)
 
     assert len(listed) <= 8_000
     may = [skill for skill in found.skills if skill.model_invocable]

@@ -25,7 +25,7 @@ from clew.core.entries import (
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId
 from clew.core.messages import Role
-from clew.extensions.commands.picture import cells, picture
+from clew.extensions.commands.context_chart import draw_chart, share_cells
 from clew.extensions.commands.protocol import (
     CommandResult,
     NewSession,
@@ -37,7 +37,7 @@ from clew.extensions.commands.protocol import (
 )
 from clew.extensions.memory import ProjectMemory
 from clew.permissions.rules import parse_rule
-from clew.providers.scripted import Pause, Reply, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from tests.extensions.hosting import USAGE, SmallHost, hosting
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.anyio
 LONG = "The quick brown fox jumps over the lazy dog and looks for marigolds. " * 60
 COMMANDS = (
     *("help", "clear", "compact", "mode", "model", "language", "cost", "context", "permissions"),
-    *("memory", "rewind", "resume", "rename", "reset", "background", "agent", "pin", "recall"),
+    *("memory", "rewind", "resume", "rename", "reset", "agent", "pin", "recall"),
     *("unpin", "undo", "history"),
 )
 
@@ -57,7 +57,7 @@ async def talk(host: SmallHost, *prompts: str) -> None:
         await host.session.run(prompt)
 
 
-def replies(count: int, text: str = "Fine.") -> list[Reply]:
+def replies(count: int, text: str = "Fine.") -> list[ScriptedReply]:
     return [text_reply(text, usage=USAGE) for _ in range(count)]
 
 
@@ -88,7 +88,7 @@ async def test_help_takes_a_prefix_and_says_so_when_there_is_nothing(tmp_path: P
             "rewind",
         ]
         assert not none.success
-        assert "/help alone lists all" in none.message
+        assert "/help lists all" in none.message
 
 
 @pytest.mark.req("CMD-2", "CMP-10")
@@ -100,7 +100,7 @@ async def test_compact_reports_and_can_be_previewed_and_undone(tmp_path: Path) -
         preview = await host.run("/compact preview")
 
         assert host.session.get_history() == before
-        assert "nothing is changed" in preview.message
+        assert "nothing has changed" in preview.message
         assert preview.data["preview"] is True
 
         done = await host.run("/compact keep the marigolds")
@@ -126,10 +126,69 @@ async def test_compact_undo_does_not_take_back_something_else(tmp_path: Path) ->
         refused = await host.run("/compact undo")
 
         assert not refused.success
-        assert "the newest change is the clear" in refused.message
+        assert "the latest change is the clear" in refused.message
         assert host.session.get_history() == []
         assert (await host.run("/undo")).data["what"] == "clear"
         assert len(host.session.get_history()) == 2
+
+
+@pytest.mark.req("CMD-2")
+async def test_compact_force_skips_the_minimum_gain_and_is_not_an_instruction(
+    tmp_path: Path,
+) -> None:
+    async with hosting(tmp_path, *(["a short answer"] * 8), "SUMMARY") as host:
+        await talk(host, *(f"question {n}" for n in range(7)), "marigold " * 1_000)
+
+        refused = await host.run("/compact keep names")
+        forced = await host.run("/compact --force keep names")
+
+        assert "too little would be gained" in refused.message
+        assert forced.success, forced.message
+        assert (await host.run("/compact --preview")).message != ""
+
+
+@pytest.mark.req("CMD-2")
+async def test_an_unknown_flag_is_an_error_and_not_text(tmp_path: Path) -> None:
+    async with hosting(tmp_path, "use --frozen") as host:
+        host.memory = ProjectMemory(tmp_path / ".clew" / "memory", clock=lambda: 0.0)
+        await talk(host, "--all of it?")
+        for line, flag in {
+            "/compact --frobnicate": "--frobnicate",
+            "/compact --force --now": "--now",
+            "/clear --all": "--all",
+            "/recall --frozen": "--frozen",
+            "/memory add --quiet build text": "--quiet",
+            "/rewind restore --all 1": "--all",
+            "/model --fast": "--fast",
+        }.items():
+            result = await host.run(line)
+            assert not result.success, line
+            assert f"has no flag {flag}: write /" in result.message, (line, result.message)
+
+        assert (await host.run("/recall -- --frozen")).data["entries"] != []
+        assert (await host.run("/memory add build use --frozen here")).success
+        assert (await host.run("/compact --force preview")).message.startswith("write /compact")
+
+
+@pytest.mark.req("CMD-2", "MEM-1")
+async def test_facts_extracted_from_the_users_messages_wait_for_approval(tmp_path: Path) -> None:
+    async with hosting(tmp_path, "Remember that I lie.", "ok") as host:
+        host.memory = ProjectMemory(tmp_path / ".clew" / "memory", clock=lambda: 0.0)
+        none = await host.run("/memory extract")
+        await talk(host, "Hi. Remember that the API is frozen.", "My pin is 4921. Always use tabs.")
+
+        found = await host.run("/memory extract")
+        waiting = _list((await host.run("/memory pending")).data, "pending")
+
+        assert "no fact to remember" in none.message
+        assert [one["text"] for one in waiting] == ["the API is frozen", "Always use tabs"]
+        assert {one["source"] for one in waiting} == {f"session {host.session.session_id}"}
+        assert "2 facts wait for approval" in found.message
+        assert host.memory.topics() == ()
+        await host.run(f"/memory approve {waiting[0]['id']}")
+        again = await host.run("/memory extract")
+        assert "1 fact already known" in again.message
+        assert "1 fact waits for approval" in again.message
 
 
 @pytest.mark.req("CMD-3")
@@ -146,8 +205,8 @@ async def test_a_compaction_during_a_run_is_put_off_and_says_so(tmp_path: Path) 
                 pause.release()
 
         assert result.success
-        assert result.data == {"deferred": True, "instructions": "keep names"}
-        assert "at its end" in result.message
+        assert result.data == {"deferred": True, "force": False, "instructions": "keep names"}
+        assert "when it ends" in result.message
         assert host.waiting == ["keep names"]
 
 
@@ -158,7 +217,7 @@ async def test_what_cannot_be_done_is_a_sentence_and_no_exception(tmp_path: Path
         for line, says in {
             "/compact": "nothing can be compacted",
             "/compact preview": "nothing can be compacted",
-            f"/compact {'x' * 5_000}": "4,000 characters at most",
+            f"/compact {'x' * 5_000}": "at most 4,000 characters",
             "/compact a\x1b[2Jb": "U+001B",
             "/undo": "no compaction, clear or rewind",
             "/undo it": "takes no arguments",
@@ -166,37 +225,36 @@ async def test_what_cannot_be_done_is_a_sentence_and_no_exception(tmp_path: Path
             "/cost all": "takes no arguments",
             "/clear now": "takes no arguments",
             "/reset now": "takes no arguments",
-            "/pin two": "name an entry by its number",
+            "/pin two": "give the number of an entry",
             "/pin #99": "entry #99 is not a message",
-            f"/pin #{'9' * 30}": "name an entry by its number",
-            "/unpin": "name an entry by its number",
-            "/recall": "write words to find",
+            f"/pin #{'9' * 30}": "give the number of an entry",
+            "/unpin": "give the number of an entry",
+            "/recall": "write text to search for",
             "/recall #99": "there is no entry #99",
-            "/history all": "say how many",
-            "/history 0": "say how many",
+            "/history all": "give the number of entries",
+            "/history 0": "give the number of entries",
             "/rename": "write a name",
-            f"/rename {'x' * 121}": "120 characters at most",
+            f"/rename {'x' * 121}": "at most 120 characters",
             "/rename two\nlines": "U+000A",
-            "/resume nonsense": "no session is called 'nonsense'",
+            "/resume nonsense": "no session has the id or name 'nonsense'",
             "/rewind nonsense": "write /rewind [list",
-            "/rewind restore": "name a checkpoint by its number",
+            "/rewind restore": "give the number of a checkpoint",
             "/rewind restore 7": "there is no checkpoint 7",
-            "/rewind code x": "name a checkpoint by its number",
-            "/rewind conversation": "name an entry",
+            "/rewind code x": "give the number of a checkpoint",
+            "/rewind conversation": "give the number of a checkpoint",
             "/rewind #99": "there is no entry #99",
             "/rewind #2": "/rewind conversation #2",
-            "/mode nonsense": "write one of: plan, default, acceptEdits, bypassPermissions",
+            "/mode nonsense": "choose one of: plan, default, acceptEdits, bypassPermissions",
             "/model two words": "one word",
-            f"/model {'x' * 300}": "200 characters at most",
-            "/language 42": "by its name or code",
-            f"/language {'x' * 50}": "40 characters at most",
+            f"/model {'x' * 300}": "at most 200 characters",
+            "/language 42": "the name or code",
+            f"/language {'x' * 50}": "at most 40 characters",
             "/permissions nonsense": "write /permissions [list | clear]",
             "/memory list": "no project memory",
-            "/agent": "composed without agents",
-            "/agent run Plan go": "composed without agents",
+            "/agent": "this session has no agents",
+            "/agent run Plan go": "this session has no agents",
             "/agent nonsense": "write /agent [list | run NAME PROMPT]",
-            "/background list": "not part of this build",
-            f"/help {'x' * 30_000}": "20,000 characters at most",
+            f"/help {'x' * 30_000}": "at most 20,000 characters",
         }.items():
             result = await host.run(line)
             assert not result.success, line
@@ -213,7 +271,7 @@ async def test_context_draws_the_window_and_tells_exact_numbers(tmp_path: Path) 
 
         assert all(len(line) <= 80 for line in result.message.splitlines())
         assert f"{state.used_tokens:,} of 10,000 tokens" in result.message
-        assert "compacts by itself from 8,350 (83.5%)" in result.message
+        assert "compacts at 8,350 (83.5%)" in result.message
         assert result.data["used_tokens"] == state.used_tokens
         assert result.data["free_tokens"] == 10_000 - state.used_tokens
         parts = {one["name"]: one["tokens"] for one in _list(result.data, "categories")}
@@ -246,8 +304,8 @@ def test_the_picture_fits_and_its_cells_follow_the_numbers(
         breakdown=breakdown,
     )
 
-    lines = picture(state, Thresholds(compact=compact), model=model)
-    shares = cells(dict(enumerate_names(parts)), window)
+    lines = draw_chart(state, Thresholds(compact=compact), model=model)
+    shares = share_cells(dict(enumerate_names(parts)), window)
 
     assert all(len(line) <= 80 for line in lines)
     assert all(count >= 0 for count in shares.values())
@@ -255,7 +313,7 @@ def test_the_picture_fits_and_its_cells_follow_the_numbers(
     assert all(not count or tokens for count, tokens in zip(shares.values(), parts, strict=True))
     grid = [line[:19] for line in lines[2:12]]
     assert sum(sign not in "·!cx " for row in grid for sign in row) == sum(shares.values())
-    assert ("never compacts by itself" in "\n".join(lines)) is (compact is False)
+    assert ("automatic compaction is off" in "\n".join(lines)) is (compact is False)
 
 
 def enumerate_names(parts: list[int]) -> list[tuple[str, int]]:
@@ -273,7 +331,7 @@ async def test_cost_names_session_messages_money_and_tokens_by_kind(tmp_path: Pa
         assert host.session.session_id in result.message
         assert "gardening" in result.message
         assert "messages  4" in result.message
-        assert "200 in (120 from the cache, 10 into it), 20 out" in result.message
+        assert "200 in (120 cache read, 10 cache write), 20 out" in result.message
         assert result.data["messages"] == 4
         assert result.data["calls"] == 2
         assert result.data["tokens"] == {
@@ -294,7 +352,7 @@ async def test_pins_are_set_listed_and_taken_away(tmp_path: Path) -> None:
         pinned = await host.run(f"/pin #{entry}")
         known = len(host.session.journal.entries)
         again = await host.run(f"/pin #{entry}")
-        assert again.message == f"#{entry} is pinned already"
+        assert again.message == f"#{entry} is already pinned"
         assert len(host.session.journal.entries) == known
         listed = await host.run("/pin")
         unpinned = await host.run(f"/unpin {entry}")
@@ -320,7 +378,7 @@ async def test_recall_finds_words_and_shows_one_entry_whole(tmp_path: Path) -> N
         assert found.message.startswith(f"#{hit['id']}  The quick")
         assert whole.message == LONG
         assert nothing.success
-        assert "nothing in this session contains 'tulips'" in nothing.message
+        assert "no entry of this session contains 'tulips'" in nothing.message
 
 
 @pytest.mark.req("CMD-2")
@@ -341,11 +399,11 @@ async def test_history_lists_entries_with_their_numbers(tmp_path: Path) -> None:
         assert "model: nonsense {}" in result.message
         assert "nonsense: Error: there is no tool" in result.message
         assert "session: permission mode plan" in result.message
-        assert "session: the conversation began anew" in result.message
+        assert "session: the conversation was cleared" in result.message
         assert "session: system prompt changed" in result.message
         assert "memory: kind: retrieved, why: notes.md" in result.message
         assert len(_list(last.data, "entries")) == 1
-        assert "was taken back" in last.message
+        assert "was reverted" in last.message
 
 
 @pytest.mark.req("CMD-2")
@@ -370,8 +428,8 @@ async def test_history_tells_of_every_kind_of_entry(tmp_path: Path) -> None:
             (Noted(topic="tool summary", text="two tools ran"), "tool summary: two tools ran"),
             (PinChanged(target=pinned, pinned=True), "session: #2 was pinned"),
             (PinChanged(target=pinned, pinned=False), "session: #2 was unpinned"),
-            (ResultsCleared(replaced=(marker,), why="room"), "1 tool result is shown"),
-            (ReasoningDropped(targets=(pinned,), why="refused"), "thinking of 1 message is no"),
+            (ResultsCleared(replaced=(marker,), why="room"), "1 tool result was cleared"),
+            (ReasoningDropped(targets=(pinned,), why="refused"), "reasoning of 1 message is not"),
             (Rewound(files=("a", "b")), "session: 2 files were restored"),
             (Rewound(before=pinned, files=("a",)), "back to before #2, and 1 file was restored"),
             (
@@ -445,7 +503,7 @@ async def test_permissions_list_rules_and_grants_and_clear_the_grants(tmp_path: 
         listed = await host.run("/permissions list")
         cleared = await host.run("/permissions clear")
 
-        assert "nothing was allowed for this session" in empty.message
+        assert "nothing is allowed for this session" in empty.message
         assert "deny: Bash(rm *)  (project settings)" in listed.message
         assert listed.data["deny"] == [{"rule": "Bash(rm *)", "source": "project settings"}]
         assert [grant["tool"] for grant in _list(listed.data, "grants")] == ["Write"]
@@ -483,7 +541,7 @@ async def test_resume_asks_for_a_choice_or_finds_the_one_session_that_is_meant(
         assert msgspec.json.decode(msgspec.json.encode(several), type=CommandResult) == several
         itself = await host.run(f"/resume {own}")
         assert not itself.success
-        assert "the session that you are in" in itself.message
+        assert "already open" in itself.message
     await store.aclose()
 
 
@@ -491,13 +549,13 @@ async def test_resume_asks_for_a_choice_or_finds_the_one_session_that_is_meant(
 async def test_rewind_lists_checkpoints_and_goes_back_by_number_or_entry(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
 
-    def writing(text: str) -> list[Reply]:
+    def writing(text: str) -> list[ScriptedReply]:
         return [call_reply(("Write", {"file_path": str(file), "content": text})), "done"]
 
     script = [*writing("one"), call_reply(("Read", {"file_path": str(file)})), "read"]
     tools = tuple(builtin_tools())
     async with hosting(tmp_path, *script, *writing("two"), tools=tools, checkpoints=True) as host:
-        assert (await host.run("/rewind")).message == "there is nothing to go back to yet"
+        assert (await host.run("/rewind")).message == "there is no checkpoint yet"
         await host.run("/mode bypassPermissions")
         await talk(host, "write one", "read it", "write two")
         assert file.read_text() == "two"
@@ -513,17 +571,25 @@ async def test_rewind_lists_checkpoints_and_goes_back_by_number_or_entry(tmp_pat
         assert file.read_text() == "one"
         assert host.session.get_history() == history
         assert "1 file restored" in code.message
-        assert (await host.run(f"/rewind code {last}")).message.startswith("everything is as it")
+        assert (await host.run(f"/rewind code {last}")).message.startswith("the files are already")
 
-        whole = await host.run(f"/rewind restore {first}")
+        files = await host.run(f"/rewind restore {first}")
+        assert not file.exists()
+        assert host.session.get_history() == history
+        assert "the conversation is unchanged" in files.message
+        await host.run("/undo")
+        assert file.read_text() == "one"
+
+        whole = await host.run(f"/rewind both {first}")
         assert not file.exists()
         assert host.session.get_history() == []
+        assert "the conversation and 1 file" in whole.message
         assert whole.data["before"] == checkpoints[0]["entry"]
         assert (await host.run("/undo")).data["what"] == "rewind"
         assert file.read_text() == "one"
 
-        words = await host.run(f"/rewind conversation #{checkpoints[2]['entry']}")
-        assert words.success
+        words = await host.run(f"/rewind conversation {last}")
+        assert "files are unchanged" in words.message
         assert words.data["restored"] == []
         assert len(host.session.get_history()) == len(history) - 4
         by_entry = await host.run(f"/rewind #{checkpoints[1]['entry']}")
@@ -534,15 +600,15 @@ async def test_rewind_lists_checkpoints_and_goes_back_by_number_or_entry(tmp_pat
 async def test_memory_is_added_shown_found_and_reviewed(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         host.memory = ProjectMemory(tmp_path / ".clew" / "memory", clock=lambda: 0.0)
-        assert "nothing is remembered yet" in (await host.run("/memory")).message
-        assert "no memory was used" in (await host.run("/memory used")).message
+        assert "the memory is empty" in (await host.run("/memory")).message
+        assert "has not used the memory" in (await host.run("/memory used")).message
 
         added = await host.run("/memory add user build The build runs on ninja")
         again = await host.run("/memory add BUILD the build  runs on Ninja.")
 
         assert added.data["status"] == "saved"
         assert added.data["kind"] == "user"
-        assert "already" in again.message
+        assert "already known" in again.message
         assert [t["facts"] for t in _list((await host.run("/memory list")).data, "topics")] == [1]
         assert "runs on ninja" in (await host.run("/memory show build")).message
         assert "build" in (await host.run("/memory show")).message
@@ -556,7 +622,7 @@ async def test_memory_is_added_shown_found_and_reviewed(tmp_path: Path) -> None:
         waiting = _list((await host.run("/memory pending")).data, "pending")
         assert (await host.run(f"/memory approve {waiting[0]['id']}")).data["status"] == "saved"
         assert (await host.run(f"/memory reject {waiting[1]['id']}")).data["status"] == "rejected"
-        assert (await host.run("/memory pending")).message == "nothing waits for approval"
+        assert (await host.run("/memory pending")).message == "no fact waits for approval"
         habits = (await host.run("/memory show habits")).message
         assert "in parallel" in habits
         assert "Fridays" not in habits
@@ -569,16 +635,16 @@ async def test_memory_refuses_secrets_and_bad_input_in_plain_words(tmp_path: Pat
         host.memory = ProjectMemory(tmp_path / ".clew" / "memory", clock=lambda: 0.0)
         for line, says in {
             "/memory nonsense": "write /memory list | show",
-            "/memory add": "write what to remember",
-            "/memory add project build": "write what to remember",
-            f"/memory add build {'x' * 3_000}": "2,000 characters at most",
+            "/memory add": "write the fact to remember",
+            "/memory add project build": "write the fact to remember",
+            f"/memory add build {'x' * 3_000}": "at most 2,000 characters",
             "/memory add ../../etc the text": "cannot be the name of a topic",
             f"/memory add build the token is {secret}": "so it is not kept",
             "/memory show nothing-there": "nothing-there",
-            "/memory approve": "name one fact by its id",
-            "/memory approve a b": "name one fact by its id",
+            "/memory approve": "give the id of one fact",
+            "/memory approve a b": "give the id of one fact",
             "/memory reject mem_0": "/memory pending",
-            "/memory find": "write words to find",
+            "/memory find": "write text to search for",
             "/memory list all": "takes no arguments",
         }.items():
             result = await host.run(line)

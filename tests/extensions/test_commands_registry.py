@@ -133,7 +133,7 @@ async def test_a_built_in_wins_over_a_skill_which_stays_reachable(tmp_path: Path
     async with hosting(tmp_path, "hello", registry=registry) as host:
         await host.session.run("hi")
 
-        assert "begins anew" in (await host.run("/clear")).message
+        assert "is cleared" in (await host.run("/clear")).message
         assert host.session.get_history() == []
         shadowed = await host.run("/skill:clear now")
 
@@ -278,7 +278,7 @@ async def test_a_crowd_of_commands_is_listed_in_part(tmp_path: Path) -> None:
         few = await host.run("/help S98")
 
         assert len(overview.message.splitlines()) == 101
-        assert "921 more: /help PREFIX" in overview.message
+        assert "920 more: /help PREFIX" in overview.message
         assert some.message.startswith("/s9\n")
         assert few.message.startswith("/s98\n")
 
@@ -324,7 +324,7 @@ async def test_agents_are_listed_and_run(tmp_path: Path) -> None:
         assert done.data == {"agent": "Explore"}
         assert "there is no agent nobody" in nobody.message
         assert "Explore" in nobody.message
-        assert "say what the agent should do" in silent.message
+        assert "the task is missing" in silent.message
         assert not nobody.success
         assert not silent.success
 

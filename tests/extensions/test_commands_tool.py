@@ -21,7 +21,7 @@ from clew.extensions.commands.sources import (
 from clew.extensions.commands.tool import ExecuteCommand
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
-from clew.providers.scripted import Reply, call_reply
+from clew.providers.scripted import ScriptedReply, call_reply
 from clew.tools.protocol import ToolContext
 from tests.extensions.hosting import SmallHost, hosting
 from tests.histories import problems
@@ -50,7 +50,7 @@ def no_host() -> SmallHost:
     raise AssertionError("nobody needs the host yet")
 
 
-def executes(command: str, args: str = "") -> Reply:
+def executes(command: str, args: str = "") -> ScriptedReply:
     return call_reply(("ExecuteCommand", {"command": command, "args": args}))
 
 
@@ -136,7 +136,7 @@ async def test_the_model_reads_and_is_refused_what_is_the_users(tmp_path: Path) 
 async def test_a_compaction_that_the_model_asks_for_waits_and_orphans_no_call(
     tmp_path: Path,
 ) -> None:
-    talk: list[Reply] = ["The garden is full of flowers. " * 150] * 6
+    talk: list[ScriptedReply] = ["The garden is full of flowers. " * 150] * 6
     script = [*talk, executes("compact", "keep the names"), "I asked for it.", "A summary."]
     async with _hosting_tool(tmp_path, registry_with(), script) as host:
         for _ in talk:
@@ -145,7 +145,7 @@ async def test_a_compaction_that_the_model_asks_for_waits_and_orphans_no_call(
 
         results = await results_of(host)
 
-        assert results == ["a run is under way: the compaction will follow at its end"]
+        assert results == ["a run is active: the compaction follows when it ends"]
         assert len(host.session.get_history()) == length + 4
         assert host.waiting == ["keep the names"]
 
@@ -190,7 +190,7 @@ async def test_what_changes_files_is_asked_about(tmp_path: Path) -> None:
             "memory add build The build runs on ninja",
             "memory add build The build runs on make",
         ]
-        assert "remembered under build" in results[1]
+        assert "saved under build" in results[1]
         assert "Permission denied" in results[2]
         shown = host.memory.show("build")
         assert "ninja" in shown
@@ -211,7 +211,7 @@ def test_access_never_raises(arguments: dict[str, Any]) -> None:
 
 @asynccontextmanager
 async def _hosting_tool(
-    tmp_path: Path, registry: CommandRegistry, script: list[Reply]
+    tmp_path: Path, registry: CommandRegistry, script: list[ScriptedReply]
 ) -> AsyncIterator[SmallHost]:
     hosts: list[SmallHost] = []
     tool = ExecuteCommand(registry, lambda: hosts[0])

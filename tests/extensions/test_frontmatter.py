@@ -51,7 +51,7 @@ def test_a_head_that_is_not_closed_is_a_problem_and_no_field_is_believed() -> No
     found = read_frontmatter("---\nname: x\nBody")
 
     assert found.fields == {}
-    assert "not closed" in found.problems[0]
+    assert "no closing" in found.problems[0]
 
 
 def test_only_the_plain_words_of_yaml_are_more_than_text() -> None:
@@ -132,7 +132,7 @@ def test_deep_nesting_and_a_huge_head_are_refused() -> None:
     assert huge.body == "The body.\n"
     assert (many.fields, many.problems) == (
         {},
-        ("the head has 1,000 fields; at most 200 are read",),
+        ("the frontmatter has 1,000 fields; the limit is 200",),
     )
 
 
@@ -140,7 +140,7 @@ def test_a_name_given_twice_is_a_problem() -> None:
     found = read_frontmatter(head("name: a\nname: b"))
 
     assert found.fields == {"name": "b"}
-    assert "given twice" in found.problems[0]
+    assert "appears twice" in found.problems[0]
 
 
 @pytest.mark.parametrize("name", ["allowed-tools", "allowed_tools", "allowedTools"])

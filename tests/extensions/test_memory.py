@@ -21,9 +21,9 @@ from clew.extensions.memory import (
     ProjectMemoryStore,
     Reference,
 )
+from clew.extensions.memory.facts import topic_name
 from clew.extensions.memory.files import held
-from clew.extensions.memory.startup import MAX_BYTES, MAX_LINES, startup_text
-from clew.extensions.memory.topics import topic_name
+from clew.extensions.memory.store import MAX_BYTES, MAX_LINES, startup_text
 
 pytestmark = pytest.mark.req("MEM-1")
 

@@ -17,9 +17,7 @@ from clew.extensions.memory import (
     Pending,
     PendingMemoryStore,
 )
-from clew.extensions.memory.extracting import cue
-from clew.extensions.memory.numbers import luhn, verhoeff
-from clew.extensions.memory.sensitive import why_sensitive
+from clew.extensions.memory.candidates import cue, why_sensitive
 
 pytestmark = pytest.mark.req("MEM-1")
 
@@ -45,18 +43,9 @@ CARD = "payment-card number"
         ("4111\u200b1111 1111\u00a01111", CARD),
         ("٤١١١١١١١١١١١١١١١", CARD),
         ("credit card 4111111111111112", CARD),
-        ("078-05-1120", "US social security number"),
+        ("078-05-1120", "number of an identity document"),
         ("my social security number: 123456789", "number of an identity document"),
         ("passport number is X1234567", "number of an identity document"),
-        ("900101-1234568", "Korean resident number"),
-        ("AB 12 34 56 C", "British national insurance number"),
-        ("130 692 544", "Canadian social insurance number"),
-        ("111.444.777-35", "Brazilian CPF"),
-        ("2341 2341 2346", "Indian Aadhaar number"),
-        ("11010519491231002X", "Chinese resident number"),
-        ("12345678Z", "Spanish identity number"),
-        ("2 55 08 14 168 025 38", "French social security number"),
-        ("RSSMRA85T10A562S", "Italian tax code"),
     ],
 )
 def test_what_is_secret_or_personal_is_told_by_its_kind(text: str, kind: str) -> None:
@@ -88,12 +77,6 @@ def test_what_is_secret_or_personal_is_told_by_its_kind(text: str, kind: str) ->
 )
 def test_ordinary_facts_are_not_taken_for_secrets(text: str) -> None:
     assert why_sensitive(text) == ""
-
-
-@given(st.text("0123456789", min_size=11, max_size=18), st.sampled_from("0123456789"))
-def test_of_ten_last_digits_one_checks(digits: str, wrong: str) -> None:
-    for checks in (luhn, verhoeff):
-        assert [checks(digits + last) for last in "0123456789"].count(True) == 1
 
 
 @given(st.text(max_size=80))

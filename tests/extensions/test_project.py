@@ -12,7 +12,13 @@ from clew.extensions.project import (
     build_system_prompt,
     load_project,
 )
-from clew.extensions.project.notes import MAX_ALL, MAX_FILE, MAX_HOPS, MAX_LOOKUPS, MAX_WARNINGS
+from clew.extensions.project.instructions import (
+    MAX_ALL,
+    MAX_FILE,
+    MAX_HOPS,
+    MAX_LOOKUPS,
+    MAX_WARNINGS,
+)
 
 pytestmark = pytest.mark.req("PCX-1")
 

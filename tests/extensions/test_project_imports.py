@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clew.extensions.project import load_project
 from clew.extensions.project.imports import find_imports
-from clew.extensions.project.notes import MAX_ALL, MAX_FILE
+from clew.extensions.project.instructions import MAX_ALL, MAX_FILE
 
 pytestmark = pytest.mark.req("PCX-1")
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import ConfigError
-from clew.extensions.reading import MAX_FILES
-from clew.extensions.skills import Found, Skill, catalogue, discover, render
-from clew.extensions.skills.rendering import fill
+from clew.extensions.discovery import MAX_FILES
+from clew.extensions.skill_template import fill_template, render_skill
+from clew.extensions.skills import FoundSkills, Skill, discover_skills, format_skill_list
 
 pytestmark = pytest.mark.req("SKL-1")
 
@@ -22,8 +22,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def find(home: Path) -> Found:
-    return discover(home / "project", user_home=home / "user", clew_home=home / "clew")
+def find(home: Path) -> FoundSkills:
+    return discover_skills(home / "project", user_home=home / "user", clew_home=home / "clew")
 
 
 def write(path: Path, head: str = "", body: str = "The body.\n") -> Path:
@@ -43,7 +43,7 @@ def only(home: Path) -> Skill:
     return one
 
 
-def whys(found: Found) -> dict[str, str]:
+def whys(found: FoundSkills) -> dict[str, str]:
     return {refused.path.name: refused.why for refused in found.refused}
 
 
@@ -67,7 +67,7 @@ def test_the_first_folder_of_the_order_wins(home: Path) -> None:
         assert len(found.shadowed) == len(places) - count
         (home / place).unlink()
 
-    assert find(home) == Found()
+    assert find(home) == FoundSkills()
 
 
 def test_every_field_is_read(home: Path) -> None:
@@ -174,15 +174,15 @@ def test_what_is_no_skill_is_refused_with_a_reason(home: Path) -> None:
     assert [each.name for each in found.skills] == ["good"]
     reasons = {refused.path.parent.name: refused.why for refused in found.refused}
     assert reasons == {
-        "directory": "is no plain file",
-        "pipe": "is no plain file",
+        "directory": "is not a regular file",
+        "pipe": "is not a regular file",
         "empty": "is empty",
         "blank": "is empty",
-        "binary": "is no text",
-        "latin": "is no UTF-8 text (byte 3)",
-        "huge": "has 1,000,001 bytes; at most 1,000,000 are read",
-        "open": "cannot be used: the head is opened with --- but not closed",
-        "endless": "cannot be used: the head is opened with --- but not closed"
+        "binary": "is not a text file",
+        "latin": "is not valid UTF-8 (byte 3)",
+        "huge": "has 1,000,001 bytes; the limit is 1,000,000",
+        "open": "cannot be used: the frontmatter starts with --- but has no closing ---",
+        "endless": "cannot be used: the frontmatter starts with --- but has no closing ---"
         " within 16,384 characters",
     }
 
@@ -230,9 +230,9 @@ def test_links_may_not_lead_out_of_the_project(home: Path) -> None:
     out = f"leads out of {home / 'project'} through a link"
     assert {str(each.path.relative_to(home / "project")): each.why for each in found.refused} == {
         ".claude/skills/file/SKILL.md": out,
-        ".claude/skills/lost-file/SKILL.md": "is a link that leads nowhere",
+        ".claude/skills/lost-file/SKILL.md": "is a broken link",
         ".claude/skills/folder": out,
-        ".claude/skills/lost": "is a link that leads nowhere",
+        ".claude/skills/lost": "is a broken link",
         ".claude/skills/loop": "cannot be read: Too many levels of symbolic links",
         ".claude/commands/etc.md": out,
         ".claude/commands/out": out,
@@ -255,7 +255,7 @@ def test_a_file_that_becomes_a_link_out_of_the_project_is_not_rendered(home: Pat
     path.symlink_to(write(home / "secret", body="the secret"))
 
     with pytest.raises(ConfigError, match="leads out of"):
-        render(found, "", session_id="s")
+        render_skill(found, "", session_id="s")
 
 
 def test_one_folder_under_two_names_is_read_once(home: Path) -> None:
@@ -276,7 +276,7 @@ def test_folders_too_deep_are_refused(home: Path) -> None:
     found = find(home)
 
     assert [each.name for each in found.skills] == ["a:b:c:d:e:f:g:x"]
-    assert whys(found) == {"h": "lies more than 8 folders deep"}
+    assert whys(found) == {"h": "is more than 8 folders deep"}
 
 
 def test_ten_thousand_skills_are_loaded(home: Path) -> None:
@@ -288,7 +288,7 @@ def test_ten_thousand_skills_are_loaded(home: Path) -> None:
     found = find(home)
 
     assert len(found.skills) == 10_000
-    listed = catalogue(found.skills)
+    listed = format_skill_list(found.skills)
     assert len(listed) <= 8_000
     assert "more skills are not listed" in listed
 
@@ -299,7 +299,7 @@ def test_a_flood_of_folders_ends_with_a_reason(home: Path) -> None:
     for number in range(MAX_FILES + 1):
         (skills / f"s{number}").mkdir()
 
-    assert whys(find(home)) == {"skills": "holds more than 20,000 files; the rest is not read"}
+    assert whys(find(home)) == {"skills": "has more than 20,000 files; the rest is not read"}
 
 
 def test_a_projects_skills_are_read_up_to_a_length_and_the_users_all(home: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_projects_skills_are_read_up_to_a_length_and_the_users_all(home: Path)
     assert sum(each.source == "project" for each in found.skills) == 125
     assert sum(each.source == "user" for each in found.skills) == 130
     assert {refused.why for refused in found.refused} == {
-        "comes after 2,000,000 characters of others; no more is read"
+        "is beyond the limit of 2,000,000 characters for one search"
     }
 
 
@@ -326,8 +326,8 @@ def test_only_the_head_is_read_until_a_skill_is_called(home: Path) -> None:
     found = only(home)
 
     assert found.description == "d"
-    with pytest.raises(ConfigError, match=r"skill x cannot be called.*is no text"):
-        render(found, "", session_id="s")
+    with pytest.raises(ConfigError, match=r"skill x cannot be called.*is not a text file"):
+        render_skill(found, "", session_id="s")
 
 
 @pytest.mark.req("PCX-3")
@@ -350,11 +350,11 @@ def test_a_skill_is_read_when_it_is_called(home: Path) -> None:
     found = only(home)
 
     write(path, "description: other", "\nNew, in $ARGUMENTS.\n\n")
-    assert render(found, "June", session_id="s") == "New, in June."
+    assert render_skill(found, "June", session_id="s") == "New, in June."
 
     path.unlink()
-    with pytest.raises(ConfigError, match="is no longer there"):
-        render(found, "", session_id="s")
+    with pytest.raises(ConfigError, match="does not exist any more"):
+        render_skill(found, "", session_id="s")
 
 
 @pytest.mark.req("PCX-3")
@@ -364,7 +364,7 @@ def test_the_model_learns_names_and_descriptions_of_what_it_may_call(home: Path)
     skill(home, "c", "description: Does c.\nuser-invocable: false")
     skill(home, "d", "description: Does d.\nhide-from-slash-command-tool: 'true'")
 
-    assert catalogue(find(home).skills) == "- a: Does a. Often.\n- c: Does c."
+    assert format_skill_list(find(home).skills) == "- a: Does a. Often.\n- c: Does c."
 
 
 def described(name: str, description: str) -> Skill:
@@ -374,16 +374,18 @@ def described(name: str, description: str) -> Skill:
 def test_a_catalogue_that_is_too_long_shortens_descriptions_then_drops_them() -> None:
     skills = [described(f"s{number}", "word " * 100) for number in range(10)]
 
-    lines = catalogue(skills, max_chars=600).splitlines()
+    lines = format_skill_list(skills, max_chars=600).splitlines()
     assert lines[9].startswith("- s9: word word")
     assert {len(line) for line in lines} == {59}
     assert all(line.endswith("…") for line in lines)
-    assert catalogue(skills, max_chars=100) == "\n".join(f"- s{number}" for number in range(10))
-    assert catalogue(skills, max_chars=45) == "- s0\n- s1\n(8 more skills are not listed)"
+    assert format_skill_list(skills, max_chars=100) == "\n".join(
+        f"- s{number}" for number in range(10)
+    )
+    assert format_skill_list(skills, max_chars=45) == "- s0\n- s1\n(8 more skills are not listed)"
 
 
 def test_a_description_cannot_pass_for_another_line() -> None:
-    assert catalogue([described("a", "x\n- b: y\x1b[2J")]) == "- a: x - b: y [2J"
+    assert format_skill_list([described("a", "x\n- b: y\x1b[2J")]) == "- a: x - b: y [2J"
 
 
 @given(
@@ -393,7 +395,9 @@ def test_a_description_cannot_pass_for_another_line() -> None:
 def test_a_catalogue_keeps_to_its_size_and_says_what_it_leaves_out(
     entries: list[tuple[str, str]], max_chars: int
 ) -> None:
-    lines = catalogue([described(*entry) for entry in entries], max_chars=max_chars).splitlines()
+    lines = format_skill_list(
+        [described(*entry) for entry in entries], max_chars=max_chars
+    ).splitlines()
 
     assert sum(len(line) + 1 for line in lines) - 1 <= max_chars
     names = [line.removeprefix("- ").partition(":")[0] for line in lines if line[0] == "-"]
@@ -423,7 +427,7 @@ def test_a_catalogue_keeps_to_its_size_and_says_what_it_leaves_out(
     ],
 )
 def test_arguments_go_where_the_text_wants_them(body: str, arguments: str, filled: str) -> None:
-    assert fill(body, arguments) == filled
+    assert fill_template(body, arguments) == filled
 
 
 def test_named_arguments_are_words_by_their_place(home: Path) -> None:
@@ -431,8 +435,8 @@ def test_named_arguments_are_words_by_their_place(home: Path) -> None:
 
     found = only(home)
 
-    assert render(found, "7 main", session_id="s") == "main|7|$branches|main|"
-    assert render(found, "7", session_id="s") == "|7|$branches|$1|"
+    assert render_skill(found, "7 main", session_id="s") == "main|7|$branches|main|"
+    assert render_skill(found, "7", session_id="s") == "|7|$branches|$1|"
 
 
 def test_session_and_folders_are_filled_in(home: Path) -> None:
@@ -441,8 +445,11 @@ def test_session_and_folders_are_filled_in(home: Path) -> None:
     found = only(home)
 
     here = path.parent
-    assert render(found, "", session_id="s1") == f"s1 s1 {here} ${{CLAUDE_PROJECT_DIR}} ${{CLEW_X}}"
-    known = render(found, "", session_id="s1", project_dir=home)
+    assert (
+        render_skill(found, "", session_id="s1")
+        == f"s1 s1 {here} ${{CLAUDE_PROJECT_DIR}} ${{CLEW_X}}"
+    )
+    known = render_skill(found, "", session_id="s1", project_dir=home)
     assert known == f"s1 s1 {here} {home} ${{CLEW_X}}"
 
 
@@ -450,7 +457,7 @@ def test_a_command_to_be_run_stays_text(home: Path) -> None:
     mark = home / "mark"
     skill(home, "x", body=f"State: !`touch {mark}`\n```!\ntouch {mark}\n```\n")
 
-    text = render(only(home), "", session_id="s")
+    text = render_skill(only(home), "", session_id="s")
 
     assert f"!`touch {mark}`" in text
     assert not mark.exists()
@@ -463,7 +470,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, min_size=1).map(" ".join))
 def test_arguments_are_never_expanded_themselves(arguments: str) -> None:
-    filled = fill(
+    filled = fill_template(
         "<$ARGUMENTS>|${CLEW_SESSION_ID}", arguments, names=["name"], values={"SESSION_ID": "$0"}
     )
 
@@ -472,7 +479,7 @@ def test_arguments_are_never_expanded_themselves(arguments: str) -> None:
 
 @given(st.text(), st.text())
 def test_filling_never_fails_and_loses_no_argument(body: str, arguments: str) -> None:
-    filled = fill(body, arguments)
+    filled = fill_template(body, arguments)
 
     if "$" not in body:
         assert filled.startswith(body)

@@ -15,13 +15,12 @@ import anyio.to_thread
 import pytest
 
 from clew.core.access import Decision, Verdict
-from clew.hooks.command import argv_for, folder_for
+from clew.hooks.command import MAX_BYTES, build_argv, choose_folder
 from clew.hooks.context import HookContext
 from clew.hooks.handlers import CommandHook
-from clew.hooks.process import MAX_BYTES
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
-from clew.hooks.settings import Source, parse
+from clew.hooks.settings import HookSource, parse_hooks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("HOK-2", "HOK-3")]
 
@@ -36,7 +35,9 @@ def runner(
         {"type": "command", **(line if isinstance(line, dict) else {"command": line})}
         for line in lines
     ]
-    table = parse({event.value: [{"hooks": hooks}]}, more.pop("source", Source(name="test")))
+    table = parse_hooks(
+        {event.value: [{"hooks": hooks}]}, more.pop("source", HookSource(name="test"))
+    )
     return HookRunner(table, HookContext(project=cwd, **more))
 
 
@@ -147,10 +148,10 @@ async def test_a_command_runs_in_the_working_folder_and_knows_its_places(tmp_pat
         "'${CLAUDE_PLUGIN_ROOT}' $CLAUDE_PLUGIN_DATA $CLAUDE_SESSION_ID $API_KEY"
     )
     means = HookContext(project=project, environ={**os.environ, "API_KEY": "k"})
-    source = Source(name="p", plugin_root=plugin, plugin_data=tmp_path)
+    source = HookSource(name="p", plugin_root=plugin, plugin_data=tmp_path)
     section = {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": line}]}]}
 
-    said = await HookRunner(parse(section, source), means).fire(PROMPT, told)
+    said = await HookRunner(parse_hooks(section, source), means).fire(PROMPT, told)
 
     assert said.context == (f"{tmp_path}\n{project} {project} {plugin} {plugin} {tmp_path} s-1 k",)
 
@@ -165,7 +166,7 @@ async def test_a_hook_that_is_no_plugins_has_no_plugins_folder(tmp_path: Path) -
 async def test_a_groups_variables_reach_its_commands(tmp_path: Path) -> None:
     hook = {"type": "command", "command": "echo $MODE"}
     section = {"UserPromptSubmit": [{"hooks": [hook], "env": {"MODE": "ci"}}]}
-    hooks = HookRunner(parse(section, Source(name="s")), HookContext(project=tmp_path))
+    hooks = HookRunner(parse_hooks(section, HookSource(name="s")), HookContext(project=tmp_path))
 
     said = await hooks.fire(PROMPT, HookInput(session_id="s", cwd=str(tmp_path)))
 
@@ -175,10 +176,10 @@ async def test_a_groups_variables_reach_its_commands(tmp_path: Path) -> None:
 def test_a_path_that_could_be_code_is_left_to_the_shell() -> None:
     handler = CommandHook(command="${CLAUDE_PLUGIN_ROOT}/x ${CLAUDE_PLUGIN_DATA} ${OTHER}")
 
-    assert argv_for(handler, {"CLAUDE_PLUGIN_ROOT": "/a b"})[2] == (
+    assert build_argv(handler, {"CLAUDE_PLUGIN_ROOT": "/a b"})[2] == (
         "/a b/x ${CLAUDE_PLUGIN_DATA} ${OTHER}"
     )
-    assert argv_for(handler, {"CLAUDE_PLUGIN_ROOT": '/a"; rm -rf ~; "'})[2] == handler.command
+    assert build_argv(handler, {"CLAUDE_PLUGIN_ROOT": '/a"; rm -rf ~; "'})[2] == handler.command
 
 
 async def test_with_arguments_there_is_no_shell(tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ async def test_a_command_that_cannot_start_is_reported(
         said = await fire(tmp_path, hook, environ={"PATH": "/nowhere"})
 
     assert said == HookVerdict(reports=said.reports)
-    assert "it could not be started" in said.reports[0]
+    assert "could not start" in said.reports[0]
 
 
 async def test_a_mistyped_path_is_reported_as_the_shell_says_it(tmp_path: Path) -> None:
@@ -225,10 +226,12 @@ async def test_a_folder_that_is_gone_is_replaced_by_one_that_exists(tmp_path: Pa
     told = HookInput(session_id="s", cwd=str(tmp_path / "gone"))
     gone = tmp_path / "gone too"
 
-    assert folder_for(told, HookContext(project=tmp_path)) == tmp_path
-    assert folder_for(told, HookContext(project=gone, environ={"HOME": str(tmp_path)})) == tmp_path
-    assert folder_for(told, HookContext(project=gone, environ={})) == Path("/")
-    assert folder_for(told, HookContext(project=gone, environ={"HOME": str(gone)})).is_dir()
+    assert choose_folder(told, HookContext(project=tmp_path)) == tmp_path
+    assert (
+        choose_folder(told, HookContext(project=gone, environ={"HOME": str(tmp_path)})) == tmp_path
+    )
+    assert choose_folder(told, HookContext(project=gone, environ={})) == Path("/")
+    assert choose_folder(told, HookContext(project=gone, environ={"HOME": str(gone)})).is_dir()
 
 
 async def test_hooks_run_side_by_side_and_answer_in_their_order(tmp_path: Path) -> None:
@@ -246,7 +249,7 @@ async def test_only_so_many_hooks_run_at_once(tmp_path: Path) -> None:
     said = await fire(tmp_path, *lines, event=PROMPT, parallel=1)
 
     assert [report.partition("): ")[2] for report in said.reports] == [
-        "ended after 0.3 s; what it said is not used"
+        "timed out after 0.3 s; its output is ignored"
     ] * 2
 
 
@@ -271,7 +274,7 @@ async def test_a_timeout_ends_the_whole_group_and_decides_nothing(tmp_path: Path
         await gone(handle)
 
     assert said[0].context == ()
-    assert said[0].reports[0].endswith("): ended after 1 s; what it said is not used")
+    assert said[0].reports[0].endswith("): timed out after 1 s; its output is ignored")
 
 
 async def test_cancellation_ends_the_whole_group(tmp_path: Path) -> None:
@@ -342,7 +345,7 @@ async def test_an_endless_flood_ends_with_its_time(tmp_path: Path) -> None:
     with nothing_left():
         said = await fire(tmp_path, {"command": "yes", "timeout": 0.3})
 
-    assert said.reports[0].endswith("ended after 0.3 s; what it said is not used")
+    assert said.reports[0].endswith("timed out after 0.3 s; its output is ignored")
 
 
 async def test_every_text_is_redacted(tmp_path: Path) -> None:
@@ -414,14 +417,15 @@ async def test_a_background_hook_decides_nothing_even_when_it_fails(
     assert behind == HookVerdict(reports=behind.reports)
 
 
-async def test_a_background_hook_may_wake_the_model(tmp_path: Path) -> None:
+async def test_the_model_reads_the_output_of_a_rewake_hook_with_the_next_prompt(
+    tmp_path: Path,
+) -> None:
     line = {
         "command": "echo sk-1 leaks >&2; exit 2",
         "asyncRewake": True,
         "rewakeMessage": "Review:",
     }
     told = HookInput(session_id="s", cwd=str(tmp_path))
-    woken: list[str] = []
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
@@ -429,17 +433,16 @@ async def test_a_background_hook_may_wake_the_model(tmp_path: Path) -> None:
                 tmp_path,
                 line,
                 background=group,
-                wake=woken.append,
                 redact=lambda text: text.replace("sk-1", "[key]"),
             )
             assert await hooks.fire(STOP, told) == HookVerdict()
-        assert await hooks.fire(PROMPT, told) == HookVerdict()
+        late = await hooks.fire(PROMPT, told)
 
-    assert woken == ["Review:\n[key] leaks"]
+    assert late.context == ("Review:\n[key] leaks",)
     assert (await fire(tmp_path, line)).context == ("Review:\nsk-1 leaks",)
 
 
-async def test_a_background_hook_that_may_wake_the_model_has_a_time_limit(tmp_path: Path) -> None:
+async def test_a_rewake_hook_has_a_timeout(tmp_path: Path) -> None:
     line = {"command": "exec sleep 1000", "asyncRewake": True, "timeout": 0.1}
     told = HookInput(session_id="s", cwd=str(tmp_path))
 
@@ -449,4 +452,4 @@ async def test_a_background_hook_that_may_wake_the_model_has_a_time_limit(tmp_pa
             await hooks.fire(STOP, told)
         late = await hooks.fire(PROMPT, told)
 
-    assert late.reports[0].endswith("ended after 0.1 s; what it said is not used")
+    assert late.reports[0].endswith("timed out after 0.1 s; its output is ignored")

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.access import Decision, Verdict
-from clew.hooks.output import Ended, read_answer, read_body, read_exit, read_late
+from clew.hooks.output import (
+    ProcessResult,
+    interpret_answer,
+    interpret_background,
+    interpret_body,
+    interpret_exit,
+)
 from clew.hooks.protocol import HookEvent, HookVerdict
 
 pytestmark = pytest.mark.req("HOK-2", "HOK-3")
@@ -34,7 +40,7 @@ PRE = HookEvent.PRE_TOOL_USE
 
 
 def exits(event: HookEvent, code: int, stdout: str = "", stderr: str = "") -> HookVerdict:
-    return read_exit(event, Ended(code, stdout, stderr))
+    return interpret_exit(event, ProcessResult(code, stdout, stderr))
 
 
 def says(event: HookEvent, code: int = 0, /, **answer: Any) -> HookVerdict:
@@ -85,7 +91,7 @@ def test_code_2_blocks_where_it_can(event: HookEvent) -> None:
 
 @pytest.mark.parametrize("event", CANNOT)
 def test_code_2_is_a_report_where_it_cannot_block(event: HookEvent) -> None:
-    report = f"exit code 2 cannot stop {event}: no"
+    report = f"exit code 2 cannot block {event}: no"
 
     assert exits(event, 2, "", "no") == HookVerdict(reports=(report,))
 
@@ -98,7 +104,7 @@ def test_code_2_denies_a_call_whatever_is_printed() -> None:
     assert deny.decision == denied("said so")
     broken = exits(PRE, 2, '{"decision": 7}', "no")
     assert broken.decision == denied("no")
-    assert "not a hook's answer" in broken.reports[0]
+    assert "not a valid hook answer" in broken.reports[0]
 
 
 @pytest.mark.parametrize("code", [1, 3, 127, -9])
@@ -131,7 +137,7 @@ def test_an_answer_may_block(event: HookEvent) -> None:
 
 @pytest.mark.parametrize("event", CANNOT)
 def test_an_answer_that_cannot_block_is_reported(event: HookEvent) -> None:
-    report = f"it wants to block, which {event} does not allow: no"
+    report = f"a hook cannot block {event}: no"
 
     assert says(event, decision="block", reason="no") == HookVerdict(reports=(report,))
 
@@ -155,7 +161,7 @@ def test_a_call_is_allowed_asked_about_or_denied(
     assert verdict.decision == decision
     assert verdict.updated_input == {"a": 1}
     assert verdict.reports == (
-        ("it defers the decision, so the user is asked",)
+        ("it defers the decision, so the session asks the user",)
         if said.get("permissionDecision") == "defer"
         else ()
     )
@@ -184,9 +190,7 @@ def test_the_fields_that_every_event_has(event: HookEvent) -> None:
         terminalSequence="\x07",
     )
 
-    assert verdict == HookVerdict(
-        stop="enough", suppress_output=True, messages=("look",), context=("fact",)
-    )
+    assert verdict == HookVerdict(stop="enough", messages=("look",), context=("fact",))
     assert says(event, **{"continue": False}).stop == "the hook gave no reason"
 
 
@@ -202,12 +206,18 @@ def test_input_is_changed_before_and_output_after_a_call() -> None:
 @pytest.mark.parametrize(
     ("stdout", "report"),
     [
-        ('{"decision": "blok"}', "the JSON is not a hook's answer: Invalid enum value 'blok'"),
-        ('{"continue": "no"}', "the JSON is not a hook's answer: Expected `bool`, got `str`"),
-        ('{"hookSpecificOutput": {"updatedInput": []}}', "the JSON is not a hook's answer"),
+        (
+            '{"decision": "blok"}',
+            "the output is not a valid hook answer: Invalid enum value 'blok'",
+        ),
+        ('{"continue": "no"}', "the output is not a valid hook answer: Expected `bool`, got `str`"),
+        ('{"hookSpecificOutput": {"updatedInput": []}}', "the output is not a valid hook answer"),
         ('{"hookSpecificOutput": {"hookEventName": "Stop"}}', "the answer is for Stop, not"),
-        ('{"a": 1,}', "the output looks like JSON and is not"),
-        ('{"systemMessage": "a"}\n{"continue": false}', "the output looks like JSON and is not"),
+        ('{"a": 1,}', "the output looks like JSON but is invalid"),
+        (
+            '{"systemMessage": "a"}\n{"continue": false}',
+            "the output looks like JSON but is invalid",
+        ),
     ],
 )
 @pytest.mark.parametrize("event", [PRE, HookEvent.SESSION_START, HookEvent.PRE_COMPACT])
@@ -227,7 +237,7 @@ def test_text_that_only_begins_like_json_is_text_where_text_has_a_use() -> None:
 
 
 def test_a_cut_answer_says_that_it_was_cut() -> None:
-    verdict = read_exit(PRE, Ended(0, '{"systemMessage": "aaa', "", 7))
+    verdict = interpret_exit(PRE, ProcessResult(0, '{"systemMessage": "aaa', "", 7))
 
     assert verdict.reports[0].endswith("; 7 bytes beyond the limit were dropped")
 
@@ -258,12 +268,12 @@ def test_the_mark_of_a_hook_that_goes_on_is_no_answer() -> None:
     ],
 )
 def test_a_servers_answer_must_be_json(body: str, verdict: HookVerdict) -> None:
-    assert read_body(HookEvent.USER_PROMPT_SUBMIT, body) == verdict
+    assert interpret_body(HookEvent.USER_PROMPT_SUBMIT, body) == verdict
 
 
 def test_a_servers_malformed_answer_is_reported() -> None:
-    assert read_body(HookEvent.STOP, '{"decision": 1}').block is None
-    assert read_body(HookEvent.STOP, '{"decision": 1}').reports != ()
+    assert interpret_body(HookEvent.STOP, '{"decision": 1}').block is None
+    assert interpret_body(HookEvent.STOP, '{"decision": 1}').reports != ()
 
 
 NO = '```json\n{"ok": false, "reason": "tests fail"}\n```'
@@ -281,27 +291,29 @@ NO = '```json\n{"ok": false, "reason": "tests fail"}\n```'
         (
             HookEvent.SESSION_END,
             True,
-            HookVerdict(reports=("it said no, which cannot stop SessionEnd: tests fail",)),
+            HookVerdict(
+                reports=("the answer is no, but a hook cannot block SessionEnd: tests fail",)
+            ),
         ),
     ],
 )
 def test_a_no_means_what_the_event_allows(
     event: HookEvent, verdict: HookVerdict, *, ends_turn: bool
 ) -> None:
-    assert read_answer(event, NO, ends_turn=ends_turn) == verdict
-    assert read_answer(event, '{"ok": true, "reason": "x"}', ends_turn=ends_turn) == NOTHING
+    assert interpret_answer(event, NO, ends_turn=ends_turn) == verdict
+    assert interpret_answer(event, '{"ok": true, "reason": "x"}', ends_turn=ends_turn) == NOTHING
 
 
 def test_a_run_may_stop_when_what_a_hook_wants_can_never_be() -> None:
     answer = '{"ok": false, "reason": "r", "impossible": true}'
 
-    assert read_answer(HookEvent.STOP, answer, ends_turn=False) == NOTHING
-    assert read_answer(HookEvent.USER_PROMPT_SUBMIT, answer, ends_turn=False).block == "r"
+    assert interpret_answer(HookEvent.STOP, answer, ends_turn=False) == NOTHING
+    assert interpret_answer(HookEvent.USER_PROMPT_SUBMIT, answer, ends_turn=False).block == "r"
 
 
 @pytest.mark.parametrize("text", ["", "yes", "{}", '{"ok": "no"}', "} {", "[true]"])
 def test_an_unreadable_answer_is_reported(text: str) -> None:
-    verdict = read_answer(PRE, text, ends_turn=True)
+    verdict = interpret_answer(PRE, text, ends_turn=True)
 
     assert verdict == HookVerdict(reports=verdict.reports)
     assert verdict.reports[0].startswith("the answer is not JSON with `ok` and `reason`")
@@ -317,13 +329,19 @@ def test_a_hook_that_nobody_waited_for_decides_nothing() -> None:
         }
     )
 
-    assert read_late(Ended(0, answer), rewake=False) == HookVerdict(context=("c", "m"))
-    assert read_late(Ended(2, "", "no"), rewake=False).block is None
-    assert read_late(Ended(2, "", "no"), rewake=True) == HookVerdict(block="no")
-    assert read_late(Ended(2, "no"), rewake=True) == HookVerdict(block="no")
-    assert read_late(Ended(0, "text"), rewake=True) == NOTHING
-    assert read_late(Ended(1, "text"), rewake=True).reports == ("failed with exit code 1",)
-    assert read_late(Ended(0, "{,}"), rewake=True).reports != ()
+    assert interpret_background(ProcessResult(0, answer), rewake=False) == HookVerdict(
+        context=("c", "m")
+    )
+    assert interpret_background(ProcessResult(2, "", "no"), rewake=False).block is None
+    assert interpret_background(ProcessResult(2, "", "no"), rewake=True) == HookVerdict(
+        context=("no",)
+    )
+    assert interpret_background(ProcessResult(2, "no"), rewake=True) == HookVerdict(context=("no",))
+    assert interpret_background(ProcessResult(0, "text"), rewake=True) == NOTHING
+    assert interpret_background(ProcessResult(1, "text"), rewake=True).reports == (
+        "failed with exit code 1",
+    )
+    assert interpret_background(ProcessResult(0, "{,}"), rewake=True).reports != ()
 
 
 @given(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.access import Decision, PermissionMode, Verdict
-from clew.hooks.combining import Named, combine, mapped
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict, NoHooks
+from clew.hooks.runner import NamedVerdict, map_texts, merge_verdicts
 
 COMMON: dict[str, Any] = {"session_id": "abc", "transcript_path": "/t.jsonl", "cwd": "/w"}
 
@@ -98,7 +98,7 @@ def decided(verdict: Verdict, reason: str = "") -> HookVerdict:
 
 
 def test_the_first_reason_counts_and_the_others_are_reported() -> None:
-    together = combine(
+    together = merge_verdicts(
         [
             ("a", decided(Verdict.ALLOW, "fine")),
             ("b", decided(Verdict.DENY, "no")),
@@ -115,26 +115,25 @@ def test_the_first_reason_counts_and_the_others_are_reported() -> None:
         "d also says deny: never",
         "f also blocks: second",
         "f also stops the run: too much",
-        "f also made a worktree, which is not used: /two",
+        "f also created a worktree, which is unused: /two",
     )
 
 
 def test_texts_add_up_in_the_order_of_the_hooks() -> None:
-    together = combine(
+    together = merge_verdicts(
         [
             ("a", HookVerdict(context=("1", "2"), messages=("m",), reports=("odd",))),
-            ("b", HookVerdict(context=("3",), messages=("n",), suppress_output=True)),
+            ("b", HookVerdict(context=("3",), messages=("n",))),
         ]
     )
 
     assert together.context == ("1", "2", "3")
     assert together.messages == ("m", "n")
     assert together.reports == ("a: odd",)
-    assert together.suppress_output
 
 
 def test_the_last_change_is_used_and_the_overruled_are_reported() -> None:
-    together = combine(
+    together = merge_verdicts(
         [
             ("a", HookVerdict(updated_input={"command": "ls"}, updated_output="x")),
             ("b", HookVerdict(updated_input={"command": "pwd"})),
@@ -145,19 +144,19 @@ def test_the_last_change_is_used_and_the_overruled_are_reported() -> None:
     assert together.updated_input == {"command": "pwd"}
     assert together.updated_output == "y"
     assert together.reports == (
-        "a changed the input too; a later hook's change is used",
-        "a changed the output too; a later hook's change is used",
+        "a also changed the input; the change of a later hook is used",
+        "a also changed the output; the change of a later hook is used",
     )
 
 
 def test_a_denied_call_has_no_changed_input() -> None:
     changed = HookVerdict(updated_input={"command": "ls"})
 
-    assert combine([("a", changed), ("b", decided(Verdict.DENY))]).updated_input is None
+    assert merge_verdicts([("a", changed), ("b", decided(Verdict.DENY))]).updated_input is None
 
 
 def test_no_verdicts_change_nothing() -> None:
-    assert combine([]) == HookVerdict()
+    assert merge_verdicts([]) == HookVerdict()
 
 
 def test_every_text_passes_the_change_and_values_do_not() -> None:
@@ -172,7 +171,7 @@ def test_every_text_passes_the_change_and_values_do_not() -> None:
         worktree_path="/k",
     )
 
-    changed = mapped(verdict, lambda text: text.replace("k", "*"))
+    changed = map_texts(verdict, lambda text: text.replace("k", "*"))
 
     assert changed == HookVerdict(
         decision=Decision(Verdict.ASK, "*"),
@@ -203,11 +202,11 @@ def says(verdict: HookVerdict) -> Verdict | None:
 
 @pytest.mark.req("HOK-3")
 @given(named_verdicts)
-def test_the_decision_does_not_depend_on_the_order(named: list[Named]) -> None:
-    expected = combine(named)
+def test_the_decision_does_not_depend_on_the_order(named: list[NamedVerdict]) -> None:
+    expected = merge_verdicts(named)
 
     for order in permutations(named):
-        together = combine(order)
+        together = merge_verdicts(order)
         assert says(together) == says(expected)
         assert (together.block is None) == (expected.block is None)
         assert (together.stop is None) == (expected.stop is None)
@@ -215,8 +214,8 @@ def test_the_decision_does_not_depend_on_the_order(named: list[Named]) -> None:
 
 @pytest.mark.req("HOK-3")
 @given(named_verdicts)
-def test_one_deny_is_enough_and_one_allow_is_not(named: list[Named]) -> None:
-    together = says(combine(named))
+def test_one_deny_is_enough_and_one_allow_is_not(named: list[NamedVerdict]) -> None:
+    together = says(merge_verdicts(named))
     said = {says(verdict) for _, verdict in named}
 
     assert (together is Verdict.DENY) == (Verdict.DENY in said)
@@ -225,8 +224,8 @@ def test_one_deny_is_enough_and_one_allow_is_not(named: list[Named]) -> None:
 
 
 @given(named_verdicts)
-def test_no_reason_is_lost(named: list[Named]) -> None:
-    together = combine(named)
+def test_no_reason_is_lost(named: list[NamedVerdict]) -> None:
+    together = merge_verdicts(named)
     told = [together.block, together.stop, *together.reports]
 
     for _, verdict in named:

@@ -12,10 +12,9 @@ import pytest
 
 from clew.core.access import Verdict
 from clew.hooks.context import HookContext
-from clew.hooks.matching import TOOL_EVENTS
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
-from clew.hooks.settings import Hook, HookTable, Source, read
+from clew.hooks.settings import TOOL_EVENTS, Hook, HookSource, HookTable, read_hooks
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "plugins_skills.tar.gz"
 
@@ -48,10 +47,10 @@ def tables(plugins: Path) -> list[tuple[Path, HookTable]]:
     for file in sorted({*plugins.rglob("hooks/*.json"), *plugins.rglob(".claude/settings*.json")}):
         root, name = file.parent.parent, str(file.relative_to(plugins))
         if file.parent.name == "hooks":
-            source = Source(name=name, plugin_root=root)
+            source = HookSource(name=name, plugin_root=root)
         else:
-            source = Source(name=name, project=True)
-        found.append((root, read(file.read_bytes(), source)))
+            source = HookSource(name=name, project=True)
+        found.append((root, read_hooks(file.read_bytes(), source)))
     return found
 
 
@@ -95,8 +94,8 @@ def test_every_file_is_read_and_what_is_unknown_is_said(plugins: Path) -> None:
         HookEvent.STOP,
     }
     assert sorted(problem.partition(": ")[2] for problem in problems) == [
-        "there is no event UserPromptExpansion here; left out",
-        "there is no event sessionStart here; left out",
+        "unknown event UserPromptExpansion; ignored",
+        "unknown event sessionStart; ignored",
     ]
 
 

@@ -9,16 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import ConfigError
-from clew.hooks.handlers import AgentHook, CommandHook, HttpHook, PromptHook, seconds_for
-from clew.hooks.matching import matcher_for, target_of
+from clew.hooks.handlers import AgentHook, CommandHook, HttpHook, PromptHook, timeout_of
 from clew.hooks.protocol import HookEvent, HookInput
-from clew.hooks.runner import chosen
-from clew.hooks.settings import HookTable, Source, merged, parse, read
+from clew.hooks.runner import select_hooks
+from clew.hooks.settings import (
+    HookSource,
+    HookTable,
+    matcher_target,
+    merge_tables,
+    parse_hooks,
+    parse_matcher,
+    read_hooks,
+)
 
 pytestmark = pytest.mark.req("HOK-2")
 
-USER = Source(name="~/.claude/settings.json")
-PROJECT = Source(name=".claude/settings.json", project=True)
+USER = HookSource(name="~/.claude/settings.json")
+PROJECT = HookSource(name=".claude/settings.json", project=True)
 
 
 def group(*hooks: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -29,8 +36,8 @@ def command(line: str = "true", **more: Any) -> dict[str, Any]:
     return {"type": "command", "command": line, **more}
 
 
-def table(event: str, *groups: dict[str, Any], source: Source = USER) -> HookTable:
-    return parse({event: list(groups)}, source)
+def table(event: str, *groups: dict[str, Any], source: HookSource = USER) -> HookTable:
+    return parse_hooks({event: list(groups)}, source)
 
 
 def payload(**fields: Any) -> HookInput:
@@ -38,7 +45,7 @@ def payload(**fields: Any) -> HookInput:
 
 
 def commands(hooks: HookTable, event: HookEvent, **fields: Any) -> list[str]:
-    found = chosen(hooks, event, payload(**fields))
+    found = select_hooks(hooks, event, payload(**fields))
     return [hook.handler.command for hook in found if isinstance(hook.handler, CommandHook)]
 
 
@@ -60,7 +67,7 @@ def test_every_type_is_read_with_its_fields_and_its_place() -> None:
         ]
     }
 
-    found = parse(section, USER)
+    found = parse_hooks(section, USER)
 
     assert found.problems == ()
     assert [hook.handler for hook in found.hooks] == [
@@ -87,7 +94,7 @@ def test_every_type_is_read_with_its_fields_and_its_place() -> None:
         ([], "S: hooks must be an object of events"),
         ({"Stop": {}}, "S: Stop must be a list"),
         ({"Stop": ["x"]}, "S: Stop[0] must be an object with matcher and hooks"),
-        ({"Stop": [{"matcher": 3, "hooks": []}]}, "S: Stop[0].matcher must be a text"),
+        ({"Stop": [{"matcher": 3, "hooks": []}]}, "S: Stop[0].matcher must be a string"),
         ({"Stop": [{"matcher": ""}]}, "S: Stop[0].hooks is missing; allowed: a list of hooks"),
         ({"Stop": [{"hooks": {}}]}, "S: Stop[0].hooks must be a list"),
         ({"Stop": [{"hooks": ["x"]}]}, "S: Stop[0].hooks[0] must be an object with a type"),
@@ -97,44 +104,44 @@ def test_every_type_is_read_with_its_fields_and_its_place() -> None:
         ),
         (
             {"Stop": [group(command()), group(command(), {"type": "command"})]},
-            "S: Stop[1].hooks[1].command is not right: Object missing required field `command`;"
+            "S: Stop[1].hooks[1].command is invalid: Object missing required field `command`;"
             " allowed: a command line",
         ),
         (
             {"Stop": [group(command(timeout=0))]},
-            "S: Stop[0].hooks[0].timeout is not right: Expected `float` > 0.0;"
+            "S: Stop[0].hooks[0].timeout is invalid: Expected `float` > 0.0;"
             " allowed: seconds, above 0",
         ),
         (
             {"Stop": [group(command(shell="fish"))]},
-            "S: Stop[0].hooks[0].shell is not right: Invalid enum value 'fish';"
+            "S: Stop[0].hooks[0].shell is invalid: Invalid enum value 'fish';"
             " allowed: bash or powershell",
         ),
         (
             {"Stop": [group({"type": "http", "url": "ftp://x"})]},
-            "S: Stop[0].hooks[0].url is not right: Expected `str` matching regex"
-            " '^https?://[^/\\\\s]'; allowed: an address that begins with http:// or https://",
+            "S: Stop[0].hooks[0].url is invalid: Expected `str` matching regex"
+            " '^https?://[^/\\\\s]'; allowed: a URL that starts with http:// or https://",
         ),
         (
             {"Stop": [group({"type": "agent"})]},
-            "S: Stop[0].hooks[0].prompt is not right: Object missing required field `prompt` or"
-            " `agent`; allowed: a text",
+            "S: Stop[0].hooks[0].prompt is invalid: Object missing required field `prompt` or"
+            " `agent`; allowed: a string",
         ),
         (
             {"Stop": [group(command(), env={"A": 1})]},
-            "S: Stop[0].env must be an object of texts: Expected `str`, got `int` - at `$[...]`",
+            "S: Stop[0].env must be an object of strings: Expected `str`, got `int` - at `$[...]`",
         ),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_what_is_allowed(section: Any, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse(section, Source(name="S"))
+        parse_hooks(section, HookSource(name="S"))
 
     assert str(caught.value) == message
 
 
 def test_what_is_not_known_is_left_out_and_reported() -> None:
-    found = parse(
+    found = parse_hooks(
         {
             "Notification": [group(command())],
             "description": "for people",
@@ -151,23 +158,22 @@ def test_what_is_not_known_is_left_out_and_reported() -> None:
             "Stop": [group(command("always"), matcher="Bash")],
             "SessionStart": [group(command("never", **{"if": "Bash(git *)"}))],
         },
-        Source(name="S"),
+        HookSource(name="S"),
     )
 
     assert [hook.handler.brief for hook in found.hooks] == ["kept", "exec", "always"]
     assert found.problems == (
-        "S: there is no event Notification here; left out",
+        "S: unknown event Notification; ignored",
         "S: PreToolUse[0]: the matcher '[' is not a regular expression"
-        " (unterminated character set at position 0); it is read as a name",
-        "S: PreToolUse[0]: the key extra is not known here and has no effect",
-        "S: PreToolUse[0]: hooks[0]: there is no type 'mcp_tool' here"
-        " (known: command, http, prompt, agent); left out",
-        "S: PreToolUse[0]: hooks[1]: there is no type 7 here"
-        " (known: command, http, prompt, agent); left out",
-        "S: PreToolUse[0]: hooks[2]: the key timout is not known here and has no effect",
-        "S: PreToolUse[0]: hooks[3]: `shell` has no effect beside `args`",
-        "S: Stop[0]: the matcher 'Bash' has no effect: Stop has nothing to match",
-        "S: SessionStart[0]: hooks[0]: `if` is for tool events, so on SessionStart the hook"
+        " (unterminated character set at position 0); it matches as a name",
+        "S: PreToolUse[0]: the key extra is unknown and has no effect",
+        "S: PreToolUse[0]: hooks[0]: unknown type 'mcp_tool'"
+        " (known: command, http, prompt, agent); ignored",
+        "S: PreToolUse[0]: hooks[1]: unknown type 7 (known: command, http, prompt, agent); ignored",
+        "S: PreToolUse[0]: hooks[2]: the key timout is unknown and has no effect",
+        "S: PreToolUse[0]: hooks[3]: `shell` has no effect with `args`",
+        "S: Stop[0]: the matcher 'Bash' has no effect on Stop",
+        "S: SessionStart[0]: hooks[0]: `if` applies to tool events, so on SessionStart the hook"
         " never runs",
     )
 
@@ -181,26 +187,26 @@ def test_what_is_not_known_is_left_out_and_reported() -> None:
     ],
 )
 def test_a_file_may_be_settings_or_a_plugins_hooks(document: dict[str, Any]) -> None:
-    found = read(json.dumps(document).encode(), USER)
+    found = read_hooks(json.dumps(document).encode(), USER)
 
     assert commands(found, HookEvent.STOP) == ["x"]
     assert found.problems == ()
 
 
 def test_a_file_without_hooks_has_none() -> None:
-    assert read(b'{"permissions": {}}', USER) == HookTable()
+    assert read_hooks(b'{"permissions": {}}', USER) == HookTable()
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'"\xff"', b'{"hooks": 3}', b'{"hooks": null}'])
 def test_a_damaged_file_is_an_error_that_names_it(data: bytes) -> None:
     with pytest.raises(ConfigError, match=r"~/\.claude/settings\.json"):
-        read(data, USER)
+        read_hooks(data, USER)
 
 
 def test_layers_add_up_and_a_projects_hooks_wait_for_acceptance() -> None:
     user = table("Stop", group(command("guard")))
     project = table("Stop", group(command("theirs"), matcher="x"), source=PROJECT)
-    both = merged(user, project)
+    both = merge_tables(user, project)
 
     assert commands(both.active(accepted=True), HookEvent.STOP) == ["guard", "theirs"]
     assert commands(both.active(accepted=False), HookEvent.STOP) == ["guard"]
@@ -208,16 +214,16 @@ def test_layers_add_up_and_a_projects_hooks_wait_for_acceptance() -> None:
 
 
 def test_the_same_hook_of_two_files_runs_once_but_each_plugins_own_runs() -> None:
-    one = Source(name="one", plugin_root=Path("/one"))
-    two = Source(name="two", plugin_root=Path("/two"))
-    both = merged(
+    one = HookSource(name="one", plugin_root=Path("/one"))
+    two = HookSource(name="two", plugin_root=Path("/two"))
+    both = merge_tables(
         table("Stop", group(command("x"), command("x", timeout=9)), group(command("y"))),
         table("Stop", group(command("x"), command("x", args=[])), source=PROJECT),
         table("Stop", group(command("x")), source=one),
         table("Stop", group(command("x")), source=two),
     )
 
-    found = chosen(both, HookEvent.STOP, payload())
+    found = select_hooks(both, HookEvent.STOP, payload())
 
     assert [hook.source.name for hook in found] == [
         USER.name,
@@ -292,16 +298,16 @@ def test_events_without_a_target_run_every_hook(event: str) -> None:
 
 
 def test_hyphens_make_a_pattern_for_a_failed_stop() -> None:
-    matcher, _ = matcher_for(HookEvent.STOP_FAILURE, "a-b")
+    matcher, _ = parse_matcher(HookEvent.STOP_FAILURE, "a-b")
 
     assert matcher.matches(("xa-by",))
 
 
 @given(st.text(), st.sampled_from(HookEvent))
 def test_every_text_is_a_matcher(text: str, event: HookEvent) -> None:
-    matcher, _ = matcher_for(event, text)
+    matcher, _ = parse_matcher(event, text)
 
-    assert matcher.matches(target_of(event, payload(tool_name="Bash"))) in (True, False)
+    assert matcher.matches(matcher_target(event, payload(tool_name="Bash"))) in (True, False)
 
 
 def test_a_condition_compares_the_tool_and_asks_about_the_rest() -> None:
@@ -317,7 +323,9 @@ def test_a_condition_compares_the_tool_and_asks_about_the_rest() -> None:
         return told.tool_input == {"command": "git log"}
 
     def run(told: HookInput, judge: Any) -> list[str]:
-        return [hook.handler.brief for hook in chosen(hooks, HookEvent.PRE_TOOL_USE, told, judge)]
+        return [
+            hook.handler.brief for hook in select_hooks(hooks, HookEvent.PRE_TOOL_USE, told, judge)
+        ]
 
     assert run(call, holds) == ["any"]
     assert run(call, None) == ["git", "any"]
@@ -337,10 +345,10 @@ def test_a_condition_that_cannot_be_judged_lets_the_hook_run() -> None:
     def cannot(rule: str, told: HookInput) -> bool:
         raise ConfigError(rule)
 
-    found = chosen(hooks, HookEvent.PRE_TOOL_USE, call, cannot)
+    found = select_hooks(hooks, HookEvent.PRE_TOOL_USE, call, cannot)
 
     assert [hook.handler.brief for hook in found] == ["mcp__a__*", "Bash(git *)", "Bash"]
-    assert chosen(hooks, HookEvent.PRE_TOOL_USE, call, lambda rule, told: False) == found[2:]
+    assert select_hooks(hooks, HookEvent.PRE_TOOL_USE, call, lambda rule, told: False) == found[2:]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +366,7 @@ def test_a_condition_that_cannot_be_judged_lets_the_hook_run() -> None:
 def test_the_time_limit_depends_on_the_type_and_the_event(
     handler: Any, event: HookEvent, seconds: float
 ) -> None:
-    assert seconds_for(handler, event) == seconds
+    assert timeout_of(handler, event) == seconds
 
 
 @pytest.mark.parametrize(
@@ -377,7 +385,9 @@ def test_a_hook_is_named_in_few_words_and_without_passwords(handler: Any, brief:
 @pytest.mark.parametrize("text", ["(" * 5_000, "a{99999999999}", "[", "x\ny("])
 def test_a_matcher_that_is_no_expression_is_a_name_and_a_short_problem(text: str) -> None:
     hooks = [{"type": "command", "command": "x", "a\nb": 1}]
-    table = parse({"PreToolUse": [{"matcher": text, "hooks": hooks}], "A\nb": []}, Source(name="S"))
+    table = parse_hooks(
+        {"PreToolUse": [{"matcher": text, "hooks": hooks}], "A\nb": []}, HookSource(name="S")
+    )
 
     assert table.hooks[0].matcher.matches((text,))
     assert "is not a regular expression" in table.problems[0]

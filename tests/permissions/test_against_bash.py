@@ -172,7 +172,7 @@ def test_bash_runs_nothing_that_was_not_found(tmp_path: Path) -> None:
                 source,
                 argv,
             )
-        told = {touch.path.text for touch in line.touches if touch.writes}
+        told = {touch.path.text for touch in line.files if touch.writes}
         assert playground.written() <= told, source
 
     print(f"\n{certain} of {LINES} lines were certain, and bash ran {ran} commands of them")  # noqa: T201

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clew.core.access import Verdict
-from tests.permissions.lines import judge, pairs
+from tests.permissions.command_lines import judge, pairs
 
 pytestmark = pytest.mark.req("PRM-2")
 

@@ -43,7 +43,7 @@ async def test_without_somebody_to_ask_a_question_is_a_no() -> None:
     decision = await Gate(cwd=HERE).judge(bash("ls"))
 
     assert decision.verdict is Verdict.DENY
-    assert "nobody is here to ask" in decision.reason
+    assert "there is no user to ask" in decision.reason
 
 
 @pytest.mark.parametrize(

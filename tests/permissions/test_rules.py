@@ -16,7 +16,7 @@ from clew.permissions.paths import (
     allows_path,
     denies_path,
     denies_some,
-    escaped,
+    escape_glob,
     fixed_folder,
     folds_case,
 )
@@ -205,8 +205,8 @@ def test_the_fixed_folder_of_a_pattern() -> None:
         "/",
         "/a",
     ]
-    assert allows_path(Rule("Read", f"./{escaped('a[b]*?c')}"), "a[b]*?c", HERE)
-    assert not allows_path(Rule("Read", f"./{escaped('a[b]*?c')}"), "abxyc", HERE)
+    assert allows_path(Rule("Read", f"./{escape_glob('a[b]*?c')}"), "a[b]*?c", HERE)
+    assert not allows_path(Rule("Read", f"./{escape_glob('a[b]*?c')}"), "abxyc", HERE)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import without_reasoning
+from clew.context.reasoning import strip_reasoning
 from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, StreamBroken
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
@@ -28,13 +28,13 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.sse import EventParser, ServerEvent
-from clew.testing.providers import Setting
+from clew.testing.providers import AdapterParams
 from tests.providers.tiny import Tiny, TinyDecoder, encode
 
 Spoil: TypeAlias = Callable[[AsyncIterator[Chunk]], AsyncGenerator[Chunk, None]]
 
 
-def tiny(at: Setting) -> Tiny:
+def tiny(at: AdapterParams) -> Tiny:
     return Tiny(at.url, api_key=at.api_key, **at.options)
 
 
@@ -49,8 +49,8 @@ class Spoilt(Tiny):
                 yield chunk
 
 
-def spoilt(spoil: Spoil) -> Callable[[Setting], Provider]:
-    def make(at: Setting) -> Provider:
+def spoilt(spoil: Spoil) -> Callable[[AdapterParams], Provider]:
+    def make(at: AdapterParams) -> Provider:
         provider = Spoilt(at.url, api_key=at.api_key, **at.options)
         provider.spoil = spoil
         return provider
@@ -58,7 +58,7 @@ def spoilt(spoil: Spoil) -> Callable[[Setting], Provider]:
     return make
 
 
-def changed(change: Callable[[Chunk], Chunk]) -> Callable[[Setting], Provider]:
+def changed(change: Callable[[Chunk], Chunk]) -> Callable[[AdapterParams], Provider]:
     async def spoil(chunks: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:
         async for chunk in chunks:
             yield change(chunk)
@@ -244,7 +244,7 @@ class Thoughtless(Tiny):
     """Does not send thinking back."""
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        kept = tuple(map(without_reasoning, request.messages))
+        kept = tuple(map(strip_reasoning, request.messages))
         return super().stream(replace(request, messages=kept))
 
 
@@ -300,69 +300,69 @@ class Deaf(Retry):
         return super().delay(attempt, ProviderBusy(str(busy), provider="tiny"))
 
 
-def made(kind: type[Tiny]) -> Callable[[Setting], Provider]:
+def made(kind: type[Tiny]) -> Callable[[AdapterParams], Provider]:
     return lambda at: kind(at.url, api_key=at.api_key, **at.options)
 
 
-def once(at: Setting) -> Provider:
+def once(at: AdapterParams) -> Provider:
     return tiny(altered(at, retry=altered(at.retry, attempts=1)))
 
 
-def stubborn(at: Setting) -> Provider:
+def stubborn(at: AdapterParams) -> Provider:
     return tiny(altered(at, retry=altered(at.retry, attempts=99)))
 
 
-def deaf(at: Setting) -> Provider:
+def deaf(at: AdapterParams) -> Provider:
     retry = Deaf(attempts=at.retry.attempts, sleep=at.retry.sleep, random=at.retry.random)
     return tiny(altered(at, retry=retry))
 
 
-def ever_waiting(at: Setting) -> Provider:
+def ever_waiting(at: AdapterParams) -> Provider:
     return tiny(altered(at, idle_timeout=60.0))
 
 
-FLAWS: list[tuple[str, Callable[[Setting], Provider]]] = [
-    ("streams_words_in_order", changed(stripped)),
-    ("brings_one_call", changed(spelled_anew)),
-    ("brings_parallel_calls", changed(all_in_one_call)),
-    ("tells_usage", changed(uncounted)),
-    ("says_why_it_ended", changed(always_done)),
-    ("ends_once", spoilt(ended_twice)),
-    ("answers_call_after_call", spoilt(ended_twice)),
-    ("hands_words_on_at_once", spoilt(gathered)),
-    ("never_takes_a_part_for_the_whole", spoilt(glossed_over)),
-    ("never_asks_again_once_begun", spoilt(glossed_over)),
-    ("tells_errors_in_mid_stream", spoilt(glossed_over)),
-    ("tells_errors_apart", spoilt(of_one_kind)),
-    ("knows_an_overflow", spoilt(of_one_kind)),
-    ("compacts_when_told_to", spoilt(of_one_kind)),
-    ("is_patient_while_words_come", spoilt(in_a_hurry)),
-    ("keeps_answers_apart", made(Mixing)),
-    ("hangs_up_when_closed", made(Leaking)),
-    ("hangs_up_when_cancelled", made(Detached)),
-    ("goes_on_after_an_abort", made(Detached)),
-    ("keeps_answers_apart", made(Remembering)),
-    ("never_asks_again_once_begun", made(AskingAgain)),
-    ("tells_errors_in_mid_stream", made(AskingAgain)),
-    ("reads_bytes_however_they_are_cut", made(Impatient)),
-    ("keeps_thinking_apart", changed(thinking_aloud)),
-    ("keeps_signatures", changed(unsealed)),
-    ("brings_a_call_without_arguments", changed(without_object)),
-    ("says_nothing_when_nothing_comes", spoilt(never_empty)),
-    ("has_facts_of_any_model", made(Boastful)),
-    ("means_the_same_in_one_piece", made(Brusque)),
-    ("never_chokes_on_nonsense", made(Brusque)),
-    ("sends_thinking_back_where_wanted", made(Thoughtless)),
+FLAWS: list[tuple[str, Callable[[AdapterParams], Provider]]] = [
+    ("streams_text_in_order", changed(stripped)),
+    ("delivers_one_tool_call", changed(spelled_anew)),
+    ("delivers_parallel_tool_calls", changed(all_in_one_call)),
+    ("reports_usage", changed(uncounted)),
+    ("reports_stop_reason", changed(always_done)),
+    ("ends_with_one_finished", spoilt(ended_twice)),
+    ("keeps_no_state_between_calls", spoilt(ended_twice)),
+    ("streams_without_buffering", spoilt(gathered)),
+    ("detects_truncated_streams", spoilt(glossed_over)),
+    ("never_retries_after_first_chunk", spoilt(glossed_over)),
+    ("reports_mid_stream_errors", spoilt(glossed_over)),
+    ("maps_http_errors", spoilt(of_one_kind)),
+    ("detects_context_overflow", spoilt(of_one_kind)),
+    ("compacts_after_overflow", spoilt(of_one_kind)),
+    ("keeps_slow_streams_open", spoilt(in_a_hurry)),
+    ("isolates_concurrent_responses", made(Mixing)),
+    ("cancels_request_when_closed", made(Leaking)),
+    ("cancels_request_with_its_task", made(Detached)),
+    ("continues_after_abort", made(Detached)),
+    ("isolates_concurrent_responses", made(Remembering)),
+    ("never_retries_after_first_chunk", made(AskingAgain)),
+    ("reports_mid_stream_errors", made(AskingAgain)),
+    ("parses_any_chunk_boundary", made(Impatient)),
+    ("separates_reasoning", changed(thinking_aloud)),
+    ("preserves_signatures", changed(unsealed)),
+    ("delivers_empty_arguments", changed(without_object)),
+    ("accepts_empty_response", spoilt(never_empty)),
+    ("has_facts_for_unknown_models", made(Boastful)),
+    ("matches_non_streaming_response", made(Brusque)),
+    ("rejects_unreadable_responses", made(Brusque)),
+    ("echoes_reasoning", made(Thoughtless)),
     ("runs_tools", made(Forgetful)),
     ("runs_tools", made(Backwards)),
-    ("goes_on_after_an_abort", made(Forgetful)),
-    ("never_shows_the_key", made(Boastful)),
-    ("owns_up_to_not_knowing_a_model", made(Boastful)),
-    ("closes_more_than_once", made(ClosedOnce)),
-    ("asks_a_busy_server_again", once),
-    ("asks_again_after_a_hangup", once),
-    ("asks_again_when_the_first_event_is_an_error", once),
-    ("gives_up_in_the_end", stubborn),
-    ("waits_as_long_as_asked", deaf),
-    ("gives_up_on_silence", ever_waiting),
+    ("continues_after_abort", made(Forgetful)),
+    ("never_leaks_api_key", made(Boastful)),
+    ("marks_unknown_models", made(Boastful)),
+    ("closes_repeatedly", made(ClosedOnce)),
+    ("retries_busy_servers", once),
+    ("retries_after_disconnect", once),
+    ("retries_error_in_first_event", once),
+    ("limits_retries", stubborn),
+    ("honors_retry_after", deaf),
+    ("applies_idle_timeout", ever_waiting),
 ]

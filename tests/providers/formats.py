@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.wire.anthropic import decode as anthropic_decode
@@ -21,7 +21,7 @@ from clew.providers.wire.message_cache import MessageCache
 from clew.providers.wire.responses import decode as responses_decode
 from clew.providers.wire.responses import encode as responses
 
-READER = Reader("host", Echoes.OWN_ISSUED)
+READER = ReasoningReader("host", Echoes.OWN_ISSUED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,26 +24,26 @@ from clew.providers.protocol import (
     TextChunk,
     UsageChunk,
 )
-from clew.testing.fake_apis.anthropic import AnthropicVoice
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.server import Answer, Server, serve
+from clew.testing.fake_apis.anthropic import FakeMessagesApi
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.server import FakeServer, ScriptedResponse, serve
 
 pytestmark = pytest.mark.anyio
 
-VOICE = AnthropicVoice()
+VOICE = FakeMessagesApi()
 HELLO = Request(model="m", messages=(user("hi"),))
-SAID = Reply(
+SAID = ModelReply(
     words=("Hel", "lo"),
     usage=Usage(input_tokens=50, output_tokens=7, cache_read_tokens=30, cache_write_tokens=5),
 )
-OK = Answer(steps=VOICE.stream(SAID))
+OK = ScriptedResponse(steps=VOICE.stream(SAID))
 OVERLOADED = (
     b"event: error\n"
     b'data: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
 )
 
 
-def at(server: Server, **options: Any) -> Anthropic:
+def at(server: FakeServer, **options: Any) -> Anthropic:
     return Anthropic("sk-ant-api03-secret", base_url=f"{server.url}/v1", **options)
 
 
@@ -84,7 +84,9 @@ async def test_an_answer_streams_in_with_what_it_consumed() -> None:
 
 
 async def test_an_answer_may_be_asked_for_in_one_piece() -> None:
-    async with serve(Answer(steps=[VOICE.whole(SAID)], content_type="application/json")) as server:
+    async with serve(
+        ScriptedResponse(steps=[VOICE.whole(SAID)], content_type="application/json")
+    ) as server:
         found = await ask(at(server, streaming=False))
 
     assert found == [TextChunk("Hello"), Finished(reason=StopReason.DONE, usage=SAID.usage)]
@@ -93,7 +95,7 @@ async def test_an_answer_may_be_asked_for_in_one_piece() -> None:
 
 async def test_the_key_goes_where_anthropic_looks_for_it_and_is_never_shown() -> None:
     failure = VOICE.error(401, "invalid x-api-key: sk-ant-api03-secret")
-    async with serve(Answer(steps=[failure], status=401)) as server:
+    async with serve(ScriptedResponse(steps=[failure], status=401)) as server:
         provider = at(server, headers={"X-Team": "blue"})
         with pytest.raises(ProviderDenied) as caught:
             await ask(provider)
@@ -227,7 +229,7 @@ async def test_the_next_request_begins_with_the_bytes_of_the_last() -> None:
 @pytest.mark.req("PRV-4")
 async def test_an_overload_before_the_first_word_is_tried_again() -> None:
     begun = VOICE.stream(SAID)[:2]
-    async with serve(Answer(steps=[*begun, OVERLOADED]), OK) as server:
+    async with serve(ScriptedResponse(steps=[*begun, OVERLOADED]), OK) as server:
         found = await ask(at(server, retry=Retry(sleep=naps)))
 
     assert len(server.bodies) == 2
@@ -237,7 +239,7 @@ async def test_an_overload_before_the_first_word_is_tried_again() -> None:
 @pytest.mark.req("PRV-4")
 async def test_an_overload_in_the_middle_of_an_answer_ends_it() -> None:
     begun = VOICE.stream(SAID)[:4]
-    async with serve(Answer(steps=[*begun, OVERLOADED])) as server:
+    async with serve(ScriptedResponse(steps=[*begun, OVERLOADED])) as server:
         with pytest.raises(StreamBroken, match="Overloaded"):
             await ask(at(server, retry=Retry(sleep=naps)))
 
@@ -245,7 +247,7 @@ async def test_an_overload_in_the_middle_of_an_answer_ends_it() -> None:
 
 
 async def test_tokens_are_counted_by_the_server() -> None:
-    async with serve(Answer(steps=[b'{"input_tokens":14}'])) as server:
+    async with serve(ScriptedResponse(steps=[b'{"input_tokens":14}'])) as server:
         provider = at(server, web_search=True)
         with anyio.fail_after(10):
             assert await provider.count_tokens(HELLO) == 14
@@ -275,7 +277,7 @@ async def test_models_are_listed_page_by_page_with_what_is_told_of_them() -> Non
         "last_id": "claude new",
     }
     last = {"data": [{"id": "claude-haiku-4-5", "display_name": "x"}, {"id": "else"}]}
-    pages = [Answer(steps=[json.dumps(page).encode()]) for page in (first, last)]
+    pages = [ScriptedResponse(steps=[json.dumps(page).encode()]) for page in (first, last)]
     async with serve(*pages) as server:
         provider = at(server)
         with anyio.fail_after(10):
@@ -295,7 +297,7 @@ async def test_models_are_listed_page_by_page_with_what_is_told_of_them() -> Non
 
 
 async def test_an_answer_that_is_none_is_told_as_such() -> None:
-    async with serve(Answer(steps=[b"<html>"])) as server:
+    async with serve(ScriptedResponse(steps=[b"<html>"])) as server:
         provider = at(server)
         with anyio.fail_after(10), pytest.raises(ProviderError, match="base URL"):
             await provider.models()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -387,7 +387,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
     begun = event("message_start", message={}) + start({"type": "text", "text": "a"})
 
     for cut in (begun, begun + event("message_delta", delta={}), begun + b"data: [DONE]\n\n"):
-        with pytest.raises(StreamBroken, match="middle of the answer"):
+        with pytest.raises(StreamBroken, match="before the response was complete"):
             decode(cut)
     assert decode(begun, event("message_delta", delta={"stop_reason": "end_turn"}))[-1] == DONE
     assert decode(begun, event("message_stop"), b"data: more\n\n")[-1] == DONE
@@ -470,7 +470,7 @@ def test_an_answer_in_one_piece_reads_like_a_stream() -> None:
     assert message == assembled(streamed)
     assert message.parts[0] == Reasoning(text="hm", provenance="anthropic", signature="sig")
     request = Request(model="m", messages=(user("a"), message))
-    kept = wire.message_cache(Reader("anthropic", Echoes.OWN_ISSUED))
+    kept = wire.message_cache(ReasoningReader("anthropic", Echoes.OWN_ISSUED))
     assert json.loads(wire.encode(request, kept))["messages"][1]["content"] == content
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     Message,
@@ -20,12 +20,10 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ToolSpec
-from clew.providers.protocol import (
-    Request,
-)
+from clew.providers.protocol import Request
 from clew.providers.wire.anthropic import encode as wire
 
-READER = Reader("anthropic", Echoes.OWN_ISSUED)
+READER = ReasoningReader("anthropic", Echoes.OWN_ISSUED)
 MARK: dict[str, object] = {"cache_control": {"type": "ephemeral"}}
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 LIST = ToolCall(call_id=CallId("c2"), name="List")

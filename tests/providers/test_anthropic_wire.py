@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -27,14 +27,12 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ToolSpec
-from clew.providers.protocol import (
-    Request,
-)
+from clew.providers.protocol import Request
 from clew.providers.wire.anthropic import encode as wire
 from clew.providers.wire.anthropic.turns import OPENING
 from clew.testing.request_parsers.anthropic import decode_request
 
-READER = Reader("anthropic", Echoes.OWN_ISSUED)
+READER = ReasoningReader("anthropic", Echoes.OWN_ISSUED)
 MARK = {"cache_control": {"type": "ephemeral"}}
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 LIST = ToolCall(call_id=CallId("c2"), name="List")

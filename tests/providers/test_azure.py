@@ -10,13 +10,13 @@ from clew.core.messages import user
 from clew.core.usage import Usage
 from clew.providers.azure import AzureOpenAI
 from clew.providers.protocol import Chunk, Finished, Request, StopReason, TextChunk
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.fake_apis.responses import ResponsesVoice
-from clew.testing.server import Answer, serve
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.fake_apis.responses import FakeResponsesApi
+from clew.testing.server import ScriptedResponse, serve
 
 pytestmark = pytest.mark.anyio
 
-VOICE = ResponsesVoice()
+VOICE = FakeResponsesApi()
 HELLO = Request(model="gpt-5", messages=(user("hi"),), max_output_tokens=9)
 FILTERS = {"hate": {"filtered": False, "severity": "safe"}}
 
@@ -30,7 +30,7 @@ def delta(finish_reason: str | None = None, **fields: object) -> bytes:
     return event(choices=[{**choice, "content_filter_results": FILTERS}])
 
 
-CHAT = Answer(
+CHAT = ScriptedResponse(
     steps=[
         event(
             choices=[],
@@ -43,7 +43,7 @@ CHAT = Answer(
         b"data: [DONE]\n\n",
     ]
 )
-RESPONSES = Answer(steps=VOICE.stream(Reply(words=("Hello",))))
+RESPONSES = ScriptedResponse(steps=VOICE.stream(ModelReply(words=("Hello",))))
 
 
 async def ask(provider: AzureOpenAI, request: Request = HELLO) -> list[Chunk]:
@@ -132,7 +132,9 @@ async def test_the_results_of_the_filter_are_no_part_of_a_chat() -> None:
 
 
 async def test_a_chat_that_the_filter_cuts_is_refused() -> None:
-    cut = Answer(steps=[delta(content="He"), delta("content_filter"), b"data: [DONE]\n\n"])
+    cut = ScriptedResponse(
+        steps=[delta(content="He"), delta("content_filter"), b"data: [DONE]\n\n"]
+    )
     async with serve(cut) as server:
         found = await ask(AzureOpenAI(server.url, api="chat"))
 
@@ -149,7 +151,7 @@ async def test_a_prompt_that_the_filter_rejects_is_not_sent_again(api: Any) -> N
         "status": 400,
         "innererror": {"code": "ResponsibleAIPolicyViolation", "content_filter_result": FILTERS},
     }
-    answer = Answer(steps=[json.dumps({"error": error}).encode()], status=400)
+    answer = ScriptedResponse(steps=[json.dumps({"error": error}).encode()], status=400)
     async with serve(answer) as server:
         with pytest.raises(ProviderRejected, match="triggering the policy") as caught:
             await ask(AzureOpenAI(server.url, api=api))

@@ -20,6 +20,7 @@ from clew.core.errors import (
     MissingExtra,
     ProviderBusy,
     ProviderDenied,
+    ProviderError,
     ProviderRejected,
     StreamBroken,
 )
@@ -40,15 +41,15 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.testing.fake_apis.converse import ConverseVoice, event, exception
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.server import Answer, Hangup, Server, Stall, serve
+from clew.testing.fake_apis.converse import FakeConverseApi, event, exception
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.server import Disconnect, FakeServer, ScriptedResponse, Stall, serve
 
 pytestmark = pytest.mark.anyio
 
 CLAUDE = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
 HELLO = Request(model=CLAUDE, messages=(user("hi"),))
-VOICE = ConverseVoice()
+VOICE = FakeConverseApi()
 SECRET = "wJalrXUtnFEMI-example"
 KEYS = Credentials("AKIDEXAMPLE", SECRET, "session+token/==")
 
@@ -64,16 +65,16 @@ def _no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
-def says(*words: str, **fields: Any) -> Answer:
-    steps = VOICE.stream(Reply(words=words, **fields))
-    return Answer(steps=steps, content_type=VOICE.content_type)
+def says(*words: str, **fields: Any) -> ScriptedResponse:
+    steps = VOICE.stream(ModelReply(words=words, **fields))
+    return ScriptedResponse(steps=steps, content_type=VOICE.content_type)
 
 
-def fails(status: int, message: str) -> Answer:
-    return Answer(steps=[VOICE.error(status, message)], status=status)
+def fails(status: int, message: str) -> ScriptedResponse:
+    return ScriptedResponse(steps=[VOICE.error(status, message)], status=status)
 
 
-def bedrock(server: Server, **options: Any) -> Bedrock:
+def bedrock(server: FakeServer, **options: Any) -> Bedrock:
     given = {"region": "eu-west-1", "credentials": KEYS, "endpoint": server.url, **options}
     return Bedrock(**given)
 
@@ -187,8 +188,8 @@ async def test_an_api_key_is_borne_and_nothing_is_signed(monkeypatch: pytest.Mon
 @pytest.mark.req("PRV-2")
 async def test_an_answer_in_one_piece_comes_from_the_other_path() -> None:
     call = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : 1.0}')
-    reply = Reply(thoughts=("hm",), signature="seal", words=("Hello",), calls=(call,))
-    whole = Answer(steps=[VOICE.whole(reply)], content_type="application/json")
+    reply = ModelReply(thoughts=("hm",), signature="seal", words=("Hello",), calls=(call,))
+    whole = ScriptedResponse(steps=[VOICE.whole(reply)], content_type="application/json")
     async with serve(whole) as server:
         found = await ask(bedrock(server, streaming=False))
 
@@ -202,8 +203,8 @@ async def test_an_answer_in_one_piece_comes_from_the_other_path() -> None:
 
 
 async def test_tokens_are_counted_by_the_model_wherever_it_runs() -> None:
-    counted = Answer(steps=[b'{"inputTokens":18}'], content_type="application/json")
-    strange = Answer(steps=[b"{}"], content_type="application/json")
+    counted = ScriptedResponse(steps=[b'{"inputTokens":18}'], content_type="application/json")
+    strange = ScriptedResponse(steps=[b"{}"], content_type="application/json")
     request = Request(
         model=CLAUDE,
         system="s",
@@ -217,7 +218,7 @@ async def test_tokens_are_counted_by_the_model_wherever_it_runs() -> None:
         assert await provider.count_tokens(request) == 18
         with pytest.raises(ProviderRejected, match="counting"):
             await provider.count_tokens(request)
-        with pytest.raises(StreamBroken, match="did not count"):
+        with pytest.raises(ProviderError, match="unexpected response"):
             await provider.count_tokens(request)
         await provider.aclose()
 
@@ -281,8 +282,8 @@ async def nap(_: float) -> None:
 @pytest.mark.req("PRV-4")
 async def test_an_exception_in_the_first_frame_is_tried_again_and_a_later_one_is_not() -> None:
     busy = exception("throttlingException", "Too many tokens.")
-    first = Answer(steps=[event("messageStart", role="assistant"), busy])
-    later = Answer(steps=[*VOICE.stream(Reply(words=("par",)))[:2], busy])
+    first = ScriptedResponse(steps=[event("messageStart", role="assistant"), busy])
+    later = ScriptedResponse(steps=[*VOICE.stream(ModelReply(words=("par",)))[:2], busy])
     async with serve(first, says("ok"), later) as server:
         found = await ask(bedrock(server, retry=Retry(sleep=nap)))
         with pytest.raises(StreamBroken, match="Too many tokens"):
@@ -293,7 +294,7 @@ async def test_an_exception_in_the_first_frame_is_tried_again_and_a_later_one_is
 
 @pytest.mark.req("PRV-4")
 async def test_a_connection_lost_in_mid_answer_is_not_asked_again() -> None:
-    half = Answer(steps=[*VOICE.stream(Reply(words=("par",)))[:2], Hangup()])
+    half = ScriptedResponse(steps=[*VOICE.stream(ModelReply(words=("par",)))[:2], Disconnect()])
     async with serve(half) as server:
         with pytest.raises(StreamBroken):
             await ask(bedrock(server))
@@ -303,8 +304,8 @@ async def test_a_connection_lost_in_mid_answer_is_not_asked_again() -> None:
 
 @pytest.mark.req("PRV-3")
 async def test_closing_early_hangs_up_at_once() -> None:
-    frames = VOICE.stream(Reply(words=("a", "b")))
-    async with serve(Answer(steps=[*frames[:2], Stall()])) as server:
+    frames = VOICE.stream(ModelReply(words=("a", "b")))
+    async with serve(ScriptedResponse(steps=[*frames[:2], Stall()])) as server:
         provider = bedrock(server)
         with anyio.fail_after(5):
             async with aclosing(provider.stream(HELLO)) as chunks:

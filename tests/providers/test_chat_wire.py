@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -55,18 +55,20 @@ DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 
 
-READER = Reader("host")
-SEALING = Reader("host", Echoes.OWN_ISSUED)
-GRATEFUL = Reader("host", Echoes.TOOL_USE_ONLY)
+READER = ReasoningReader("host")
+SEALING = ReasoningReader("host", Echoes.OWN_ISSUED)
+GRATEFUL = ReasoningReader("host", Echoes.TOOL_USE_ONLY)
 USED = ReasoningPolicy(tools_used=True)
 
 
-def encode(request: Request, dialect: Dialect = chat.PLAIN, reader: Reader = READER) -> bytes:
+def encode(
+    request: Request, dialect: Dialect = chat.PLAIN, reader: ReasoningReader = READER
+) -> bytes:
     return chat.encode(request, chat.message_cache(reader, dialect), dialect=dialect)
 
 
 def sent(
-    *messages: Message, dialect: Dialect = chat.PLAIN, reader: Reader = READER
+    *messages: Message, dialect: Dialect = chat.PLAIN, reader: ReasoningReader = READER
 ) -> list[dict[str, Any]]:
     request = Request(model="m", messages=messages, reasoning=USED)
     found: list[dict[str, Any]] = json.loads(encode(request, dialect, reader))["messages"]
@@ -546,7 +548,7 @@ def test_the_end_marker_alone_ends_an_answer() -> None:
 
 
 def test_an_answer_that_just_stops_is_broken() -> None:
-    with pytest.raises(StreamBroken, match="middle of the answer"):
+    with pytest.raises(StreamBroken, match="before the response was complete"):
         decode(delta(content="a"))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from clew.core.errors import ProviderError
 from clew.providers.protocol import Provider
-from clew.testing.providers import PROVIDER_CHECKS, Powers, Setting
+from clew.testing.providers import PROVIDER_CHECKS, AdapterParams, ApiCapabilities
 from tests.providers.flaws import FLAWS, changed, loosely
 from tests.providers.tiny import TINY
 
@@ -19,7 +19,7 @@ CHECKS = {check.__name__: check for check in PROVIDER_CHECKS}
 
 
 @pytest.mark.parametrize(("name", "make"), FLAWS, ids=[name for name, _ in FLAWS])
-async def test_a_flaw_is_noticed(name: str, make: Callable[[Setting], Provider]) -> None:
+async def test_a_flaw_is_noticed(name: str, make: Callable[[AdapterParams], Provider]) -> None:
     stage = altered(TINY, make=make)
 
     # A check that would wait much longer for a sound adapter has noticed the flaw too.
@@ -28,16 +28,18 @@ async def test_a_flaw_is_noticed(name: str, make: Callable[[Setting], Provider])
             await CHECKS[name](stage)
 
 
-LOOSE = altered(TINY, make=changed(loosely), can=Powers(call_ids=False, exact_arguments=False))
+LOOSE = altered(
+    TINY, make=changed(loosely), capabilities=ApiCapabilities(call_ids=False, exact_arguments=False)
+)
 ABOUT_CALLS = [
-    "brings_one_call",
-    "brings_parallel_calls",
-    "means_the_same_in_one_piece",
-    "reads_bytes_however_they_are_cut",
-    "never_takes_a_part_for_the_whole",
-    "keeps_answers_apart",
+    "delivers_one_tool_call",
+    "delivers_parallel_tool_calls",
+    "matches_non_streaming_response",
+    "parses_any_chunk_boundary",
+    "detects_truncated_streams",
+    "isolates_concurrent_responses",
     "runs_tools",
-    "goes_on_after_an_abort",
+    "continues_after_abort",
 ]
 
 
@@ -47,16 +49,18 @@ async def test_an_api_without_ids_and_with_objects_for_arguments_can_pass(name: 
 
 
 @pytest.mark.parametrize(
-    ("name", "can", "missing"),
+    ("name", "capabilities", "missing"),
     [
-        ("keeps_thinking_apart", Powers(), "thinking"),
-        ("keeps_signatures", Powers(thinking=True), "signatures"),
-        ("means_the_same_in_one_piece", Powers(whole=False), "answers in one piece"),
+        ("separates_reasoning", ApiCapabilities(), "thinking"),
+        ("preserves_signatures", ApiCapabilities(thinking=True), "signatures"),
+        ("matches_non_streaming_response", ApiCapabilities(whole=False), "answers in one piece"),
     ],
 )
-async def test_what_an_api_lacks_is_skipped_and_said(name: str, can: Powers, missing: str) -> None:
+async def test_what_an_api_lacks_is_skipped_and_said(
+    name: str, capabilities: ApiCapabilities, missing: str
+) -> None:
     with pytest.raises(SkipTest, match=missing):
-        await CHECKS[name](altered(TINY, can=can))
+        await CHECKS[name](altered(TINY, capabilities=capabilities))
 
 
 def test_every_check_has_a_flaw_to_notice() -> None:

@@ -13,7 +13,7 @@ from clew.core.messages import Reasoning, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts, ToolSpec
 from clew.providers.catalogue import lookup
 from clew.providers.compatible import Compatible
-from clew.providers.profiles import PROFILES, Profile, named
+from clew.providers.profiles import PROFILES, Profile, find_profile
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -26,22 +26,22 @@ from clew.providers.protocol import (
 )
 from clew.providers.wire.chat import model_list
 from clew.providers.wire.chat.dialect import ReasoningField
-from clew.testing.fake_apis.chat import ChatVoice
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.server import Answer, Server, serve
+from clew.testing.fake_apis.chat import FakeChatApi
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.server import FakeServer, ScriptedResponse, serve
 
 pytestmark = pytest.mark.anyio
 
 HELLO = Request(model="m", messages=(user("hi"),))
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments="{}")
-OK = Answer(steps=ChatVoice().stream(Reply(words=("ok",))))
+OK = ScriptedResponse(steps=FakeChatApi().stream(ModelReply(words=("ok",))))
 
 
-def document(body: object) -> Answer:
-    return Answer(steps=[json.dumps(body).encode()], content_type="application/json")
+def document(body: object) -> ScriptedResponse:
+    return ScriptedResponse(steps=[json.dumps(body).encode()], content_type="application/json")
 
 
-MISSING = Answer(steps=[b'{"error":"not found"}'], status=404)
+MISSING = ScriptedResponse(steps=[b'{"error":"not found"}'], status=404)
 
 
 async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
@@ -60,7 +60,7 @@ async def listed(provider: Compatible) -> list[ModelFacts]:
             await provider.aclose()
 
 
-def at(server: Server, name: str) -> Compatible:
+def at(server: FakeServer, name: str) -> Compatible:
     return Compatible(name, base_url=f"{server.url}/v1")
 
 
@@ -83,11 +83,11 @@ async def test_every_profile_can_be_spoken_to(profile: Profile) -> None:
 
 @pytest.mark.parametrize("name", ["lm_studio", "LM Studio", "lm-studio", "llama.cpp", "xAI"])
 async def test_a_profile_is_found_however_it_is_spelt(name: str) -> None:
-    assert named(name) in PROFILES.values()
+    assert find_profile(name) in PROFILES.values()
 
 
 async def test_a_profile_that_is_not_there_names_those_that_are() -> None:
-    with pytest.raises(ConfigError, match=r"Known are: .*lm_studio.*OpenAIChat"):
+    with pytest.raises(ConfigError, match=r"Available: .*lm_studio.*OpenAIChat"):
         Compatible("nobody")
 
 
@@ -143,7 +143,7 @@ async def test_a_search_on_the_web_is_switched_on(name: str, told: dict[str, obj
 
 @pytest.mark.req("PRV-5")
 async def test_a_search_that_the_server_lacks_is_refused() -> None:
-    with pytest.raises(ConfigError, match="lm_studio has no web_search"):
+    with pytest.raises(ConfigError, match="lm_studio has no built-in web_search"):
         Compatible("lm_studio", web_search=True)
     both = Compatible("openrouter", api_key="k", web_search=True, web_fetch=True)
     assert both.web_tools == {"web_search", "web_fetch"}
@@ -216,7 +216,9 @@ async def test_gemmas_markup_becomes_thinking_and_calls_of_tools_that_are_there(
         "<|tool_call>call:Evil{}<tool_call|>",
     )
     spec = ToolSpec(name="Read", description="", schema={"type": "object"})
-    async with serve(Answer(steps=ChatVoice().stream(Reply(words=words)))) as server:
+    async with serve(
+        ScriptedResponse(steps=FakeChatApi().stream(ModelReply(words=words)))
+    ) as server:
         request = Request(model="gemma-4", messages=HELLO.messages, tools=(spec,))
         found = await ask(at(server, "gemma"), request)
 
@@ -433,12 +435,12 @@ async def test_configured_facts_win_over_what_the_server_tells() -> None:
 
 async def test_an_answer_that_tells_of_no_models_is_an_error() -> None:
     async with serve(document({"hello": "world"})) as server:
-        with pytest.raises(ProviderError, match="does not tell of models"):
+        with pytest.raises(ProviderError, match="unexpected list of models"):
             await listed(at(server, "vllm"))
 
 
 async def test_a_server_that_refuses_is_not_asked_elsewhere() -> None:
-    denied = Answer(steps=[b"{}"], status=400)
+    denied = ScriptedResponse(steps=[b"{}"], status=400)
     async with serve(denied) as server:
         with pytest.raises(ProviderError):
             await listed(at(server, "lm_studio"))

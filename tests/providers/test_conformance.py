@@ -13,34 +13,39 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.providers.scripted import ScriptedProvider, Step
+from clew.providers.scripted import ScriptedProvider, ScriptedStep
 from clew.testing.checks.failures import FAILURE_CHECKS
 from clew.testing.providers import (
     ANSWER_CHECKS,
     PROVIDER_CHECKS,
     AnswerCheck,
+    ApiCapabilities,
     Check,
-    HttpStage,
-    Powers,
-    Reply,
+    HttpHarness,
+    ModelReply,
 )
-from tests.providers.stages import STAGES
+from tests.providers.harnesses import HARNESSES
 from tests.providers.tiny import TINY
 
 pytestmark = pytest.mark.anyio
 
-OWN = {**STAGES, "tiny": TINY}
+WIRE_FORMATS = ("anthropic", "bedrock", "gemini", "openai", "openai-chat")
+FORMATS = {**{name: HARNESSES[name] for name in WIRE_FORMATS}, "tiny": TINY}
+"""One adapter for each wire format, and the sound version of the flawed ones."""
+DIALECTS = {name: harness for name, harness in HARNESSES.items() if name not in FORMATS}
+DIALECT_CHECKS = {"separates_reasoning", "echoes_reasoning", "runs_tools", "never_leaks_api_key"}
+"""The promises that a dialect or another way to authenticate can break."""
 STREAMING = pytest.mark.req("PRV-1", "PRV-2")
 ABORTING = pytest.mark.req("PRV-1", "PRV-3")
 FAILING = pytest.mark.req("PRV-1", "PRV-4")
 SHOWN = {
-    "keeps_signatures": pytest.mark.req("RSN-1"),
-    "sends_thinking_back_where_wanted": pytest.mark.req("RSN-1", "RSN-2"),
-    "hangs_up_when_closed": ABORTING,
-    "hangs_up_when_cancelled": ABORTING,
-    "goes_on_after_an_abort": ABORTING,
-    "keeps_answers_apart": pytest.mark.req("PRV-8"),
-    "compacts_when_told_to": pytest.mark.req("CMP-9"),
+    "preserves_signatures": pytest.mark.req("RSN-1"),
+    "echoes_reasoning": pytest.mark.req("RSN-1", "RSN-2"),
+    "cancels_request_when_closed": ABORTING,
+    "cancels_request_with_its_task": ABORTING,
+    "continues_after_abort": ABORTING,
+    "isolates_concurrent_responses": pytest.mark.req("PRV-8"),
+    "compacts_after_overflow": pytest.mark.req("CMP-9"),
     "runs_tools": pytest.mark.req("CMP-4"),
     **{check.__name__: FAILING for check in FAILURE_CHECKS},
 }
@@ -53,23 +58,29 @@ CASES = [
 
 
 @pytest.mark.parametrize("check", CASES)
-@pytest.mark.parametrize("stage", OWN.values(), ids=OWN.keys())
-async def test_the_provider_keeps_the_contract(stage: HttpStage, check: Check) -> None:
-    await check(stage)
+@pytest.mark.parametrize("harness", FORMATS.values(), ids=FORMATS.keys())
+async def test_an_adapter_keeps_the_contract(harness: HttpHarness, check: Check) -> None:
+    await check(harness)
 
 
-class ScriptStage:
+@pytest.mark.parametrize("check", [case for case in CASES if case.id in DIALECT_CHECKS])
+@pytest.mark.parametrize("harness", DIALECTS.values(), ids=DIALECTS.keys())
+async def test_a_dialect_keeps_what_it_can_break(harness: HttpHarness, check: Check) -> None:
+    await check(harness)
+
+
+class ScriptedHarness:
     """Has the scripted provider say what a server would."""
 
-    can = Powers(thinking=True, signatures=True, cache_writes=True)
+    capabilities = ApiCapabilities(thinking=True, signatures=True, cache_writes=True)
     model = "scripted"
 
     @asynccontextmanager
-    async def saying(self, *replies: Reply) -> AsyncIterator[Provider]:
+    async def provider(self, *replies: ModelReply) -> AsyncIterator[Provider]:
         yield ScriptedProvider(map(steps, replies))
 
 
-def steps(reply: Reply) -> list[Step]:
+def steps(reply: ModelReply) -> list[ScriptedStep]:
     reason = reply.reason or (StopReason.TOOL_CALLS if reply.calls else StopReason.DONE)
     seal = [ReasoningChunk(index=0, signature=reply.signature)] if reply.signature else []
     return [
@@ -87,4 +98,4 @@ def steps(reply: Reply) -> list[Step]:
 @pytest.mark.req("PRV-1", "PRV-2")
 @pytest.mark.parametrize("check", ANSWER_CHECKS, ids=lambda check: check.__name__)
 async def test_the_scripted_provider_answers_like_any_other(check: AnswerCheck) -> None:
-    await check(ScriptStage())
+    await check(ScriptedHarness())

@@ -6,17 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.ids import CallId
-from clew.core.messages import (
-    Image,
-    Message,
-    Native,
-    Reasoning,
-    Text,
-    ToolCall,
-    user,
-)
+from clew.core.messages import Image, Message, Native, Reasoning, Text, ToolCall, user
 from clew.core.usage import Usage
 from clew.providers.eventstream import EventStream
 from clew.providers.message_builder import MessageBuilder
@@ -36,7 +28,7 @@ from clew.providers.wire.converse import encode as converse
 from clew.providers.wire.converse.decode import ConverseDecoder
 from clew.testing.fake_apis.converse import event
 
-READER = Reader("bedrock", Echoes.OWN_ISSUED)
+READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
 
 
 def encode(*messages: Message) -> bytes:

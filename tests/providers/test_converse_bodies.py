@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -21,12 +21,10 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ToolSpec
-from clew.providers.protocol import (
-    Request,
-)
+from clew.providers.protocol import Request
 from clew.providers.wire.converse import encode as converse
 
-READER = Reader("bedrock", Echoes.OWN_ISSUED)
+READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 SPEC = ToolSpec(name="Read", description="Reads.", schema={"type": "object"})
 SEALED = Reasoning(text="hm", provenance="bedrock", signature="seal")

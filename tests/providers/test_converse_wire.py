@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -24,14 +24,12 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ToolSpec
-from clew.providers.protocol import (
-    Request,
-)
+from clew.providers.protocol import Request
 from clew.providers.wire.converse import encode as converse
 from clew.providers.wire.converse.model_traits import ModelTraits, ResultSeparation, find_traits
 
 CLAUDE = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
-READER = Reader("bedrock", Echoes.OWN_ISSUED)
+READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 SPEC = ToolSpec(name="Read", description="Reads.", schema={"type": "object"})
 SEALED = Reasoning(text="hm", provenance="bedrock", signature="seal")

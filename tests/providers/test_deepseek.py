@@ -20,22 +20,22 @@ from clew.core.usage import Usage
 from clew.providers.deepseek import DeepSeek
 from clew.providers.protocol import Chunk, Finished, ListsModels, Request
 from clew.session.session import Session
-from clew.testing.fake_apis.chat import DONE, ChatVoice
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.server import Answer, serve
+from clew.testing.fake_apis.chat import DONE, FakeChatApi
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.server import ScriptedResponse, serve
 from clew.tools.function import tool
 
 pytestmark = pytest.mark.anyio
 
-VOICE = ChatVoice()
+VOICE = FakeChatApi()
 CALL = ToolCall(call_id=CallId("c1"), name="look", arguments="{}")
 
 
-def plays(reply: Reply) -> Answer:
-    return Answer(steps=VOICE.stream(reply))
+def plays(reply: ModelReply) -> ScriptedResponse:
+    return ScriptedResponse(steps=VOICE.stream(reply))
 
 
-OK = plays(Reply(words=("ok",)))
+OK = plays(ModelReply(words=("ok",)))
 
 
 @tool
@@ -55,9 +55,9 @@ async def ask(provider: DeepSeek, request: Request) -> list[Chunk]:
 @pytest.mark.req("RSN-2")
 async def test_once_a_tool_was_used_all_thinking_is_sent_with_every_request() -> None:
     script = (
-        plays(Reply(thoughts=("I must look.",), calls=(CALL,))),
-        plays(Reply(thoughts=("A tree, then.",), words=("It is a tree.",))),
-        plays(Reply(thoughts=("Easy.",), words=("Green.",))),
+        plays(ModelReply(thoughts=("I must look.",), calls=(CALL,))),
+        plays(ModelReply(thoughts=("A tree, then.",), words=("It is a tree.",))),
+        plays(ModelReply(thoughts=("Easy.",), words=("Green.",))),
     )
     async with serve(*script) as server:
         provider = DeepSeek("k", base_url=server.url)
@@ -120,7 +120,7 @@ async def test_what_came_from_the_cache_is_counted() -> None:
         "prompt_cache_miss_tokens": 36,
     }
     last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": counts}
-    answer = Answer(steps=[b"data: " + json.dumps(last).encode() + b"\n\n", DONE])
+    answer = ScriptedResponse(steps=[b"data: " + json.dumps(last).encode() + b"\n\n", DONE])
     async with serve(answer) as server:
         provider = DeepSeek("k", base_url=server.url)
         found = await ask(provider, Request(model="m", messages=(user("a"),)))
@@ -132,7 +132,7 @@ async def test_what_came_from_the_cache_is_counted() -> None:
 
 async def test_the_models_are_listed() -> None:
     body = b'{"object":"list","data":[{"id":"deepseek-v4-pro"},{"id":"deepseek-v4-flash"}]}'
-    async with serve(Answer(steps=[body], content_type="application/json")) as server:
+    async with serve(ScriptedResponse(steps=[body], content_type="application/json")) as server:
         provider = DeepSeek("k", base_url=server.url)
         assert isinstance(provider, ListsModels)
         with anyio.fail_after(10):

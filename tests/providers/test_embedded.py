@@ -20,7 +20,7 @@ from clew.core.errors import (
 from clew.core.messages import user
 from clew.core.usage import Usage
 from clew.providers.embedded.model_file import model_path
-from clew.providers.embedded.process import Launch, start
+from clew.providers.embedded.process import LaunchOptions, start_server
 from clew.providers.embedded.provider import Embedded
 from clew.providers.protocol import (
     Chunk,
@@ -158,7 +158,7 @@ async def test_a_process_that_is_killed_is_reported_and_started_anew(model: Embe
 @needs_model
 async def test_nobody_without_the_key_is_answered() -> None:
     with anyio.fail_after(60):
-        child = await start(Launch(model=MODEL), provider="embedded")
+        child = await start_server(LaunchOptions(model=MODEL), provider="embedded")
         host, port = child.address.removeprefix("http://").split(":")
         async with await anyio.connect_tcp(host, int(port)) as stream:
             await stream.send(b"GET /v1/models HTTP/1.0\r\n\r\n")
@@ -173,9 +173,10 @@ async def test_the_process_ends_when_its_parent_is_killed(tmp_path: Path) -> Non
     code = (
         "import anyio, sys\n"
         "from pathlib import Path\n"
-        "from clew.providers.embedded.process import Launch, start\n"
+        "from clew.providers.embedded.process import LaunchOptions, start_server\n"
         "async def main():\n"
-        "    child = await start(Launch(model=Path(sys.argv[1])), provider='embedded')\n"
+        "    options = LaunchOptions(model=Path(sys.argv[1]))\n"
+        "    child = await start_server(options, provider='embedded')\n"
         "    print(child.address.rpartition(':')[2], flush=True)\n"
         "    await anyio.sleep_forever()\n"
         "anyio.run(main)\n"
@@ -198,7 +199,7 @@ async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        with pytest.raises(ConfigError, match=f"Port {port} is taken"):
+        with pytest.raises(ConfigError, match=f"Port {port} is already in use"):
             await ask(Embedded(file, port=port))
 
 

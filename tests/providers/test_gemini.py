@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -33,14 +33,14 @@ from clew.providers.protocol import (
     UsageChunk,
 )
 from clew.providers.wire.gemini.encode import encode, message_cache
-from clew.testing.fake_apis.gemini import GeminiVoice
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.server import Answer, Server, Stall, serve
+from clew.testing.fake_apis.gemini import FakeGeminiApi
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.server import FakeServer, ScriptedResponse, Stall, serve
 
 pytestmark = pytest.mark.anyio
 
-VOICE = GeminiVoice()
-READER = Reader("gemini", Echoes.OWN_ISSUED)
+VOICE = FakeGeminiApi()
+READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 HELLO = Request(model="gemini-3-pro", messages=(user("hi"),))
 TOOL = ToolSpec(name="Read", description="Reads.", schema={"type": "object"})
 READ = ToolCall(call_id=CallId("a1b2"), name="Read", arguments='{"path" :"ä"}')
@@ -60,20 +60,20 @@ def patient() -> Retry:
     return Retry(sleep=Naps(), random=lambda: 1.0)
 
 
-def says(*words: str) -> Answer:
-    return Answer(steps=VOICE.stream(Reply(words=words)))
+def says(*words: str) -> ScriptedResponse:
+    return ScriptedResponse(steps=VOICE.stream(ModelReply(words=words)))
 
 
-def tells(document: object, status: int = 200) -> Answer:
+def tells(document: object, status: int = 200) -> ScriptedResponse:
     body = json.dumps(document).encode()
-    return Answer(steps=[body], status=status, content_type="application/json")
+    return ScriptedResponse(steps=[body], status=status, content_type="application/json")
 
 
-def fails(status: int, message: str) -> Answer:
-    return Answer(steps=[VOICE.error(status, message)], status=status)
+def fails(status: int, message: str) -> ScriptedResponse:
+    return ScriptedResponse(steps=[VOICE.error(status, message)], status=status)
 
 
-def body_of(server: Server, place: int = -1) -> dict[str, Any]:
+def body_of(server: FakeServer, place: int = -1) -> dict[str, Any]:
     return server.requests[place]
 
 
@@ -109,8 +109,8 @@ async def test_an_answer_streams_in_and_ends_once() -> None:
 
 @pytest.mark.req("PRV-2")
 async def test_an_answer_may_be_asked_for_in_one_piece() -> None:
-    reply = Reply(thoughts=("hm",), words=("Hello",), signature="s")
-    whole = Answer(steps=[VOICE.whole(reply)], content_type="application/json")
+    reply = ModelReply(thoughts=("hm",), words=("Hello",), signature="s")
+    whole = ScriptedResponse(steps=[VOICE.whole(reply)], content_type="application/json")
     async with serve(whole) as server:
         found = await ask(Gemini(base_url=server.url, streaming=False))
 
@@ -131,8 +131,8 @@ async def test_a_stream_that_comes_as_a_list_is_understood() -> None:
 
 @pytest.mark.req("RSN-1")
 async def test_a_call_and_its_signature_go_back_as_they_came() -> None:
-    reply = Reply(thoughts=("hm",), words=("I read.",), calls=(READ,), signature="c2ln")
-    async with serve(Answer(steps=VOICE.stream(reply)), says("done")) as server:
+    reply = ModelReply(thoughts=("hm",), words=("I read.",), calls=(READ,), signature="c2ln")
+    async with serve(ScriptedResponse(steps=VOICE.stream(reply)), says("done")) as server:
         provider = Gemini(base_url=server.url)
         with anyio.fail_after(10):
             first = assembled([chunk async for chunk in provider.stream(HELLO)])
@@ -157,17 +157,19 @@ async def test_a_call_and_its_signature_go_back_as_they_came() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply(words=("a", "b"), usage=Usage(input_tokens=9, output_tokens=2, cache_read_tokens=4)),
-        Reply(thoughts=("h", "m"), words=("a",), signature="c2ln"),
-        Reply(thoughts=("hm",), signature="c2ln"),
-        Reply(calls=(READ,), signature="c2ln"),
-        Reply(words=("a",), reason=StopReason.LENGTH),
-        Reply(reason=StopReason.REFUSED),
+        ModelReply(
+            words=("a", "b"), usage=Usage(input_tokens=9, output_tokens=2, cache_read_tokens=4)
+        ),
+        ModelReply(thoughts=("h", "m"), words=("a",), signature="c2ln"),
+        ModelReply(thoughts=("hm",), signature="c2ln"),
+        ModelReply(calls=(READ,), signature="c2ln"),
+        ModelReply(words=("a",), reason=StopReason.LENGTH),
+        ModelReply(reason=StopReason.REFUSED),
     ],
 )
-async def test_a_reply_says_the_same_streamed_and_whole(reply: Reply) -> None:
-    whole = Answer(steps=[VOICE.whole(reply)], content_type="application/json")
-    async with serve(Answer(steps=VOICE.stream(reply)), whole) as server:
+async def test_a_reply_says_the_same_streamed_and_whole(reply: ModelReply) -> None:
+    whole = ScriptedResponse(steps=[VOICE.whole(reply)], content_type="application/json")
+    async with serve(ScriptedResponse(steps=VOICE.stream(reply)), whole) as server:
         streamed = await ask(Gemini(base_url=server.url))
         at_once = await ask(Gemini(base_url=server.url, streaming=False))
 
@@ -212,9 +214,9 @@ async def test_a_model_that_botched_its_call_is_asked_again() -> None:
 
 @pytest.mark.req("PRV-4")
 async def test_a_call_botched_after_the_first_word_is_not_asked_for_again() -> None:
-    *first, _ = VOICE.stream(Reply(words=("a", "b")))
+    *first, _ = VOICE.stream(ModelReply(words=("a", "b")))
     end = b'data: {"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}\n\n'
-    async with serve(Answer(steps=[*first, end])) as server:
+    async with serve(ScriptedResponse(steps=[*first, end])) as server:
         with pytest.raises(StreamBroken, match="tool call"):
             await ask(Gemini(base_url=server.url, retry=patient()))
 
@@ -240,8 +242,8 @@ async def test_a_server_that_stays_busy_is_given_up() -> None:
 
 @pytest.mark.req("PRV-3")
 async def test_closing_early_hangs_up_at_once() -> None:
-    first, *_ = VOICE.stream(Reply(words=("a", "b")))
-    async with serve(Answer(steps=[first, Stall()])) as server:
+    first, *_ = VOICE.stream(ModelReply(words=("a", "b")))
+    async with serve(ScriptedResponse(steps=[first, Stall()])) as server:
         provider = Gemini(base_url=server.url)
         with anyio.fail_after(5):
             async with aclosing(provider.stream(HELLO)) as chunks:

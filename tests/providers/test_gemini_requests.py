@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.ids import CallId, new_call_id
 from clew.core.messages import (
     File,
@@ -27,7 +27,7 @@ from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.gemini import encode as gemini
 
-READER = Reader("gemini", Echoes.OWN_ISSUED)
+READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 READ = ToolCall(call_id=CallId("api1"), name="Read", arguments='{"path" : "a\\n.py"}')
 SIGNED = '{"thoughtSignature":"c2ln"}'
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -17,12 +17,7 @@ from clew.core.errors import (
     StreamBroken,
 )
 from clew.core.ids import CallId
-from clew.core.messages import (
-    Message,
-    Native,
-    Reasoning,
-    Text,
-)
+from clew.core.messages import Message, Native, Reasoning, Text
 from clew.core.usage import Usage
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
@@ -41,7 +36,7 @@ from clew.providers.sse import EventParser
 from clew.providers.wire.gemini.decode import GeminiDecoder
 from clew.providers.wire.gemini.encode import encode, message_cache
 
-READER = Reader("gemini", Echoes.OWN_ISSUED)
+READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 
 
 def sent(message: Message) -> list[dict[str, Any]]:
@@ -479,7 +474,7 @@ def test_a_list_of_events_is_read_as_a_whole_answer() -> None:
 
 
 def test_an_answer_that_just_stops_is_broken() -> None:
-    with pytest.raises(StreamBroken, match="middle of the answer"):
+    with pytest.raises(StreamBroken, match="before the response was complete"):
         decode(answer({"text": "a"}))
 
 

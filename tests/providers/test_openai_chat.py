@@ -25,7 +25,7 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.catalogue import lookup
 from clew.providers.endpoint import Retry
-from clew.providers.openai_chat import OpenAIChat, dialect_at
+from clew.providers.openai_chat import OpenAIChat, dialect_for
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -39,23 +39,23 @@ from clew.providers.protocol import (
 )
 from clew.testing.fake_openai import (
     DONE,
-    Answer,
-    Hangup,
+    Disconnect,
+    ResponseStep,
+    ScriptedResponse,
     Stall,
-    Step,
-    calls,
     delta,
+    error_response,
     event,
-    fails,
     fake_openai,
-    says,
+    text_response,
+    tool_call_response,
 )
 from clew.testing.server import serve
 
 pytestmark = pytest.mark.anyio
 
 HELLO = Request(model="m", messages=(user("hi"),))
-BUSY = fails(503, {"error": {"message": "overloaded"}})
+BUSY = error_response(503, {"error": {"message": "overloaded"}})
 
 
 class Naps:
@@ -83,7 +83,7 @@ async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
 
 @pytest.mark.req("PRV-1", "PRV-2")
 async def test_an_answer_streams_in_and_ends_once() -> None:
-    async with fake_openai(says("Hel", "lo")) as server:
+    async with fake_openai(text_response("Hel", "lo")) as server:
         found = await ask(OpenAIChat(server.url))
 
     assert found == [
@@ -96,7 +96,7 @@ async def test_an_answer_streams_in_and_ends_once() -> None:
 
 @pytest.mark.req("PRV-2")
 async def test_a_tool_call_keeps_its_bytes() -> None:
-    async with fake_openai(calls("Read", '{"path" :"ä"}')) as server:
+    async with fake_openai(tool_call_response("Read", '{"path" :"ä"}')) as server:
         found = await ask(OpenAIChat(server.url))
 
     pieces = [chunk for chunk in found if isinstance(chunk, CallChunk)]
@@ -108,7 +108,9 @@ async def test_a_tool_call_keeps_its_bytes() -> None:
 
 async def test_chunks_are_handed_on_while_the_server_still_works() -> None:
     stall = Stall()
-    answer = Answer(steps=[delta(content="first"), stall, delta("stop", content="last"), DONE])
+    answer = ScriptedResponse(
+        steps=[delta(content="first"), stall, delta("stop", content="last"), DONE]
+    )
     async with fake_openai(answer) as server:
         provider = OpenAIChat(server.url)
         with anyio.fail_after(10):
@@ -121,7 +123,9 @@ async def test_chunks_are_handed_on_while_the_server_still_works() -> None:
 
 
 async def test_the_key_and_the_headers_are_sent_and_never_shown() -> None:
-    async with fake_openai(fails(401, {"error": {"message": "bad key sk-secret"}})) as server:
+    async with fake_openai(
+        error_response(401, {"error": {"message": "bad key sk-secret"}})
+    ) as server:
         provider = OpenAIChat(server.url, api_key="sk-secret\n", headers={"X-Team": "blue"})
         with pytest.raises(ProviderDenied) as caught:
             await ask(provider)
@@ -135,7 +139,7 @@ async def test_the_key_and_the_headers_are_sent_and_never_shown() -> None:
 @pytest.mark.req("CMP-9")
 async def test_a_conversation_too_long_is_told_as_such() -> None:
     body = {"error": {"message": "too long", "code": "context_length_exceeded"}}
-    async with fake_openai(fails(400, body)) as server:
+    async with fake_openai(error_response(400, body)) as server:
         with pytest.raises(ContextOverflow):
             await ask(OpenAIChat(server.url))
 
@@ -144,7 +148,7 @@ async def test_a_conversation_too_long_is_told_as_such() -> None:
 
 async def test_an_error_under_a_good_status_is_still_an_error() -> None:
     body = b'{"error": {"message": "too long", "code": "context_length_exceeded"}}'
-    async with fake_openai(Answer(steps=[body[:20], body[20:]])) as server:
+    async with fake_openai(ScriptedResponse(steps=[body[:20], body[20:]])) as server:
         with pytest.raises(ContextOverflow):
             await ask(OpenAIChat(server.url))
 
@@ -152,7 +156,7 @@ async def test_an_error_under_a_good_status_is_still_an_error() -> None:
 @pytest.mark.req("PRV-4")
 async def test_a_busy_server_is_asked_again_after_growing_pauses() -> None:
     naps = Naps()
-    async with fake_openai(BUSY, BUSY, says("ok")) as server:
+    async with fake_openai(BUSY, BUSY, text_response("ok")) as server:
         found = await ask(patient(server.url, naps))
 
     assert found[0] == TextChunk("ok")
@@ -163,7 +167,7 @@ async def test_a_busy_server_is_asked_again_after_growing_pauses() -> None:
 @pytest.mark.req("PRV-4")
 async def test_the_pause_the_server_asks_for_is_kept() -> None:
     naps = Naps()
-    async with fake_openai(fails(429, {}, retry_after="7"), says("ok")) as server:
+    async with fake_openai(error_response(429, {}, retry_after="7"), text_response("ok")) as server:
         await ask(patient(server.url, naps))
 
     assert naps.taken == [7.5]
@@ -182,8 +186,8 @@ async def test_a_server_that_stays_busy_is_given_up() -> None:
 @pytest.mark.req("PRV-4")
 async def test_a_server_that_says_busy_in_its_first_event_is_asked_again() -> None:
     naps = Naps()
-    busy = Answer(steps=[event({"error": {"message": "later", "code": 503}})])
-    async with fake_openai(busy, says("ok")) as server:
+    busy = ScriptedResponse(steps=[event({"error": {"message": "later", "code": 503}})])
+    async with fake_openai(busy, text_response("ok")) as server:
         found = await ask(patient(server.url, naps))
 
     assert (found[0], len(server.bodies)) == (TextChunk("ok"), 2)
@@ -192,7 +196,7 @@ async def test_a_server_that_says_busy_in_its_first_event_is_asked_again() -> No
 @pytest.mark.req("PRV-4")
 async def test_a_server_that_says_busy_after_the_first_word_is_not_asked_again() -> None:
     busy = event({"error": {"message": "later", "code": 503}})
-    async with fake_openai(Answer(steps=[delta(content="a"), busy])) as server:
+    async with fake_openai(ScriptedResponse(steps=[delta(content="a"), busy])) as server:
         with pytest.raises(StreamBroken, match="later"):
             await ask(patient(server.url, Naps()))
 
@@ -203,7 +207,7 @@ async def test_a_server_that_says_busy_after_the_first_word_is_not_asked_again()
 async def test_a_server_that_answers_in_one_piece_is_understood() -> None:
     message = {"role": "assistant", "content": "Hello"}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-    async with fake_openai(Answer(steps=[json.dumps(body).encode()])) as server:
+    async with fake_openai(ScriptedResponse(steps=[json.dumps(body).encode()])) as server:
         found = await ask(OpenAIChat(server.url, streaming=False))
 
     assert found == [TextChunk("Hello"), Finished(reason=StopReason.DONE)]
@@ -212,7 +216,7 @@ async def test_a_server_that_answers_in_one_piece_is_understood() -> None:
 
 async def test_a_pause_beyond_the_limit_is_left_to_the_caller() -> None:
     naps = Naps()
-    async with fake_openai(fails(429, {}, retry_after="3600")) as server:
+    async with fake_openai(error_response(429, {}, retry_after="3600")) as server:
         with pytest.raises(ProviderBusy) as caught:
             await ask(patient(server.url, naps))
 
@@ -221,7 +225,7 @@ async def test_a_pause_beyond_the_limit_is_left_to_the_caller() -> None:
 
 async def test_a_connection_dropped_before_the_answer_counts_as_busy() -> None:
     naps = Naps()
-    async with fake_openai(Answer(steps=[Hangup()]), says("ok")) as server:
+    async with fake_openai(ScriptedResponse(steps=[Disconnect()]), text_response("ok")) as server:
         found = await ask(patient(server.url, naps))
 
     assert found[0] == TextChunk("ok")
@@ -230,7 +234,7 @@ async def test_a_connection_dropped_before_the_answer_counts_as_busy() -> None:
 
 @pytest.mark.req("PRV-4")
 async def test_a_connection_lost_in_mid_answer_is_not_asked_again() -> None:
-    async with fake_openai(Answer(steps=[delta(content="par"), Hangup()])) as server:
+    async with fake_openai(ScriptedResponse(steps=[delta(content="par"), Disconnect()])) as server:
         provider = OpenAIChat(server.url)
         with anyio.fail_after(10):
             chunks = provider.stream(HELLO)
@@ -244,10 +248,12 @@ async def test_a_connection_lost_in_mid_answer_is_not_asked_again() -> None:
 
 @pytest.mark.req("PRV-4")
 async def test_a_page_in_place_of_an_answer_says_that_the_address_is_wrong() -> None:
-    page = Answer(steps=[b"<html>Welcome</html>"], content_type="text/html; charset=utf-8")
+    page = ScriptedResponse(
+        steps=[b"<html>Welcome</html>"], content_type="text/html; charset=utf-8"
+    )
     async with fake_openai(page) as server:
         provider = OpenAIChat(server.url)
-        with pytest.raises(ProviderRejected, match=r"answered with text/html.*ends in /v1"):
+        with pytest.raises(ProviderRejected, match=r"returned text/html.*ends in /v1"):
             await anext(provider.stream(HELLO))
         await provider.aclose()
 
@@ -255,27 +261,27 @@ async def test_a_page_in_place_of_an_answer_says_that_the_address_is_wrong() -> 
 
 
 async def test_an_answer_without_an_end_is_broken() -> None:
-    async with fake_openai(Answer(steps=[delta(content="par")])) as server:
+    async with fake_openai(ScriptedResponse(steps=[delta(content="par")])) as server:
         with pytest.raises(StreamBroken):
             await ask(OpenAIChat(server.url))
 
 
 async def test_the_end_marker_without_a_reason_is_an_end() -> None:
-    async with fake_openai(Answer(steps=[delta(content="all"), DONE])) as server:
+    async with fake_openai(ScriptedResponse(steps=[delta(content="all"), DONE])) as server:
         assert (await ask(OpenAIChat(server.url)))[-1] == Finished(reason=StopReason.DONE)
 
 
 @pytest.mark.req("PRV-4")
 @pytest.mark.parametrize("before", [[], [delta(content="par")]])
 async def test_silence_is_given_up_after_the_idle_timeout(before: list[bytes]) -> None:
-    async with fake_openai(Answer(steps=[*before, Stall()])) as server:
+    async with fake_openai(ScriptedResponse(steps=[*before, Stall()])) as server:
         with pytest.raises(ProviderTimeout, match=r"0\.05 seconds"):
             await ask(OpenAIChat(server.url, idle_timeout=0.05))
 
 
 @pytest.mark.req("PRV-3")
 async def test_closing_early_hangs_up_at_once() -> None:
-    async with fake_openai(Answer(steps=[delta(content="a"), Stall()])) as server:
+    async with fake_openai(ScriptedResponse(steps=[delta(content="a"), Stall()])) as server:
         provider = OpenAIChat(server.url)
         with anyio.fail_after(5):
             async with aclosing(provider.stream(HELLO)) as chunks:
@@ -287,7 +293,7 @@ async def test_closing_early_hangs_up_at_once() -> None:
 @pytest.mark.req("PRV-3")
 async def test_cancelling_a_waiting_call_hangs_up_at_once() -> None:
     stall = Stall()
-    async with fake_openai(Answer(steps=[stall])) as server:
+    async with fake_openai(ScriptedResponse(steps=[stall])) as server:
         provider = OpenAIChat(server.url)
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
@@ -299,7 +305,7 @@ async def test_cancelling_a_waiting_call_hangs_up_at_once() -> None:
 
 
 async def test_one_connection_serves_call_after_call() -> None:
-    async with fake_openai(says("a")) as server:
+    async with fake_openai(text_response("a")) as server:
         provider = OpenAIChat(server.url)
         with anyio.fail_after(10):
             for _ in range(3):
@@ -310,7 +316,7 @@ async def test_one_connection_serves_call_after_call() -> None:
 
 
 async def test_a_server_that_holds_the_line_after_the_end_delays_nobody() -> None:
-    answer = Answer(steps=[delta("stop", content="a"), DONE, Stall()])
+    answer = ScriptedResponse(steps=[delta("stop", content="a"), DONE, Stall()])
     async with fake_openai(answer) as server:
         found = await ask(OpenAIChat(server.url))
 
@@ -319,7 +325,7 @@ async def test_a_server_that_holds_the_line_after_the_end_delays_nobody() -> Non
 
 @pytest.mark.req("PRV-8")
 async def test_two_calls_at_once_never_mix() -> None:
-    async with fake_openai(says("one", "one"), says("two", "two")) as server:
+    async with fake_openai(text_response("one", "one"), text_response("two", "two")) as server:
         provider = OpenAIChat(server.url)
         answers: list[set[str]] = []
 
@@ -337,7 +343,7 @@ async def test_two_calls_at_once_never_mix() -> None:
 
 
 async def test_a_body_of_many_megabytes_is_sent_whole() -> None:
-    async with fake_openai(says("ok")) as server:
+    async with fake_openai(text_response("ok")) as server:
         text = "x" * 3_000_000
         await ask(OpenAIChat(server.url), Request(model="m", messages=(user(text),)))
 
@@ -348,7 +354,7 @@ async def test_a_server_that_is_not_there_is_named() -> None:
     async with fake_openai() as server:
         url = server.url
 
-    with pytest.raises(ProviderError, match="is the server running") as caught:
+    with pytest.raises(ProviderError, match="Check that the server is running") as caught:
         await ask(OpenAIChat(url))
 
     assert url.removesuffix("/v1") in str(caught.value)
@@ -375,7 +381,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def test_a_borrowed_client_is_left_open(client: aiohttp.ClientSession) -> None:
-    async with fake_openai(says("ok")) as server:
+    async with fake_openai(text_response("ok")) as server:
         await ask(OpenAIChat(server.url, client=client))
 
     assert not client.closed
@@ -401,14 +407,14 @@ async def test_configured_facts_win_over_the_catalogue() -> None:
     ],
 )
 async def test_openai_itself_has_fields_that_others_lack(url: str, limit: str, key: str) -> None:
-    dialect = dialect_at(url)
+    dialect = dialect_for(url)
 
     assert (dialect.limit_field, dialect.key_field) == (limit, key)
 
 
 @pytest.mark.req("PRV-5")
 async def test_a_search_on_the_web_is_switched_on() -> None:
-    async with fake_openai(says("ok")) as server:
+    async with fake_openai(text_response("ok")) as server:
         provider = OpenAIChat(server.url, web_search=True)
         await ask(provider)
         plain = OpenAIChat(server.url)
@@ -422,7 +428,7 @@ async def test_a_search_on_the_web_is_switched_on() -> None:
 
 async def test_the_models_are_listed() -> None:
     body = b'{"object":"list","data":[{"id":"gpt-4o"},{"id":"local","max_model_len":99}]}'
-    async with serve(Answer(steps=[body], content_type="application/json")) as server:
+    async with serve(ScriptedResponse(steps=[body], content_type="application/json")) as server:
         provider = OpenAIChat(f"{server.url}/v1")
         assert isinstance(provider, ListsModels)
         with anyio.fail_after(10):
@@ -461,7 +467,7 @@ async def test_a_kept_connection_that_was_closed_meanwhile_is_no_failure() -> No
 
 @pytest.mark.req("PRV-2")
 async def test_a_connection_is_used_again_by_those_who_stop_at_the_end() -> None:
-    async with fake_openai(says("a"), says("b"), says("c")) as server:
+    async with fake_openai(text_response("a"), text_response("b"), text_response("c")) as server:
         provider = OpenAIChat(server.url)
         for _ in range(3):
             async with aclosing(provider.stream(HELLO)) as chunks:
@@ -475,7 +481,7 @@ async def test_a_connection_is_used_again_by_those_who_stop_at_the_end() -> None
 
 async def test_closing_a_provider_ends_what_is_under_way() -> None:
     stall = Stall()
-    async with fake_openai(Answer(steps=[delta(content="a"), stall])) as server:
+    async with fake_openai(ScriptedResponse(steps=[delta(content="a"), stall])) as server:
         provider = OpenAIChat(server.url)
 
         async def read() -> None:
@@ -493,7 +499,7 @@ async def test_closing_a_provider_ends_what_is_under_way() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_provider_may_be_used_in_a_second_event_loop() -> None:
     async def once(provider: OpenAIChat) -> list[Chunk]:
-        async with fake_openai(says("ok")) as server:
+        async with fake_openai(text_response("ok")) as server:
             provider.transport.endpoint = replace(provider.transport.endpoint, base_url=server.url)
             return [chunk async for chunk in provider.stream(HELLO)]
 
@@ -507,7 +513,7 @@ async def test_a_borrowed_client_that_raises_for_a_status_changes_nothing() -> N
     naps = Naps()
     async with (
         aiohttp.ClientSession(raise_for_status=True) as client,
-        fake_openai(BUSY, says("ok")) as server,
+        fake_openai(BUSY, text_response("ok")) as server,
     ):
         found = await ask(OpenAIChat(server.url, client=client, retry=Retry(sleep=naps)))
 
@@ -538,12 +544,14 @@ def test_a_misspelt_option_is_not_passed_over() -> None:
 
 @pytest.mark.req("PRV-2")
 @pytest.mark.parametrize(
-    "rest", [Hangup(), event({"error": {"message": "late", "code": 500}})], ids=["cut", "error"]
+    "rest", [Disconnect(), event({"error": {"message": "late", "code": 500}})], ids=["cut", "error"]
 )
 async def test_what_happens_to_the_line_after_a_complete_answer_changes_nothing(
-    rest: Step,
+    rest: ResponseStep,
 ) -> None:
-    async with fake_openai(Answer(steps=[delta(content="ok"), delta("stop"), rest])) as server:
+    async with fake_openai(
+        ScriptedResponse(steps=[delta(content="ok"), delta("stop"), rest])
+    ) as server:
         found = await ask(OpenAIChat(server.url))
 
     assert found == [TextChunk("ok"), Finished(reason=StopReason.DONE)]

@@ -28,29 +28,29 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.fake_apis.responses import ResponsesVoice
-from clew.testing.server import Answer, serve
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.fake_apis.responses import FakeResponsesApi
+from clew.testing.server import ScriptedResponse, serve
 
 pytestmark = pytest.mark.anyio
 
-VOICE = ResponsesVoice()
+VOICE = FakeResponsesApi()
 HELLO = Request(model="gpt-5", messages=(user("hi"),))
-UNSEALED = Answer(
+UNSEALED = ScriptedResponse(
     steps=[VOICE.error(400, "Encrypted content is not supported with this model.")], status=400
 )
 
 
-def says(*words: str, **more: Any) -> Answer:
-    return Answer(steps=VOICE.stream(Reply(words=words, **more)))
+def says(*words: str, **more: Any) -> ScriptedResponse:
+    return ScriptedResponse(steps=VOICE.stream(ModelReply(words=words, **more)))
 
 
-def tells(answer: object) -> Answer:
-    return Answer(steps=[json.dumps(answer).encode()], content_type="application/json")
+def tells(answer: object) -> ScriptedResponse:
+    return ScriptedResponse(steps=[json.dumps(answer).encode()], content_type="application/json")
 
 
-def fails(status: int, **error: object) -> Answer:
-    return Answer(steps=[json.dumps({"error": error}).encode()], status=status)
+def fails(status: int, **error: object) -> ScriptedResponse:
+    return ScriptedResponse(steps=[json.dumps({"error": error}).encode()], status=status)
 
 
 async def ask(provider: OpenAIResponses, request: Request = HELLO) -> list[Chunk]:
@@ -123,7 +123,9 @@ async def test_a_turn_with_a_tool_sends_the_thinking_back_as_it_came() -> None:
 
 
 async def test_an_answer_may_be_asked_for_in_one_piece() -> None:
-    answer = Answer(steps=[VOICE.whole(Reply(words=("Hello",)))], content_type="application/json")
+    answer = ScriptedResponse(
+        steps=[VOICE.whole(ModelReply(words=("Hello",)))], content_type="application/json"
+    )
     async with serve(answer) as server:
         provider = OpenAIResponses(base_url=server.url, streaming=False)
         found = await ask(provider)
@@ -154,11 +156,11 @@ async def test_a_model_that_does_not_think_is_asked_again_without_a_seal_and_rem
         (fails(400, message="x", code="invalid_encrypted_content"), SignatureRejected),
         (fails(400, message="no such thing"), ProviderRejected),
         (fails(401, message="x", code="invalid_api_key"), ProviderDenied),
-        (Answer(steps=VOICE.stream(Reply(words=("a",)))[:-1]), StreamBroken),
+        (ScriptedResponse(steps=VOICE.stream(ModelReply(words=("a",)))[:-1]), StreamBroken),
     ],
 )
 async def test_failures_are_told_apart_and_not_tried_again(
-    answer: Answer, kind: type[ProviderError]
+    answer: ScriptedResponse, kind: type[ProviderError]
 ) -> None:
     async with serve(answer) as server:
         provider = OpenAIResponses(base_url=server.url)

@@ -28,19 +28,19 @@ from clew.core.messages import (
 from clew.core.models import ModelFacts, ToolSpec
 from clew.core.usage import Usage
 from clew.importers.clew_jsonl import export_jsonl
-from clew.importers.journal import journal_of
-from clew.importers.reading import read_session
+from clew.importers.journal import build_journal
+from clew.importers.reader import read_session
+from clew.log.buffer import Redaction
 from clew.log.events import LogLevel
-from clew.log.recording import tape_of_journal, tape_of_log
-from clew.log.secrets import Redaction
 from clew.log.writer import SessionLog
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished, ReasoningChunk, Request, StopReason
-from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, chunks_of
+from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, to_chunks
 from clew.providers.replay import ReplayDiverged, ReplayProvider
 from clew.providers.request_diff import Difference
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
-from clew.sdk.replay import rerun, tape_of
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
+from clew.sdk.replay import replay_session
+from clew.sdk.replay_script import read_replay_script, script_from_journal, script_from_log
 from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +66,7 @@ def facts(name: str = "m") -> ModelFacts:
     return replace(FACTS, name=name)
 
 
-async def recorded(folder: Path, *replies: Reply, prompts: int = 2, **options: Any) -> Path:
+async def recorded(folder: Path, *replies: ScriptedReply, prompts: int = 2, **options: Any) -> Path:
     """Run a session with a log and return the log."""
     provider = ScriptedProvider(replies, FACTS, name="anthropic")
     log = SessionLog(folder, level=options.pop("level", LogLevel.REQUESTS))
@@ -82,7 +82,7 @@ async def recorded(folder: Path, *replies: Reply, prompts: int = 2, **options: A
     return folder / "s.jsonl"
 
 
-REPLIES: tuple[Reply, ...] = (
+REPLIES: tuple[ScriptedReply, ...] = (
     [
         ReasoningChunk(index=0, text="hm", signature="sig", extra='{"id":"r1"}'),
         *call_reply(("read", {"name": "a"}), ("read", {"name": "b"}), text="I look."),
@@ -94,7 +94,7 @@ REPLIES: tuple[Reply, ...] = (
 
 async def again(path: Path, *, prompts: int = 2, **options: Any) -> ReplayProvider:
     """Run the same session against its recording, through the whole turn loop."""
-    provider = ReplayProvider(tape_of_log(path).recording, **options.pop("provider", {}))
+    provider = ReplayProvider(script_from_log(path).recording, **options.pop("provider", {}))
     session = Session(
         provider, model="m", session_id="s", policy=POLICY, **{"tools": [read], **options}
     )
@@ -120,7 +120,7 @@ async def test_a_session_runs_again_on_its_log(tmp_path: Path, level: LogLevel) 
 async def test_summaries_are_part_of_a_recording(tmp_path: Path) -> None:
     replies = [text_reply("word " * 200) for _ in range(14)]
     path = await recorded(tmp_path, *replies, prompts=9)
-    recording = tape_of_log(path).recording
+    recording = script_from_log(path).recording
 
     provider = await again(path, prompts=9)
 
@@ -134,7 +134,7 @@ async def test_failures_are_raised_again_as_they_were(tmp_path: Path) -> None:
     busy = ProviderBusy("later", provider="anthropic", status=529, retry_after=2.5)
     full = ContextOverflow("too long", provider="anthropic", status=400, limit=2_000)
     path = await recorded(tmp_path, busy, full, prompts=2)
-    provider = ReplayProvider(tape_of_log(path).recording, strict=False)
+    provider = ReplayProvider(script_from_log(path).recording, strict=False)
 
     with pytest.raises(ProviderBusy, match="later") as one:
         await _all(provider, Request(model="m", messages=()))
@@ -148,7 +148,7 @@ async def test_failures_are_raised_again_as_they_were(tmp_path: Path) -> None:
 async def test_a_recording_that_is_used_up_says_so() -> None:
     provider = ReplayProvider(Recording(calls=()))
 
-    with pytest.raises(ProviderError, match="has 0 calls, and this is one more"):
+    with pytest.raises(ProviderError, match="has 0 calls; there is no call 1"):
         await _all(provider, Request(model="m", messages=(user("hi"),)))
     assert provider.name == "replay"
 
@@ -195,7 +195,7 @@ async def test_what_surrounds_the_messages_is_compared_too(
     tmp_path: Path, options: dict[str, Any], where: str
 ) -> None:
     path = await recorded(tmp_path, "ok", prompts=1)
-    provider = ReplayProvider(tape_of_log(path).recording)
+    provider = ReplayProvider(script_from_log(path).recording)
     made = {"model": "m", "tools": [read], "session_id": "s", "policy": POLICY, **options}
 
     async with Session(provider, **made) as session:
@@ -247,7 +247,7 @@ CHANGES: list[tuple[tuple[Message, ...], str, str, str]] = [
 async def test_a_difference_is_named_to_the_character(
     messages: tuple[Message, ...], where: str, expected: str, found: str
 ) -> None:
-    call = RecordedCall(request=RecordedRequest(new=BASE), chunks=chunks_of(assistant("ok"), None))
+    call = RecordedCall(request=RecordedRequest(new=BASE), chunks=to_chunks(assistant("ok"), None))
     provider = ReplayProvider(Recording(calls=(call,)), strict=False)
 
     await _all(provider, Request(model="m", messages=messages))
@@ -289,7 +289,7 @@ async def test_any_answer_comes_out_of_its_chunks_again() -> None:
     )
     assembly = MessageBuilder(provenance="x")
 
-    for chunk in chunks_of(message, Finished(reason=StopReason.TOOL_CALLS)):
+    for chunk in to_chunks(message, Finished(reason=StopReason.TOOL_CALLS)):
         assembly.add(chunk)
 
     assert assembly.message() == message
@@ -317,9 +317,13 @@ async def test_a_journal_and_its_export_run_again_too(tmp_path: Path) -> None:
     (tmp_path / "export.jsonl").write_bytes(export_jsonl(entries))
     history = tuple(e.body.message for e in entries if isinstance(e.body, MessageAdded))
 
-    for tape in (tape_of(path), tape_of_journal(entries), tape_of(tmp_path / "export.jsonl")):
+    for tape in (
+        read_replay_script(path),
+        script_from_journal(entries),
+        read_replay_script(tmp_path / "export.jsonl"),
+    ):
         provider = ReplayProvider(tape.recording)
-        done = await rerun(tape, provider)
+        done = await replay_session(tape, provider)
 
         assert (done.calls, done.tool_calls) == (3, 2)
         assert (provider.differences, done.difference) == ([], None)
@@ -328,13 +332,13 @@ async def test_a_journal_and_its_export_run_again_too(tmp_path: Path) -> None:
 
 @pytest.mark.req("LOG-5")
 async def test_a_rerun_names_the_entry_that_came_out_otherwise(tmp_path: Path) -> None:
-    tape = tape_of_log(await recorded(tmp_path, *REPLIES))
+    tape = script_from_log(await recorded(tmp_path, *REPLIES))
     calls = list(tape.recording.calls)
     finished = Finished(reason=StopReason.DONE)
-    calls[1] = replace(calls[1], chunks=chunks_of(assistant("one is missing"), finished))
+    calls[1] = replace(calls[1], chunks=to_chunks(assistant("one is missing"), finished))
 
     provider = ReplayProvider(replace(tape.recording, calls=tuple(calls)), strict=False)
-    done = await rerun(tape, provider)
+    done = await replay_session(tape, provider)
 
     assert done.difference is not None
     assert done.difference.where.startswith("entry #6 (assistant), part 1 (text), text")
@@ -345,10 +349,10 @@ async def test_a_rerun_names_the_entry_that_came_out_otherwise(tmp_path: Path) -
 async def test_a_file_of_no_known_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no session")
 
-    with pytest.raises(ConfigError, match="no recording that Clew can read"):
-        tape_of(tmp_path / "x")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        tape_of(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="has an unknown format"):
+        read_replay_script(tmp_path / "x")
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_replay_script(tmp_path / "nowhere")
 
 
 @pytest.mark.req("LOG-5", "STO-5")
@@ -361,11 +365,11 @@ async def test_recordings_of_other_tools_run_again(
         pytest.skip(f"there are no recordings of {tool_name} on this machine")
     calls = tool_calls = 0
     for file in files:
-        entries = journal_of(read_session(file))
-        tape = tape_of_journal(entries)
+        entries = build_journal(read_session(file))
+        tape = script_from_journal(entries)
         provider = ReplayProvider(tape.recording)
 
-        done = await rerun(tape, provider)
+        done = await replay_session(tape, provider)
 
         assert (provider.differences, done.difference) == ([], None), file.name
         assert provider.calls_left == 0

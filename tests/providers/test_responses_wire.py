@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.errors import (
     ContextOverflow,
     ProviderBusy,
@@ -51,15 +51,15 @@ from clew.providers.protocol import (
 from clew.providers.sse import EventParser
 from clew.providers.wire.responses import encode as responses
 from clew.providers.wire.responses.decode import ResponsesDecoder
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.fake_apis.responses import ResponsesVoice
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.fake_apis.responses import FakeResponsesApi
 from clew.testing.request_parsers.responses import decode_request
 from tests.recordings import responses as wire
 from tests.recordings.records import PRESENT, Record, key, records, round_trips
 
 Json = dict[str, Any]
 
-READER = Reader("openai", Echoes.OWN_ISSUED)
+READER = ReasoningReader("openai", Echoes.OWN_ISSUED)
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 SEALED = Reasoning(text="hm", provenance="openai", signature="gAAA==")
 
@@ -915,7 +915,7 @@ def test_a_server_may_tell_what_it_cost(said: Json, cost: float | None) -> None:
 
 
 def test_an_answer_that_just_stops_is_broken() -> None:
-    with pytest.raises(StreamBroken, match="middle of the answer"):
+    with pytest.raises(StreamBroken, match="before the response was complete"):
         decode(event("output_text.delta", output_index=0, delta="a"))
 
 
@@ -966,7 +966,7 @@ def test_a_failure_is_raised_however_it_is_told(error: Json | None, kind: type[E
 
 
 replies = st.builds(
-    Reply,
+    ModelReply,
     thoughts=st.lists(texts.filter(bool), max_size=3).map(tuple),
     signature=st.sampled_from(["", "gAAA"]),
     words=st.lists(texts.filter(bool), max_size=4).map(tuple),
@@ -978,11 +978,11 @@ replies = st.builds(
 
 @pytest.mark.req("PRV-2")
 @given(replies, st.lists(st.integers(0, 10_000), max_size=30))
-def test_a_stream_reads_the_same_however_it_is_cut(reply: Reply, cuts: list[int]) -> None:
-    raw = b"".join(ResponsesVoice().stream(reply))
+def test_a_stream_reads_the_same_however_it_is_cut(reply: ModelReply, cuts: list[int]) -> None:
+    raw = b"".join(FakeResponsesApi().stream(reply))
     places = sorted({0, len(raw), *(cut % len(raw) for cut in cuts)})
     decoder = ResponsesDecoder("openai")
-    at_once = [*decoder.whole(ResponsesVoice().whole(reply)), decoder.close()]
+    at_once = [*decoder.whole(FakeResponsesApi().whole(reply)), decoder.close()]
 
     found = decode(*(raw[a:b] for a, b in pairwise(places)))
 

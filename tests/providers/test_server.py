@@ -4,17 +4,17 @@ import aiohttp
 import anyio
 import pytest
 
-from clew.testing.server import Answer, Stall, serve
+from clew.testing.server import ScriptedResponse, Stall, serve
 
 pytestmark = pytest.mark.anyio
 
 
-def echo(body: bytes) -> Answer:
-    return Answer(steps=[body[::-1]], content_type="text/plain")
+def echo(body: bytes) -> ScriptedResponse:
+    return ScriptedResponse(steps=[body[::-1]], content_type="text/plain")
 
 
 async def test_any_method_and_path_is_answered_and_remembered() -> None:
-    answer = Answer(steps=[b'{"a":', b"1}"], headers={"x-team": "blue"}, status=201)
+    answer = ScriptedResponse(steps=[b'{"a":', b"1}"], headers={"x-team": "blue"}, status=201)
     async with serve(answer) as server, aiohttp.ClientSession() as client:
         async with client.get(f"{server.url}/v1/models?limit=2", headers={"x-key": "k"}) as found:
             assert await found.read() == b'{"a":1}'
@@ -29,7 +29,7 @@ async def test_any_method_and_path_is_answered_and_remembered() -> None:
 
 
 async def test_answers_are_played_in_order_and_the_last_one_again() -> None:
-    first = Answer(steps=[b"one"], content_type="text/plain")
+    first = ScriptedResponse(steps=[b"one"], content_type="text/plain")
     async with serve(first, echo) as server, aiohttp.ClientSession() as client:
         found = []
         for body in (b"abc", b"def", b"ghi"):
@@ -41,7 +41,10 @@ async def test_answers_are_played_in_order_and_the_last_one_again() -> None:
 
 async def test_a_client_that_leaves_is_noticed() -> None:
     stall = Stall()
-    async with serve(Answer(steps=[b"a", stall])) as server, aiohttp.ClientSession() as client:
+    async with (
+        serve(ScriptedResponse(steps=[b"a", stall])) as server,
+        aiohttp.ClientSession() as client,
+    ):
         with anyio.fail_after(5):
             async with client.post(server.url) as answer:
                 assert await answer.content.readany() == b"a"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.reasoning import Reader, ReasoningPolicy
+from clew.context.reasoning import ReasoningPolicy, ReasoningReader
 from clew.core.ids import CallId
 from clew.core.messages import (
     File,
@@ -24,7 +24,7 @@ from clew.core.messages import (
     tool_result,
     user,
 )
-from clew.providers.openai_chat import dialect_at
+from clew.providers.openai_chat import dialect_for
 from clew.providers.profiles import PROFILES
 from clew.providers.protocol import Request
 from clew.providers.wire.chat import encode as chat
@@ -36,7 +36,7 @@ from tests.providers.formats import FORMATS, Format, name_of
 READ = ToolCall(call_id=CallId("c1"), name="Read", arguments='{"path" : "a\\n.py"}')
 MISTRAL = PROFILES["mistral"].dialect
 LOCAL = PROFILES["gemma"].dialect
-OPENAI = dialect_at("https://api.openai.com/v1")
+OPENAI = dialect_for("https://api.openai.com/v1")
 NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
 every_format = pytest.mark.parametrize("wire", FORMATS, ids=name_of)
@@ -48,7 +48,7 @@ def called(call: ToolCall) -> tuple[Message, ...]:
 
 def sent(*messages: Message, dialect: Dialect, model: str = "m") -> list[dict[str, Any]]:
     request = Request(model=model, messages=messages, reasoning=ReasoningPolicy())
-    kept = chat.message_cache(Reader("host"), dialect)
+    kept = chat.message_cache(ReasoningReader("host"), dialect)
     found: list[dict[str, Any]] = json.loads(chat.encode(request, kept, dialect=dialect))[
         "messages"
     ]
@@ -274,7 +274,7 @@ def test_a_message_with_fields_of_its_own_is_left_alone() -> None:
 
 
 def test_what_was_sent_before_an_abort_is_the_beginning_of_what_is_sent_after() -> None:
-    kept = chat.message_cache(Reader("host"), LOCAL)
+    kept = chat.message_cache(ReasoningReader("host"), LOCAL)
     history = aborted()
     bodies = [
         chat.encode(Request(model="m", messages=history[:end]), kept, dialect=LOCAL)
@@ -293,7 +293,9 @@ def test_more_settled_messages_than_there_are_mark_the_last(settled: int) -> Non
         model="anthropic/claude-haiku-4.5", messages=(user("a"), user("b")), settled=settled
     )
 
-    body = chat.encode(request, chat.message_cache(Reader("host"), gateway), dialect=gateway)
+    body = chat.encode(
+        request, chat.message_cache(ReasoningReader("host"), gateway), dialect=gateway
+    )
 
     assert json.loads(body)["messages"][-1]["content"][0]["cache_control"]
 

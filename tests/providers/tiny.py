@@ -1,4 +1,4 @@
-"""An adapter as a user of Clew might write it, for an API of their own, and its stage."""
+"""An adapter as a user of Clew might write it, for an API of their own, and its harness."""
 
 from collections.abc import AsyncGenerator
 from functools import partial
@@ -22,7 +22,7 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.sse import ServerEvent
-from clew.testing.providers import HttpStage, Powers, Reply
+from clew.testing.providers import ApiCapabilities, HttpHarness, ModelReply
 
 NAME = "tiny"
 _json = msgspec.json.Encoder()
@@ -116,11 +116,11 @@ class TinyVoice:
 
     content_type = "text/event-stream"
 
-    def stream(self, reply: Reply) -> list[bytes]:
+    def stream(self, reply: ModelReply) -> list[bytes]:
         """Return the reply as a stream."""
         return [b"data: " + _json.encode(each) + b"\n\n" for each in _said(reply)]
 
-    def whole(self, reply: Reply) -> bytes:
+    def whole(self, reply: ModelReply) -> bytes:
         """Return the reply in one piece."""
         return _json.encode({"all": _said(reply)})
 
@@ -129,7 +129,7 @@ class TinyVoice:
         return _json.encode({"error": {"message": message, "code": status}})
 
 
-def _said(reply: Reply) -> list[dict[str, object]]:
+def _said(reply: ModelReply) -> list[dict[str, object]]:
     reason = reply.reason or (StopReason.TOOL_CALLS if reply.calls else StopReason.DONE)
     said: list[dict[str, object]] = [{"think": thought} for thought in reply.thoughts]
     said += [{"seal": reply.signature}] if reply.signature else []
@@ -138,9 +138,9 @@ def _said(reply: Reply) -> list[dict[str, object]]:
     return [*said, {"end": [reason, reply.usage]}]
 
 
-TINY = HttpStage(
-    voice=TinyVoice(),
+TINY = HttpHarness(
+    api=TinyVoice(),
     make=lambda at: Tiny(at.url, api_key=at.api_key, **at.options),
-    can=Powers(thinking=True, signatures=True, cache_writes=True),
+    capabilities=ApiCapabilities(thinking=True, signatures=True, cache_writes=True),
     stream_error=lambda text: b"data: " + TinyVoice().error(503, text) + b"\n\n",
 )

@@ -4,7 +4,7 @@ import json
 from base64 import b64decode
 from typing import Any
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message, Native, Role
 from clew.providers.eventstream import EventStream
 from clew.providers.protocol import Request
@@ -18,7 +18,7 @@ from clew.testing.request_parsers.anthropic import decode_request
 
 APIS = frozenset({"anthropic.messages", "anthropic.vertex", "anthropic.count_tokens"})
 PROVENANCE = "anthropic"
-READER = Reader(PROVENANCE, Echoes.OWN_ISSUED)
+READER = ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED)
 
 
 class _Framing:

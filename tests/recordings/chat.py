@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from clew.context.reasoning import Echoes, Reader, ReasoningPolicy
+from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Chunk, Request
 from clew.providers.sse import EventParser, ServerEvent
@@ -15,7 +15,7 @@ from clew.testing.request_parsers.chat import decode_request
 APIS = frozenset({"openai.chat"})
 PROVENANCE = "openai_chat"
 
-_READER = Reader(PROVENANCE, Echoes.TOOL_USE_ONLY)
+_READER = ReasoningReader(PROVENANCE, Echoes.TOOL_USE_ONLY)
 
 
 class AnyDecoder(ChatDecoder):

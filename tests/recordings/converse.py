@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.eventstream import EventStream
 from clew.providers.protocol import Request
@@ -67,7 +67,7 @@ def claims(record: dict[str, Any]) -> bool:
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a request and write it again."""
     request = decode_request(msgspec.json.encode(body), provenance=PROVENANCE)
-    kept = message_cache(Reader(PROVENANCE, Echoes.OWN_ISSUED))
+    kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     again = encode_count(request, kept) if "input" in body else encode(request, kept)
     found: dict[str, Any] = msgspec.json.decode(again)
     return found
@@ -75,7 +75,7 @@ def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
 
 def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back."""
-    kept = message_cache(Reader(PROVENANCE, Echoes.OWN_ISSUED))
+    kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     found = encode(Request(model="claude", messages=(message,)), kept)
     return msgspec.json.decode(found, type=dict[str, Any])
 

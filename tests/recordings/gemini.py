@@ -4,7 +4,7 @@ import json
 from itertools import groupby
 from typing import Any
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser
@@ -16,7 +16,7 @@ from clew.testing.request_parsers.gemini import decode_request, spelled
 
 APIS = frozenset({"google.generateContent", "google.count_tokens"})
 PROVENANCE = "gemini"
-READER = Reader(PROVENANCE, Echoes.OWN_ISSUED)
+READER = ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED)
 
 
 def decoder() -> AnyDecoder:

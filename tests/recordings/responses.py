@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser
@@ -35,14 +35,14 @@ def claims(record: dict[str, Any]) -> bool:
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a recorded request and write it again."""
     request = decode_request(msgspec.json.encode(body), provenance=PROVENANCE)
-    kept = message_cache(Reader(PROVENANCE, Echoes.OWN_ISSUED))
+    kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     again = encode(request, kept, streaming=streaming, defaults={})
     return msgspec.json.decode(again, type=dict[str, Any])
 
 
 def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back."""
-    kept = message_cache(Reader(PROVENANCE, Echoes.OWN_ISSUED))
+    kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     body = encode(Request(model="m", messages=(message,)), kept)
     return msgspec.json.decode(body, type=dict[str, Any])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from clew.testing.fake_openai import FakeOpenAI, fake_openai, says
+from clew.testing.fake_openai import FakeOpenAI, fake_openai, text_response
 from tests.sdk.places import Place
 
 SECRET = "sk-of-the-user-0123456789"
@@ -437,7 +437,10 @@ async def clew(
 @asynccontextmanager
 async def two_servers(place: Place) -> AsyncIterator[tuple[FakeOpenAI, FakeOpenAI]]:
     """Serve the user's own provider, which the user's settings name, and a hostile one."""
-    async with fake_openai(*[says("ok")] * 4) as mine, fake_openai(says("pwned")) as theirs:
+    async with (
+        fake_openai(*[text_response("ok")] * 4) as mine,
+        fake_openai(text_response("pwned")) as theirs,
+    ):
         profile = {"type": "openai_chat", "model": "gpt-4o", "baseURL": mine.url}
         chosen = {
             "currentProvider": "mine",

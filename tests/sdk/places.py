@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from clew.core.events import Envelope
-from clew.providers.scripted import Reply, ScriptedProvider
+from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.session import InteractiveSession
 
@@ -46,7 +46,7 @@ class Place:
         return self.write(f".claude/skills/{name}/SKILL.md", text)
 
     def session(
-        self, replies: Iterable[Reply] = (), **options: Unpack[InteractiveOptions]
+        self, replies: Iterable[ScriptedReply] = (), **options: Unpack[InteractiveOptions]
     ) -> InteractiveSession:
         """Make a session; the provider answers with `replies`."""
         self.provider = ScriptedProvider(replies)

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 import anyio
 import anyio.lowlevel
 import pytest
-from clew.sdk.hub import EventName
 from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
@@ -29,13 +28,14 @@ from clew.core.errors import (
     SessionError,
     StoreUnavailable,
 )
+from clew.core.events import Envelope, TaskStage
 from clew.core.ids import SessionId
 from clew.core.messages import ToolCall, ToolResult
 from clew.core.models import ModelFacts
-from clew.core.results import ExecutionResult, TaskStage
+from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import Command, CommandModule, CommandResult
-from clew.providers.embedded.process import Launch, start
+from clew.providers.embedded.process import LaunchOptions, start_server
 from clew.providers.protocol import Chunk, Request
 from clew.providers.scripted import Pause, call_reply, text_reply
 from clew.sdk.query import create_query
@@ -91,7 +91,7 @@ async def test_a_folder_that_means_harm_is_told_of_and_runs_nothing(
         if danger.opens:
             async with session:
                 await session.run("hi")
-            messages = heard.of("warning")
+            messages = [event.text for event in heard.of("warning")]
         else:
             with pytest.raises(ConfigError) as refused:
                 await session.open()
@@ -273,7 +273,7 @@ class Actors:
                     case "abort":
                         self.session.abort()
                     case "take back":
-                        self.session.cancel_queue()
+                        await self.session.cancel_queue()
                     case "cancel" if self.scopes:
                         self.scopes[-1].cancel()
                     case "wait" | "cancel":
@@ -333,7 +333,7 @@ def test_whatever_comes_when_each_prompt_ends_once_and_events_stay_in_order(
             environ={},
             store=MemoryStore(),
             sandbox=NO_SANDBOX,
-            checkpoints=False,
+            keep_checkpoints=False,
         )
         session.on_any(heard)
         actors = Actors(session)
@@ -376,8 +376,9 @@ async def outcome(work: Awaitable[object], ends: list[object]) -> None:
 
 def free(session: InteractiveSession) -> None:
     """Let go of a session that waits for itself, so that a test ends."""
-    session._turnstile._busy = False
-    session._turnstile._left.set()
+    queue = session._runner.queue
+    queue._running = None
+    queue._left.set()
 
 
 async def test_the_embedded_model_runs_nothing_of_the_folder(
@@ -388,7 +389,7 @@ async def test_the_embedded_model_runs_nothing_of_the_folder(
     monkeypatch.chdir(place.project)
 
     with pytest.raises(ClewError):
-        await start(Launch(model=model), provider="embedded")
+        await start_server(LaunchOptions(model=model), provider="embedded")
 
     assert not trap(place).exists()
 
@@ -469,7 +470,9 @@ async def test_a_shutdown_between_two_prompts_stops_the_second(place: Place) -> 
     session = place.session([[first, *text_reply("one")], [second, *text_reply("two")]])
     await session.open()
     async with anyio.create_task_group() as tasks:
-        session.on("queue", lambda label: label is None and tasks.start_soon(session.shutdown))
+        session.on(
+            "queue", lambda event: event.prompt is None and tasks.start_soon(session.shutdown)
+        )
         tasks.start_soon(outcome, session.run("a"), ends)
         await first.reached.wait()
         tasks.start_soon(outcome, session.run("b"), ends)
@@ -496,7 +499,7 @@ async def test_a_shutdown_while_it_is_opened_leaves_nothing_open(place: Place) -
         async with place.session(["two"], resume_session_id=session_id) as again:
             await again.run("go on")
     except SessionBusy:
-        raced._closed = False
+        raced._runner.closed = False
         await raced.shutdown()
         raise
 
@@ -596,7 +599,7 @@ async def test_it_is_told_when_a_folder_takes_the_place_of_what_the_user_knows(
     session = place.session([], agents=True)
     session.on_any(heard)
     async with session:
-        told = "\n".join(heard.of("warning"))
+        told = "\n".join(event.text for event in heard.of("warning"))
 
     assert "deploy" in told
     assert "Explore" in told
@@ -641,7 +644,7 @@ async def test_a_thousand_bad_files_are_a_few_lines(place: Place, folder: str) -
     session = place.session([])
     session.on_any(heard)
     async with session:
-        told = heard.of("warning")
+        told = [event.text for event in heard.of("warning")]
 
     assert 0 < len(told) <= 50
 
@@ -662,10 +665,10 @@ async def test_a_client_that_acts_on_an_event_does_not_change_the_order_for_othe
     pause, one, other = Pause(), Heard(), Heard()
     session = place.session([[pause, *text_reply("one")], "two"])
 
-    def acting(name: str, payload: object) -> None:
-        one(name, payload)
-        if name == "text_delta":
-            session.cancel_queue()
+    def acting(envelope: Envelope) -> None:
+        one(envelope)
+        if envelope.name == "text_delta":
+            session._runner.queue.cancel()
 
     session.on_any(acting)
     session.on_any(other)
@@ -695,7 +698,7 @@ async def test_a_task_that_is_cancelled_after_the_answer_has_an_end_as_well(plac
 
 
 @pytest.mark.parametrize("event", ["user_message", "thinking", "queue"])
-async def test_an_abort_counts_from_the_first_event_on(place: Place, event: EventName) -> None:
+async def test_an_abort_counts_from_the_first_event_on(place: Place, event: str) -> None:
     pause, ends = Pause(), list[ExecutionResult]()
     session = place.session([[pause, *text_reply("one")], "two"])
 
@@ -840,7 +843,7 @@ async def test_a_question_that_nobody_can_answer_any_more_is_a_no(place: Place) 
         await anyio.wait_all_tasks_blocked()
         stop()
         await anyio.wait_all_tasks_blocked()
-        answered = session.get_open_questions() == []
+        answered = session._life.requests.pending == ()
         session.abort()
 
     assert answered
@@ -857,8 +860,8 @@ async def test_a_listener_that_would_have_to_be_awaited_is_refused(place: Place)
 async def test_to_stop_twice_is_harmless_to_others(place: Place) -> None:
     words: list[str] = []
     session = place.session(["one"])
-    stop = session.on("text_delta", words.append)
-    session.on("text_delta", words.append)
+    stop = session.on("text_delta", lambda event: words.append(event.text))
+    session.on("text_delta", lambda event: words.append(event.text))
     stop()
     stop()
     async with session:
@@ -891,14 +894,14 @@ async def test_questions_that_nobody_answers_do_not_hold_a_shutdown(place: Place
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(outcome, session.run("hi"), ends)
         await anyio.wait_all_tasks_blocked()
-        assert len(session.get_open_questions()) == 2
+        assert len(session._life.requests.pending) == 2
         with anyio.fail_after(5):
             await session.shutdown()
 
     (result,) = ends
     assert isinstance(result, ExecutionResult)
     assert result.interrupted
-    assert session.get_open_questions() == []
+    assert session._life.requests.pending == ()
 
 
 @pytest.mark.req("INT-1", "SES-3")
@@ -939,12 +942,12 @@ async def test_a_session_in_use_is_refused_and_its_copy_is_not_even_during_a_cal
 
     first = place.session([call_reply(("Bash", {"command": "x"})), "end"], permission_handler=wait)
     async with first, anyio.create_task_group() as tasks:
-        tasks.start_soon(first.submit, "hi")
+        tasks.start_soon(first.run, "hi")
         await pause.reached.wait()
         session_id = first.get_session_id()
         with pytest.raises(SessionBusy):
             async with place.session([], resume_session_id=session_id) as second:
-                await second.submit("me too")
+                await second.run("me too")
         copied = place.session(["copy"], resume_session_id=session_id, fork_session=True)
         async with copied as copy:
             assert (await copy.run("go on")).response == "copy"

@@ -7,12 +7,19 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
-from clew.sdk.values import TaskStage
 
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Charged
-from clew.core.errors import AbortError, AlreadyRunning, BudgetReached, ClewError, ConfigError
+from clew.core.errors import (
+    AbortError,
+    AlreadyRunning,
+    BudgetReached,
+    ClewError,
+    ConfigError,
+    ProviderRejected,
+)
+from clew.core.events import TaskStage
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,
@@ -24,8 +31,7 @@ from clew.extensions.commands.protocol import (
     SwitchModel,
 )
 from clew.providers.prices import Price
-from clew.providers.scripted import Pause, Reply, call_reply, text_reply
-from clew.stores.memory import MemoryStore
+from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -119,8 +125,8 @@ async def test_settings_reach_the_session(place: Place) -> None:
     async with place.session([calls, "done"]) as session:
         result = await session.run("go")
         assert session.get_context_state().max_tokens == 4_096
-        assert isinstance(session.session._opened().strategy, SlidingWindow)
-        assert session.language == "fr"
+        assert isinstance(session.session.state.strategy, SlidingWindow)
+        assert session.parts.language == "fr"
 
     assert [state.result for state in result.tool_summaries] == ["success", "denied", "success"]
     assert "red" in result.tool_summaries[0].tool_result_data
@@ -166,7 +172,7 @@ async def test_a_folder_that_is_not_accepted_adds_no_hooks_and_no_rights(place: 
 
     assert [state.result for state in result.tool_summaries] == ["denied", "denied"]
     assert not touched.exists()
-    (warning,) = heard.of("warning")
+    (warning,) = [event.text for event in heard.of("warning")]
     assert "clew config accept" in warning
 
     async with place.session([calls, "done"], accepted=True) as session:
@@ -182,7 +188,7 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
         names = {command.name for command in session.list_commands()}
         assert {
             *("help", "clear", "compact", "mode", "model", "language", "cost", "context"),
-            *("permissions", "memory", "rewind", "resume", "rename", "reset", "background"),
+            *("permissions", "memory", "rewind", "resume", "rename", "reset"),
             *("agent", "pin", "recall"),
         } <= names
         assert await session.execute_command("nonsense") is None
@@ -195,7 +201,6 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
                 ("reset", ""),
                 ("resume", ""),
                 ("mode", "plan"),
-                ("background", ""),
                 ("pin", "#2"),
                 ("clear", ""),
             )
@@ -208,7 +213,6 @@ async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(pl
     assert results["reset"].effect == NewSession()
     assert results["resume"].effect == PickSession()
     assert results["mode"].data["mode"] == "plan"
-    assert "background tasks are not part" in results["background"].message
     assert results["pin"].success
     assert results["clear"].success
 
@@ -283,7 +287,7 @@ async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place:
     session = place.session(["audited"])
     session.on_any(heard)
     async with session:
-        command = session.registry.find("audit")
+        command = session.parts.registry.find("audit")
         assert command is not None
         assert command.skill is not None
         result = await session.execute_skill_command(command.skill, "main.py")
@@ -293,7 +297,7 @@ async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place:
     sent = place.provider.requests[0].messages[-1].text
     assert "Audit the file main.py with care." in sent
     assert str(place.project / ".claude" / "skills" / "audit") in sent
-    assert heard.of("user_message") == ["/audit main.py"]
+    assert [event.text for event in heard.of("user_message")] == ["/audit main.py"]
     assert [entry.type for entry in history][:2] == ["skill-invocation", "user"]
     assert history[0].data == {"skill_name": "audit", "display_input": "/audit main.py"}
     assert history[1].data["content"] == "/audit main.py"
@@ -326,7 +330,7 @@ async def test_a_skill_that_forks_runs_in_an_agent_of_its_own(place: Place) -> N
     session = place.session([text_reply("found 3", usage=USAGE), "I see"], agents=True)
     session.on_any(heard)
     async with session:
-        command = session.registry.find("survey")
+        command = session.parts.registry.find("survey")
         assert command is not None
         assert command.skill is not None
         result = await session.execute_skill_command(command.skill, "the maze")
@@ -348,14 +352,47 @@ async def test_a_skill_that_forks_runs_in_an_agent_of_its_own(place: Place) -> N
 
 
 @pytest.mark.req("AGT-1")
-async def test_a_skill_that_forks_says_so_where_there_are_no_agents(place: Place) -> None:
+async def test_a_skill_that_forks_runs_without_the_agent_tool(place: Place) -> None:
     place.skill("survey", FORK, "Survey.")
-    async with place.session() as session:
-        command = session.registry.find("survey")
+    async with place.session(["found 3"]) as session:
+        command = session.parts.registry.find("survey")
         assert command is not None
         assert command.skill is not None
-        with pytest.raises(ConfigError, match="agents=True"):
+
+        result = await session.execute_skill_command(command.skill)
+
+        assert result.response == "found 3"
+        assert [message.text for message in session.get_messages()] == ["/survey", "found 3"]
+
+
+@pytest.mark.req("AGT-1")
+async def test_a_skill_with_an_unknown_agent_leaves_the_conversation_alone(place: Place) -> None:
+    place.skill("lost", "context: fork\nagent: nobody\n", "Survey.")
+    async with place.session(["fine"]) as session:
+        command = session.parts.registry.find("lost")
+        assert command is not None
+        assert command.skill is not None
+
+        with pytest.raises(ConfigError, match="nobody"):
             await session.execute_skill_command(command.skill)
+
+        assert session.get_messages() == []
+
+
+@pytest.mark.req("AGT-1")
+async def test_a_skill_that_fails_in_its_agent_leaves_no_prompt_unanswered(place: Place) -> None:
+    place.skill("survey", FORK, "Survey.")
+    failure = ProviderRejected("broken", provider="scripted")
+    async with place.session([failure, "fine"]) as session:
+        command = session.parts.registry.find("survey")
+        assert command is not None
+        assert command.skill is not None
+
+        with pytest.raises(ProviderRejected):
+            await session.execute_skill_command(command.skill)
+
+        assert [message.role for message in session.get_messages()] == ["user", "assistant"]
+        assert (await session.run("next")).response == "fine"
 
 
 @pytest.mark.req("AGT-1", "HOK-1")
@@ -372,7 +409,7 @@ async def test_the_agent_tool_runs_an_agent_and_brings_its_last_words(place: Pla
     (place.clew_home / "settings.json").write_text(
         msgspec.json.encode({"hooks": dict.fromkeys(events, hook)}).decode()
     )
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         call_reply(("Agent", {"prompt": "test it", "subagent_type": "tester"})),
         call_reply(("Read", {"file_path": "x.txt"})),
         "all green",
@@ -427,7 +464,7 @@ async def test_an_agent_that_cannot_be_run_is_a_result_with_the_reason(
 @pytest.mark.req("AGT-1", "PRV-3")
 async def test_an_abort_reaches_the_agent(place: Place) -> None:
     pause, heard = Pause(), Heard()
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         call_reply(("Agent", {"prompt": "think"})),
         [pause, *text_reply("never")],
         "on",
@@ -466,7 +503,7 @@ async def test_an_abort_reaches_an_agent_that_a_person_started(place: Place) -> 
 @pytest.mark.req("AGT-1", "CKP-1")
 async def test_what_an_agent_changes_is_restored_with_the_turn(place: Place) -> None:
     path = place.write("a.txt", "before\n")
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         call_reply(("Agent", {"prompt": "write"})),
         call_reply(("Read", {"file_path": "a.txt"})),
         call_reply(("Write", {"file_path": "a.txt", "content": "after\n"})),
@@ -488,7 +525,7 @@ async def test_an_agent_has_the_window_and_the_rest_of_the_budget_of_its_parent(
     place: Place,
 ) -> None:
     heard = Heard()
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         text_reply("one", usage=USAGE),
         call_reply(("Agent", {"prompt": "spend"}), usage=USAGE),
         call_reply(("Glob", {"pattern": "*"}), usage=Usage(input_tokens=1_000_000)),
@@ -497,22 +534,20 @@ async def test_an_agent_has_the_window_and_the_rest_of_the_budget_of_its_parent(
     session = place.session(
         replies,
         agents=True,
-        session_options={
-            "budget_usd": 0.5,
-            "max_context_tokens": 8_000_000,
-            "prices": {"m": Price(input=1.0, output=1.0)},
-        },
+        budget_usd=0.5,
+        max_context_tokens=8_000_000,
+        prices={"m": Price(input=1.0, output=1.0)},
     )
     session.on_any(heard)
     async with session:
         await session.run("hi")
         with pytest.raises(BudgetReached):
             await session.run("go")
-        assert session.session.get_budget_left() == 0
+        assert session.session.state.budget_left == 0
 
     parent, _, child = place.provider.requests
     assert child.system != parent.system
-    assert not any("nothing is known" in text for text in heard.of("warning"))
+    assert not any("nothing is known" in event.text for event in heard.of("warning"))
     assert not list((place.clew_home / "projects").rglob("checkpoints/agent-*"))
 
 
@@ -540,7 +575,7 @@ async def test_hooks_may_ask_a_model_or_an_agent(place: Place) -> None:
     async def yes(_: Access, __: Decision) -> Approval:
         return Approval.ONCE
 
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         '{"ok": true}',
         call_reply(("Bash", {"command": "echo hi"})),
         '{"ok": false, "reason": "it is not safe"}',
@@ -595,7 +630,7 @@ async def test_a_memory_that_cannot_be_read_is_told_at_the_start(place: Place) -
     async with session:
         pass
 
-    assert any("pending" in text for text in heard.of("warning"))
+    assert any("pending" in event.text for event in heard.of("warning"))
 
 
 @pytest.mark.req("HOK-2", "HOK-3")
@@ -625,7 +660,7 @@ async def test_an_agent_that_a_hook_runs_fires_no_hooks(place: Place) -> None:
     (place.clew_home / "settings.json").write_text(
         msgspec.json.encode({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}).decode()
     )
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         call_reply(("Glob", {"pattern": "*"})),
         call_reply(("Read", {"file_path": "x.txt"})),
         '{"ok": true}',
@@ -682,8 +717,8 @@ async def test_a_prompt_from_within_a_command_is_refused_and_does_not_hang(place
             await session.run("go")
 
     assert len(ends) == 1
-    with pytest.raises(TypeError, match="store"):
-        place.session(session_options={"store": MemoryStore()})
+    with pytest.raises(TypeError, match="session_id"):
+        place.session(session_id="mine")
 
 
 @pytest.mark.req("CFG-1")
@@ -695,7 +730,7 @@ async def test_a_profile_of_another_provider_is_not_looked_into(place: Place) ->
         msgspec.json.encode({"currentProvider": "work", "providers": {"work": profile}}).decode()
     )
 
-    with pytest.raises(ConfigError, match="say which model of scripted"):
+    with pytest.raises(ConfigError, match="no model is set for the provider scripted"):
         await place.session(model="").open()
     settings.write_text('{"currentProvider": "work"}')
     with pytest.raises(ConfigError, match="work"):
@@ -710,4 +745,4 @@ async def test_compact_instructions_of_settings_and_project_add_up(place: Place)
         '{"context": {"compactInstructions": "Keep colours."}}'
     )
     async with place.session() as session:
-        assert session.session._opened().compact_instructions == "Keep names.\nKeep colours."
+        assert session.session.state.options["compact_instructions"] == "Keep names.\nKeep colours."

@@ -9,7 +9,8 @@ from clew.core.entries import Charged, MessageAdded, spending_of
 from clew.core.messages import assistant, user
 from clew.core.results import ExecutionResult
 from clew.core.usage import Spending, Usage
-from clew.providers.scripted import Reply, call_reply, text_reply
+from clew.providers.scripted import ScriptedReply, call_reply, text_reply
+from clew.session.history import HistoryEntry
 from tests.sdk.places import Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("INT-4")]
@@ -18,18 +19,24 @@ SMALL = Usage(input_tokens=1, output_tokens=1)
 LARGE = Usage(input_tokens=20_000, output_tokens=10)
 
 
-def a_call(usage: Usage | None) -> Reply:
+def a_call(usage: Usage | None) -> ScriptedReply:
     return call_reply(("Glob", {"pattern": "*"}), usage=usage)
+
+
+HISTORIES: dict[str, list[HistoryEntry]] = {}
+"""The history of each run, by its id."""
 
 
 def told(result: ExecutionResult) -> list[dict[str, Any]]:
     """Return the summaries of usage in a history."""
-    return [entry.data for entry in result.history if entry.type == "usage-summary"]
+    return [item.data for item in HISTORIES[result.run_id] if item.type == "usage-summary"]
 
 
-async def submit(place: Place, *replies: Reply) -> ExecutionResult:
+async def submit(place: Place, *replies: ScriptedReply) -> ExecutionResult:
     async with place.session(replies) as session:
-        return await session.run("hi")
+        result = await session.run("hi")
+        HISTORIES[result.run_id] = session.get_full_history()
+        return result
 
 
 async def test_a_turn_is_exact_when_every_call_was_counted(place: Place) -> None:

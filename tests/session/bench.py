@@ -22,10 +22,10 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Role, assistant, user
 from clew.core.models import ModelFacts
 from clew.log.events import LogLevel
-from clew.log.replaying import replay
+from clew.log.replay_state import replay_log
 from clew.log.writer import SessionLog
 from clew.providers.protocol import Chunk, Request
-from clew.providers.scripted import Reply, ScriptedProvider
+from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.session.history import get_messages_for_api
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
@@ -69,7 +69,7 @@ class Witness(ScriptedProvider):
     """Answers from a script, and holds every request against the model."""
 
     def __init__(self, seat: "Seat") -> None:
-        self.replies: deque[Reply] = deque()
+        self.replies: deque[ScriptedReply] = deque()
         self.seat = seat
         super().__init__(self._script(), FACTS)
 
@@ -77,7 +77,7 @@ class Witness(ScriptedProvider):
         """Say that all models are alike but for the name."""
         return replace(FACTS, name=model)
 
-    def _script(self) -> Iterator[Reply]:
+    def _script(self) -> Iterator[ScriptedReply]:
         while True:
             yield self.replies.popleft() if self.replies else "nothing more to say"
 
@@ -221,7 +221,7 @@ class Bench:
             assert session.journal.entries == seat.told
             assert (model.name, model.mode) == (view.setup.model.name, view.mode)
         if seat.log is not None and seat.log.path is not None and seat.log.path.exists():
-            replayed = replay(seat.log.path)
+            replayed = replay_log(seat.log.path)
             assert replayed.history == session.get_history()
             assert list(replayed.entries) == seat.told
 

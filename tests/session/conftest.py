@@ -1,18 +1,11 @@
-"""What tests of sessions share: a PostgreSQL server, and somebody who talks to a session."""
+"""Fixtures for tests of sessions."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.session.person import Person
-from tests.session.postgres import Server, server
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    with server() as running:
-        yield running
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from clew.core.access import PermissionMode
 from clew.core.entries import SetupChanged
 from clew.core.events import EntryAdded, Event
 from clew.core.models import ModelFacts
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.session.gate import Gate
-from clew.stores.opening import open_store
+from clew.stores import open_store
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 from tests.event_buses import bus_for
@@ -22,7 +22,7 @@ from tests.event_buses import bus_for
 FACTS = ModelFacts(name="m", window=6_000, summarises=False)
 
 
-def script() -> Iterator[Reply]:
+def script() -> Iterator[ScriptedReply]:
     """Reply for ever: files are written, edited and read, and words fill the window."""
     for number in itertools.count():
         path = f"file{number % 7}.txt"

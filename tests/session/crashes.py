@@ -17,8 +17,8 @@ from clew.context.render import find_problems, render
 from clew.core.entries import Compacted
 from clew.core.ids import SessionId
 from clew.session.journal import Journal
-from clew.stores.opening import open_store
-from tests.session.postgres import server
+from clew.stores import open_store
+from tests.stores.postgres import server
 
 ROOT = Path(__file__).parent.parent.parent
 KILLS_PER_SESSION = 20

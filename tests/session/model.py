@@ -33,7 +33,7 @@ from clew.core.errors import (
 from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import assistant, user
 from clew.providers.protocol import CallChunk, Chunk, Finished, StopReason, TextChunk
-from clew.providers.scripted import Pause, Step
+from clew.providers.scripted import Pause, ScriptedStep
 from tests.session.bench import WINDOW, Bench, Seat
 from tests.session.plain_model import Model, sketch
 
@@ -78,7 +78,7 @@ async def use_tools(bench: Bench, number: int) -> Lines:
         ("nonsense", "{}"),
         ("read", "not json"),
     ][: 1 + number % 5]
-    steps: list[Step] = [*calls(number, made), Finished(reason=StopReason.TOOL_CALLS)]
+    steps: list[ScriptedStep] = [*calls(number, made), Finished(reason=StopReason.TOOL_CALLS)]
     bench.seat.provider.replies += [steps, "done"]
     await bench.seat.live.run(f"task {number}")
     asked = " ".join(f"{name}({arguments})" for name, arguments in made)
@@ -103,7 +103,7 @@ async def work_long(bench: Bench, number: int) -> Lines:
 async def fail(bench: Bench, number: int) -> Lines:
     """Let the provider fail: at once, after some words, or after a call."""
     busy = ProviderBusy("later", provider="scripted")
-    replies: list[list[Step]] = [
+    replies: list[list[ScriptedStep]] = [
         [busy],
         [TextChunk(word(number)), busy],
         [*calls(number, [("read", '{"size":1}')]), TextChunk("so")],
@@ -126,7 +126,7 @@ async def abort(bench: Bench, number: int) -> Lines:
         bench.seat.provider.replies.append([TextChunk(word(number)), pause])
         arrived = [f"assistant!: {word(number)}"]
     else:
-        steps: list[Step] = [*calls(number, [("wait", "{}"), ("read", '{"size":1}')])]
+        steps: list[ScriptedStep] = [*calls(number, [("wait", "{}"), ("read", '{"size":1}')])]
         bench.seat.provider.replies.append([*steps, Finished(reason=StopReason.TOOL_CALLS)])
         first, second = "wait({})", 'read({"size":1})'
         arrived = [f"assistant: {first} {second}", "tool: wait failed", "tool: read"]

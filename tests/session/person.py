@@ -18,7 +18,7 @@ from clew.core.ids import CallId, SessionId
 from clew.core.messages import ToolCall
 from clew.core.models import ModelFacts
 from clew.log.writer import SessionLog
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.stores.sqlite import SqliteStore
 from tests.event_buses import bus_for
 
@@ -53,7 +53,7 @@ class Person:
 
     @asynccontextmanager
     async def session(
-        self, *replies: Reply, log: SessionLog | None = None
+        self, *replies: ScriptedReply, log: SessionLog | None = None
     ) -> AsyncIterator[Session]:
         self.provider = ScriptedProvider(replies, FACTS)
         made = Session(
@@ -70,7 +70,7 @@ class Person:
 
     async def talk(self, *words: str) -> None:
         """Say something in a session of its own, each time with a tool call."""
-        replies: list[Reply] = []
+        replies: list[ScriptedReply] = []
         for word in words:
             replies += [call_reply(("add", {"a": 1, "b": len(word)})), f"yes, {word}"]
         async with self.session(*replies) as session:

@@ -5,15 +5,13 @@ from typing import Any
 
 from clew import Session, tool
 from clew.core.access import Risk
-from clew.core.events import (
-    Event,
-)
+from clew.core.events import Event
 from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
-from clew.log.reading import LogReader
+from clew.log.reader import LogReader
 from clew.log.writer import SessionLog
-from clew.providers.scripted import Reply, ScriptedProvider
+from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from tests.event_buses import bus_for
@@ -72,7 +70,7 @@ class Scene:
         self.hooks.store = self.store
         self.provider = ScriptedProvider([])
 
-    def session(self, *replies: Reply, **options: Any) -> Session:
+    def session(self, *replies: ScriptedReply, **options: Any) -> Session:
         self.provider = ScriptedProvider(replies, FACTS)
         made: dict[str, Any] = {
             "tools": [add, launch, crash],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.context.calibration import learn, prior
+from clew.context.calibration import learn, make_prior
 from clew.core.models import Calibration
 from clew.session.calibrations import MOST_MODELS, CalibrationFile
 
@@ -20,7 +20,7 @@ def test_the_rate_comes_back_and_the_overhead_does_not(tmp_path: Path) -> None:
     assert CalibrationFile(path).save("m", LEARNED)
     found = CalibrationFile(path).load("m")
 
-    assert found == prior(1.4, 9_000)
+    assert found == make_prior(1.4, 9_000)
     assert found.overhead == 0
     assert CalibrationFile(path).load("another") is None
 
@@ -32,7 +32,7 @@ def test_what_two_sessions_learned_is_merged_by_weight(tmp_path: Path) -> None:
     file.save("m", Calibration(slope=1.0, weight=3_000))
     file.save("m", Calibration(slope=2.0, weight=1_000))
 
-    assert file.load("m") == prior(1.25, 4_000)
+    assert file.load("m") == make_prior(1.25, 4_000)
 
 
 def test_old_evidence_never_outweighs_what_is_new(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_damaged_file_is_reported_and_replaced(
         assert file.load("m") is None
     assert "c.json cannot be read" in caplog.text
     assert file.save("m", LEARNED)
-    assert file.load("m") == prior(1.4, 9_000)
+    assert file.load("m") == make_prior(1.4, 9_000)
 
 
 def test_a_folder_that_cannot_be_written_is_reported(

@@ -23,7 +23,7 @@ from clew.core.events import CompactionEnded, CompactionStarted, ContextUpdated,
 from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
 from clew.providers.protocol import TextChunk
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, call_reply
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply
 from clew.stores.sqlite import SqliteStore
 from tests.event_buses import bus_for
 from tests.histories import problems
@@ -35,7 +35,7 @@ WRITER = ModelFacts(name="m", window=2_000)
 LONG = "word " * 250
 
 
-def scripted(*replies: Reply, facts: ModelFacts = FACTS) -> ScriptedProvider:
+def scripted(*replies: ScriptedReply, facts: ModelFacts = FACTS) -> ScriptedProvider:
     return ScriptedProvider(replies, facts=facts)
 
 
@@ -119,7 +119,7 @@ async def test_a_models_summary_replaces_the_old_turns_and_is_updated_by_the_nex
 @pytest.mark.req("CMP-8")
 @pytest.mark.parametrize("failure", [ProviderError("down", provider="s"), "", "word " * 2_000])
 async def test_a_summary_that_cannot_be_had_or_does_not_fit_is_written_by_rules(
-    failure: Reply,
+    failure: ScriptedReply,
 ) -> None:
     events: list[Event] = []
     provider = scripted(LONG, LONG, LONG, failure, facts=WRITER)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.session.crashes import KILLS_PER_SESSION, crash
-from tests.session.postgres import Server
+from tests.stores.postgres import Server
 
 
 @pytest.mark.req("STO-2", "SES-3")

@@ -15,26 +15,20 @@ import pytest
 
 from clew import Session
 from clew.context.render import find_problems
-from clew.core.entries import (
-    Body,
-    Entry,
-    MessageAdded,
-    SessionRecord,
-    SetupChanged,
-)
+from clew.core.entries import Body, Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.errors import SessionBusy, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message, assistant, tool_result, user
-from clew.log.faults import Code
-from clew.log.replaying import replay
-from clew.log.validation import validate
+from clew.log.reader import FaultCode
+from clew.log.replay_state import replay_log
+from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.stores.sqlite import SqliteStore
-from clew.testing.fake_openai import fake_openai, says
+from clew.testing.fake_openai import fake_openai, text_response
 from tests.session.person import CALL, FACTS, NOBODY, Person, S, clew, sentence
-from tests.session.test_stores import child
-from tests.session.test_stores_sqlite import file_size_limit, fingerprint, read_only
+from tests.stores.test_sqlite import file_size_limit, fingerprint, read_only
+from tests.stores.test_stores import child
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("STO-2")]
 
@@ -43,7 +37,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("STO-2")]
 
 
 async def test_a_session_outlives_a_full_disk(person: Person) -> None:
-    replies: list[Reply] = ["one", call_reply(("add", {"a": 1, "b": 2})), "three", "four"]
+    replies: list[ScriptedReply] = ["one", call_reply(("add", {"a": 1, "b": 2})), "three", "four"]
     async with person.session(*replies) as session:
         await session.run("first")
         with file_size_limit(person.path.stat().st_size + 100_000):
@@ -58,7 +52,9 @@ async def test_a_session_outlives_a_full_disk(person: Person) -> None:
 
 async def test_so_does_the_command_line(tmp_path: Path) -> None:
     store = tmp_path / "store" / "s.db"
-    async with fake_openai(says("one"), says("two"), says("three")) as server:
+    async with fake_openai(
+        text_response("one"), text_response("two"), text_response("three")
+    ) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         await clew("-p", "first", *flags, store=store)
         failed = await clew(
@@ -130,9 +126,9 @@ async def test_a_clock_that_goes_back_changes_neither_order_nor_words(
     async with person.session("yes", "again", log=log) as session:
         await session.run("is it today?")
         await session.run("still?")
-        assert replay(tmp_path / "logs" / "s.jsonl").history == session.get_history()
+        assert replay_log(tmp_path / "logs" / "s.jsonl").history == session.get_history()
 
-    assert validate(tmp_path / "logs" / "s.jsonl").faults == ()
+    assert validate_log(tmp_path / "logs" / "s.jsonl").faults == ()
     assert (await person.store.record(S)).updated_at == far
     ids = [entry.id for entry in (await person.store.load(S))[1]]
     assert ids == list(range(1, len(ids) + 1))
@@ -154,10 +150,10 @@ async def test_a_log_at_fault_is_named_and_costs_the_session_nothing(
     if fault == "a payload is missing":
         for payload in (logs / "s.payloads").iterdir():
             payload.unlink()
-        code = Code.PAYLOAD_MISSING
+        code = FaultCode.PAYLOAD_MISSING
     else:
         path.write_bytes(path.read_bytes()[:-20])
-        code = Code.LINE_TORN
+        code = FaultCode.LINE_TORN
 
     told = await clew("log", "validate", str(path), store=person.path)
     async with person.session("fine", log=SessionLog(logs, inline_limit=500)) as session:
@@ -166,8 +162,8 @@ async def test_a_log_at_fault_is_named_and_costs_the_session_nothing(
 
     assert code in told.stdout.decode()
     assert told.returncode == (0 if code.is_tolerated else 1)
-    assert {one.code for one in validate(path).faults} <= {code}
-    assert replay(path).history == history
+    assert {one.code for one in validate_log(path).faults} <= {code}
+    assert replay_log(path).history == history
     await person.look()
 
 

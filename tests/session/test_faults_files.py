@@ -10,16 +10,12 @@ from pathlib import Path
 import pytest
 
 from clew.context.render import find_problems
-from clew.core.entries import (
-    SCHEMA,
-    Entry,
-    UnknownBody,
-)
+from clew.core.entries import SCHEMA, Entry, UnknownBody
 from clew.core.errors import StoreDamaged, StoreUnavailable
 from clew.core.ids import EntryId
 from clew.stores.sqlite import SqliteStore
 from tests.session.person import NOBODY, Person, S, clew, sentence
-from tests.session.test_stores_sqlite import fingerprint
+from tests.stores.test_sqlite import fingerprint
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("STO-2")]
 

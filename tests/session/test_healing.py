@@ -3,7 +3,7 @@
 import pytest
 
 from clew import Session, SlidingWindow, tool
-from clew.context.reasoning import Echoes, Reader, spoken
+from clew.context.reasoning import Echoes, ReasoningReader, adapt_message
 from clew.core.access import Risk
 from clew.core.entries import ReasoningDropped
 from clew.core.errors import ContextOverflow, SignatureRejected, StreamBroken
@@ -21,7 +21,13 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.providers.scripted import Reply, ScriptedProvider, Step, call_reply, text_reply
+from clew.providers.scripted import (
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedStep,
+    call_reply,
+    text_reply,
+)
 from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +43,7 @@ def look() -> str:
     return "nothing"
 
 
-def thinking(text: str, reply: list[Step]) -> list[Step]:
+def thinking(text: str, reply: list[ScriptedStep]) -> list[ScriptedStep]:
     return [ReasoningChunk(index=0, text=text, signature=f"sig-{text}"), *reply]
 
 
@@ -51,7 +57,7 @@ def thoughts(request: Request) -> list[str]:
 
 
 def session(
-    *replies: Reply, name: str = "anthropic"
+    *replies: ScriptedReply, name: str = "anthropic"
 ) -> tuple[Session, ScriptedProvider, list[Event]]:
     provider, events = ScriptedProvider(replies, FACTS, name=name), list[Event]()
     return (
@@ -141,9 +147,9 @@ async def test_switching_the_provider_keeps_the_session_and_no_foreign_signature
         await chat.set_model("m", provider=other)
         assert await chat.run("two") == "b"
 
-    reader = Reader("openai", Echoes.OWN_ISSUED)
+    reader = ReasoningReader("openai", Echoes.OWN_ISSUED)
     request = other.requests[0]
-    sent = [spoken(message, reader, request.reasoning) for message in request.messages]
+    sent = [adapt_message(message, reader, request.reasoning) for message in request.messages]
     assert not any(isinstance(part, Reasoning) for message in sent for part in message.parts)
     assert len(sent) == 5
 
@@ -191,7 +197,7 @@ async def test_tool_use_is_remembered_after_the_turns_that_used_tools_were_compa
 
 @pytest.mark.req("PRV-2")
 async def test_a_provider_that_pauses_is_called_again_and_its_own_tools_are_shown() -> None:
-    search: list[Step] = [
+    search: list[ScriptedStep] = [
         ServerToolChunk(call_id="s1", name="web_search", text='{"query":"x"}'),
         PartChunk(SEARCH),
         ServerToolChunk(call_id="s1", name="web_search", text="3 results", ended=True),
@@ -259,7 +265,7 @@ async def test_options_of_one_providers_api_do_not_reach_another() -> None:
 
 @pytest.mark.req("PRV-3")
 async def test_of_interleaved_calls_the_finished_one_is_kept() -> None:
-    steps: list[Step] = [
+    steps: list[ScriptedStep] = [
         CallChunk(index=0, call_id=CallId("a"), name="look", arguments='{"n"'),
         CallChunk(index=1, call_id=CallId("b"), name="look", arguments="{}"),
         StreamBroken("gone", provider="anthropic"),
@@ -275,7 +281,7 @@ async def test_of_interleaved_calls_the_finished_one_is_kept() -> None:
 
 @pytest.mark.req("PRV-2")
 async def test_why_an_answer_was_refused_is_told() -> None:
-    refused: list[Step] = [Finished(reason=StopReason.REFUSED, detail="blocked: SAFETY")]
+    refused: list[ScriptedStep] = [Finished(reason=StopReason.REFUSED, detail="blocked: SAFETY")]
     chat, _, events = session(refused)
     async with chat:
         await chat.run("one")

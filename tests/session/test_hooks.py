@@ -27,8 +27,8 @@ from clew.core.models import ModelFacts
 from clew.hooks.context import HookContext
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
-from clew.hooks.settings import Source, read
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply, text_reply
+from clew.hooks.settings import HookSource, read_hooks
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.gate import Gate
 from clew.session.limits import REFUSE_AFTER, WARN_AFTER
 from clew.stores.memory import MemoryStore
@@ -79,7 +79,9 @@ def verdict(kind: Verdict, reason: str = "because") -> HookVerdict:
     return HookVerdict(decision=Decision(kind, reason))
 
 
-def session(*replies: Reply, hooks: Told, **options: Any) -> tuple[Session, ScriptedProvider]:
+def session(
+    *replies: ScriptedReply, hooks: Told, **options: Any
+) -> tuple[Session, ScriptedProvider]:
     provider = ScriptedProvider(replies, FACTS)
     return Session(provider, model="m", tools=[add, launch], hooks=hooks, **options), provider
 
@@ -306,7 +308,7 @@ async def test_a_hooks_file_of_claude_code_guards_a_session(tmp_path: Path) -> N
     guard.write_text('read -r line; case "$line" in *moon*) echo "not the moon" >&2; exit 2;; esac')
     hook = {"type": "command", "command": f"sh {guard}"}
     settings = {"hooks": {"PreToolUse": [{"matcher": "launch|Bash", "hooks": [hook]}]}}
-    table = read(json.dumps(settings).encode(), Source(name="settings.json"))
+    table = read_hooks(json.dumps(settings).encode(), HookSource(name="settings.json"))
     gate = Gate(cwd=tmp_path, mode=PermissionMode.BYPASS)
     calls = call_reply(("launch", {"what": "kite"}), ("launch", {"what": "moon"}))
     provider = ScriptedProvider([calls, "ok"], FACTS)

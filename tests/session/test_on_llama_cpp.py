@@ -31,13 +31,13 @@ pytestmark = [
     ),
 ]
 
-Make: TypeAlias = Callable[[process.Child, ModelFacts], Provider]
+Make: TypeAlias = Callable[[process.ServerProcess, ModelFacts], Provider]
 FACTS = ModelFacts(name="smollm2", window=8_192, max_output=48, calls_tools=False, summarises=False)
 BELIEVED = replace(FACTS, window=12_000)
 """The server can take less than that."""
 
 
-def chat(server: process.Child, facts: ModelFacts) -> Provider:
+def chat(server: process.ServerProcess, facts: ModelFacts) -> Provider:
     return Compatible(
         "llama_cpp",
         base_url=f"{server.address}/v1",
@@ -46,11 +46,11 @@ def chat(server: process.Child, facts: ModelFacts) -> Provider:
     )
 
 
-def responses(server: process.Child, facts: ModelFacts) -> Provider:
+def responses(server: process.ServerProcess, facts: ModelFacts) -> Provider:
     return OpenAIResponses(server.key, base_url=f"{server.address}/v1", models={facts.name: facts})
 
 
-def messages(server: process.Child, facts: ModelFacts) -> Provider:
+def messages(server: process.ServerProcess, facts: ModelFacts) -> Provider:
     return Anthropic(server.key, base_url=server.address, models={facts.name: facts})
 
 
@@ -60,11 +60,11 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def server(anyio_backend: str) -> AsyncIterator[process.Child]:
-    launch = process.Launch(
+async def server(anyio_backend: str) -> AsyncIterator[process.ServerProcess]:
+    launch = process.LaunchOptions(
         model=model_path(), port=0, window=8_192, threads=2, command=process.SERVER
     )
-    running = await process.start(launch, provider="llama.cpp")
+    running = await process.start_server(launch, provider="llama.cpp")
     yield running
     await running.stop()
 
@@ -74,7 +74,9 @@ ways = pytest.mark.parametrize("make", [chat, responses, messages])
 
 @ways
 @pytest.mark.req("PRV-1", "PRV-2")
-async def test_it_streams_counts_and_reads_its_cache(server: process.Child, make: Make) -> None:
+async def test_it_streams_counts_and_reads_its_cache(
+    server: process.ServerProcess, make: Make
+) -> None:
     provider, events = make(server, FACTS), list[Event]()
     session = Session(
         provider,
@@ -102,7 +104,7 @@ async def test_it_streams_counts_and_reads_its_cache(server: process.Child, make
 @ways
 @pytest.mark.req("PRV-3")
 async def test_an_abort_keeps_the_words_and_frees_the_server(
-    server: process.Child, make: Make
+    server: process.ServerProcess, make: Make
 ) -> None:
     provider = make(server, FACTS)
     session: Session
@@ -127,7 +129,7 @@ async def test_an_abort_keeps_the_words_and_frees_the_server(
 @pytest.mark.parametrize("make", [responses, messages])
 @pytest.mark.req("PRV-2")
 async def test_a_request_is_counted_as_the_model_reads_it(
-    server: process.Child, make: Make
+    server: process.ServerProcess, make: Make
 ) -> None:
     provider = make(server, FACTS)
     assert isinstance(provider, CountsTokens)
@@ -147,7 +149,7 @@ async def test_a_request_is_counted_as_the_model_reads_it(
 @ways
 @pytest.mark.req("PRV-4", "CMP-1")
 async def test_an_overflow_of_the_real_window_is_compacted_and_sent_again(
-    server: process.Child, make: Make
+    server: process.ServerProcess, make: Make
 ) -> None:
     provider, events = make(server, BELIEVED), list[Event]()
     session = Session(provider, model=FACTS.name, event_bus=bus_for(events.append))

@@ -18,7 +18,7 @@ from clew.core.messages import Role, user
 from clew.core.models import ModelFacts
 from clew.providers.prices import Price
 from clew.providers.protocol import Finished, ServerToolChunk, StopReason, TextChunk
-from clew.providers.scripted import Reply, ScriptedProvider, call_reply
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.session.gate import Gate
 from clew.session.spec import SessionRef, SessionSpec
 from clew.stores.memory import MemoryStore
@@ -41,7 +41,7 @@ def show(size: int) -> str:
     return "x" * size
 
 
-def session(*replies: Reply, **options: Any) -> tuple[Session, ScriptedProvider]:
+def session(*replies: ScriptedReply, **options: Any) -> tuple[Session, ScriptedProvider]:
     provider = ScriptedProvider(replies, FACTS)
     return Session(provider, model="m", tools=[launch, show], **options), provider
 
@@ -212,7 +212,7 @@ async def test_callbacks_are_called_with_what_happens() -> None:
     searches: list[ServerToolStarted] = []
     states: list[ContextState] = []
     compactions: list[CompactionEnded] = []
-    searching: Reply = [
+    searching: ScriptedReply = [
         ServerToolChunk(call_id="1", name="web_search", text="clew"),
         TextChunk(LONG),
         Finished(reason=StopReason.DONE),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from clew import Session, SlidingWindow, tool
-from clew.context.reasoning import Echoes, Reader
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.access import Risk
 from clew.core.entries import (
     Body,
@@ -21,7 +21,13 @@ from clew.core.entries import (
 from clew.core.errors import SignatureRejected
 from clew.core.models import ModelFacts
 from clew.providers.protocol import ReasoningChunk, Request
-from clew.providers.scripted import Reply, ScriptedProvider, Step, call_reply, text_reply
+from clew.providers.scripted import (
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedStep,
+    call_reply,
+    text_reply,
+)
 from clew.providers.wire.anthropic import encode as anthropic
 from clew.providers.wire.chat import encode as chat
 from clew.providers.wire.converse import encode as converse
@@ -31,7 +37,7 @@ from clew.providers.wire.responses import encode as responses
 pytestmark = pytest.mark.anyio
 
 NAME = "family"
-READER = Reader(NAME, Echoes.OWN_ISSUED)
+READER = ReasoningReader(NAME, Echoes.OWN_ISSUED)
 REASONS = (Cleared, Compacted, ReasoningDropped, ResultsCleared, Rewound, SetupChanged, Undone)
 MARKS = re.compile(
     rb',"cache_control":\{[^}]*\}|"cache_control":\{[^}]*\},|,?\{"cachePoint":\{[^}]*\}\}'
@@ -69,11 +75,11 @@ def look(where: str) -> str:
     return f"there is nothing in {where}" * 20
 
 
-def thinking(reply: list[Step]) -> list[Step]:
+def thinking(reply: list[ScriptedStep]) -> list[ScriptedStep]:
     return [ReasoningChunk(index=0, text="hm", signature="c2ln"), *reply]
 
 
-SCRIPT: list[Reply] = [
+SCRIPT: list[ScriptedReply] = [
     thinking(call_reply(("look", {"where": "a"}), ("look", {"where": "b"}))),
     thinking(text_reply("Nothing there.")),
     thinking(text_reply("Still nothing.")),

@@ -26,7 +26,13 @@ from clew.core.messages import Image, Message, Role, Text, ToolCall, assistant, 
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Finished, StopReason, TextChunk
-from clew.providers.scripted import Reply, ScriptedProvider, Step, call_reply, text_reply
+from clew.providers.scripted import (
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedStep,
+    call_reply,
+    text_reply,
+)
 from clew.session.gate import Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
@@ -44,7 +50,7 @@ def add(a: int, b: int) -> str:
     return str(a + b)
 
 
-def scripted(*replies: Reply) -> ScriptedProvider:
+def scripted(*replies: ScriptedReply) -> ScriptedProvider:
     return ScriptedProvider(replies, facts=FACTS)
 
 
@@ -207,7 +213,9 @@ async def test_a_prompt_that_is_refused_leaves_the_view_as_it_was() -> None:
 
 @pytest.mark.req("PRV-2")
 @pytest.mark.parametrize("reply", [[TextChunk("half an ans")], []])
-async def test_a_stream_without_an_end_is_an_error_and_keeps_the_words(reply: Reply) -> None:
+async def test_a_stream_without_an_end_is_an_error_and_keeps_the_words(
+    reply: ScriptedReply,
+) -> None:
     async with Session(scripted(reply), model="m") as session:
         with pytest.raises(StreamBroken):
             await session.run("hi")
@@ -224,7 +232,7 @@ async def test_a_call_of_a_broken_stream_is_not_run() -> None:
         ran.append(number)
         return "ok"
 
-    reply: list[Step] = [
+    reply: list[ScriptedStep] = [
         CallChunk(index=0, call_id=CallId("a"), name="note", arguments='{"number":1}'),
         CallChunk(index=1, call_id=CallId("b"), name="note", arguments='{"nu'),
     ]
@@ -237,7 +245,7 @@ async def test_a_call_of_a_broken_stream_is_not_run() -> None:
 
 
 async def test_what_comes_after_the_end_of_an_answer_is_not_part_of_it() -> None:
-    reply: list[Step] = [TextChunk("a"), Finished(reason=StopReason.DONE), TextChunk("b")]
+    reply: list[ScriptedStep] = [TextChunk("a"), Finished(reason=StopReason.DONE), TextChunk("b")]
     async with Session(scripted(reply), model="m") as session:
         assert await session.run("hi") == "a"
 

@@ -12,7 +12,7 @@ from clew.core.models import ModelFacts
 from clew.core.redaction import redact
 from clew.hooks.context import HookContext
 from clew.hooks.runner import HookRunner
-from clew.hooks.settings import Source, read
+from clew.hooks.settings import HookSource, read_hooks
 from clew.log.events import LogLevel
 from clew.log.writer import SessionLog
 from clew.providers.scripted import ScriptedProvider, call_reply
@@ -46,7 +46,7 @@ async def test_no_secret_of_the_corpus_is_on_disk_or_sent(tmp_path: Path) -> Non
             "PreToolUse": [{"matcher": "Glob", "hooks": [scold]}],
         }
     }
-    table = read(json.dumps(settings).encode(), Source(name="settings"))
+    table = read_hooks(json.dumps(settings).encode(), HookSource(name="settings"))
     provider = ScriptedProvider(
         [
             call_reply(

@@ -37,10 +37,17 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.permissions.rules import parse_rule
 from clew.providers.protocol import CallChunk, TextChunk
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
+from clew.providers.scripted import (
+    Pause,
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedStep,
+    call_reply,
+    text_reply,
+)
 from clew.session.gate import Gate
 from clew.session.history import get_messages_for_api
-from clew.stores.lease import SessionHeld
+from clew.stores.leases import SessionHeld
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
 from clew.tools.protocol import Tool, ToolOutput
@@ -70,7 +77,7 @@ def launch(what: str) -> str:
     return f"{what} launched"
 
 
-def scripted(*replies: Reply) -> ScriptedProvider:
+def scripted(*replies: ScriptedReply) -> ScriptedProvider:
     return ScriptedProvider(replies, facts=FACTS)
 
 
@@ -266,7 +273,7 @@ async def test_after_an_error_the_history_is_kept_and_the_session_works() -> Non
 
 @pytest.mark.req("SES-3")
 async def test_a_stream_that_breaks_keeps_what_had_arrived() -> None:
-    broken: list[Step] = [TextChunk("so far"), ProviderRejected("cut", provider="scripted")]
+    broken: list[ScriptedStep] = [TextChunk("so far"), ProviderRejected("cut", provider="scripted")]
     async with Session(scripted(broken), model="m") as session:
         with pytest.raises(ProviderRejected):
             await session.run("one")

@@ -10,7 +10,14 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.prices import Price
 from clew.providers.protocol import Finished, StopReason, TextChunk, UsageChunk
-from clew.providers.scripted import Pause, Reply, ScriptedProvider, Step, call_reply, text_reply
+from clew.providers.scripted import (
+    Pause,
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedStep,
+    call_reply,
+    text_reply,
+)
 from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +35,7 @@ def look() -> str:
 
 
 def session(
-    *replies: Reply, budget: float | None = None, store: MemoryStore | None = None
+    *replies: ScriptedReply, budget: float | None = None, store: MemoryStore | None = None
 ) -> Session:
     return Session(
         ScriptedProvider(replies, FACTS),
@@ -66,7 +73,10 @@ async def test_an_unknown_price_is_said_to_be_unknown() -> None:
 
 @pytest.mark.req("PRV-7")
 async def test_what_the_provider_says_it_cost_counts_before_the_table() -> None:
-    reply: list[Step] = [TextChunk("a"), Finished(reason=StopReason.DONE, usage=CALL, cost=0.05)]
+    reply: list[ScriptedStep] = [
+        TextChunk("a"),
+        Finished(reason=StopReason.DONE, usage=CALL, cost=0.05),
+    ]
     async with session(reply) as chat:
         await chat.run("one")
 

@@ -5,7 +5,7 @@ import argparse
 from clew.cli.config_arguments import add_config
 from clew.core.access import PermissionMode
 from clew.sdk.folders import working_folder
-from clew.sdk.launch.spec import SessionSpec
+from clew.sdk.spec import SessionSpec
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 _PROMPT = (

@@ -4,15 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-import msgspec
-
 from clew.cli.sanitize import one_line, rows, sanitize
+from clew.core.file_change import FileChange, Hunk, read_file_change
 
 _SHOWN_PATH = 120
 _MOST_ROWS = 40
 _LOOKS = {"+": "green", "-": "red", "\\": "dim", "…": "dim"}
-_NEWLINE_NOTE = "\n\\ "
-"""What a line of a diff carries when no line break follows it in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +18,6 @@ class Row:
 
     text: str
     style: str = ""
-
-
-class _Hunk(msgspec.Struct, frozen=True):
-    old_start: int
-    new_start: int
-    lines: list[str]
-
-
-class _Change(msgspec.Struct, frozen=True):
-    path: str
-    added: int
-    removed: int
-    hunks: list[_Hunk]
-    created: bool = False
 
 
 def diff_rows(data: Mapping[str, object], *, width: int, most: int = _MOST_ROWS) -> list[Row]:
@@ -48,11 +31,8 @@ def diff_rows(data: Mapping[str, object], *, width: int, most: int = _MOST_ROWS)
         width: Columns that a row may take.
         most: How many lines of the diff are shown; a last row counts the others.
     """
-    try:
-        change = msgspec.convert(dict(data), _Change)
-    except msgspec.ValidationError:
-        return []
-    if not change.hunks:
+    change = read_file_change(data)
+    if change is None:
         return []
     made = " (new)" if change.created else ""
     title = f"{one_line(change.path, _SHOWN_PATH)}{made} +{change.added:,} -{change.removed:,}"
@@ -68,26 +48,18 @@ _Line = tuple[int, str, str]
 """A number, 0 for none; a mark; the text."""
 
 
-def _length(hunk: _Hunk) -> int:
-    return sum(1 + line.count(_NEWLINE_NOTE) for line in hunk.lines)
+def _length(hunk: Hunk) -> int:
+    return sum(1 + line.no_newline for line in hunk.numbered())
 
 
-def _body(change: _Change) -> Iterator[_Line]:
+def _body(change: FileChange) -> Iterator[_Line]:
     for at, hunk in enumerate(change.hunks):
         if at:
             yield 0, "…", ""
-        yield from _numbered(hunk)
-
-
-def _numbered(hunk: _Hunk) -> Iterator[_Line]:
-    old, new = hunk.old_start, hunk.new_start
-    for line in hunk.lines:
-        mark, (text, note, _) = line[:1] or " ", line[1:].partition(_NEWLINE_NOTE)
-        yield (old if mark == "-" else new), mark, text
-        old += mark != "+"
-        new += mark != "-"
-        if note:
-            yield 0, "\\", "no line break at the end"
+        for line in hunk.numbered():
+            yield line.number, line.mark, line.text
+            if line.no_newline:
+                yield 0, "\\", "no line break at the end"
 
 
 def _row(line: _Line, *, digits: int, width: int) -> Row:

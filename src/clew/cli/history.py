@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 from clew.cli.sanitize import sanitize
 from clew.core.entries import Entry, MessageAdded
 from clew.core.messages import Message, Role
-from clew.extensions.commands.entries import listing
+from clew.extensions.commands.entries import list_entries
 
 
 def listed(entries: Sequence[Entry], most: int) -> list[str]:
     """List the last entries, the oldest of them first."""
     return [
-        sanitize(f"#{number} {whose}: {said}") for number, whose, said in listing(entries, most)
+        sanitize(f"#{number} {whose}: {said}")
+        for number, whose, said in list_entries(entries, most)
     ] or ["nothing was said yet"]
 
 

@@ -24,12 +24,12 @@ from clew.log.events import (
     ToolOutcome,
     ToolRequest,
 )
-from clew.log.faults import Fault
-from clew.log.reading import LogLine, LogReader
-from clew.log.replaying import replay
-from clew.log.validation import validate
+from clew.log.reader import LogFault, LogLine, LogReader
+from clew.log.replay_state import replay_log
+from clew.log.validation import validate_log
 from clew.providers.replay import ReplayProvider
-from clew.sdk.replay import Rerun, rerun, tape_of
+from clew.sdk.replay import ReplayResult, replay_session
+from clew.sdk.replay_script import read_replay_script
 
 _SHOWN = 100
 
@@ -46,7 +46,7 @@ def run_log(arguments: Namespace) -> int:
 
 
 def _validate(path: Path) -> int:
-    report = validate(path)
+    report = validate_log(path)
     for fault in report.faults:
         write_out(f"{one_line(str(fault), 300)}\n")
     word = "sound" if report.is_sound else "not sound"
@@ -59,10 +59,10 @@ def _validate(path: Path) -> int:
 
 
 def _replay(path: Path, *, strict: bool) -> int:
-    tape = tape_of(path)
+    tape = read_replay_script(path)
     _complain(tape.faults)
     provider = ReplayProvider(tape.recording.turns, strict=strict)
-    done = anyio.run(rerun, tape, provider)
+    done = anyio.run(replay_session, tape, provider)
     first = provider.difference or done.difference
     summaries = len(tape.recording.calls) - len(tape.recording.turns.calls)
     write_out(_counts(done))
@@ -83,7 +83,7 @@ def _replay(path: Path, *, strict: bool) -> int:
     return 1
 
 
-def _counts(done: Rerun) -> str:
+def _counts(done: ReplayResult) -> str:
     usage = done.usage
     return (
         f"{done.calls:,} calls, {done.tool_calls:,} tool calls; {usage.input_tokens:,} tokens in "
@@ -93,7 +93,7 @@ def _counts(done: Rerun) -> str:
 
 def _show(path: Path, arguments: Namespace) -> int:
     if arguments.history:
-        replayed = replay(path, until=arguments.until)
+        replayed = replay_log(path, until=arguments.until)
         _complain(replayed.faults)
         for item in replayed.view.items:
             text = render_text([item])
@@ -165,7 +165,7 @@ def _more(event: LogEvent) -> str:
             return ""
 
 
-def _complain(faults: tuple[Fault, ...]) -> None:
+def _complain(faults: tuple[LogFault, ...]) -> None:
     for fault in faults[:10]:
         tell(str(fault))
     if len(faults) > 10:

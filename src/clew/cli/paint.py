@@ -7,7 +7,7 @@ from typing import TextIO
 
 from clew.cli.sanitize import one_line
 from clew.core.context_state import Basis, ContextState, LossReport, Status
-from clew.extensions.commands.entries import loss_lines
+from clew.extensions.commands.entries import format_loss
 
 _CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}
 _STATUS_COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "red"}
@@ -63,4 +63,4 @@ def stop_note(reason: str, detail: str = "") -> str:
 def loss_report(report: LossReport) -> list[str]:
     """Tell what a compaction did to every entry."""
     kept = "lost        nothing: all of it is in the journal; /undo brings it back"
-    return [*loss_lines(report), kept]
+    return [*format_loss(report), kept]

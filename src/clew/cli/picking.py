@@ -8,7 +8,7 @@ from clew.cli.sanitize import one_line
 from clew.cli.screen import Screen
 from clew.cli.times import when
 from clew.core.text import pluralize
-from clew.sdk.launch.sessions import LaunchedSession
+from clew.sdk.launch import LaunchedSession
 
 _MOST = 15
 _SHOWN = 60

@@ -33,7 +33,7 @@ from clew.core.events import Envelope
 from clew.core.results import ExecutionResult
 from clew.sdk.client import CommandInfo, CommandOutcome, SessionClient, run_line
 from clew.sdk.folders import user_folder, working_folder
-from clew.sdk.launch.sessions import LaunchedSession, launch
+from clew.sdk.launch import LaunchedSession, launch
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from clew.cli.sanitize import sanitize_json
 from clew.cli.streams import OutputLost, discard_output, tell, write_out
 from clew.core.errors import ConfigError
 from clew.importers.journal import import_session
-from clew.importers.reading import KNOWN, read_session
+from clew.importers.reader import KNOWN_FORMATS, read_session
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 from clew.stores.transfer import Exported, import_export, read_export
@@ -73,7 +73,9 @@ def _bytes(name: str) -> bytes:
         # The importers read a broken archive as far as it goes.
         return b""
     except OSError as error:
-        raise ConfigError(f"{name} cannot be read: {error.strerror}; Clew reads {KNOWN}") from error
+        raise ConfigError(
+            f"{name} cannot be read: {error.strerror}; Clew reads {KNOWN_FORMATS}"
+        ) from error
 
 
 def _tell(name: str, problems: Iterable[str]) -> None:

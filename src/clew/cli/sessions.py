@@ -8,7 +8,7 @@ from types import MappingProxyType
 import anyio
 import msgspec
 
-from clew.checkpoints.keeper import forget
+from clew.checkpoints.file_checkpoints import delete_checkpoints
 from clew.cli.history import listed
 from clew.cli.sanitize import one_line, sanitize_json
 from clew.cli.session_files import read_file, write_lines
@@ -18,13 +18,13 @@ from clew.core.entries import Entry
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.core.text import pluralize
-from clew.extensions.commands.session import fit_name
+from clew.extensions.commands.session import check_session_name
 from clew.sdk.folders import store_path, working_folder
-from clew.sdk.launch.stores import ProjectStore, find_session, project_store
+from clew.sdk.session_store import ProjectStore, find_session, project_store
 from clew.stores.protocol import Store
-from clew.stores.reading import damaged
-from clew.stores.record import Hit, StoredSession
+from clew.stores.record import SearchHit, StoredSession
 from clew.stores.sqlite import SqliteStore
+from clew.stores.stored_entries import damaged_ids
 from clew.stores.transfer import export_lines
 
 _SHOWN = 60
@@ -100,7 +100,7 @@ async def _show(ask: _Ask) -> int:
 
 
 async def _rename(ask: _Ask) -> int:
-    name = fit_name(" ".join(ask.arguments.name))
+    name = check_session_name(" ".join(ask.arguments.name))
     record = await find_session(ask.place, ask.arguments.id)
     await ask.store.rename(record.id, name)
     tell(f"{record.id} is called {name}")
@@ -113,7 +113,7 @@ async def _delete(ask: _Ask) -> int:
     kept = store_path(working_folder()).parent / "checkpoints"
     for session_id in ask.arguments.ids:
         await ask.store.delete(SessionId(session_id))
-        forget(kept, SessionId(session_id))
+        delete_checkpoints(kept, SessionId(session_id))
     tell(f"{pluralize(len(set(ask.arguments.ids)), 'session')} deleted, with all traces")
     return 0
 
@@ -188,7 +188,7 @@ def _messages(record: StoredSession) -> str:
     return f"{record.messages:>6,} {noun:<8}"
 
 
-def _hit_lines(hit: Hit) -> list[str]:
+def _hit_lines(hit: SearchHit) -> list[str]:
     if hit.entry_id is None:
         return [_line(hit.session)]
     more = f" (and {hit.matches - 1:,} more)" if hit.matches > 1 else ""
@@ -215,7 +215,7 @@ def _facts(record: StoredSession) -> list[str]:
 
 
 def _tell_damaged(entries: Sequence[Entry]) -> None:
-    lost = damaged(entries)
+    lost = damaged_ids(entries)
     if lost:
         numbers = ", ".join(f"#{number}" for number in lost[:10])
         tell(f"{len(lost):,} entries are damaged and cannot be read: {numbers}")

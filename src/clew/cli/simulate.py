@@ -13,13 +13,19 @@ from msgspec.structs import replace
 from clew.cli.paint import painter
 from clew.core.errors import ConfigError, UnknownModel
 from clew.core.models import ModelFacts
-from clew.importers.reading import read_session
-from clew.importers.recorded import RecordedSession
+from clew.importers.reader import read_session
+from clew.importers.recorded_session import RecordedSession
 from clew.providers.catalogue import lookup
-from clew.simulation.chart import chart
-from clew.simulation.replay import simulate
-from clew.simulation.runs import Run, totals
-from clew.simulation.ways import NONE, WAYS, Way, ways_named
+from clew.simulation.chart import draw_chart
+from clew.simulation.scenario import (
+    NONE,
+    SCENARIOS,
+    Scenario,
+    SimulationRun,
+    make_scenarios,
+    sum_sessions,
+)
+from clew.simulation.simulator import simulate
 
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 _CELLS = 30
@@ -41,7 +47,7 @@ class Simulated(Struct, frozen=True, kw_only=True):
     file: str
     session: RecordedSession
     model: ModelFacts
-    runs: tuple[Run, ...]
+    runs: tuple[SimulationRun, ...]
     """The first is always `none`."""
 
 
@@ -51,19 +57,19 @@ def run_simulate(arguments: Namespace) -> int:
     Raises:
         ConfigError: A strategy, model or file name cannot be used; nothing was simulated.
     """
-    chosen = tuple(dict.fromkeys(arguments.strategy or WAYS))
+    chosen = tuple(dict.fromkeys(arguments.strategy or SCENARIOS))
     task = _task(arguments, chosen)
     picture = _picture(arguments.chart)
     done: list[Simulated] = []
     skipped: dict[str, str] = {}
     files = list(_files(arguments.files, skipped))
-    with _Progress(total=len(files) * len(task.ways)) as progress:
+    with _Progress(total=len(files) * len(task.scenarios)) as progress:
         for path in files:
             try:
                 done.append(_simulated(path, task, progress))
             except ConfigError as error:
                 skipped[str(path)] = str(error)
-                progress.pass_over(len(task.ways))
+                progress.pass_over(len(task.scenarios))
     _complain(done, skipped)
     if not done:
         return 1
@@ -72,14 +78,14 @@ def run_simulate(arguments: Namespace) -> int:
     if arguments.json:
         print(msgspec.json.encode(_as_data(done, skipped, chosen)).decode())
     else:
-        _print_tables(done, chosen, task.ways[0], verbose=arguments.verbose)
+        _print_tables(done, chosen, task.scenarios[0], verbose=arguments.verbose)
     return 0
 
 
 class _Task(Struct, frozen=True, kw_only=True):
     """What to do with every file."""
 
-    ways: tuple[Way, ...]
+    scenarios: tuple[Scenario, ...]
     model: ModelFacts | None
     """None for the one that was recorded."""
     window: int | None
@@ -88,7 +94,7 @@ class _Task(Struct, frozen=True, kw_only=True):
 
 def _task(arguments: Namespace, chosen: Sequence[str]) -> _Task:
     return _Task(
-        ways=ways_named((NONE, *chosen), max_tokens=arguments.max_tokens),
+        scenarios=make_scenarios((NONE, *chosen), max_tokens=arguments.max_tokens),
         model=_facts(arguments.model, arguments.window) if arguments.model else None,
         window=arguments.window,
         lookups=arguments.lookups,
@@ -99,7 +105,7 @@ def _simulated(path: Path, task: _Task, progress: "_Progress") -> Simulated:
     session = read_session(path)
     progress.name = path.name
     model = task.model or _facts(session.model, task.window, must_be_known=False)
-    runs = simulate(session, task.ways, model, lookups=task.lookups, report=progress.advance)
+    runs = simulate(session, task.scenarios, model, lookups=task.lookups, report=progress.advance)
     return Simulated(file=str(path), session=session, model=model, runs=runs)
 
 
@@ -162,7 +168,7 @@ def _draw(path: Path, done: Sequence[Simulated], chosen: Sequence[str]) -> None:
     title = f"{Path(longest.file).name}: context under each strategy"
     if len(done) > 1:
         title += f" (the longest of {len(done)} sessions)"
-    text = chart(_shown(longest.runs, chosen), title=title, window=longest.model.window)
+    text = draw_chart(_shown(longest.runs, chosen), title=title, window=longest.model.window)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -171,7 +177,7 @@ def _draw(path: Path, done: Sequence[Simulated], chosen: Sequence[str]) -> None:
 
 
 def _print_tables(
-    done: Sequence[Simulated], chosen: Sequence[str], way: Way, *, verbose: bool
+    done: Sequence[Simulated], chosen: Sequence[str], way: Scenario, *, verbose: bool
 ) -> None:
     paint = painter()
     if verbose or len(done) == 1:
@@ -181,12 +187,12 @@ def _print_tables(
             print(*_table(one.runs, chosen), "", sep="\n")
     if len(done) > 1:
         print(paint(f"all {len(done)} sessions", "bold"))
-        print(*_table(totals(one.runs for one in done), chosen), "", sep="\n")
+        print(*_table(sum_sessions(one.runs for one in done), chosen), "", sep="\n")
     economy = way.policy.economy
     print(paint(_LEGEND.format(read=economy.read_price, write=economy.write_price), "dim"))
 
 
-def _table(runs: Sequence[Run], chosen: Sequence[str]) -> list[str]:
+def _table(runs: Sequence[SimulationRun], chosen: Sequence[str]) -> list[str]:
     rows = [_COLUMNS, *(_cells(run, runs[0]) for run in _shown(runs, chosen))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -198,7 +204,7 @@ def _table(runs: Sequence[Run], chosen: Sequence[str]) -> list[str]:
     ]
 
 
-def _cells(run: Run, none: Run) -> tuple[str, ...]:
+def _cells(run: SimulationRun, none: SimulationRun) -> tuple[str, ...]:
     share = _share(run, none)
     counts = (run.calls, run.input_tokens, run.cached_tokens, run.uncached_tokens, round(run.cost))
     events = (run.compactions, run.clearings, run.lookups, run.peak_tokens)
@@ -212,12 +218,12 @@ def _cells(run: Run, none: Run) -> tuple[str, ...]:
     )
 
 
-def _shown(runs: Sequence[Run], chosen: Sequence[str]) -> list[Run]:
+def _shown(runs: Sequence[SimulationRun], chosen: Sequence[str]) -> list[SimulationRun]:
     by_name = {run.strategy: run for run in runs}
     return [by_name[name] for name in chosen]
 
 
-def _share(run: Run, none: Run) -> float | None:
+def _share(run: SimulationRun, none: SimulationRun) -> float | None:
     return run.cost / none.cost if none.cost else None
 
 
@@ -236,12 +242,12 @@ def _as_data(
             }
             for one in done
         ],
-        "totals": _runs_data(totals(one.runs for one in done), chosen),
+        "totals": _runs_data(sum_sessions(one.runs for one in done), chosen),
         "skipped": [{"file": file, "why": why} for file, why in skipped.items()],
     }
 
 
-def _runs_data(runs: Sequence[Run], chosen: Sequence[str]) -> list[dict[str, object]]:
+def _runs_data(runs: Sequence[SimulationRun], chosen: Sequence[str]) -> list[dict[str, object]]:
     return [
         {
             **msgspec.structs.asdict(run),

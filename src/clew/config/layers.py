@@ -12,7 +12,7 @@ from clew.config.places import Convention, Place, Scope
 from clew.config.reading import decode, located, read_bytes
 from clew.config.schema import SettingsFile
 from clew.core.errors import ConfigError
-from clew.hooks.settings import HookTable, Source, parse
+from clew.hooks.settings import HookSource, HookTable, parse_hooks
 from clew.permissions.rules import Rule, parse_allow_rule, parse_rule
 
 LISTS: Mapping[str, Callable[..., Rule]] = MappingProxyType(
@@ -85,14 +85,14 @@ def understood(place: Place, content: bytes) -> Layer:
         rules = _rules(found, place)
     except Fault as fault:
         raise located(fault, content, place.path) from fault
-    source = Source(name=str(place.path), project=place.scope is Scope.PROJECT)
+    source = HookSource(name=str(place.path), project=place.scope is Scope.PROJECT)
     return Layer(
         place=place,
         content=content,
         data=found.data,
         unused=tuple(spelled(way) for way in (*odd, *found.unknown)),
         rules=rules,
-        hooks=parse(found.data.get("hooks", {}), source),
+        hooks=parse_hooks(found.data.get("hooks", {}), source),
     )
 
 

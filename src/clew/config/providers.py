@@ -153,7 +153,7 @@ def _resolved(
 
 def _type_of(profile: ProfileSection | LegacySection, key: str, environ: Mapping[str, str]) -> str:
     # The list of families loads prices and profiles of servers, which few commands need.
-    from clew.providers.registry import FAMILIES, named  # noqa: PLC0415
+    from clew.providers.registry import FAMILIES, find_family  # noqa: PLC0415
 
     field_name = "name" if isinstance(profile, LegacySection) else "type"
     written = profile.name if isinstance(profile, LegacySection) else profile.type
@@ -161,7 +161,7 @@ def _type_of(profile: ProfileSection | LegacySection, key: str, environ: Mapping
     if not written:
         raise ConfigError(f"{key} has no {field_name}; allowed: {there}")
     kind = _filled(written, f"{key}.{field_name}", environ)
-    family = named(kind)
+    family = find_family(kind)
     if family is None:
         raise ConfigError(f"{key}.{field_name} cannot be {kind!r}; allowed: {there}")
     return family.name

@@ -20,7 +20,7 @@ from clew.config.schema import (
     SettingsFile,
 )
 from clew.core.access import PermissionMode
-from clew.hooks.settings import HookTable, merged
+from clew.hooks.settings import HookTable, merge_tables
 from clew.permissions.rules import Rule
 
 _GLOB = re.compile(r"([*?\[\]\\])")
@@ -133,7 +133,7 @@ def _hooks(layers: Sequence[tuple[Layer, Mapping[str, Any]]]) -> HookTable:
     off = {layer.is_project for layer, data in layers if data.get("disableAllHooks")}
     if False in off:
         return HookTable()
-    return merged(
+    return merge_tables(
         *(layer.hooks for layer, data in layers if "hooks" in data and layer.is_project not in off)
     )
 

@@ -1,17 +1,17 @@
-"""Making a view smaller, as decisions: which entries would do it.
+"""Decisions that make a view smaller: what to clear, drop, truncate and summarise by rules.
 
-The session carries them out and may have a model write the words; `clew.fit` and the
-simulator use them as they are, with words by rules.
+The session carries them out and can let a model write the summary; `clew.fit` and the
+simulator use them with summaries by rules.
 """
 
 from clew.context.estimate import text_units
-from clew.context.items import Item, Kind
-from clew.context.loss_report import Summary, account
+from clew.context.items import Item, ItemKind
+from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
 from clew.context.strategies.selection import shorten_results
-from clew.context.tool_results import cleared, consumed, older_than_recent, worthwhile
+from clew.context.tool_results import choose_worthwhile, exclude_recent, find_consumed, make_marker
 from clew.context.view import View
 from clew.core.entries import Compacted, ResultsCleared, Trigger
 from clew.core.ids import EntryId
@@ -23,45 +23,44 @@ _LEAST_DIGEST = 60
 _HEADING_UNITS = 24
 
 
-def clearing(
+def plan_clearing(
     view: View, policy: ContextPolicy, strategy: Strategy, *, now: float
 ) -> ResultsCleared | None:
-    """Show answered tool results as markers, where the policy asks for it or it pays."""
+    """Replace answered tool results by markers, if the policy asks for it or it saves cost."""
     if policy.compress_over is not None:
-        places = consumed(view.items, pinned=view.pinned, min_chars=policy.compress_over)
+        places = find_consumed(view.items, pinned=view.pinned, min_chars=policy.compress_over)
         why = "answered tool results are compressed"
     elif strategy.clears_early and _worth_a_look(view, policy, now):
         recent = view.units_for(policy.economy.recent_tokens)
-        tail = min(recent, budget_for(view, policy, strategy).tail)
-        places = consumed(view.items, pinned=view.pinned, min_chars=_CLEAR_OVER)
-        places = older_than_recent(
+        tail = min(recent, make_budget(view, policy, strategy).tail)
+        places = find_consumed(view.items, pinned=view.pinned, min_chars=_CLEAR_OVER)
+        places = exclude_recent(
             view.items, places, recent_turns=policy.preserve_recent_turns, tail=tail
         )
         cold = view.calls > 0 and now - view.called_at > policy.economy.cold_after
-        places = worthwhile(view.items, places, policy.economy, calls=view.calls, cold=cold)
-        why = "the cache is cold" if cold else "what is saved pays for the cache it breaks"
+        places = choose_worthwhile(view.items, places, policy.economy, calls=view.calls, cold=cold)
+        why = "the cache is cold" if cold else "the saving pays for the broken cache prefix"
     else:
         places, why = [], ""
     if not places:
         return None
-    return ResultsCleared(replaced=tuple(cleared(view.items[p]) for p in places), why=why)
+    return ResultsCleared(replaced=tuple(make_marker(view.items[p]) for p in places), why=why)
 
 
 def _worth_a_look(view: View, policy: ContextPolicy, now: float) -> bool:
-    """Say whether results have grown since the last call, or the cache is cold.
+    """Return whether results have grown since the last call, or the cache is cold.
 
-    Looking at every result before each call would make a turn cost more the longer a session
-    lasts.
+    Checking every result before each call would make turns slower as a session grows.
     """
     if view.calls and now - view.called_at > policy.economy.cold_after:
         return True
     return view.items.grown_since(view.anchor.length if view.anchor is not None else 0)
 
 
-def budget_for(
+def make_budget(
     view: View, policy: ContextPolicy, strategy: Strategy, *, window: int | None = None
 ) -> Budget:
-    """Divide what a compaction may leave of a window, by default the model's own."""
+    """Divide what a compaction may leave of `window`, by default the model's own window."""
     return Budget.of(
         view,
         tokens=strategy.target(window or view.setup.model.window),
@@ -69,42 +68,46 @@ def budget_for(
     )
 
 
-def worth_doing(
+def plan_compaction(
     view: View, strategy: Strategy, budget: Budget, *, must: bool = False
 ) -> Reduce | Stuck:
     """Return the strategy's plan, or why it is not worth carrying out.
 
-    A plan must be able to shrink the request by a tenth, unless it `must` shrink; that is
-    known before anything is paid for.
+    A plan must save at least a tenth of the request. With `must`, any saving is enough. This
+    is checked before a summary is paid for.
     """
     plan = strategy.plan(view, budget)
     if isinstance(plan, Stuck):
         return plan
-    nothing = Summary(text="", author="rules")
-    best = account(view, plan, nothing, trigger="auto", strategy=strategy.name).report
+    nothing = WrittenSummary(text="", author="rules")
+    best = build_compaction(view, plan, nothing, trigger="auto", strategy=strategy.name).report
     least = 0 if must else _LEAST_GAIN * best.tokens_before
     if best.tokens_before - best.tokens_after <= least:
-        return Stuck(why="too little would be gained")
+        return Stuck(why="it would save too little")
     return plan
 
 
-def squeezing(view: View, *, excess: int) -> ResultsCleared | None:
-    """Shorten the largest tool results that are left, by `excess` tokens if they have as many."""
+def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
+    """Truncate the largest remaining tool results by up to `excess` tokens in total."""
     room = view.items.units() - round(excess / view.calibration.rate) - 1
     changes = shorten_results(view.items, view.pinned, room=room)
-    return ResultsCleared(replaced=changes, why="they do not fit") if changes else None
+    return (
+        ResultsCleared(replaced=changes, why="the request would exceed the window")
+        if changes
+        else None
+    )
 
 
-def by_rules(view: View, plan: Reduce, budget: Budget) -> Summary:
-    """Write the words for `plan` without a model."""
-    gone = tuple(item for item in plan.dropped if item.kind is not Kind.SUMMARY)
+def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSummary:
+    """Write the summary for `plan` without a model."""
+    gone = tuple(item for item in plan.dropped if item.kind is not ItemKind.SUMMARY)
     if len(gone) < len(plan.dropped) and not view.archived:
-        # No journal has what the old summary stands for, so its words must go on.
+        # Without a journal the old summary is all there is of what it covers, so keep its text.
         gone = (Item.of(EntryId(0), assistant(view.summary)), *gone)
     if not plan.dropped:
-        return Summary(text="", author="rules")
+        return WrittenSummary(text="", author="rules")
     if plan.wording is Wording.NOTICE:
-        return Summary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
+        return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
     leaving = {item.entry_id for item in plan.dropped}
     staying = [item for item in view.items if item.entry_id not in leaving]
     shorter = {change.entry_id: change.text for change in plan.replaced}
@@ -116,19 +119,19 @@ def by_rules(view: View, plan: Reduce, budget: Budget) -> Summary:
     from clew.context.digest import write_digest  # noqa: PLC0415 - few sessions ever need it
 
     text = write_digest((*view.archived, *gone), max_units=room, known=render_text(staying))
-    return Summary(text=text, author="rules")
+    return WrittenSummary(text=text, author="rules")
 
 
-def compaction(
+def compact_by_rules(
     view: View, policy: ContextPolicy, strategy: Strategy, *, trigger: Trigger = "auto"
 ) -> Compacted | Stuck:
-    """Return the entry of a compaction by rules alone."""
-    budget = budget_for(view, policy, strategy)
-    plan = worth_doing(view, strategy, budget)
+    """Return the entry of a compaction that needs no model."""
+    budget = make_budget(view, policy, strategy)
+    plan = plan_compaction(view, strategy, budget)
     if isinstance(plan, Stuck):
         return plan
-    summary = by_rules(view, plan, budget)
-    body = account(view, plan, summary, trigger=trigger, strategy=strategy.name)
+    summary = summarise_by_rules(view, plan, budget)
+    body = build_compaction(view, plan, summary, trigger=trigger, strategy=strategy.name)
     if body.report.tokens_after >= body.report.tokens_before:
-        return Stuck(why="the words about what goes would be longer than what goes")
+        return Stuck(why="the summary would be longer than the text it replaces")
     return body

@@ -1,9 +1,9 @@
-"""The account of a compaction: what becomes of each entry, and what it saves."""
+"""Builds the entry of a compaction, with its `LossReport`."""
 
 import msgspec
 from msgspec import Struct
 
-from clew.context.items import Kind
+from clew.context.items import ItemKind
 from clew.context.plan import Reduce
 from clew.context.policy import Thresholds
 from clew.context.state import compute_state
@@ -11,31 +11,48 @@ from clew.context.view import View
 from clew.core.context_state import LossReport
 from clew.core.entries import Compacted, Entry, Trigger
 from clew.core.ids import EntryId
+from clew.core.messages import Message
 from clew.core.usage import Usage
 
 
-class Summary(Struct, frozen=True, kw_only=True):
-    """The words that take the place of what is dropped."""
+class WrittenSummary(Struct, frozen=True, kw_only=True):
+    """The text that replaces dropped messages, and who wrote it."""
 
     text: str
     author: str
     usage: Usage | None = None
 
 
-def account(
-    view: View, plan: Reduce, summary: Summary, *, trigger: Trigger, strategy: str
+def build_compaction(
+    view: View,
+    plan: Reduce,
+    summary: WrittenSummary,
+    *,
+    trigger: Trigger,
+    strategy: str,
+    inserted: tuple[Message, ...] = (),
 ) -> Compacted:
-    """Write the entry that carries `plan` out, with a report on every entry of the view."""
+    """Build the entry that carries out `plan`, with a report on every entry of the view.
+
+    Args:
+        view: The view before the compaction.
+        plan: What leaves the view, and what stays shortened.
+        summary: The text that replaces what leaves.
+        trigger: What started the compaction.
+        strategy: The name of the strategy that made the plan.
+        inserted: New messages that a custom strategy put before those that stay.
+    """
     dropped = tuple(item.entry_id for item in plan.dropped)
-    if dropped and view.items[0].kind is Kind.SUMMARY and view.items[0].entry_id not in dropped:
+    if dropped and view.items[0].kind is ItemKind.SUMMARY and view.items[0].entry_id not in dropped:
         dropped = (view.items[0].entry_id, *dropped)
     cleared = tuple(change.entry_id for change in plan.replaced)
     gone = frozenset((*dropped, *cleared))
+    is_replaced = bool(summary.text or inserted)
     report = LossReport(
         kept=tuple(item.entry_id for item in view.items if item.entry_id not in gone),
-        summarised=dropped if summary.text else (),
+        summarised=dropped if is_replaced else (),
         cleared=cleared,
-        archived=() if summary.text else dropped,
+        archived=() if is_replaced else dropped,
         tokens_before=_tokens(view),
         tokens_after=0,
         author=summary.author,
@@ -47,6 +64,7 @@ def account(
         summary=summary.text,
         dropped=dropped,
         replaced=plan.replaced,
+        inserted=inserted,
         report=report,
         usage=summary.usage,
     )
@@ -54,8 +72,7 @@ def account(
     saved = round((view.units - shrunk.units) * view.calibration.rate)
     after = report.tokens_before - saved
     if after <= 0:
-        # The provider counted less than the estimate of what goes: then the share of what
-        # stays says more.
+        # The provider counted less than the estimate of what leaves; use the share that stays.
         after = round(report.tokens_before * shrunk.units / max(1, view.units))
     return msgspec.structs.replace(
         draft, report=msgspec.structs.replace(report, tokens_after=after)

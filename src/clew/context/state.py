@@ -1,7 +1,7 @@
-"""The one number: how full the window is, from the provider's count and our estimate."""
+"""Computes the `ContextState`: how full the window is, by provider count and estimate."""
 
-from clew.context.calibration import tokens
-from clew.context.items import Kind
+from clew.context.calibration import estimate_tokens
+from clew.context.items import ItemKind
 from clew.context.policy import Thresholds
 from clew.context.view import View
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
@@ -10,11 +10,11 @@ from clew.core.context_state import Basis, Breakdown, ContextState, Status
 def compute_state(
     view: View, thresholds: Thresholds, *, window: int, floor: int = 0
 ) -> ContextState:
-    """Read the size of `view` against `window`.
+    """Compare the size of `view` with `window`.
 
-    With a provider's count and nothing after it the number is exact. With messages after
-    it, their estimate is added. A count from before a compaction, clear or undo is not
-    used. `floor` is the least a caller knows to be there.
+    If the provider counted the whole view, the number is exact. The estimate of later
+    messages is added to the count. A count from before a compaction, clear or undo is not
+    used. The result is never below `floor`.
     """
     used = max(_tokens(view), floor)
     exact = view.anchor is not None and view.anchor.length == len(view.items) and used > floor
@@ -29,7 +29,7 @@ def compute_state(
 
 def _tokens(view: View) -> int:
     if view.anchor is None:
-        return tokens(view.calibration, view.units)
+        return estimate_tokens(view.calibration, view.units)
     since = round((view.units - view.anchor.units) * view.calibration.rate)
     return max(0, view.anchor.tokens + since)
 
@@ -46,11 +46,11 @@ def _breakdown(view: View, used: int) -> Breakdown:
     shares = {
         "system": view.system_units + hidden,
         "tools": view.tool_units,
-        "user": totals[Kind.USER],
-        "assistant": totals[Kind.ASSISTANT],
-        "reasoning": totals[Kind.REASONING] - view.forgotten_units,
-        "tool_results": totals[Kind.TOOL_RESULT],
-        "summary": totals[Kind.SUMMARY],
+        "user": totals[ItemKind.USER],
+        "assistant": totals[ItemKind.ASSISTANT],
+        "reasoning": totals[ItemKind.REASONING] - view.forgotten_units,
+        "tool_results": totals[ItemKind.TOOL_RESULT],
+        "summary": totals[ItemKind.SUMMARY],
     }
     scale = used / max(1, sum(shares.values()))
     counts = {name: int(units * scale) for name, units in shares.items()}

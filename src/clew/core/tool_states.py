@@ -6,11 +6,18 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from clew.core.file_change import NO_NEWLINE, FileChange, Hunk, Mark, read_file_change
+from clew.core.text import one_line
+
 _MAX_ARGUMENT = 200
 _MAX_RESULT = 4_000
 _MAX_DIFF = 200
 _MAX_NAMES = 5
-_LINE_TYPES = {" ": "context", "-": "remove", "+": "add"}
+_LINE_TYPES: Mapping[Mark, Literal["context", "remove", "add"]] = {
+    " ": "context",
+    "-": "remove",
+    "+": "add",
+}
 
 ToolOutcome: TypeAlias = Literal["success", "error", "denied"]
 
@@ -76,13 +83,13 @@ def report_call(
     data: Mapping[str, Any], *, denied: bool, error_code: str, failed: bool, display: str = ""
 ) -> ToolReport:
     """Return what the journal should keep about a call that ended."""
-    lines = () if failed else read_diff_lines(data)
+    change = None if failed else read_file_change(data)
     return ToolReport(
         denied=denied,
         error_code=error_code,
         display=_truncate(display),
-        diff_file=str(data.get("path", "")) if lines else "",
-        diff_lines=lines,
+        diff_file=change.path if change else "",
+        diff_lines=diff_lines(change),
     )
 
 
@@ -104,37 +111,23 @@ def first_argument(arguments: str) -> str:
         return ""
     first = next(iter(values.values()), "") if isinstance(values, dict) else ""
     text = first if isinstance(first, str) else msgspec.json.encode(first).decode()
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_ARGUMENT else f"{line[: _MAX_ARGUMENT - 1]}…"
+    return one_line(text, _MAX_ARGUMENT)
 
 
-def read_diff_lines(data: Mapping[str, Any]) -> tuple[DiffLine, ...]:
-    """Return the diff that a tool reports in its data; empty when it changed nothing."""
-    hunks = data.get("hunks")
-    if not isinstance(hunks, Sequence):
-        return ()
-    lines = [line for hunk in hunks for line in _hunk_lines(hunk)]
+def diff_lines(change: FileChange | None) -> tuple[DiffLine, ...]:
+    """Return the lines of a change for display; empty when nothing changed."""
+    lines = [line for hunk in (change.hunks if change else ()) for line in _hunk_lines(hunk)]
     if len(lines) > _MAX_DIFF:
         more = f"… {len(lines) - _MAX_DIFF:,} more lines"
         lines = [*lines[:_MAX_DIFF], DiffLine(type="hunk", text=more)]
     return tuple(lines)
 
 
-def _hunk_lines(hunk: Mapping[str, Any]) -> Iterator[DiffLine]:
-    old, new = hunk["old_start"], hunk["new_start"]
-    yield DiffLine(type="hunk", text=f"@@ -{old},{hunk['old_lines']} +{new},{hunk['new_lines']} @@")
-    for line in hunk["lines"]:
-        kind = _LINE_TYPES.get(line[:1])
-        match kind:
-            case "context":
-                yield DiffLine(type="context", text=line[1:], line=new)
-                old, new = old + 1, new + 1
-            case "remove":
-                yield DiffLine(type="remove", text=line[1:], line=old)
-                old += 1
-            case "add":
-                yield DiffLine(type="add", text=line[1:], line=new)
-                new += 1
+def _hunk_lines(hunk: Hunk) -> Iterator[DiffLine]:
+    yield DiffLine(type="hunk", text=hunk.header)
+    for line in hunk.numbered():
+        text = line.text + NO_NEWLINE if line.no_newline else line.text
+        yield DiffLine(type=_LINE_TYPES[line.mark], text=text, line=line.number)
 
 
 def _truncate(text: str) -> str:

@@ -1,1 +1,1 @@
-"""For people with their own agent loop: the context engine as plain functions on messages."""
+"""`fit` and `count_tokens`: the context engine for your own agent loop, on message dictionaries."""

@@ -5,7 +5,6 @@ crash can leave a temporary file behind; its name begins with `.clew-` and ends 
 """
 
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -122,7 +121,7 @@ def make_private_folder(folder: Path) -> None:
 @contextmanager
 def _temporary_path(path: Path) -> Iterator[Path]:
     """Yield a fresh path beside `path`, and remove what is there if the block fails."""
-    temporary = path.parent / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+    temporary = path.parent / f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
     try:
         yield temporary
     except BaseException:

@@ -1,1 +1,1 @@
-"""Programs, servers and prompts of the user's own that a session consults at fixed points."""
+"""Runs the user's hooks: programs, servers and prompts that a session calls at fixed points."""

@@ -1,4 +1,4 @@
-"""What hooks run with: the place, and the seams to the rest of a session."""
+"""What a session provides to its hooks: the project folder, the environment, and callbacks."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,58 +13,52 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class AgentTask(Struct, frozen=True, kw_only=True):
-    """What an agent is asked to find out for a hook."""
+    """The task that a hook gives to an agent. The hook's timeout cancels it."""
 
     agent: str
-    """Which agent; empty for one without special instructions."""
+    """The name of the agent; empty for the general-purpose one."""
     prompt: str
     model: str
-    """Empty for the usual one."""
+    """Empty for the default model."""
     max_turns: int
-    seconds: float
-    """When this time is over, the call is cancelled."""
 
 
-Ask: TypeAlias = Callable[[str, str], Awaitable[str]]
-"""Asks a model: the prompt, and the model's name, empty for the usual one."""
+AskModel: TypeAlias = Callable[[str, str], Awaitable[str]]
+"""Asks a model: takes the prompt and the model's name (empty for the default), returns its text."""
 RunAgent: TypeAlias = Callable[[AgentTask], Awaitable[str]]
-"""Runs an agent and returns its last words."""
-Holds: TypeAlias = Callable[[str, HookInput], bool]
-"""Does a permission rule such as `Bash(git *)` hold for a call? True where it cannot be told."""
-Wake: TypeAlias = Callable[[str], None]
-"""Brings words of a hook in the background to the model at once."""
+"""Runs an agent and returns its last message."""
+RuleMatcher: TypeAlias = Callable[[str, HookInput], bool]
+"""Does a permission rule such as `Bash(git *)` match a call? True where that is uncertain."""
 
 
-class Starts(Protocol):
-    """Where work begins that nobody waits for, such as a task group."""
+class TaskStarter(Protocol):
+    """Starts background work, as an anyio task group does."""
 
     def start_soon(self, func: Callable[[Unpack[_Ts]], Awaitable[Any]], /, *args: *_Ts) -> object:
-        """Begin some work."""
+        """Start a task."""
         ...
 
 
-def _as_it_is(text: str) -> str:
+def _unchanged(text: str) -> str:
     return text
 
 
 class HookContext(Struct, frozen=True, kw_only=True):
-    """What hooks run with. Only the project's folder is needed."""
+    """What a session provides to its hooks. Only the project folder is required."""
 
     project: Path
-    """Where the session was started; it stays when the working folder changes."""
+    """The folder that the session started in, whatever the working directory is now."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    """What commands inherit, keys included: a hook is the user's own program."""
-    ask: Ask | None = None
-    """Without it, prompt hooks cannot run here."""
+    """The environment of commands, including API keys: a hook is the user's own program."""
+    ask: AskModel | None = None
+    """Without it, prompt hooks cannot run."""
     run_agent: RunAgent | None = None
-    """Without it, agent hooks cannot run here."""
-    holds: Holds | None = None
-    """Without it, `if` compares the tool's name alone."""
-    wake: Wake | None = None
-    """Without it, such words wait for the next prompt."""
-    background: Starts | None = None
-    """Where `async` hooks run, and who ends them; without it, they are waited for."""
-    redact: Callable[[str], str] = _as_it_is
-    """Every text that a hook says goes through this."""
+    """Without it, agent hooks cannot run."""
+    holds: RuleMatcher | None = None
+    """Without it, `if` compares only the name of the tool."""
+    background: TaskStarter | None = None
+    """Owns the tasks of `async` hooks; without it, the session waits for them."""
+    redact: Callable[[str], str] = _unchanged
+    """Applied to every text that a hook returns."""
     parallel: int = 8
-    """How many hooks of one event run at once."""
+    """The most hooks of one event that run at the same time."""

@@ -1,6 +1,6 @@
-"""What a hook may be: a command, a call to a server, a question to a model, an agent.
+"""The types of hook handlers: a command, an HTTP request, a prompt to a model, an agent.
 
-The fields are those of Claude Code's settings, by the same names.
+The fields and their names are those of Claude Code's settings.
 """
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
@@ -11,88 +11,88 @@ from clew.hooks.protocol import HookEvent
 
 _Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 _Text: TypeAlias = Annotated[str, Meta(min_length=1)]
-_BRIEF = 60
+_MAX_DESCRIPTION = 60
 
 
 class _Handler(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What every kind has."""
+    """The fields that all handler types share."""
 
-    usual_seconds: ClassVar[float]
+    default_timeout: ClassVar[float]
 
     timeout: _Seconds | None = None
-    """Seconds; None for the usual limit of the kind and the event."""
+    """In seconds; None for the default of the handler type and the event."""
     if_: str = field(default="", name="if")
-    """A permission rule: on tool events, the hook runs only for calls that it holds for."""
+    """A permission rule: on tool events, the hook runs only for calls that match it."""
 
 
 class CommandHook(_Handler, frozen=True, kw_only=True, rename="camel"):
-    """A program that reads JSON from its standard input."""
+    """A program that reads the event as JSON from its standard input."""
 
-    usual_seconds: ClassVar[float] = 60
+    default_timeout: ClassVar[float] = 60
 
     command: _Text
-    """A line for the shell, or with `args` the program itself."""
+    """A shell command line, or with `args` the program itself."""
     args: tuple[str, ...] | None = None
     shell: Literal["bash", "powershell"] | None = None
     """None for `/bin/sh`."""
     async_: bool = field(default=False, name="async")
-    """Nobody waits for it, and it decides nothing."""
+    """Run it in the background: the session does not wait, and the hook decides nothing."""
     async_rewake: bool = False
-    """As `async`, but exit code 2 brings its words to the model at once."""
+    """As `async`, but on exit code 2 the model reads its output with the next prompt."""
     rewake_message: str = ""
-    """What the model reads before those words."""
+    """What the model reads before that output."""
 
     @property
     def brief(self) -> str:
-        """The hook in a few words."""
-        return _shortened(" ".join((self.command, *(self.args or ()))))
+        """A short description of the hook."""
+        return _truncate(" ".join((self.command, *(self.args or ()))))
 
 
 class HttpHook(_Handler, frozen=True, kw_only=True, rename="camel"):
-    """A server that is sent the JSON, and may answer with some."""
+    """A server that receives the event as JSON, and may answer with JSON."""
 
-    usual_seconds: ClassVar[float] = 10
+    default_timeout: ClassVar[float] = 10
 
     url: Annotated[str, Meta(pattern=r"^https?://[^/\s]")]
     headers: dict[str, str] = {}
-    """Values may name variables of the environment: `$NAME` or `${NAME}`."""
+    """Values may refer to environment variables: `$NAME` or `${NAME}`."""
     allowed_env_vars: tuple[str, ...] = ()
-    """The only variables that headers may name; others are empty."""
+    """The only variables that headers may refer to; others are empty."""
 
     @property
     def brief(self) -> str:
-        """The hook in a few words; what may hold a password is left out."""
+        """A short description of the hook, without user name and query, which may hold secrets."""
         scheme, _, rest = self.url.partition("://")
         host, slash, path = rest.partition("/")
-        return _shortened(f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}")
+        return _truncate(f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}")
 
 
 class PromptHook(_Handler, frozen=True, kw_only=True, rename="camel"):
-    """A question to a model, which answers yes or no."""
+    """A prompt to a model, which answers yes or no."""
 
-    usual_seconds: ClassVar[float] = 30
+    default_timeout: ClassVar[float] = 30
 
     prompt: _Text
-    """`$ARGUMENTS` stands for the JSON; without it, the JSON comes last."""
+    """`$ARGUMENTS` is replaced by the event as JSON; without it, the JSON follows the prompt."""
     model: str = ""
     continue_on_block: bool = False
-    """After a no about a tool call the run goes on, and the model reads why."""
+    """If the model denies a tool call, the run continues and the model of the session reads why."""
 
     @property
     def brief(self) -> str:
-        """The hook in a few words."""
-        return _shortened(self.prompt)
+        """A short description of the hook."""
+        return _truncate(self.prompt)
 
 
 class AgentHook(_Handler, frozen=True, kw_only=True, rename="camel"):
-    """A question to an agent, which may look around before it answers yes or no."""
+    """A prompt to an agent, which may use tools before it answers yes or no."""
 
-    usual_seconds: ClassVar[float] = 60
+    default_timeout: ClassVar[float] = 60
 
     prompt: str = ""
-    """As a prompt hook's; may be empty when an agent is named."""
+    """As for a prompt hook; may be empty if `agent` is set."""
     agent: str = ""
-    """Which agent; empty for one without special instructions."""
+    """The name of the agent; empty for the general-purpose one."""
     model: str = ""
     max_turns: Annotated[int, Meta(gt=0)] = 50
 
@@ -102,31 +102,31 @@ class AgentHook(_Handler, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def brief(self) -> str:
-        """The hook in a few words."""
-        return _shortened(" ".join(filter(None, (self.agent, self.prompt))))
+        """A short description of the hook."""
+        return _truncate(" ".join(filter(None, (self.agent, self.prompt))))
 
 
-Handler: TypeAlias = CommandHook | HttpHook | PromptHook | AgentHook
+HookHandler: TypeAlias = CommandHook | HttpHook | PromptHook | AgentHook
 
-KINDS: dict[str, type[Handler]] = {
+HANDLER_TYPES: dict[str, type[HookHandler]] = {
     "command": CommandHook,
     "http": HttpHook,
     "prompt": PromptHook,
     "agent": AgentHook,
 }
-"""By the `type` that settings give them."""
+"""Handler classes by their `type` in the settings."""
 
-_EVENT_SECONDS = {HookEvent.USER_PROMPT_SUBMIT: 30.0, HookEvent.SESSION_END: 1.5}
-"""Where a person waits, less is usual. These are Claude Code's numbers."""
+_EVENT_TIMEOUTS = {HookEvent.USER_PROMPT_SUBMIT: 30.0, HookEvent.SESSION_END: 1.5}
+"""Shorter defaults where the user waits. These are Claude Code's numbers."""
 
 
-def seconds_for(handler: Handler, event: HookEvent) -> float:
-    """Return how long a hook may run."""
+def timeout_of(handler: HookHandler, event: HookEvent) -> float:
+    """Return the timeout of a hook in seconds."""
     if handler.timeout is not None:
         return handler.timeout
-    return min(handler.usual_seconds, _EVENT_SECONDS.get(event, handler.usual_seconds))
+    return min(handler.default_timeout, _EVENT_TIMEOUTS.get(event, handler.default_timeout))
 
 
-def _shortened(text: str) -> str:
+def _truncate(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _BRIEF else line[: _BRIEF - 1] + "…"
+    return line if len(line) <= _MAX_DESCRIPTION else line[: _MAX_DESCRIPTION - 1] + "…"

@@ -1,4 +1,4 @@
-"""Hooks that are servers: the JSON is posted, and the answer is JSON."""
+"""HTTP hooks: posts an event as JSON to a server and reads the JSON answer."""
 
 import io
 import re
@@ -6,31 +6,31 @@ from asyncio import IncompleteReadError
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from clew.hooks.command import MAX_BYTES
 from clew.hooks.context import HookContext
 from clew.hooks.handlers import HttpHook
-from clew.hooks.output import failure, read_body
-from clew.hooks.process import MAX_BYTES
+from clew.hooks.output import interpret_body, report_failure
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-async def post(
-    event: HookEvent, handler: HttpHook, payload: HookInput, means: HookContext
+async def post_event(
+    event: HookEvent, handler: HttpHook, payload: HookInput, context: HookContext
 ) -> HookVerdict:
-    """Ask the server. A bad status or no connection is a report and decides nothing."""
-    import aiohttp  # noqa: PLC0415 - few sessions have such a hook
+    """Post an event to the server. A failed request is a report and decides nothing."""
+    import aiohttp  # noqa: PLC0415 - slow to import, and few sessions have an HTTP hook
 
     try:
         async with (
-            aiohttp.ClientSession(trust_env=not _is_near(handler.url)) as client,
+            aiohttp.ClientSession(trust_env=not _is_local(handler.url)) as client,
             client.post(
                 handler.url,
-                # Sent as a stream, because aiohttp warns of large bodies that are bytes.
+                # A stream, because aiohttp warns about large bodies of type bytes.
                 data=io.BytesIO(payload.encode(event)),
-                headers=headers_for(handler, means.environ),
-                # A hook is trusted with the input; where it sends us is not.
+                headers=build_headers(handler, context.environ),
+                # The settings trust this server with the event, not the target of its redirects.
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None),
             ) as response,
@@ -40,16 +40,16 @@ async def post(
             except IncompleteReadError as whole:
                 status, body = response.status, whole.partial
             else:
-                return failure(event, f"the server's answer is longer than {MAX_BYTES} bytes")
+                return report_failure(event, f"the server's answer has more than {MAX_BYTES} bytes")
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return failure(event, f"the server could not be asked: {error}")
+        return report_failure(event, f"the request failed: {error}")
     if not 200 <= status < 300:
-        return failure(event, f"the server answered with status {status}")
-    return read_body(event, body.decode(errors="replace"))
+        return report_failure(event, f"the server answered with status {status}")
+    return interpret_body(event, body.decode(errors="replace"))
 
 
-def headers_for(handler: HttpHook, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with the variables that they may name."""
+def build_headers(handler: HttpHook, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with the allowed environment variables inserted."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]
@@ -61,6 +61,6 @@ def headers_for(handler: HttpHook, environ: Mapping[str, str]) -> dict[str, str]
     return {"Content-Type": "application/json", **filled}
 
 
-def _is_near(url: str) -> bool:
-    """Is it this machine, which no proxy should be asked for?"""
+def _is_local(url: str) -> bool:
+    """Is this a URL of this machine, which needs no proxy?"""
     return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")

@@ -1,8 +1,7 @@
-"""What a hook's answer means, by event.
+"""Interprets the output of hooks, by event.
 
-Exit code 2 blocks where the event can be blocked, whatever else was printed. Any other code
-counts only when nothing readable was printed. JSON that cannot be read is reported and
-decides nothing.
+Exit code 2 blocks an event that can be blocked, whatever the hook printed. Any other exit code
+counts only if the hook printed no JSON answer. Invalid JSON is reported and decides nothing.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -14,7 +13,7 @@ from clew.core.access import Decision, Verdict
 from clew.hooks.protocol import HookEvent, HookVerdict
 
 PLAIN_CONTEXT = frozenset({HookEvent.USER_PROMPT_SUBMIT, HookEvent.SESSION_START})
-"""Events for which plain output goes to the model."""
+"""Events whose plain text output goes to the model."""
 BLOCKABLE = frozenset(
     {
         HookEvent.USER_PROMPT_SUBMIT,
@@ -25,22 +24,22 @@ BLOCKABLE = frozenset(
         HookEvent.WORKTREE_CREATE,
     }
 )
-"""Events whose `block` means something. A PreToolUse hook denies instead."""
+"""Events that a hook can block. A PreToolUse hook denies the call instead."""
 _NO_REASON = "the hook gave no reason"
 
 
-class Ended(Struct, frozen=True):
-    """How a command ended, and what it printed."""
+class ProcessResult(Struct, frozen=True):
+    """The exit code and the output of a hook's command."""
 
     code: int
     stdout: str = ""
     stderr: str = ""
     dropped: int = 0
-    """Bytes that were printed beyond the limit."""
+    """Bytes of output beyond the limit."""
 
 
-class Specific(Struct, frozen=True, rename="camel"):
-    """The part of an answer that depends on the event."""
+class EventOutput(Struct, frozen=True, rename="camel"):
+    """The event-specific part of an answer (`hookSpecificOutput`)."""
 
     hook_event_name: str = ""
     permission_decision: Literal["allow", "deny", "ask", "defer"] | None = None
@@ -52,7 +51,7 @@ class Specific(Struct, frozen=True, rename="camel"):
 
 
 class HookOutput(Struct, frozen=True, rename="camel"):
-    """The JSON that a hook may answer with."""
+    """The JSON answer of a hook."""
 
     continue_: bool = field(default=True, name="continue")
     stop_reason: str | None = None
@@ -60,87 +59,87 @@ class HookOutput(Struct, frozen=True, rename="camel"):
     system_message: str | None = None
     decision: Literal["approve", "block"] | None = None
     reason: str | None = None
-    hook_specific_output: Specific | None = None
+    hook_specific_output: EventOutput | None = None
     async_: bool = field(default=False, name="async")
 
     @property
-    def specific(self) -> Specific:
-        """The part that depends on the event; empty if there is none."""
-        return self.hook_specific_output or Specific()
+    def specific(self) -> EventOutput:
+        """The event-specific part; empty if there is none."""
+        return self.hook_specific_output or EventOutput()
 
 
-class Malformed(Struct, frozen=True):
-    """Output that was meant as JSON and is not right."""
+class MalformedOutput(Struct, frozen=True):
+    """Output that looks like a JSON answer and is invalid."""
 
     why: str
 
 
-Printed: TypeAlias = HookOutput | Malformed | str
-"""What a hook printed: an answer, a failed one, or plain text."""
+ParsedOutput: TypeAlias = HookOutput | MalformedOutput | str
+"""What a hook printed: an answer, an invalid answer, or plain text."""
 
 _FIELDS = frozenset(HookOutput.__struct_encode_fields__)
 
 
-class Answer(Struct, frozen=True):
-    """What a model or an agent says when a hook asks it."""
+class HookAnswer(Struct, frozen=True):
+    """The answer of a model or an agent to a prompt hook."""
 
     ok: bool
     reason: str = ""
     impossible: bool = False
-    """What the hook wants can never be; a run that wants to stop may."""
+    """True if the condition of the hook can never be met; then a run may stop."""
 
 
-def failure(event: HookEvent, why: str) -> HookVerdict:
-    """Return the verdict of a hook that did not work: a report, and no decision."""
+def report_failure(event: HookEvent, why: str) -> HookVerdict:
+    """Return the verdict of a failed hook: a report, and no decision."""
     if event is HookEvent.WORKTREE_CREATE:
         return HookVerdict(block=why)
     return HookVerdict(reports=(why,))
 
 
-def read_exit(event: HookEvent, ended: Ended) -> HookVerdict:
-    """Return what a command that has ended says."""
+def interpret_exit(event: HookEvent, ended: ProcessResult) -> HookVerdict:
+    """Interpret the result of a command."""
     loose = event in PLAIN_CONTEXT
-    printed = read_printed(ended.stdout, loose=loose, dropped=ended.dropped)
+    printed = parse_output(ended.stdout, loose=loose, dropped=ended.dropped)
     if ended.code == 2:
         return _blocked(event, ended, printed)
-    if isinstance(printed, Malformed):
-        return failure(event, printed.why)
+    if isinstance(printed, MalformedOutput):
+        return report_failure(event, printed.why)
     unasked = event is HookEvent.WORKTREE_CREATE and ended.code
     if isinstance(printed, HookOutput) and not unasked:
-        return read_output(event, printed)
+        return interpret_output(event, printed)
     if ended.code:
         line = ended.stderr.strip().partition("\n")[0]
-        return failure(event, f"failed with exit code {ended.code}" + (line and f": {line}"))
+        return report_failure(event, f"failed with exit code {ended.code}" + (line and f": {line}"))
     return _plain(event, str(printed))
 
 
-def read_body(event: HookEvent, body: str) -> HookVerdict:
-    """Return what a server says that answered with a good status."""
-    printed = read_printed(body)
+def interpret_body(event: HookEvent, body: str) -> HookVerdict:
+    """Interpret the body of a successful HTTP response."""
+    printed = parse_output(body)
     match printed:
         case HookOutput():
-            return read_output(event, printed)
-        case Malformed(why):
-            return failure(event, why)
+            return interpret_output(event, printed)
+        case MalformedOutput(why):
+            return report_failure(event, why)
         case "":
             return HookVerdict()
         case _:
-            return failure(event, "the server's answer is not a JSON object")
+            return report_failure(event, "the server's answer is not a JSON object")
 
 
-def read_answer(event: HookEvent, text: str, *, ends_turn: bool) -> HookVerdict:
-    """Return what a model or an agent says that was asked.
+def interpret_answer(event: HookEvent, text: str, *, ends_turn: bool) -> HookVerdict:
+    """Interpret the answer of a model or an agent.
 
     Args:
-        event: What it was asked about.
-        text: Its words, with the JSON somewhere in them.
-        ends_turn: After a no about a tool call, the run ends.
+        event: The event that the question was about.
+        text: The answer, with the JSON somewhere in it.
+        ends_turn: Whether a denied tool call ends the run.
     """
     start, end = text.find("{"), text.rfind("}")
     try:
-        answer = msgspec.json.decode(text[start : end + 1], type=Answer)
+        answer = msgspec.json.decode(text[start : end + 1], type=HookAnswer)
     except msgspec.MsgspecError:
-        return failure(
+        return report_failure(
             event, f"the answer is not JSON with `ok` and `reason`: {text.strip()[:200]}"
         )
     stopping = event in (HookEvent.STOP, HookEvent.SUBAGENT_STOP)
@@ -154,34 +153,37 @@ def read_answer(event: HookEvent, text: str, *, ends_turn: bool) -> HookVerdict:
         return HookVerdict(block=reason, stop=stop)
     if event in BLOCKABLE:
         return HookVerdict(block=reason)
-    return failure(event, f"it said no, which cannot stop {event}: {reason}")
+    return report_failure(event, f"the answer is no, but a hook cannot block {event}: {reason}")
 
 
-def read_late(ended: Ended, *, rewake: bool) -> HookVerdict:
-    """Return what a command says that nobody waited for: texts for the model, no decision.
+def interpret_background(
+    ended: ProcessResult, *, rewake: bool, rewake_message: str = ""
+) -> HookVerdict:
+    """Interpret the result of a background command: texts for the model, no decision.
 
-    With `rewake`, exit code 2 makes its words a `block`.
+    With `rewake`, on exit code 2 the model reads its plain output too.
     """
-    printed = read_printed(ended.stdout, dropped=ended.dropped)
+    printed = parse_output(ended.stdout, dropped=ended.dropped)
     if rewake and ended.code == 2:
-        return HookVerdict(block=ended.stderr.strip() or ended.stdout.strip() or _NO_REASON)
+        words = ended.stderr.strip() or ended.stdout.strip() or _NO_REASON
+        return HookVerdict(context=("\n".join(filter(None, (rewake_message, words))),))
     if isinstance(printed, HookOutput):
         texts = (printed.specific.additional_context, printed.system_message)
         return HookVerdict(context=tuple(text for text in texts if text))
-    if isinstance(printed, Malformed):
+    if isinstance(printed, MalformedOutput):
         return HookVerdict(reports=(printed.why,))
     if ended.code:
         return HookVerdict(reports=(f"failed with exit code {ended.code}",))
     return HookVerdict()
 
 
-def read_printed(stdout: str, *, loose: bool = False, dropped: int = 0) -> Printed:
-    """Tell an answer from plain text.
+def parse_output(stdout: str, *, loose: bool = False, dropped: int = 0) -> ParsedOutput:
+    """Parse the output of a hook as JSON or plain text.
 
     Args:
-        stdout: What was printed.
-        loose: Plain text has a use here, so what begins like JSON may be text after all.
-        dropped: How many bytes are missing at its end.
+        stdout: The output.
+        loose: Plain text is meaningful here, so text that starts like JSON may be plain.
+        dropped: The number of bytes missing at the end.
     """
     text = _after_async_mark(stdout.strip())
     if not text.startswith("{") or (loose and not text.endswith("}")):
@@ -189,28 +191,28 @@ def read_printed(stdout: str, *, loose: bool = False, dropped: int = 0) -> Print
     try:
         return msgspec.json.decode(text, type=HookOutput)
     except msgspec.ValidationError as error:
-        return Malformed(f"the JSON is not a hook's answer: {error}")
+        return MalformedOutput(f"the output is not a valid hook answer: {error}")
     except msgspec.DecodeError as error:
         if _is_json_lines(text):
             return text
         cut = f"; {dropped} bytes beyond the limit were dropped" if dropped else ""
-        return Malformed(f"the output looks like JSON and is not: {error}{cut}")
+        return MalformedOutput(f"the output looks like JSON but is invalid: {error}{cut}")
 
 
-def read_output(event: HookEvent, output: HookOutput) -> HookVerdict:
-    """Return what an answer in JSON says."""
+def interpret_output(event: HookEvent, output: HookOutput) -> HookVerdict:
+    """Interpret a JSON answer."""
     specific = output.specific
     if specific.hook_event_name not in ("", event):
-        return failure(event, f"the answer is for {specific.hook_event_name}, not {event}")
+        return report_failure(event, f"the answer is for {specific.hook_event_name}, not {event}")
     reports: list[str] = []
     block = None
     if output.decision == "block" and event is not HookEvent.PRE_TOOL_USE:
         if event in BLOCKABLE:
             block = output.reason or _NO_REASON
         else:
-            reports.append(f"it wants to block, which {event} does not allow: {output.reason}")
+            reports.append(f"a hook cannot block {event}: {output.reason}")
     if specific.permission_decision == "defer":
-        reports.append("it defers the decision, so the user is asked")
+        reports.append("it defers the decision, so the session asks the user")
     before, after = event is HookEvent.PRE_TOOL_USE, event is HookEvent.POST_TOOL_USE
     stop = output.stop_reason or output.reason or _NO_REASON
     return HookVerdict(
@@ -222,7 +224,6 @@ def read_output(event: HookEvent, output: HookOutput) -> HookVerdict:
         context=(specific.additional_context,) if specific.additional_context else (),
         messages=(output.system_message,) if output.system_message else (),
         reports=tuple(reports),
-        suppress_output=output.suppress_output,
         worktree_path=specific.worktree_path or "",
     )
 
@@ -232,7 +233,7 @@ def _decision(output: HookOutput) -> Decision | None:
     reason = specific.permission_decision_reason or output.reason or _NO_REASON
     match specific.permission_decision:
         case None:
-            # The older way to say it.
+            # The older form.
             verdict = {"approve": Verdict.ALLOW, "block": Verdict.DENY}.get(output.decision or "")
             return Decision(verdict, reason) if verdict else None
         case "defer":
@@ -241,11 +242,11 @@ def _decision(output: HookOutput) -> Decision | None:
             return Decision(Verdict(said), reason)
 
 
-def _blocked(event: HookEvent, ended: Ended, printed: Printed) -> HookVerdict:
+def _blocked(event: HookEvent, ended: ProcessResult, printed: ParsedOutput) -> HookVerdict:
     plain = printed if isinstance(printed, str) else ""
     words = ended.stderr.strip() or plain or _NO_REASON
-    said = read_output(event, printed) if isinstance(printed, HookOutput) else HookVerdict()
-    if isinstance(printed, Malformed):
+    said = interpret_output(event, printed) if isinstance(printed, HookOutput) else HookVerdict()
+    if isinstance(printed, MalformedOutput):
         said = HookVerdict(reports=(printed.why,))
     if event is HookEvent.PRE_TOOL_USE:
         if said.decision and said.decision.verdict is Verdict.DENY:
@@ -253,7 +254,7 @@ def _blocked(event: HookEvent, ended: Ended, printed: Printed) -> HookVerdict:
         return msgspec.structs.replace(said, decision=Decision(Verdict.DENY, words))
     if event in BLOCKABLE:
         return msgspec.structs.replace(said, block=said.block or words)
-    report = f"exit code 2 cannot stop {event}: {words}"
+    report = f"exit code 2 cannot block {event}: {words}"
     return msgspec.structs.replace(said, reports=(*said.reports, report))
 
 
@@ -266,7 +267,7 @@ def _plain(event: HookEvent, text: str) -> HookVerdict:
 
 
 def _after_async_mark(text: str) -> str:
-    """Leave out a first line that only says that the hook goes on in the background."""
+    """Remove a first line that only says that the hook continues in the background."""
     first, _, rest = text.partition("\n")
     if not first.startswith("{"):
         return text
@@ -278,7 +279,7 @@ def _after_async_mark(text: str) -> str:
 
 
 def _is_json_lines(text: str) -> bool:
-    """Is it a list of objects that are no answers, such as a log?"""
+    """Is this a log in JSON lines, rather than an answer?"""
     try:
         lines = [msgspec.json.decode(line) for line in text.splitlines()]
     except msgspec.DecodeError:

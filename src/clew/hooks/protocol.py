@@ -1,8 +1,7 @@
 """The contract between a session and the user's hooks.
 
-A session fires an event at a fixed point of its life and acts on the one verdict that comes
-back. The fields of the input are named as Claude Code names them, so that a hook written for
-it reads the same JSON here.
+A session fires events at fixed points of its life and acts on the verdict of each. The fields of
+the input have the names that Claude Code uses, so a hook written for it reads the same JSON.
 """
 
 from enum import StrEnum
@@ -16,7 +15,7 @@ from clew.core.text import make_encodable
 
 
 class HookEvent(StrEnum):
-    """The points at which hooks are asked or told."""
+    """The points at which a session runs hooks."""
 
     SESSION_START = "SessionStart"
     SESSION_END = "SessionEnd"
@@ -34,9 +33,9 @@ class HookEvent(StrEnum):
 
 
 class HookInput(Struct, frozen=True, kw_only=True):
-    """What a hook is told. A field that is not set is not in the JSON.
+    """The input of a hook. A field that is not set is not in the JSON.
 
-    The event itself is given to `Hooks.fire`; it becomes `hook_event_name`.
+    The event is an argument of `Hooks.fire`; it becomes `hook_event_name`.
     """
 
     session_id: str
@@ -53,43 +52,43 @@ class HookInput(Struct, frozen=True, kw_only=True):
     """SessionStart: the model's name."""
     reason: str | UnsetType = UNSET
     """SessionEnd: `clear`, `resume`, `logout`, `prompt_input_exit` or `other`; StopFailure: the
-    error in words."""
+    error message."""
     prompt: str | UnsetType = UNSET
-    """UserPromptSubmit: the user's words."""
+    """UserPromptSubmit: the user's prompt."""
 
     tool_name: str | UnsetType = UNSET
     """PreToolUse and PostToolUse, as are the next two."""
     tool_input: dict[str, Any] | UnsetType = UNSET
     tool_use_id: str | UnsetType = UNSET
     tool_response: Any = UNSET
-    """PostToolUse: what the tool answered."""
+    """PostToolUse: the output of the tool."""
     duration_ms: int | UnsetType = UNSET
     """PostToolUse: how long the tool ran."""
 
     trigger: str | UnsetType = UNSET
     """PreCompact and PostCompact: `manual` or `auto`."""
     custom_instructions: str | UnsetType | None = UNSET
-    """PreCompact: what the user asked the summary to keep; None for nothing."""
+    """PreCompact: the user's instructions for the summary; None without any."""
     compact_summary: str | UnsetType = UNSET
     """PostCompact: the summary."""
 
     stop_hook_active: bool | UnsetType = UNSET
-    """Stop and SubagentStop: a hook has kept this run going already."""
+    """Stop and SubagentStop: whether a hook has already continued this run."""
     last_assistant_message: str | UnsetType = UNSET
-    """Stop, SubagentStop, and StopFailure, where it is the error's text."""
+    """Stop, SubagentStop, and StopFailure, where it is the text of the error."""
     response: str | UnsetType = UNSET
     """Stop: the beginning of the answer."""
     error: str | UnsetType = UNSET
     """StopFailure: the kind of error, such as `rate_limit` or `unknown`."""
     error_details: str | UnsetType = UNSET
-    """StopFailure: the error in words."""
+    """StopFailure: the error message."""
     agent_transcript_path: str | UnsetType = UNSET
     """SubagentStop: the subagent's own transcript."""
 
     name: str | UnsetType = UNSET
     """WorktreeCreate: a short name for the new worktree."""
     worktree_path: str | UnsetType = UNSET
-    """WorktreeRemove: the folder that goes; WorktreeCreate where it is known."""
+    """WorktreeRemove: the folder to remove; WorktreeCreate where it is known."""
 
     def encode(self, event: HookEvent) -> bytes:
         """Return the JSON that a hook of `event` reads."""
@@ -98,53 +97,51 @@ class HookInput(Struct, frozen=True, kw_only=True):
 
 
 class HookVerdict(Struct, frozen=True, kw_only=True):
-    """What all hooks of one event say together.
+    """The merged verdict of all hooks of one event.
 
     `stop` counts before everything else, and `block` before `context`.
     """
 
     decision: Decision | None = None
-    """PreToolUse: may the call run? A hook that blocks the call has denied it."""
+    """PreToolUse: whether the call may run. A hook that blocks the call denies it."""
     updated_input: dict[str, Any] | None = None
-    """PreToolUse: the arguments to run with; permissions are judged on these."""
+    """PreToolUse: new arguments; permissions are checked for these."""
     updated_output: Any = None
-    """PostToolUse: what the model reads in place of the tool's answer."""
+    """PostToolUse: replaces the output of the tool for the model."""
     block: str | None = None
-    """Why the event does not go ahead; None if it may.
+    """Why the event is blocked; None if it may proceed.
 
-    UserPromptSubmit: the prompt is dropped, the user reads this. PreCompact: nothing is
-    compacted. Stop, SubagentStop: the run goes on, the model reads this. PostToolUse: the
-    model reads this beside the result. WorktreeCreate: there is no worktree.
+    UserPromptSubmit: the prompt is dropped, and the user reads this. PreCompact: nothing is
+    compacted. Stop, SubagentStop: the run continues, and the model reads this. PostToolUse: the
+    model reads this with the result. WorktreeCreate: no worktree is created.
     """
     stop: str | None = None
-    """Why the whole run ends here, for the user to read; None if it may go on."""
+    """Why the whole run ends here, for the user; None if it may continue."""
     context: tuple[str, ...] = ()
-    """Texts for the model, in the order of the hooks. After Stop they keep the run going."""
+    """Texts for the model, in the order of the hooks. After Stop they continue the run."""
     messages: tuple[str, ...] = ()
     """Texts for the user."""
     reports: tuple[str, ...] = ()
-    """What went wrong or was overruled, for the user and the log; it stopped nothing."""
-    suppress_output: bool = False
-    """A hook asked not to be shown; what it says to the model and the user still counts."""
+    """Failures and overruled verdicts, for the user and the log; they stop nothing."""
     worktree_path: str = ""
-    """WorktreeCreate: the folder that a hook has made itself; empty for none."""
+    """WorktreeCreate: the folder that a hook created itself; empty for none."""
 
 
 class Hooks(Protocol):
-    """Where a session's events go. Safe to call from several tasks at once."""
+    """Receives the events of a session. Safe to call from several tasks at once."""
 
     async def fire(self, event: HookEvent, payload: HookInput) -> HookVerdict:
-        """Run the hooks of `event` and return what they say together.
+        """Run the hooks of `event` and return their merged verdict.
 
-        A hook that fails is a report in the verdict. Nothing but cancellation is raised;
-        it ends the hooks that still run, their child processes included.
+        A hook that fails becomes a report in the verdict. Only cancellation is raised; it ends
+        the hooks that still run and their child processes.
         """
         ...
 
 
 class NoHooks:
-    """Nobody to ask: every event may go ahead."""
+    """No hooks: every event may proceed."""
 
     async def fire(self, event: HookEvent, payload: HookInput) -> HookVerdict:  # noqa: ARG002
-        """Return the verdict that changes nothing."""
+        """Return an empty verdict."""
         return HookVerdict()

@@ -1,5 +1,5 @@
-"""Sessions that other tools recorded, read as messages and as journals.
+"""Read sessions that other tools recorded, and import them as journals.
 
-`reading.read_session` opens a file of any known format; `journal.import_session` writes
-what it found into a store.
+`reader.read_session` reads a file of any known format; `journal.import_session` writes a
+session to a store.
 """

@@ -1,8 +1,8 @@
-"""Claude Code sessions: one JSON line a content block, in a tree of `uuid` and `parentUuid`.
+"""Read Claude Code sessions: a JSON line for each content block, in a tree of `uuid`s.
 
-An answer spans several lines with one `message.id`. Parallel calls hang their results on
-different lines of that answer, so the way back from the last message misses some: lines
-that complete an answer on the chain belong to it, wherever they hang.
+A response spans several lines with one `message.id`. The results of parallel calls have different
+lines of that response as parents, so the branch of the last message misses some of them. Lines
+that complete a response on the branch therefore belong to it, whatever their parent is.
 """
 
 from collections import Counter
@@ -13,23 +13,22 @@ from msgspec import Raw, Struct
 
 from clew.core.messages import Image, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
-from clew.importers.chain import Node, follow
-from clew.importers.findings import Findings, read_lines
-from clew.importers.parts import (
+from clew.importers.import_notes import ImportNotes, read_lines
+from clew.importers.recorded_session import (
     Draft,
-    call,
-    image,
-    image_at,
-    moment,
-    result,
-    summary,
+    RecordedSession,
+    decode_image,
+    image_from_url,
+    make_call,
+    parse_time,
+    result_draft,
+    summary_draft,
     usage_or_none,
 )
-from clew.importers.recorded import RecordedSession
-from clew.importers.tidy import last_model, tidy
+from clew.importers.repair import TreeNode, find_branch, last_model, repair_conversation
 
 _SYNTHETIC = "<synthetic>"
-"""The name Claude Code gives to answers that it wrote itself."""
+"""The model name of responses that Claude Code wrote itself."""
 _NO_SUMMARY = "(The conversation was compacted here; its summary was not recorded.)"
 _SILENT = frozenset(
     {
@@ -38,7 +37,7 @@ _SILENT = frozenset(
     }
 )  # fmt: skip
 _NOWHERE = "(file order)"
-"""A parent that is in no file, so that the chain goes on with the line before."""
+"""A parent that never exists, so that the previous line in the file takes its place."""
 
 
 class _Source(Struct, frozen=True):
@@ -109,7 +108,7 @@ class _Line(Struct, frozen=True, rename="camel"):
 
     @property
     def blocks(self) -> list[_Block]:
-        """The content, a plain string as one block."""
+        """The content as blocks; a string becomes one block."""
         content = self.message.content if self.message else None
         if isinstance(content, str):
             return [_Block(type="text", text=content)]
@@ -120,11 +119,11 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:
-    """Read a session; nothing in it is fatal."""
-    findings = Findings()
-    read = _own([line for _, line in read_lines(lines, _decoder, findings)], findings)
-    chosen = _chosen(read, findings)
-    steps = tidy(_Builder(findings).build(chosen), findings)
+    """Read a session; damage never raises."""
+    notes = ImportNotes()
+    read = _own([line for _, line in read_lines(lines, _decoder, notes)], notes)
+    chosen = _select_branch(read, notes)
+    steps = repair_conversation(_Builder(notes).build(chosen), notes)
     return RecordedSession(
         source="claude_code",
         id=next((line.session_id for line in reversed(read) if line.session_id), ""),
@@ -132,29 +131,29 @@ def parse(lines: Iterable[bytes]) -> RecordedSession:
         name=_name(read),
         model=last_model(steps),
         steps=steps,
-        problems=findings.report(),
+        problems=notes.to_list(),
     )
 
 
-def _own(lines: list[_Line], findings: Findings) -> list[_Line]:
-    """Leave out what sub-agents said, unless the file is a sub-agent's own."""
+def _own(lines: list[_Line], notes: ImportNotes) -> list[_Line]:
+    """Skip the lines of sub-agents, unless the file belongs to a sub-agent."""
     own = [line for line in lines if not line.is_sidechain]
     others = len(lines) - len(own)
     if others and not any(line.speaks for line in own):
-        findings.note("this is the recording of a sub-agent")
+        notes.add("this is the recording of a sub-agent")
         return lines
-    findings.count(others, "1 line of a sub-agent left out", "{} lines of sub-agents left out")
+    notes.add_count(others, "skipped 1 line of a sub-agent", "skipped {} lines of sub-agents")
     return own
 
 
-def _chosen(lines: Sequence[_Line], findings: Findings) -> list[_Line]:
+def _select_branch(lines: Sequence[_Line], notes: ImportNotes) -> list[_Line]:
     """Return the lines that led to the last message, in file order."""
     last = next((i for i in range(len(lines) - 1, -1, -1) if lines[i].speaks), None)
     if last is None:
-        findings.note("the recording holds no message")
+        notes.add("the recording contains no message")
         return list(lines)
-    chain = follow([Node(line.uuid, _parent(line)) for line in lines], last)
-    on_chain = [line for i, line in enumerate(lines) if i in chain.members or not line.uuid]
+    branch = find_branch([TreeNode(line.uuid, _parent(line)) for line in lines], last)
+    on_chain = [line for i, line in enumerate(lines) if i in branch.members or not line.uuid]
     ids = {line.message.id for line in on_chain if line.type == "assistant" and line.message}
     calls = {
         block.id
@@ -165,11 +164,11 @@ def _chosen(lines: Sequence[_Line], findings: Findings) -> list[_Line]:
     }
     chosen, off = [], 0
     for i, line in enumerate(lines):
-        if i in chain.members or not line.speaks or _completes(line, ids, calls):
+        if i in branch.members or not line.speaks or _completes(line, ids, calls):
             chosen.append(line)
         else:
             off += 1
-    chain.describe(findings, off)
+    branch.describe(notes, off)
     return chosen
 
 
@@ -182,7 +181,7 @@ def _parent(line: _Line) -> str:
 
 
 def _completes(line: _Line, ids: set[str | None], calls: set[str]) -> bool:
-    """True for the rest of an answer on the chain, or the results of its calls."""
+    """Return True for the rest of a response on the branch, and for results of its calls."""
     if line.type == "assistant":
         return line.message is not None and bool(line.message.id) and line.message.id in ids
     answered = [block.tool_use_id for block in line.blocks if block.type == "tool_result"]
@@ -198,23 +197,23 @@ def _name(lines: Sequence[_Line]) -> str:
 
 
 class _Builder:
-    """Puts the messages of a session together from its lines."""
+    """Builds messages from lines."""
 
-    def __init__(self, findings: Findings) -> None:
-        self._findings = findings
+    def __init__(self, notes: ImportNotes) -> None:
+        self._notes = notes
         self._drafts: list[Draft] = []
         self._answers: dict[str, Draft] = {}
         self._unfinished: set[str] = set()
         self._left_out: Counter[str] = Counter()
         self._boundary: float | None = None
-        """When a compaction was announced whose summary has not come yet."""
+        """The time of a compaction whose summary has not appeared yet."""
 
     def build(self, lines: Iterable[_Line]) -> list[Draft]:
-        """Return the messages in the order in which they began."""
+        """Return the messages in the order of their first lines."""
         for line in lines:
             self._left_out["cleared"] += line.subtype == "microcompact_boundary"
             if not line.speaks:
-                self._pass_over(line)
+                self._skip(line)
             elif line.type == "user":
                 self._user(line)
             else:
@@ -223,40 +222,40 @@ class _Builder:
         return self._drafts
 
     def _describe(self) -> None:
-        self._findings.count(
+        self._notes.add_count(
             self._left_out["meta"],
-            "1 text that Claude Code itself added (a skill, a caveat) left out",
-            "{} texts that Claude Code itself added (skills, caveats) left out",
+            "skipped 1 text that Claude Code added itself (a skill, a caveat)",
+            "skipped {} texts that Claude Code added itself (skills, caveats)",
         )
-        self._findings.count(
-            self._left_out["error"], "1 error message left out", "{} error messages left out"
+        self._notes.add_count(
+            self._left_out["error"], "skipped 1 error message", "skipped {} error messages"
         )
-        self._findings.count(
+        self._notes.add_count(
             self._left_out["cleared"],
-            "1 microcompaction cleared tool results that are shown in full here",
-            "{} microcompactions cleared tool results that are shown in full here",
+            "1 microcompaction cleared tool results; they are complete here",
+            "{} microcompactions cleared tool results; they are complete here",
         )
-        self._findings.count(
+        self._notes.add_count(
             len(self._unfinished),
-            "1 answer's usage was written before its end: its output count is too low",
-            "{} answers' usage was written before their end: their output counts are too low",
+            "1 response recorded its usage before its end: the output count is too low",
+            "{} responses recorded their usage before their end: the output counts are too low",
         )
 
-    def _pass_over(self, line: _Line) -> None:
+    def _skip(self, line: _Line) -> None:
         if line.subtype == "compact_boundary":
-            self._boundary = moment(line.timestamp)
+            self._boundary = parse_time(line.timestamp)
         if line.type in {"user", "assistant"}:
             self._left_out["meta" if line.is_meta else "error"] += 1
         elif line.type in _SILENT:
-            self._findings.silent(f"{line.type} {line.subtype}".rstrip())
+            self._notes.count_silent(f"{line.type} {line.subtype}".rstrip())
         else:
-            self._findings.unknown(line.type)
+            self._notes.count_unknown(line.type)
 
     def _user(self, line: _Line) -> None:
-        at = moment(line.timestamp)
+        at = parse_time(line.timestamp)
         if line.is_compact_summary:
             self._boundary = None
-            self._drafts.append(summary(_text(line.blocks) or _NO_SUMMARY, at=at))
+            self._drafts.append(summary_draft(_text(line.blocks) or _NO_SUMMARY, at=at))
             return
         self._lost_summary()
         parts: list[Part] = []
@@ -270,8 +269,8 @@ class _Builder:
 
     def _lost_summary(self) -> None:
         if self._boundary is not None:
-            self._findings.note("a compaction has no summary in the file")
-            self._drafts.append(summary(_NO_SUMMARY, at=self._boundary))
+            self._notes.add("a compaction has no summary in the file")
+            self._drafts.append(summary_draft(_NO_SUMMARY, at=self._boundary))
             self._boundary = None
 
     def _assistant(self, line: _Line) -> None:
@@ -284,7 +283,7 @@ class _Builder:
             draft = Draft(
                 role=Role.ASSISTANT,
                 model="" if model == _SYNTHETIC else model,
-                at=moment(line.timestamp),
+                at=parse_time(line.timestamp),
             )
             self._answers[key] = draft
             self._drafts.append(draft)
@@ -305,11 +304,11 @@ class _Builder:
             case "redacted_thinking":
                 return [_reasoning(redacted=block.data)]
             case "tool_use":
-                return [call(block.id, block.name, block.input)]
+                return [make_call(block.id, block.name, block.input)]
             case "image" if (picture := _image(block)) is not None:
                 return [picture]
             case _:
-                self._findings.unknown(f"block {block.type}")
+                self._notes.count_unknown(f"block {block.type}")
                 return []
 
     def _result(self, block: _Block, at: float) -> Draft:
@@ -317,9 +316,9 @@ class _Builder:
         images = [picture for inside in inner if (picture := _image(inside)) is not None]
         for inside in inner:
             if inside.type not in {"text", "image"}:
-                self._findings.unknown(f"block {inside.type} in a result")
+                self._notes.count_unknown(f"block {inside.type} in a result")
         text = block.content if isinstance(block.content, str) else _text(inner)
-        return result(
+        return result_draft(
             block.tool_use_id, text, failed=bool(block.is_error), at=at, images=tuple(images)
         )
 
@@ -336,8 +335,8 @@ def _image(block: _Block) -> Image | None:
     if block.type != "image" or block.source is None:
         return None
     if block.source.type == "url":
-        return image_at(block.source.url)
-    return image(block.source.data, block.source.media_type)
+        return image_from_url(block.source.url)
+    return decode_image(block.source.data, block.source.media_type)
 
 
 def _usage(usage: _Usage) -> Usage | None:

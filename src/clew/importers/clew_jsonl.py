@@ -1,7 +1,7 @@
-"""Clew's own journals as a file: one entry a line.
+"""Export and read Clew's own journals: JSON lines with one entry each.
 
-A Clew compaction may keep messages from the middle. As in every recording, they stand
-behind the summary here, and what was dropped before it.
+A Clew compaction may keep messages from the middle. As in every `RecordedSession`, kept messages
+follow the summary, and dropped messages precede it.
 """
 
 from collections.abc import Iterable
@@ -21,40 +21,39 @@ from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
-from clew.importers.findings import Findings
-from clew.importers.parts import Draft, summary
-from clew.importers.recorded import RecordedSession
-from clew.importers.tidy import last_model, tidy
+from clew.importers.import_notes import ImportNotes
+from clew.importers.recorded_session import Draft, RecordedSession, summary_draft
+from clew.importers.repair import last_model, repair_conversation
 
 _NO_SUMMARY = "(Earlier messages were dropped here without a summary.)"
 
 
 def export_jsonl(entries: Iterable[Entry]) -> bytes:
-    """Write `entries` as a file that `parse` reads and people can search."""
+    """Encode `entries` as a text file that `parse` reads."""
     return b"".join(encode(entry) + b"\n" for entry in entries)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:
-    """Read a journal; a line that is no entry is noted and passed over."""
-    findings = Findings()
-    entries = _entries(lines, findings)
+    """Read a journal; a damaged line is noted and skipped."""
+    notes = ImportNotes()
+    entries = _entries(lines, notes)
     gone = find_withdrawn(entries)
-    reader = _Reader(findings)
+    reader = _Reader(notes)
     for entry in entries:
         if gone.counts(entry):
-            reader.take(entry, stale=gone.is_stale(entry))
-    steps = tidy([*reader.left, *(draft for _, draft in reader.held)], findings)
+            reader.add(entry, stale=gone.is_stale(entry))
+    steps = repair_conversation([*reader.left, *(draft for _, draft in reader.held)], notes)
     return RecordedSession(
         source="clew",
         model=last_model(steps) or reader.setup.model.name,
         system=reader.setup.system,
         tools=reader.setup.tools,
         steps=steps,
-        problems=findings.report(),
+        problems=notes.to_list(),
     )
 
 
-def _entries(lines: Iterable[bytes], findings: Findings) -> list[Entry]:
+def _entries(lines: Iterable[bytes], notes: ImportNotes) -> list[Entry]:
     entries: list[Entry] = []
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
@@ -62,22 +61,22 @@ def _entries(lines: Iterable[bytes], findings: Findings) -> list[Entry]:
         try:
             entries.append(decode(line))
         except (StoreDamaged, UnicodeDecodeError) as error:
-            findings.damaged(number, error)
+            notes.add_damage(number, error)
     return entries
 
 
 class _Reader:
-    """Takes a journal entry by entry."""
+    """Builds drafts from journal entries."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, notes: ImportNotes) -> None:
         self.setup = SetupChanged(model=ModelFacts(name=""))
         self.left: list[Draft] = []
-        """What is no longer in the view, oldest first."""
+        """Messages that left the view, oldest first."""
         self.held: list[tuple[EntryId, Draft]] = []
-        self._findings = findings
+        self._notes = notes
 
-    def take(self, entry: Entry, *, stale: bool = False) -> None:
-        """Make of one entry what it stands for; a stale one counted what was undone later."""
+    def add(self, entry: Entry, *, stale: bool = False) -> None:
+        """Add one entry; the usage of a stale one includes messages that were undone later."""
         body = entry.body
         if isinstance(body, MessageAdded):
             draft = self._draft(body.message, entry.at)
@@ -88,16 +87,16 @@ class _Reader:
         elif isinstance(body, SetupChanged):
             self.setup = body
         elif isinstance(body, Cleared):
-            self._findings.count(
+            self._notes.add_count(
                 len(self.left) + len(self.held),
-                "1 message before a clear left out",
-                "{} messages before a clear left out",
+                "skipped 1 message before a clear",
+                "skipped {} messages before a clear",
             )
             self.left, self.held = [], []
         elif isinstance(body, UnknownBody):
-            self._findings.unknown("body")
+            self._notes.count_unknown("body")
         else:
-            self._findings.silent(type(body).__name__)
+            self._notes.count_silent(type(body).__name__)
 
     def _draft(self, message: Message, at: float) -> Draft:
         return Draft(
@@ -113,19 +112,19 @@ class _Reader:
         self.left += [draft for held, draft in self.held if held in dropped]
         kept = [(held, draft) for held, draft in self.held if held not in dropped]
         for _, draft in kept:
-            # These counts were made when the dropped messages were still sent.
+            # The provider counted these while the dropped messages were still sent.
             draft.usage = None
-        self._findings.count(
+        self._notes.add_count(
             len(body.replaced),
             "1 message that a compaction shortened is shown in full",
             "{} messages that a compaction shortened are shown in full",
         )
         kept[:0] = [(entry_id, self._draft(message, at)) for message in body.inserted]
         if body.summary:
-            made = summary(body.summary, at=at)
+            made = summary_draft(body.summary, at=at)
             made.usage = body.usage
             kept.insert(0, (entry_id, made))
         elif dropped and not any(draft.compacts for _, draft in kept):
-            self._findings.note("a compaction dropped messages without a summary")
-            kept.insert(0, (entry_id, summary(_NO_SUMMARY, at=at)))
+            self._notes.add("a compaction dropped messages without a summary")
+            kept.insert(0, (entry_id, summary_draft(_NO_SUMMARY, at=at)))
         self.held = kept

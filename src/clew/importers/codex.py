@@ -1,8 +1,7 @@
-"""Codex rollouts: a line an item of the Responses API, with events between them.
+"""Read Codex rollouts: items of the Responses API and events, one for each line.
 
-The items between two token counts are one answer. A `compacted` line replaces the history
-by the items it lists; the model's own summary among them is encrypted, so what can be
-read is the words that were kept.
+The items between two token counts are one response. A `compacted` line replaces the history by
+the items that it lists. The summary of the model is encrypted, so only kept messages are readable.
 """
 
 import re
@@ -13,24 +12,24 @@ from msgspec import Raw, Struct
 
 from clew.core.messages import Image, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
-from clew.importers.findings import Findings, read_lines
-from clew.importers.parts import (
+from clew.importers.import_notes import ImportNotes, read_lines
+from clew.importers.recorded_session import (
     Draft,
-    call,
-    image_at,
-    moment,
-    result,
-    summary,
+    RecordedSession,
+    image_from_url,
+    make_call,
+    parse_time,
+    result_draft,
+    summary_draft,
     usage_or_none,
 )
-from clew.importers.recorded import RecordedSession
-from clew.importers.tidy import last_model, tidy
+from clew.importers.repair import last_model, repair_conversation
 
 _NO_SUMMARY = "(The conversation was compacted here; its summary was not recorded.)"
 _SEALED = "(The rest of the summary is encrypted.)"
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
 _HEAD = 400
-"""A result says within so many characters how its command ended."""
+"""The exit code appears within this many characters of a result."""
 
 
 class _Content(Struct, frozen=True):
@@ -125,15 +124,15 @@ _wrapped = msgspec.json.Decoder(_Wrapped)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:
-    """Read a rollout; nothing in it is fatal."""
-    findings = Findings()
-    reader = _Reader(findings)
-    for number, line in read_lines(lines, _line, findings):
+    """Read a rollout; damage never raises."""
+    notes = ImportNotes()
+    reader = _Reader(notes)
+    for number, line in read_lines(lines, _line, notes):
         try:
-            reader.take(line)
+            reader.add(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            findings.damaged(number, error)
-    steps = tidy(reader.drafts, findings)
+            notes.add_damage(number, error)
+    steps = repair_conversation(reader.drafts, notes)
     return RecordedSession(
         source="codex",
         id=reader.meta.id,
@@ -141,27 +140,27 @@ def parse(lines: Iterable[bytes]) -> RecordedSession:
         model=last_model(steps) or reader.model,
         system="\n\n".join(filter(None, reader.system)),
         steps=steps,
-        problems=findings.report(),
+        problems=notes.to_list(),
     )
 
 
 class _Reader:
-    """Takes a rollout line by line."""
+    """Builds drafts from the lines of a rollout."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, notes: ImportNotes) -> None:
         self.drafts: list[Draft] = []
         self.meta = _Meta()
         self.model = ""
         self.system: list[str] = []
-        self._findings = findings
+        self._notes = notes
         self._answer: Draft | None = None
         self._uncounted: Draft | None = None
-        """The last answer, until its tokens are reported."""
+        """The last response, until its token count arrives."""
         self._total: _Count | None = None
 
-    def take(self, line: _Line) -> None:
-        """Make of one line what it stands for."""
-        at = moment(line.timestamp)
+    def add(self, line: _Line) -> None:
+        """Add one line."""
+        at = parse_time(line.timestamp)
         match line.type:
             case "response_item":
                 self._item(_item.decode(line.payload), at)
@@ -169,27 +168,25 @@ class _Reader:
                 self._event(_event.decode(line.payload))
             case "turn_context":
                 self.model = _turn.decode(line.payload).model or self.model
-                self._findings.silent(line.type)
+                self._notes.count_silent(line.type)
             case "session_meta":
                 self._header(_meta.decode(line.payload))
             case "compacted":
                 self._compacted(_compaction.decode(line.payload), at)
             case _:
-                self._findings.unknown(line.type)
+                self._notes.count_unknown(line.type)
 
     def _header(self, meta: _Meta) -> None:
-        self._findings.silent("session_meta")
+        self._notes.count_silent("session_meta")
         if self.meta.id:
             return
         self.meta = meta
         base = meta.base_instructions.text if meta.base_instructions else meta.instructions
         self.system.insert(0, base or "")
         if meta.forked_from_id:
-            self._findings.note(
-                f"a fork: it begins with a copy of {meta.forked_from_id}, at the time of the copy"
-            )
+            self._notes.add(f"a fork: it starts with a copy of {meta.forked_from_id}")
         if b'"subagent"' in bytes(meta.source):
-            self._findings.note("this is the recording of a sub-agent")
+            self._notes.add("this is the recording of a sub-agent")
 
     def _item(self, item: _Item, at: float) -> None:
         match item.type:
@@ -198,16 +195,16 @@ class _Reader:
             case "reasoning":
                 self._say(self._reasoning(item), at)
             case "function_call":
-                self._say([call(item.key, item.name, item.arguments)], at)
+                self._say([make_call(item.key, item.name, item.arguments)], at)
             case "custom_tool_call":
                 arguments = msgspec.json.encode({"input": item.input}).decode()
-                self._say([call(item.key, item.name, arguments)], at)
+                self._say([make_call(item.key, item.name, arguments)], at)
             case "local_shell_call":
-                self._say([call(item.key, "local_shell", item.action)], at)
+                self._say([make_call(item.key, "local_shell", item.action)], at)
             case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
                 self._add(_result(item, at))
             case _:
-                self._findings.unknown(f"response_item {item.type}")
+                self._notes.count_unknown(f"response_item {item.type}")
 
     def _message(self, item: _Item, at: float) -> None:
         if item.role == "assistant":
@@ -221,7 +218,7 @@ class _Reader:
         text = "\n\n".join(filter(None, (_text(item.summary), _text(item.content))))
         sealed = item.encrypted_content or ""
         if not text and not sealed:
-            self._findings.silent("reasoning without content")
+            self._notes.count_silent("reasoning without content")
             return []
         return [Reasoning(text=text, provenance="openai", signature=sealed)]
 
@@ -239,7 +236,7 @@ class _Reader:
         self.drafts.append(draft)
 
     def _event(self, event: _Event) -> None:
-        self._findings.silent(f"event_msg {event.type}".rstrip())
+        self._notes.count_silent(f"event_msg {event.type}".rstrip())
         counts = event.info
         if event.type != "token_count" or counts is None or counts.last_token_usage is None:
             return
@@ -250,15 +247,15 @@ class _Reader:
             self._answer = self._uncounted = None
 
     def _compacted(self, compaction: _Compaction, at: float) -> None:
-        text = _kept(compaction)
+        text = _kept_text(compaction)
         if not text:
-            self._findings.note("a compaction has no readable summary in the file")
+            self._notes.add("a compaction has no readable summary in the file")
         self._uncounted = None
-        self._add(summary(text or _NO_SUMMARY, at=at))
+        self._add(summary_draft(text or _NO_SUMMARY, at=at))
 
 
-def _kept(compaction: _Compaction) -> str:
-    """Write out what the model was left with: the kept words by role, then the summary."""
+def _kept_text(compaction: _Compaction) -> str:
+    """Return what the model kept: messages with their roles, then the summary."""
     history = compaction.replacement_history or []
     texts = [f"[{item.role}]\n{text}" for item in history if (text := _text(item.content))]
     message = compaction.message or ""
@@ -276,7 +273,7 @@ def _parts(content: str | list[_Content] | None) -> list[Part]:
     for piece in content or []:
         if piece.text:
             parts.append(Text(piece.text))
-        elif piece.image_url and (picture := image_at(piece.image_url)) is not None:
+        elif piece.image_url and (picture := image_from_url(piece.image_url)) is not None:
             parts.append(picture)
     return parts
 
@@ -291,7 +288,7 @@ def _result(item: _Item, at: float) -> Draft:
     images = tuple(part for part in _parts(content) if isinstance(part, Image))
     text = content if isinstance(content, str) else _text(content)
     said = output.success is False if isinstance(output, _Output) else False
-    return result(item.key, text, failed=said or _exit_code(text) != 0, at=at, images=images)
+    return result_draft(item.key, text, failed=said or _exit_code(text) != 0, at=at, images=images)
 
 
 def _exit_code(text: str) -> int:

@@ -1,4 +1,4 @@
-"""A recording as the journal of a Clew session."""
+"""Convert a recording to the journal of a Clew session."""
 
 import time
 from collections.abc import Iterable
@@ -6,46 +6,41 @@ from collections.abc import Iterable
 import anyio
 from msgspec.structs import replace
 
-from clew.context.loss_report import Summary, account
+from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Reduce
 from clew.context.view import View
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.ids import EntryId, SessionId, new_session_id
-from clew.importers.recorded import RecordedSession, Source, Step
+from clew.importers.recorded_session import RecordedSession, RecordedStep, Source
 from clew.providers.catalogue import lookup
 from clew.stores.protocol import Store
 
 _BATCH = 500
 
 
-def entries_for(session: RecordedSession) -> list[Body]:
-    """Return the bodies of a journal whose first entry has the id 1.
+def build_journal(session: RecordedSession) -> list[Entry]:
+    """Return a journal with the recorded dates, starting with entry 1.
 
     Its fold is the view that the other tool had at the end.
     """
-    return [entry.body for entry in journal_of(session)]
-
-
-def journal_of(session: RecordedSession) -> list[Entry]:
-    """Return the same as entries, dated as they were recorded."""
     writer = _Writer(session)
     first = next((step.model for step in session.steps if step.model), session.model)
-    writer.choose(first, session.steps[0].at if session.steps else 0.0)
+    writer.set_model(first, session.steps[0].at if session.steps else 0.0)
     for place, step in enumerate(session.steps):
         if step.compacts:
-            writer.compact(step, _counted_next(session.steps[place + 1 :]))
+            writer.compact(step, _tokens_of_next_request(session.steps[place + 1 :]))
         else:
-            writer.take(step)
+            writer.add(step)
     return writer.entries
 
 
 async def import_session(store: Store, session: RecordedSession) -> SessionId:
-    """Write `session` into `store` under a fresh id; when it fails, nothing of it stays.
+    """Write `session` to `store` with a new id; a failed import leaves nothing behind.
 
     Raises:
-        StoreError: The store cannot be written to.
+        StoreError: The store cannot be written.
     """
-    entries = journal_of(session)
+    entries = build_journal(session)
     session_id = new_session_id()
     record = SessionRecord(
         id=session_id,
@@ -66,7 +61,7 @@ async def import_session(store: Store, session: RecordedSession) -> SessionId:
 
 
 class _Writer:
-    """Numbers bodies, and keeps the view that they lead to."""
+    """Numbers entries, and keeps the view that they produce."""
 
     def __init__(self, session: RecordedSession) -> None:
         self.entries: list[Entry] = []
@@ -74,21 +69,21 @@ class _Writer:
         self._view = View()
         self._at = 0.0
 
-    def take(self, step: Step) -> None:
-        """Write one message."""
+    def add(self, step: RecordedStep) -> None:
+        """Add one message."""
         if step.model and step.model != self._view.setup.model.name:
-            self.choose(step.model, step.at)
+            self.set_model(step.model, step.at)
         self._add(MessageAdded(message=step.message, usage=step.usage), step.at)
 
-    def compact(self, step: Step, counted: int | None) -> None:
-        """Write a compaction after which the next request held `counted` tokens."""
+    def compact(self, step: RecordedStep, counted: int | None) -> None:
+        """Add a compaction; `counted` is the size of the next request in tokens."""
         made = _compaction(self._view, step, self._session.source)
         if counted is not None:
             made = replace(made, report=replace(made.report, tokens_after=counted))
         self._add(made, step.at)
 
-    def choose(self, model: str, at: float) -> None:
-        """Write which model the requests go to from here on."""
+    def set_model(self, model: str, at: float) -> None:
+        """Add a setup with the model of the next requests."""
         system, tools = self._session.system, self._session.tools
         self._add(SetupChanged(model=lookup(model), system=system, tools=tools), at)
 
@@ -99,11 +94,11 @@ class _Writer:
         self._view = self._view.apply(entry)
 
 
-def _counted_next(steps: Iterable[Step]) -> int | None:
+def _tokens_of_next_request(steps: Iterable[RecordedStep]) -> int | None:
     """Return the provider's count of the first request after a compaction.
 
-    An estimate would not do: most tools do not record their system prompt and tools, which
-    the count before the compaction contains.
+    An estimate would be too low: the count before the compaction includes the system prompt and
+    the tools, and most recordings do not contain those.
     """
     for step in steps:
         if step.compacts:
@@ -113,7 +108,7 @@ def _counted_next(steps: Iterable[Step]) -> int | None:
     return None
 
 
-def _compaction(view: View, step: Step, source: Source) -> Compacted:
+def _compaction(view: View, step: RecordedStep, source: Source) -> Compacted:
     plan = Reduce(dropped=tuple(view.items), why=f"recorded by {source} and imported")
-    summary = Summary(text=step.message.text, author="model", usage=step.usage)
-    return account(view, plan, summary, trigger="auto", strategy="imported")
+    summary = WrittenSummary(text=step.message.text, author="model", usage=step.usage)
+    return build_compaction(view, plan, summary, trigger="auto", strategy="imported")

@@ -1,7 +1,7 @@
-"""pi sessions: a header, then an entry a line; newer files are a tree of `id` and `parentId`.
+"""Read pi sessions: a header, then one entry for each line; newer files are trees.
 
-A compaction of pi keeps the newest messages. Here its summary stands before the first of
-them, so that all steps before the summary, and no others, are what it speaks for.
+A compaction of pi keeps the newest messages. The importer puts the summary before the first of
+them, so that it replaces all steps before it and no others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,20 +11,19 @@ from msgspec import Raw, Struct
 
 from clew.core.messages import Image, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
-from clew.importers.chain import Node, follow
-from clew.importers.findings import Findings, read_lines
-from clew.importers.parts import (
+from clew.importers.import_notes import ImportNotes, read_lines
+from clew.importers.recorded_session import (
     Draft,
-    call,
-    image,
-    moment,
-    result,
-    summary,
+    RecordedSession,
+    decode_image,
+    make_call,
+    parse_time,
+    result_draft,
+    summary_draft,
+    text_draft,
     usage_or_none,
-    words,
 )
-from clew.importers.recorded import RecordedSession
-from clew.importers.tidy import last_model, tidy
+from clew.importers.repair import TreeNode, find_branch, last_model, repair_conversation
 
 _CUT_SHORT = frozenset({"aborted", "error"})
 _SILENT = frozenset(
@@ -83,14 +82,14 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:
-    """Read a session; nothing in it is fatal."""
-    findings = Findings()
-    read = [line for _, line in read_lines(lines, _decoder, findings)]
+    """Read a session; damage never raises."""
+    notes = ImportNotes()
+    read = [line for _, line in read_lines(lines, _decoder, notes)]
     header = next((line for line in read if line.type == "session"), _Line())
-    builder = _Builder(findings)
-    for line in _chosen(read, findings):
-        builder.take(line)
-    steps = tidy(builder.drafts, findings)
+    builder = _Builder(notes)
+    for line in _select_branch(read, notes):
+        builder.add(line)
+    steps = repair_conversation(builder.drafts, notes)
     models = [line.model_id for line in read if line.model_id]
     return RecordedSession(
         source="pi",
@@ -99,37 +98,37 @@ def parse(lines: Iterable[bytes]) -> RecordedSession:
         name=next((line.name or "" for line in reversed(read) if line.type == "session_info"), ""),
         model=last_model(steps) or (models[-1] if models else ""),
         steps=steps,
-        problems=findings.report(),
+        problems=notes.to_list(),
     )
 
 
-def _chosen(lines: Sequence[_Line], findings: Findings) -> list[_Line]:
-    """Return the lines of the branch that the last entry is on; all of a file without a tree."""
+def _select_branch(lines: Sequence[_Line], notes: ImportNotes) -> list[_Line]:
+    """Return the lines of the last entry's branch; all lines of a file without a tree."""
     nodes = [
-        Node("" if line.type == "session" else line.id, line.parent_id or "") for line in lines
+        TreeNode("" if line.type == "session" else line.id, line.parent_id or "") for line in lines
     ]
     last = next((i for i in range(len(nodes) - 1, -1, -1) if nodes[i].id), None)
     if last is None:
         return list(lines)
-    chain = follow(nodes, last)
-    off = sum(line.message is not None and i not in chain.members for i, line in enumerate(lines))
-    chain.describe(findings, off)
-    return [line for i, line in enumerate(lines) if i in chain.members or not nodes[i].id]
+    branch = find_branch(nodes, last)
+    off = sum(line.message is not None and i not in branch.members for i, line in enumerate(lines))
+    branch.describe(notes, off)
+    return [line for i, line in enumerate(lines) if i in branch.members or not nodes[i].id]
 
 
 class _Builder:
-    """Puts the messages of a session together from its entries."""
+    """Builds messages from entries."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, notes: ImportNotes) -> None:
         self.drafts: list[Draft] = []
-        self._findings = findings
+        self._notes = notes
         self._firsts: dict[str, Draft | None] = {}
-        """By entry, the last message before it: where a summary goes that keeps the entry."""
+        """The last message before each entry: a summary that keeps the entry goes after it."""
 
-    def take(self, line: _Line) -> None:
-        """Make of one entry what it stands for."""
+    def add(self, line: _Line) -> None:
+        """Add one entry."""
         self._firsts[line.id] = self.drafts[-1] if self.drafts else None
-        at = moment(line.timestamp)
+        at = parse_time(line.timestamp)
         if line.type == "message" and line.message is not None:
             self._message(line.message, at)
         elif line.type == "compaction":
@@ -137,13 +136,13 @@ class _Builder:
         elif line.type == "custom_message":
             self._user(line.content, at)
         elif line.type == "branch_summary":
-            draft = words(line.summary, at=at)
+            draft = text_draft(line.summary, at=at)
             draft.is_summary = True
             self.drafts.append(draft)
         elif line.type in _SILENT:
-            self._findings.silent(line.type)
+            self._notes.count_silent(line.type)
         else:
-            self._findings.unknown(line.type)
+            self._notes.count_unknown(line.type)
 
     def _message(self, message: _Message, at: float) -> None:
         match message.role:
@@ -152,16 +151,18 @@ class _Builder:
             case "toolResult":
                 text, images = self._read(message.content)
                 self.drafts.append(
-                    result(
+                    result_draft(
                         message.tool_call_id, text, failed=message.is_error, at=at, images=images
                     )
                 )
             case "user" | "custom":
                 self._user(message.content, at)
             case "bashExecution":
-                self.drafts.append(words(f"Ran `{message.command}`\n\n{message.output}", at=at))
+                self.drafts.append(
+                    text_draft(f"Ran `{message.command}`\n\n{message.output}", at=at)
+                )
             case _:
-                self._findings.unknown(f"message of {message.role}")
+                self._notes.count_unknown(f"message of {message.role}")
 
     def _assistant(self, message: _Message, at: float) -> None:
         draft = Draft(
@@ -188,13 +189,13 @@ class _Builder:
             before = self._firsts[kept]
             place = 0 if before is None else self._place(before) + 1
         elif kept:
-            self._findings.note("the first message that a compaction kept is not in the file")
+            self._notes.add("the first message that a compaction kept is missing")
         newest = max((i for i, draft in enumerate(self.drafts) if draft.compacts), default=-1)
         place = max(place, newest + 1)
         for draft in self.drafts[place:]:
-            # These counts were made when the dropped messages were still sent.
+            # The provider counted these while the dropped messages were still sent.
             draft.usage = None
-        self.drafts.insert(place, summary(line.summary or _NO_SUMMARY, at=at))
+        self.drafts.insert(place, summary_draft(line.summary or _NO_SUMMARY, at=at))
 
     def _place(self, wanted: Draft) -> int:
         return next(i for i, draft in enumerate(self.drafts) if draft is wanted)
@@ -212,11 +213,11 @@ class _Builder:
                     )
                 ]
             case "toolCall":
-                return [call(block.id, block.name, block.arguments)]
-            case "image" if (picture := image(block.data, block.mime_type)) is not None:
+                return [make_call(block.id, block.name, block.arguments)]
+            case "image" if (picture := decode_image(block.data, block.mime_type)) is not None:
                 return [picture]
             case _:
-                self._findings.unknown(f"block {block.type}")
+                self._notes.count_unknown(f"block {block.type}")
                 return []
 
     def _read(self, content: str | list[_Block] | None) -> tuple[str, tuple[Image, ...]]:

@@ -1,5 +1,5 @@
-"""The session log: what was sent, what came back, and what became of the history, as JSON lines.
+"""The session log: JSON lines that show what was sent, what came back and how the history changed.
 
-The journal in the store is what a session is; the log is what people read to find out why. It
-is written along the way, holds no secrets, and can be replayed. See `docs/session-log.md`.
+The journal in the store is the session itself; the log explains it. Clew writes the log while the
+session runs, removes secrets, and can replay it without the store. See `docs/session-log.md`.
 """

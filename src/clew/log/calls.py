@@ -1,132 +1,273 @@
-"""Writing down one model call: what was asked, what came, and how it ended."""
+"""Log model calls: requests as differences from the previous one, responses, HTTP bodies."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw
 
 from clew.core.errors import ContextOverflow, ProviderBusy, ProviderError
 from clew.core.messages import Message
+from clew.log.buffer import ByteBuffer, ChunkBuffer
+from clew.log.content_store import ContentIndex
 from clew.log.events import (
+    LogLevel,
+    NativePayload,
+    PrefixDelta,
     ProviderFailed,
     ProviderRequest,
     ResponseNormalized,
     ResponseRaw,
     StreamDelta,
 )
-from clew.log.lines import Lines
-from clew.log.native import NativeCall
-from clew.log.pieces import ChunkPieces
+from clew.log.log_file import LogFile
+from clew.log.translate import LogTranslator
 from clew.providers.message_builder import MessageBuilder
-from clew.providers.protocol import Chunk, Finished, Request
+from clew.providers.protocol import Chunk, Finished, Provider, Request
+from clew.providers.recorded_calls import extra_fields
 
 ABORTED = "Aborted"
+TURN = "turn"
+_SPELL_OUT = 32
+"""A longer first request is written as a reference to the history."""
+_SMALL_FIELD = 256
+"""Smaller fields of an HTTP body stay in the line."""
+
+_body_fields = msgspec.json.Decoder(dict[str, Raw])
+_elements = msgspec.json.Decoder(list[Raw])
 
 
-class Place(Struct, frozen=True, kw_only=True):
-    """Where in a session a call is made."""
+class CallLogger:
+    """Starts the log of each model call."""
 
-    execution_id: str
-    run: int
-    round: int
-    purpose: str
+    def __init__(self, file: LogFile, level: LogLevel, translator: LogTranslator) -> None:
+        self._file = file
+        self._level = level
+        self._translator = translator
+        self.contents = ContentIndex(file.redaction.value)
+
+    def start(
+        self, provider: Provider, request: Request, *, purpose: str, history: Sequence[Message]
+    ) -> tuple["CallLog", Provider]:
+        """Write a request; returns the log of its response, and the provider to call."""
+        execution_id = f"x{self._file.next_seq}"
+        if purpose == TURN:
+            self._translator.round += 1
+            self._translator.execution_id = execution_id
+        wire = None
+        is_raw = self._level is LogLevel.RAW
+        if is_raw and isinstance(provider, _ShowsWire):
+            wire = WireLog(self._file, self.contents, execution_id)
+        event = ProviderRequest(
+            execution_id=execution_id,
+            run=self._translator.run,
+            round=self._translator.round,
+            purpose=purpose,
+            provider=provider.name,
+            model=request.model,
+            messages=self._messages(request.messages, purpose, execution_id, history),
+            system=self.contents.add_slot("system", request.system),
+            tools=self.contents.add_slot("tools", request.tools),
+            head=self._file.redaction.value(extra_fields(request)),
+            content=self.contents.take(),
+            native=wire is not None,
+        )
+        self._file.write(event, redacted=True)
+        call = CallLog(self._file, event, is_raw=is_raw, wire=wire)
+        if wire is not None and isinstance(provider, _ShowsWire):
+            return call, provider.watched(wire)
+        return call, provider
+
+    def _messages(
+        self,
+        messages: tuple[Message, ...],
+        purpose: str,
+        execution_id: str,
+        history: Sequence[Message],
+    ) -> PrefixDelta:
+        if purpose != TURN:
+            return PrefixDelta(new=tuple(map(self.contents.add, messages)))
+        is_history = (
+            self.contents.is_first(TURN)
+            and len(messages) > _SPELL_OUT
+            and messages == tuple(history)
+        )
+        return self.contents.add_list(TURN, messages, execution_id, is_history=is_history)
 
 
 class CallLog:
-    """One call. Each ends with exactly one `finished` or `failed`."""
+    """The log of one call, which ends with exactly one `Finished` chunk or one `fail`."""
 
     def __init__(
-        self, lines: Lines, place: Place, *, provider: str, is_raw: bool, native: NativeCall | None
+        self, file: LogFile, request: ProviderRequest, *, is_raw: bool, wire: "WireLog | None"
     ) -> None:
-        self._lines = lines
-        self.place = place
-        self._provider = provider
-        self._native = native
-        self._assembly = MessageBuilder(provenance=provider)
-        redaction = lines.redaction
-        self._pieces = ChunkPieces(redaction.stream, redaction.value) if is_raw else None
+        self._file = file
+        self._id = request.execution_id
+        self._wire = wire
+        self._builder = MessageBuilder(provenance=request.provider)
+        self._chunks = ChunkBuffer(file.redaction) if is_raw else None
         self._is_over = False
 
     def add(self, chunk: Chunk) -> None:
-        """Take in a chunk; the last one ends the call."""
-        with self._lines.guarded():
-            self._assembly.add(chunk)
-            if self._pieces is not None:
-                self._write_chunks(self._pieces.add(chunk))
+        """Log a chunk; `Finished` ends the call."""
+        with self._file.guard():
+            self._builder.add(chunk)
+            if self._chunks is not None:
+                self._write_chunks(self._chunks.count, self._chunks.add(chunk))
             if isinstance(chunk, Finished):
                 self._end(chunk)
 
-    def failed(self, error: BaseException) -> None:
-        """Take note that the call ended without its last chunk."""
+    def fail(self, error: BaseException) -> None:
+        """Log that the call ended without its last chunk."""
         if self._is_over:
             return
-        with self._lines.guarded():
+        with self._file.guard():
             self._end(None)
-            self._lines.write(_failure(self.place.execution_id, error))
+            self._file.write(_to_event(self._id, error))
 
-    def _write_chunks(self, chunks: list[dict[str, Any]]) -> None:
-        if chunks and self._pieces is not None:
-            first = self._pieces.count - len(chunks) + 1
-            event = StreamDelta(
-                execution_id=self.place.execution_id, sequence=first, chunks=tuple(chunks)
-            )
-            self._lines.write(event, is_clean=True)
+    def _write_chunks(self, before: int, chunks: list[dict[str, Any]]) -> None:
+        if chunks:
+            event = StreamDelta(execution_id=self._id, sequence=before + 1, chunks=tuple(chunks))
+            self._file.write(event, redacted=True)
 
     def _end(self, finished: Finished | None) -> None:
         self._is_over = True
-        if self._native is not None:
-            self._native.close()
-        if self._pieces is not None:
-            self._write_chunks(self._pieces.close())
-            self._lines.write(
+        if self._wire is not None:
+            self._wire.close()
+        if self._chunks is not None:
+            self._write_chunks(self._chunks.count, self._chunks.close())
+            self._file.write(
                 ResponseRaw(
-                    execution_id=self.place.execution_id,
+                    execution_id=self._id,
                     response_kind="stream" if finished else "broken",
-                    chunks=self._pieces.count,
+                    chunks=self._chunks.count,
                     finished=None if finished is None else msgspec.to_builtins(finished),
                 )
             )
-        message = self._assembly.message()
+        message = self._builder.message()
         if finished is not None or message.parts:
-            self._lines.write(self._normalized(message, finished))
+            self._file.write(
+                ResponseNormalized(
+                    execution_id=self._id,
+                    message=message,
+                    tool_calls=len(message.calls),
+                    stop_reason=finished.reason if finished else "",
+                    usage=finished.usage if finished else self._builder.usage,
+                    cost=finished.cost if finished else None,
+                )
+            )
 
-    def _normalized(self, message: Message, finished: Finished | None) -> ResponseNormalized:
-        return ResponseNormalized(
-            execution_id=self.place.execution_id,
-            message=message,
-            tool_calls=len(message.calls),
-            stop_reason=finished.reason if finished else "",
-            usage=finished.usage if finished else self._assembly.usage,
-            cost=finished.cost if finished else None,
+
+class WireLog:
+    """Logs the HTTP bodies of one call; implements `clew.providers.transport_tap.Watch`."""
+
+    def __init__(self, file: LogFile, contents: ContentIndex, execution_id: str) -> None:
+        self._file = file
+        self._contents = contents
+        self._id = execution_id
+        self._surface = ""
+        self._kind = ""
+        self._attempt = 0
+        self._sequence = 0
+        self._buffer: ByteBuffer | None = None
+
+    def sent(self, path: str, body: bytes | None) -> None:
+        """Log a request body."""
+        with self._file.guard():
+            self._flush()
+            self._surface = self._file.redaction.value(path)
+            self._attempt += 1
+            self._write_request(body or b"")
+
+    def answered(self, *, is_whole: bool) -> None:
+        """Prepare for a response: one document, or a stream."""
+        self._kind = "response" if is_whole else "stream_event"
+        self._buffer = ByteBuffer(self._file.redaction.stream)
+
+    def heard(self, data: bytes) -> None:
+        """Log bytes of the response once there are enough of them."""
+        if self._buffer is not None and data:
+            with self._file.guard():
+                self._write_text(self._buffer.add(data))
+
+    def refused(self, error: ProviderError) -> None:
+        """Log that there was no response, or that it broke off."""
+        with self._file.guard():
+            self._flush()
+            fields = {"error": type(error).__name__, "status": error.status, "text": str(error)}
+            self._write(payload_kind="response", payload=self._file.redaction.value(fields))
+
+    def close(self) -> None:
+        """Log the rest of the response."""
+        with self._file.guard():
+            self._flush()
+
+    def _flush(self) -> None:
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            self._write_text(buffer.close())
+
+    def _write_request(self, body: bytes) -> None:
+        """Split a body into contents, so that only the new ones are written."""
+        try:
+            fields = _body_fields.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            text = self._file.redaction.value(body.decode(errors="backslashreplace"))
+            self._write(payload_kind="request", payload=text)
+            return
+        lists: dict[str, PrefixDelta] = {}
+        payload: dict[str, Any] = {}
+        named: dict[str, str] = {}
+        owner = f"{self._id}/{self._attempt}"
+        for name, raw in fields.items():
+            data = bytes(raw)
+            if data.lstrip().startswith(b"["):
+                elements = [bytes(element) for element in _elements.decode(data)]
+                lists[name] = self._contents.add_list(f"wire {name}", elements, owner)
+            elif len(data) > _SMALL_FIELD:
+                named[name] = self._contents.add(msgspec.json.decode(data))
+            else:
+                payload[name] = msgspec.json.decode(data)
+        self._write(
+            payload_kind="request",
+            payload=self._file.redaction.value(payload),
+            lists=lists,
+            named=named,
+            content=self._contents.take(),
         )
 
+    def _write_text(self, text: str) -> None:
+        if text:
+            self._write(payload_kind=self._kind, payload=text)
 
-def request_event(
-    request: Request, place: Place, *, provider: str, **fields: Any
-) -> ProviderRequest:
-    """Make the event of a call; what it names is in `fields`."""
-    return ProviderRequest(
-        execution_id=place.execution_id,
-        run=place.run,
-        round=place.round,
-        purpose=place.purpose,
-        provider=provider,
-        model=request.model,
-        **fields,
-    )
+    def _write(self, **fields: Any) -> None:
+        self._sequence += 1
+        event = NativePayload(
+            execution_id=self._id,
+            surface=self._surface,
+            sequence=self._sequence,
+            attempt=self._attempt,
+            **fields,
+        )
+        self._file.write(event, redacted=True)
 
 
-def _failure(execution_id: str, error: BaseException) -> ProviderFailed:
+@runtime_checkable
+class _ShowsWire(Protocol):
+    """A provider whose HTTP bodies can be observed; see `clew.providers.transport_tap`."""
+
+    def watched(self, watch: WireLog) -> Provider:
+        """Return a copy that reports everything it sends and receives."""
+        ...
+
+
+def _to_event(execution_id: str, error: BaseException) -> ProviderFailed:
+    kind = type(error).__name__ if isinstance(error, Exception) else ABORTED
     fields: dict[str, Any] = {}
-    if not isinstance(error, ProviderError):
-        kind = ABORTED if not isinstance(error, Exception) else type(error).__name__
-        return ProviderFailed(execution_id=execution_id, kind=kind, text=str(error))
-    if error.status is not None:
+    if isinstance(error, ProviderError) and error.status is not None:
         fields["status"] = error.status
     if isinstance(error, ProviderBusy) and error.retry_after is not None:
         fields["retry_after"] = error.retry_after
     if isinstance(error, ContextOverflow) and error.limit is not None:
         fields["limit"] = error.limit
-    return ProviderFailed(
-        execution_id=execution_id, kind=type(error).__name__, text=str(error), fields=fields
-    )
+    return ProviderFailed(execution_id=execution_id, kind=kind, text=str(error), fields=fields)

@@ -1,6 +1,7 @@
-"""The lines of a session log, one kind of event each.
+"""The events of a session log.
 
-A line is a JSON object: `seq`, `timestamp`, `session_id`, `event`, and the fields of that event.
+Each line is a JSON object with `seq`, `timestamp`, `session_id`, `event` and the fields of that
+event. Field names and tags are part of the file format.
 """
 
 from enum import StrEnum
@@ -16,51 +17,69 @@ from clew.core.models import ToolSpec
 from clew.core.usage import Usage
 
 FORMAT = 1
-"""Version of the events below; raised when one changes its meaning."""
+"""Version of the file format; increased when an event changes its meaning."""
 ENVELOPE = ("seq", "timestamp", "session_id")
 
 
 class LogLevel(StrEnum):
-    """How much is written."""
+    """How much the log contains."""
 
     EVENTS = "events"
-    """What happened in the session, and every change to its history."""
+    """Session events and every change to the history."""
     REQUESTS = "requests"
-    """Each model call too: what was sent, as far as it is new, and what came back."""
+    """Also each model call: the new part of the request, and the response."""
     RAW = "raw"
-    """The chunks of each answer too, and the bytes on the wire where a provider has any."""
+    """Also the chunks of each response, and the HTTP bodies where the provider has any."""
 
     @property
     def has_requests(self) -> bool:
-        """True when model calls are written."""
+        """True when the log contains model calls."""
         return self is not LogLevel.EVENTS
 
 
-class Outline(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A list of contents that repeats the beginning of an earlier one."""
+class PrefixDelta(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A list of content hashes that shares a prefix with an earlier list."""
 
     of: str = ""
-    """The `execution_id` whose list it begins like; `history`: the history up to here."""
+    """The `execution_id` of the earlier list; `history` stands for the history at this line."""
     same: int = 0
-    """How many leading elements are the same."""
+    """The length of the shared prefix."""
     new: tuple[str, ...] = ()
-    """The sha256 of each element after those."""
+    """The sha256 of each element after the prefix."""
 
     @property
     def count(self) -> int:
-        """How long the list is."""
+        """The length of the whole list."""
         return self.same + len(self.new)
 
 
 HISTORY = "history"
+"""The value of `PrefixDelta.of` for a list that equals the history."""
+SETUP_CONTENTS = frozenset({"system", "tools"})
+"""Fields of a setup entry that requests refer to."""
 
 
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
-    """What all events share."""
+    """Settings that all events share."""
+
+
+class CallEvent(_Event, frozen=True, kw_only=True):
+    """A part of a model call."""
+
+    execution_id: str
+
+
+class _ToolEvent(_Event, frozen=True, kw_only=True):
+    run: int
+    round: int
+    call_id: CallId
+    tool: str
+    index: int = 0
+    """The position of the call in its batch."""
 
 
 class SessionInit(_Event, frozen=True, kw_only=True, tag="session_init"):
-    """A session was opened, or opened again."""
+    """The session was opened or resumed."""
 
     format: int
     clew: str
@@ -73,88 +92,83 @@ class SessionInit(_Event, frozen=True, kw_only=True, tag="session_init"):
     max_concurrency: int = 1
     resumed: bool = False
     anew: bool = False
-    """True when earlier lines speak of another history under the same id: they do not count."""
+    """True when earlier lines belong to another history with the same id; readers ignore those."""
 
 
 class PreRun(_Event, frozen=True, kw_only=True, tag="pre_run"):
-    """A run begins with this input, hooks' words included."""
+    """A run starts with this input, including text that hooks added."""
 
     run: int
     provider: str
     web_tools: tuple[str, ...] = ()
-    """Tools for the web that the provider runs itself."""
+    """Web tools that the provider runs itself."""
     input: Message
     messages: int = 0
-    """How many messages the history holds already."""
+    """The number of messages in the history before the run."""
     entry_id: EntryId = EntryId(0)
     """The last entry of the history."""
 
 
-class ProviderRequest(_Event, frozen=True, kw_only=True, tag="provider_request"):
-    """A model is called. Contents are named by their sha256, and written once."""
+class ProviderRequest(CallEvent, frozen=True, kw_only=True, tag="provider_request"):
+    """A model call starts. Contents are referenced by sha256, and each is written once."""
 
-    execution_id: str
     run: int
     round: int
-    """Which call of the run it is."""
+    """The number of the call within the run."""
     purpose: str
-    """`turn`, or `summary` for the words of a compaction."""
+    """`turn`, or `summary` for the summary of a compaction."""
     provider: str
     model: str
-    messages: Outline
+    messages: PrefixDelta
     system: str = ""
     tools: str = ""
     head: dict[str, Any] = {}
-    """All other fields of the request that are not as they always are."""
+    """All other fields of the request that differ from their defaults."""
     content: dict[str, Any] = {}
-    """Messages, system prompt and tools that no line before holds, by sha256."""
+    """Messages, system prompt and tools that no earlier line contains, by sha256."""
     native: bool = False
-    """True when the provider shows its bytes, so that `provider_native_raw_payload` follows."""
+    """True when `provider_native_raw_payload` lines follow."""
 
 
-class NativePayload(_Event, frozen=True, kw_only=True, tag="provider_native_raw_payload"):
-    """What went over the wire."""
+class NativePayload(CallEvent, frozen=True, kw_only=True, tag="provider_native_raw_payload"):
+    """An HTTP body, or a part of one."""
 
-    execution_id: str
     surface: str
     """The path of the API."""
     payload_kind: str
-    """`request`, `response` for one document or an error, `stream_event` for a piece of text."""
+    """`request`, `response` (a whole document or an error) or `stream_event` (part of a stream)."""
     sequence: int
     attempt: int = 1
-    """A call that is made again after a failure sends another request."""
+    """Counts the retries of the call."""
     payload: Any
-    lists: dict[str, Outline] = {}
-    """Top-level lists of a request; `of` is written `execution_id/attempt`."""
+    lists: dict[str, PrefixDelta] = {}
+    """Top-level lists of a request; `of` has the form `execution_id/attempt`."""
     named: dict[str, str] = {}
-    """Other large fields of a request, by sha256."""
+    """The sha256 of other large fields of a request."""
     content: dict[str, Any] = {}
-    """Parts of the request that no line before holds, by sha256."""
+    """Parts of the request that no earlier line contains, by sha256."""
 
 
-class StreamDelta(_Event, frozen=True, kw_only=True, tag="provider_stream_raw_delta"):
-    """Chunks of an answer as the provider's adapter made them, neighbours joined."""
+class StreamDelta(CallEvent, frozen=True, kw_only=True, tag="provider_stream_raw_delta"):
+    """Chunks from the provider's adapter; consecutive chunks of one part are merged."""
 
-    execution_id: str
     sequence: int
-    """The number of the first of them."""
+    """The number of the first chunk."""
     chunks: tuple[dict[str, Any], ...]
 
 
-class ResponseRaw(_Event, frozen=True, kw_only=True, tag="provider_response_raw"):
-    """The adapter's stream is over."""
+class ResponseRaw(CallEvent, frozen=True, kw_only=True, tag="provider_response_raw"):
+    """The adapter's stream ended."""
 
-    execution_id: str
     response_kind: str
-    """`stream` when it came to its end, `broken` when it did not."""
+    """`stream` for a complete response, `broken` otherwise."""
     chunks: int
     finished: dict[str, Any] | None = None
 
 
-class ResponseNormalized(_Event, frozen=True, kw_only=True, tag="provider_response_normalized"):
-    """The answer as a message, also when it broke off."""
+class ResponseNormalized(CallEvent, frozen=True, kw_only=True, tag="provider_response_normalized"):
+    """The response as a message, complete or partial."""
 
-    execution_id: str
     message: Message
     tool_calls: int = 0
     stop_reason: str = ""
@@ -162,18 +176,17 @@ class ResponseNormalized(_Event, frozen=True, kw_only=True, tag="provider_respon
     cost: float | None = None
 
 
-class ProviderFailed(_Event, frozen=True, kw_only=True, tag="provider_error"):
-    """A model call failed or was broken off."""
+class ProviderFailed(CallEvent, frozen=True, kw_only=True, tag="provider_error"):
+    """A model call failed or was cancelled."""
 
-    execution_id: str
     kind: str
-    """The class of the error; `Aborted` when the session broke it off."""
+    """The class of the error; `Aborted` when the session cancelled the call."""
     text: str = ""
     fields: dict[str, Any] = {}
 
 
 class ToolBatch(_Event, frozen=True, kw_only=True, tag="tool_batch_started"):
-    """The calls of one answer are about to run."""
+    """The tool calls of one response are about to run."""
 
     run: int
     round: int
@@ -185,37 +198,27 @@ class ToolBatch(_Event, frozen=True, kw_only=True, tag="tool_batch_started"):
     call_ids: tuple[CallId, ...]
 
 
-class ToolRequest(_Event, frozen=True, kw_only=True, tag="tool_execution_request"):
-    """A tool call was taken up."""
+class ToolRequest(_ToolEvent, frozen=True, kw_only=True, tag="tool_execution_request"):
+    """A tool call started."""
 
-    run: int
-    round: int
-    call_id: CallId
-    tool: str
     parameters: Any = None
-    """The arguments, as text when they are not JSON."""
-    index: int = 0
+    """The parsed arguments, or their text when they are not JSON."""
 
 
-class ToolOutcome(_Event, frozen=True, kw_only=True, tag="tool_execution_result"):
-    """A tool call has its result."""
+class ToolOutcome(_ToolEvent, frozen=True, kw_only=True, tag="tool_execution_result"):
+    """A tool call ended."""
 
-    run: int
-    round: int
-    call_id: CallId
-    tool: str
     success: bool
     denied: bool = False
     error_code: str = ""
     display: str = ""
-    """What the screen shows, where that is not what the model reads."""
+    """The text for the screen, when it differs from the text for the model."""
     data: dict[str, Any] = {}
     entry_id: EntryId = EntryId(0)
-    index: int = 0
 
 
 class ToolCommitted(_Event, frozen=True, kw_only=True, tag="tool_message_committed"):
-    """A tool result is part of the history."""
+    """A tool result was added to the history."""
 
     call_id: CallId
     tool: str
@@ -223,31 +226,31 @@ class ToolCommitted(_Event, frozen=True, kw_only=True, tag="tool_message_committ
 
 
 class HistoryMutation(_Event, frozen=True, kw_only=True, tag="history_mutation"):
-    """One entry of the journal: all that ever changes a history."""
+    """One journal entry; nothing else changes a history."""
 
     mutation: str
     """`append`, `compact`, `clear_results`, `reasoning_dropped`, `clear`, `undo`, `rewind`,
-    `setup`, `pin`, `mode`, `charge`, `note`; the entry's own kind for one from a newer Clew."""
+    `setup`, `pin`, `mode`, `charge` or `note`; a newer Clew may write other kinds."""
     entry_id: EntryId
     sha256: str
-    """Of the message for an `append`, of the entry's body otherwise."""
+    """The hash of the message for an `append`, otherwise of the entry's body."""
     entry: dict[str, Any]
 
 
-class TextPiece(_Event, frozen=True, kw_only=True, tag="text_delta"):
-    """Words of an answer as the screen got them, joined to pieces."""
+class TextWritten(_Event, frozen=True, kw_only=True, tag="text_delta"):
+    """Streamed response text, buffered."""
 
     text: str
 
 
-class ReasoningPiece(_Event, frozen=True, kw_only=True, tag="reasoning_delta"):
-    """Words of thinking as the screen got them, joined to pieces."""
+class ReasoningWritten(_Event, frozen=True, kw_only=True, tag="reasoning_delta"):
+    """Streamed reasoning text, buffered."""
 
     text: str
 
 
 class ServerTool(_Event, frozen=True, kw_only=True, tag="server_tool"):
-    """The provider began a tool of its own, or that tool answered."""
+    """A tool that the provider runs itself started or ended."""
 
     call_id: str
     tool: str
@@ -258,30 +261,30 @@ class ServerTool(_Event, frozen=True, kw_only=True, tag="server_tool"):
 
 
 class ContextReading(_Event, frozen=True, kw_only=True, tag="context"):
-    """How full the window is."""
+    """How full the context window is."""
 
     state: ContextState
 
 
 class ContextCompact(_Event, frozen=True, kw_only=True, tag="context_compact"):
-    """The view was made smaller; the `compact` mutation before says how."""
+    """A compaction succeeded; the `compact` mutation before this line has the details."""
 
     trigger: str
     before: ContextState
     after: ContextState
     author: str
-    """Who wrote the summary: `model` or `rules`."""
+    """The author of the summary: `model` or `rules`."""
     why: str
 
 
 class CompactFailed(_Event, frozen=True, kw_only=True, tag="context_compact_failed"):
-    """A compaction was begun and not carried out."""
+    """A compaction failed; the view is unchanged."""
 
     why: str
 
 
 class Assistant(_Event, frozen=True, kw_only=True, tag="assistant"):
-    """A run came to its end with this answer."""
+    """A run ended with this response."""
 
     run: int
     text: str
@@ -289,11 +292,11 @@ class Assistant(_Event, frozen=True, kw_only=True, tag="assistant"):
     usage: Usage | None = None
     entry_id: EntryId = EntryId(0)
     messages: int = 0
-    """How many messages the history holds now."""
+    """The number of messages in the history after the run."""
 
 
 class RunFailed(_Event, frozen=True, kw_only=True, tag="error"):
-    """A run ended early."""
+    """A run failed or was aborted."""
 
     run: int
     text: str = ""
@@ -301,13 +304,13 @@ class RunFailed(_Event, frozen=True, kw_only=True, tag="error"):
 
 
 class Notice(_Event, frozen=True, kw_only=True, tag="warning"):
-    """Something a person should know that stopped nothing."""
+    """A warning that did not stop anything."""
 
     text: str
 
 
 class SessionShutdown(_Event, frozen=True, kw_only=True, tag="session_shutdown"):
-    """The session was ended."""
+    """The session ended."""
 
     reason: str
 
@@ -326,8 +329,8 @@ LogEvent: TypeAlias = (
     | ToolOutcome
     | ToolCommitted
     | HistoryMutation
-    | TextPiece
-    | ReasoningPiece
+    | TextWritten
+    | ReasoningWritten
     | ServerTool
     | ContextReading
     | ContextCompact
@@ -337,14 +340,14 @@ LogEvent: TypeAlias = (
     | Notice
     | SessionShutdown
 )
-NAMES: tuple[str, ...] = tuple(str(kind.__struct_config__.tag) for kind in get_args(LogEvent))
-"""Every event this release writes."""
+EVENT_NAMES: tuple[str, ...] = tuple(str(kind.__struct_config__.tag) for kind in get_args(LogEvent))
+"""The name of every event."""
 
 
-def typed(fields: dict[str, Any]) -> LogEvent:
-    """Return the event of a line whose envelope was taken off.
+def parse_event(fields: dict[str, Any]) -> LogEvent:
+    """Parse the fields of a line, without its envelope.
 
     Raises:
-        msgspec.ValidationError: The event is unknown, or its fields are not as they should be.
+        msgspec.ValidationError: The event is unknown or its fields are invalid.
     """
     return msgspec.convert(fields, LogEvent)  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
-"""What a session tells whoever writes its log.
+"""The interface between a session and its log.
 
-Most sessions have no log, so nothing is imported here that only the writing needs.
+Most sessions run without a log, so this module imports nothing that only a log writer needs.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -15,15 +15,13 @@ from clew.core.events import Event
 from clew.core.messages import Message
 from clew.providers.protocol import Chunk, Provider, Request
 
-Warn = Callable[[str], None]
-
 
 class LoggedJournal(Protocol):
     """The part of a session's journal that a log reads."""
 
     @property
     def record(self) -> SessionRecord:
-        """Which session it is."""
+        """The session's id, folder and dates."""
         ...
 
     @property
@@ -37,21 +35,21 @@ class LoggedJournal(Protocol):
         ...
 
 
-class Opening(Struct, frozen=True, kw_only=True):
-    """The session that a log is about."""
+class LoggedSession(Struct, frozen=True, kw_only=True):
+    """The session that a log describes."""
 
     journal: LoggedJournal
     provider: str
     max_concurrency: int
     resumed: bool
-    warn: Warn
-    """Told once when the log cannot be written."""
+    warn: Callable[[str], None]
+    """Called once for each reason why the log cannot be written."""
 
 
 class SessionLogger(Protocol):
-    """A listener to one session's events that is also shown its model calls.
+    """Receives the events of one session and wraps its model calls.
 
-    Whatever fails in it breaks no run.
+    A failure inside a logger never breaks a run.
     """
 
     @property
@@ -59,28 +57,28 @@ class SessionLogger(Protocol):
         """The file that is written; None for a log that is not one file, or not begun."""
         ...
 
-    def begin(self, opening: Opening) -> None:
-        """Take up the log of a session; that of a new one begins with its first word.
+    def begin(self, session: LoggedSession) -> None:
+        """Open the log of `session`; the log of a new session starts with its first message.
 
         Raises:
-            ConfigError: It is the log of another session that is still open.
+            ConfigError: The logger still belongs to another open session.
         """
         ...
 
     def __call__(self, event: Event) -> None:
-        """Take note of an event."""
+        """Log an event."""
         ...
 
     def pre_run(self, provider: Provider, prompt: Message) -> None:
-        """Take note that a run begins."""
+        """Log the start of a run."""
         ...
 
     def call(
         self, provider: Provider, request: Request, *, purpose: str = "turn"
     ) -> AsyncGenerator[Chunk, None]:
-        """Have `provider` answer `request`, and write both down; raises as `Provider.stream`."""
+        """Send `request` to `provider` and log both directions; raises as `Provider.stream`."""
         ...
 
     def end(self, reason: str) -> None:
-        """Take note that the session is over, and let go of what is open."""
+        """Log the end of the session and close the file."""
         ...

@@ -1,4 +1,4 @@
-"""Checking a log: whether all that it should hold is there and fits together."""
+"""Validate a log: check that it is complete and consistent."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from msgspec import Struct
 from clew.core.ids import CallId
 from clew.log.events import (
     FORMAT,
+    CallEvent,
     LogEvent,
     LogLevel,
     NativePayload,
@@ -15,211 +16,177 @@ from clew.log.events import (
     ResponseNormalized,
     ResponseRaw,
     SessionInit,
-    StreamDelta,
     ToolCommitted,
     ToolOutcome,
     ToolRequest,
 )
-from clew.log.faults import Code, Fault
-from clew.log.reading import LogLine, LogReader
-from clew.log.walking import Walk
+from clew.log.reader import FaultCode, LogFault, LogLine, LogReader
+from clew.log.replay_state import ReplayState
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """What was found in a log."""
+class ValidationReport(Struct, frozen=True, kw_only=True):
+    """What a validation found."""
 
     lines: int
     calls: int
     entries: int
     payloads: int
-    """Files beside the log that it refers to, each counted once."""
+    """The number of different payload files that the log refers to."""
     payload_bytes: int
-    faults: tuple[Fault, ...]
+    faults: tuple[LogFault, ...]
 
     @property
     def is_sound(self) -> bool:
-        """True when nothing is wrong but what a crash leaves behind."""
+        """True when every fault is tolerated."""
         return all(fault.code.is_tolerated for fault in self.faults)
 
 
-def validate(path: Path) -> Report:
-    """Check the log at `path`, and the files beside it.
+def validate_log(path: Path) -> ValidationReport:
+    """Check the log at `path` and its payload files.
 
     Raises:
-        ConfigError: There is no such log.
+        ConfigError: The file cannot be opened.
     """
     reader = LogReader(path)
-    check = _Check(reader)
+    validator = _Validator(reader)
     for line in reader:
-        check.take(line)
-    check.close()
-    return Report(
+        validator.check(line)
+    validator.close()
+    return ValidationReport(
         lines=reader.lines,
-        calls=check.calls,
-        entries=len(check.walk.entries),
+        calls=validator.calls,
+        entries=len(validator.state.entries),
         payloads=len(reader.payloads.files),
         payload_bytes=sum(reader.payloads.files.values()),
         faults=tuple(sorted(reader.faults, key=lambda fault: fault.line)),
     )
 
 
-class _Call(Struct):
-    """A model call, and what the log holds of its answer."""
-
-    line: LogLine
-    wants_raw: bool
-    wants_native: bool
-    native: bool = False
-    raw: bool = False
-    normalized: bool = False
-    failed: bool = False
-
-
-class _Tool(Struct):
-    line: LogLine
-    result: LogLine | None = None
-    committed: bool = False
-
-
-class _Check:
-    """Takes a log line by line; what is missing is known only at its end."""
+class _Validator:
+    """Checks a log line by line; only its end shows what is missing."""
 
     def __init__(self, reader: LogReader) -> None:
         self._reader = reader
         self._line: LogLine | None = None
-        self.walk = Walk(self._fault)
+        self.state = ReplayState(self._report)
         self.calls = 0
-        self._numbers = _Numbers()
+        self._seq = 0
+        self._session_id = ""
         self._level: LogLevel | None = None
-        self._calls: dict[str, _Call] = {}
-        self._tools: dict[CallId, _Tool] = {}
+        self._executions: set[str] = set()
+        self._tools: set[CallId] = set()
+        self._committed: set[CallId] = set()
+        self._expected: dict[tuple[FaultCode, str], tuple[LogLine, str]] = {}
+        """Faults to report if the lines that would prevent them never come."""
 
-    def take(self, line: LogLine) -> None:
-        """Check one line against those before it."""
+    def check(self, line: LogLine) -> None:
+        """Check one line against the lines before it."""
         self._line = line
-        for code, text in self._numbers.take(line):
-            self._fault(code, text)
-        event = line.event
-        if self._level is None and line.name != "session_init":
-            self._fault(Code.SESSION_INIT_MISSING, "the log does not begin with session_init")
-            self._level = LogLevel.EVENTS
-        if event is None:
+        self._check_envelope(line)
+        if line.event is None:
             return
-        self._session(event)
-        self._provider(event, line)
-        self._tool(event, line)
-        self.walk.take(event, is_whole=line.is_whole)
+        match line.event:
+            case SessionInit(level=level, format=version):
+                self._level = level
+                if version > FORMAT:
+                    text = f"the log has format {version}, this Clew reads {FORMAT}; update Clew"
+                    self._report(FaultCode.FORMAT_UNKNOWN, text)
+            case ToolRequest() | ToolOutcome() | ToolCommitted():
+                self._check_tool(line.event, line)
+            case _:
+                self._check_call(line.event, line)
+        self.state.apply(line.event, is_complete=line.is_complete)
 
     def close(self) -> None:
-        """Look for what never came."""
-        for execution_id, call in self._calls.items():
-            self._answer(execution_id, call)
-        for call_id, tool in self._tools.items():
-            if tool.result is None:
-                self._miss(Code.TOOL_RESULT_MISSING, f"{call_id} has no result", tool.line)
-            elif not tool.committed:
-                text = f"the result of {call_id} is not in the history"
-                self._miss(Code.TOOL_MESSAGE_MISSING, text, tool.result)
+        """Report what never came."""
+        for (code, _), (line, text) in self._expected.items():
+            self._reader.report(code, text, line)
 
-    def _session(self, event: LogEvent) -> None:
-        if not isinstance(event, SessionInit):
-            return
-        self._level = event.level
-        if event.format > FORMAT:
-            text = f"the log is of format {event.format}, and {FORMAT} is known; update Clew"
-            self._fault(Code.FORMAT_UNKNOWN, text)
+    def _check_envelope(self, line: LogLine) -> None:
+        order = f"{line.seq} follows {self._seq}"
+        if line.seq <= self._seq:
+            self._report(FaultCode.SEQUENCE_DUPLICATE, order)
+        elif line.seq != self._seq + 1:
+            self._report(FaultCode.SEQUENCE_GAP, order)
+        self._seq = max(self._seq, line.seq)
+        self._session_id = self._session_id or line.session_id
+        if line.session_id != self._session_id:
+            text = f"the line belongs to {line.session_id!r:.60}, not {self._session_id!r:.60}"
+            self._report(FaultCode.SESSION_MISMATCH, text)
+        if self._level is None and line.name != "session_init":
+            self._report(FaultCode.SESSION_INIT_MISSING, "the log does not start with session_init")
+            self._level = LogLevel.EVENTS
 
-    def _provider(self, event: LogEvent, line: LogLine) -> None:
+    def _check_call(self, event: LogEvent, line: LogLine) -> None:
         match event:
-            case ProviderRequest(execution_id=execution_id):
-                if execution_id in self._calls:
-                    self._fault(Code.EXECUTION_ID_DUPLICATE, f"{execution_id} was used before")
-                self.calls += 1
-                is_raw = self._level is LogLevel.RAW
-                self._calls[execution_id] = _Call(
-                    line=line, wants_raw=is_raw, wants_native=is_raw and event.native
-                )
-            case (
-                NativePayload(execution_id=execution_id)
-                | StreamDelta(execution_id=execution_id)
-                | ResponseRaw(execution_id=execution_id)
-                | ResponseNormalized(execution_id=execution_id)
-                | ProviderFailed(execution_id=execution_id)
-            ):
-                call = self._calls.get(execution_id)
-                if call is None:
-                    text = f"{line.name} belongs to {execution_id}, which is not there"
-                    self._fault(Code.PROVIDER_REQUEST_MISSING, text)
-                else:
-                    _note(call, event)
+            case ProviderRequest():
+                self._expect_response(event, line)
+            case CallEvent(execution_id=execution_id):
+                if execution_id not in self._executions:
+                    text = f"{line.name} belongs to {execution_id}, which has no request"
+                    self._report(FaultCode.PROVIDER_REQUEST_MISSING, text)
+                elif code := _prevented_by(event):
+                    self._met(code, execution_id)
             case _:
                 pass
 
-    def _answer(self, execution_id: str, call: _Call) -> None:
-        if call.wants_native and not call.native:
-            text = f"what {execution_id} brought over the wire is not there"
-            self._miss(Code.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING, text, call.line)
-        if call.wants_raw and not call.raw:
-            text = f"{execution_id} has no raw response"
-            self._miss(Code.PROVIDER_RESPONSE_RAW_MISSING, text, call.line)
-        if not call.normalized and not call.failed:
-            text = f"{execution_id} has neither an answer nor an error"
-            self._miss(Code.PROVIDER_RESPONSE_NORMALIZED_MISSING, text, call.line)
+    def _expect_response(self, event: ProviderRequest, line: LogLine) -> None:
+        execution_id = event.execution_id
+        if execution_id in self._executions:
+            self._report(FaultCode.EXECUTION_ID_DUPLICATE, f"{execution_id} was used before")
+        self._executions.add(execution_id)
+        self.calls += 1
+        code = FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING
+        self._expect(
+            code, execution_id, line, f"{execution_id} has neither a response nor an error"
+        )
+        if self._level is LogLevel.RAW:
+            code = FaultCode.PROVIDER_RESPONSE_RAW_MISSING
+            self._expect(code, execution_id, line, f"{execution_id} has no raw response")
+            if event.native:
+                code = FaultCode.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING
+                self._expect(code, execution_id, line, f"{execution_id} has no HTTP response body")
 
-    def _tool(self, event: LogEvent, line: LogLine) -> None:
+    def _check_tool(self, event: ToolRequest | ToolOutcome | ToolCommitted, line: LogLine) -> None:
+        call_id = event.call_id
         match event:
-            case ToolRequest(call_id=call_id):
+            case ToolRequest():
                 if call_id in self._tools:
-                    self._fault(Code.TOOL_CALL_DUPLICATE, f"{call_id} was taken up before")
-                self._tools[call_id] = _Tool(line=line)
-            case ToolOutcome(call_id=call_id):
-                if call_id in self._tools:
-                    self._tools[call_id].result = line
-                else:
-                    text = f"{call_id} has a result and was never taken up"
-                    self._fault(Code.TOOL_REQUEST_MISSING, text)
-            case ToolCommitted(call_id=call_id) if call_id in self._tools:
-                self._tools[call_id].committed = True
-            case _:
-                pass
+                    self._report(FaultCode.TOOL_CALL_DUPLICATE, f"{call_id} started twice")
+                self._tools.add(call_id)
+                self._committed.discard(call_id)
+                text = f"{call_id} has no result"
+                self._expect(FaultCode.TOOL_RESULT_MISSING, call_id, line, text)
+            case ToolCommitted():
+                self._committed.add(call_id)
+                self._met(FaultCode.TOOL_MESSAGE_MISSING, call_id)
+            case ToolOutcome() if call_id not in self._tools:
+                text = f"{call_id} has a result but no request"
+                self._report(FaultCode.TOOL_REQUEST_MISSING, text)
+            case ToolOutcome():
+                self._met(FaultCode.TOOL_RESULT_MISSING, call_id)
+                if call_id not in self._committed:
+                    text = f"the result of {call_id} is not in the history"
+                    self._expect(FaultCode.TOOL_MESSAGE_MISSING, call_id, line, text)
 
-    def _fault(self, code: Code, text: str) -> None:
-        self._reader.fault(code, text, self._line)
+    def _expect(self, code: FaultCode, owner: str, line: LogLine, text: str) -> None:
+        self._expected[code, owner] = (line, text)
 
-    def _miss(self, code: Code, text: str, line: LogLine) -> None:
-        self._reader.fault(code, text, line)
+    def _met(self, code: FaultCode, owner: str) -> None:
+        self._expected.pop((code, owner), None)
 
-
-class _Numbers(Struct):
-    """Whether lines are numbered without a gap, and all of one session."""
-
-    last: int = 0
-    session_id: str = ""
-
-    def take(self, line: LogLine) -> list[tuple[Code, str]]:
-        """Return what is wrong with the number of a line, and with whose it is."""
-        found = []
-        if line.seq <= self.last:
-            found.append((Code.SEQUENCE_DUPLICATE, f"{line.seq} stands after {self.last}"))
-        elif line.seq != self.last + 1:
-            found.append((Code.SEQUENCE_GAP, f"{line.seq} stands after {self.last}"))
-        self.last = max(self.last, line.seq)
-        self.session_id = self.session_id or line.session_id
-        if line.session_id != self.session_id:
-            text = f"the line is of session {line.session_id!r:.60}, not {self.session_id!r:.60}"
-            found.append((Code.SESSION_MISMATCH, text))
-        return found
+    def _report(self, code: FaultCode, text: str) -> None:
+        self._reader.report(code, text, self._line)
 
 
-def _note(call: _Call, event: LogEvent) -> None:
+def _prevented_by(event: LogEvent) -> FaultCode | None:
+    """Return the fault that a part of a response prevents."""
     match event:
-        case NativePayload(payload_kind=kind):
-            call.native = call.native or kind in {"response", "stream_event"}
+        case NativePayload(payload_kind="response" | "stream_event"):
+            return FaultCode.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING
         case ResponseRaw():
-            call.raw = True
-        case ResponseNormalized():
-            call.normalized = True
-        case ProviderFailed():
-            call.failed = True
+            return FaultCode.PROVIDER_RESPONSE_RAW_MISSING
+        case ResponseNormalized() | ProviderFailed():
+            return FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING
         case _:
-            pass
+            return None

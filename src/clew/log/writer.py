@@ -1,13 +1,13 @@
-"""`SessionLog`: writes down what a session does, while it does it."""
+"""`SessionLog` writes the log of a session while it runs."""
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 from clew._version import __version__
 from clew.context.render import render
-from clew.core.entries import ModeChanged, SetupChanged
+from clew.core.entries import Entry, MessageAdded, ModeChanged, SetupChanged
 from clew.core.errors import ConfigError
 from clew.core.events import (
     ContextUpdated,
@@ -23,26 +23,23 @@ from clew.core.events import (
 )
 from clew.core.ids import EntryId
 from clew.core.messages import Message
-from clew.log.calls import CallLog
+from clew.log.buffer import Redaction, TextBuffer
+from clew.log.calls import CallLog, CallLogger
+from clew.log.content_store import INLINE_LIMIT, content_hash
 from clew.log.events import (
     FORMAT,
+    SETUP_CONTENTS,
     LogEvent,
     LogLevel,
     PreRun,
-    ReasoningPiece,
+    ReasoningWritten,
     SessionInit,
     SessionShutdown,
-    TextPiece,
+    TextWritten,
 )
-from clew.log.file import log_path
-from clew.log.history import HistoryLog
-from clew.log.lines import Lines
-from clew.log.payloads import INLINE_LIMIT
-from clew.log.pieces import TextPieces
-from clew.log.protocol import LoggedJournal, Opening
-from clew.log.requests import Requests
-from clew.log.secrets import Redaction
-from clew.log.telling import Teller
+from clew.log.log_file import LogFile, LogTail, log_path
+from clew.log.protocol import LoggedJournal, LoggedSession
+from clew.log.translate import LogTranslator, to_mutation
 from clew.providers.protocol import Chunk, Provider, Request, SearchesWeb
 
 _BOUNDARIES = EntryAdded | RunCompleted | RunInterrupted | RunFailed | ToolStarted
@@ -50,11 +47,10 @@ _BOUNDARIES = EntryAdded | RunCompleted | RunInterrupted | RunFailed | ToolStart
 
 
 class SessionLog:
-    """One session's log: a listener to its events that is also shown its model calls.
+    """Writes one session's log to `folder`, in a file named after the session's id.
 
-    The file lies in `folder` under the session's id; a session that is opened again goes on
-    with it. Whatever fails here is reported once and breaks no run; the history is made up for
-    as soon as writing works again.
+    A resumed session continues its file. Failures are reported once and break no run; when
+    writing works again, the log first adds the entries that it missed.
     """
 
     def __init__(
@@ -66,83 +62,99 @@ class SessionLog:
         redaction: Redaction | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Create a log; its file appears with the first message.
+
+        Args:
+            folder: Created when it is missing; only its owner can read it.
+            level: How much to write.
+            inline_limit: Fields with more bytes go to files of their own.
+            redaction: How secrets are removed; `Redaction.standard()` by default.
+            clock: Returns seconds since the epoch.
+        """
         self._folder = folder
         self.level = level
-        self._lines = Lines(
+        self._file = LogFile(
             redaction=redaction or Redaction.standard(),
             limit=inline_limit,
             clock=clock,
-            on_loss=self._lost,
+            on_loss=self._recover,
         )
-        stream = self._lines.redaction.stream
-        self._texts: dict[type[Event], tuple[Callable[..., LogEvent], TextPieces]] = {
-            TextDelta: (TextPiece, TextPieces(stream)),
-            ReasoningDelta: (ReasoningPiece, TextPieces(stream)),
+        stream = self._file.redaction.stream
+        self._buffers: dict[type[Event], tuple[Callable[..., LogEvent], TextBuffer]] = {
+            TextDelta: (TextWritten, TextBuffer(stream)),
+            ReasoningDelta: (ReasoningWritten, TextBuffer(stream)),
         }
-        self._teller = Teller()
-        self._requests = Requests(self._lines, level, self._teller)
-        self._history = HistoryLog(self._lines, self._requests.contents)
-        self._opening: Opening | None = None
+        self._translator = LogTranslator()
+        self._calls = CallLogger(self._file, level, self._translator)
+        self._session: LoggedSession | None = None
+        self._last_entry = 0
+        """The last journal entry in the log."""
         self._early: list[Event] = []
-        self._is_begun = False
+        self._is_started = False
         """True from `session_init` to `session_shutdown`."""
 
     @property
     def path(self) -> Path | None:
-        """Where the log lies; None before the session is open."""
-        if self._opening is None:
+        """The file of the log; None before the session is open."""
+        if self._session is None:
             return None
-        return log_path(self._folder, self._opening.journal.record.id)
+        return log_path(self._folder, self._session.journal.record.id)
 
-    def begin(self, opening: Opening) -> None:
-        """Take up the log of a session; that of a new one begins with its first word.
+    def begin(self, session: LoggedSession) -> None:
+        """Open the log of `session`; the log of a new session starts with its first message.
 
         Raises:
-            ConfigError: It is the log of another session that is still open.
+            ConfigError: The log still belongs to another open session.
         """
-        if self._is_begun:
-            raise ConfigError("a session log is for one session: make another one for the next")
-        self._opening = opening
-        self._history = HistoryLog(self._lines, self._requests.contents)
-        self._teller.max_concurrency = opening.max_concurrency
-        if opening.resumed:
-            with self._lines.guarded():
-                self._ready()
+        if self._is_started:
+            raise ConfigError(
+                "a SessionLog is for one session at a time: create another one for this session"
+            )
+        self._session = session
+        self._last_entry = 0
+        self._translator.max_concurrency = session.max_concurrency
+        if session.resumed:
+            with self._file.guard():
+                self._start()
 
     def __call__(self, event: Event) -> None:
-        """Take note of an event."""
-        with self._lines.guarded():
-            if not self._is_begun and (self._opening is None or _is_quiet(event)):
+        """Log an event."""
+        with self._file.guard():
+            if not self._is_started and (self._session is None or _is_quiet(event)):
                 self._early.append(event)
-            elif self._ready():
-                self._take(event)
+            elif journal := self._start():
+                self._write_event(event, journal)
 
     def pre_run(self, provider: Provider, prompt: Message) -> None:
-        """Take note that a run begins."""
-        with self._lines.guarded():
-            opening = self._ready()
-            if opening is None:
+        """Log the start of a run."""
+        with self._file.guard():
+            if not (journal := self._start()):
                 return
-            self._teller.begin()
+            self._translator.start_run()
             web = provider.web_tools if isinstance(provider, SearchesWeb) else frozenset()
-            self._lines.write(
+            self._file.write(
                 PreRun(
-                    run=self._teller.run,
+                    run=self._translator.run,
                     provider=provider.name,
                     web_tools=tuple(sorted(web)),
                     input=prompt,
-                    messages=len(opening.journal.view.items),
-                    entry_id=EntryId(self._history.last_entry),
+                    messages=len(journal.view.items),
+                    entry_id=EntryId(self._last_entry),
                 )
             )
 
     async def call(
         self, provider: Provider, request: Request, *, purpose: str = "turn"
     ) -> AsyncGenerator[Chunk, None]:
-        """Have `provider` answer `request`, and write both down; raises as `Provider.stream`."""
+        """Send `request` to `provider` and log both directions; raises as `Provider.stream`."""
         call: CallLog | None = None
-        with self._lines.guarded():
-            call, provider = self._begin_call(provider, request, purpose)
+        with self._file.guard():
+            if self.level.has_requests and (journal := self._start()):
+                self._flush(is_over=True)
+                self._write_entries(journal.entries)
+                call, provider = self._calls.start(
+                    provider, request, purpose=purpose, history=render(journal.view)
+                )
         try:
             async with aclosing(provider.stream(request)) as chunks:
                 async for chunk in chunks:
@@ -151,111 +163,126 @@ class SessionLog:
                     yield chunk
         except BaseException as error:
             if call is not None:
-                call.failed(error)
+                call.fail(error)
             raise
 
     def end(self, reason: str) -> None:
-        """Take note that the session is over, and let go of the file."""
-        with self._lines.guarded():
-            if self._is_begun:
+        """Log the end of the session and close the file."""
+        with self._file.guard():
+            if self._is_started:
                 self._flush(is_over=True)
-                self._lines.write(SessionShutdown(reason=reason))
-        self._is_begun = False
-        self._lines.close()
+                self._file.write(SessionShutdown(reason=reason))
+        self._is_started = False
+        self._file.close()
 
-    def _ready(self) -> Opening | None:
-        """Make sure that the log is open, and holds all that came before."""
-        opening = self._opening
-        if opening is None or self._is_begun:
-            return opening
-        journal = opening.journal
-        tail = self._lines.open(log_path(self._folder, journal.record.id), journal.record.id)
-        knows = self._history.go_on(tail, journal.entries)
-        self._requests.start_anew()
-        self._is_begun = True
+    def _start(self) -> LoggedJournal | None:
+        """Open the file if it is not open, and write everything that came before."""
+        if self._session is None:
+            return None
+        journal = self._session.journal
+        if self._is_started:
+            return journal
+        tail = self._file.open(log_path(self._folder, journal.record.id), journal.record.id)
+        continues = self._continues(tail, journal.entries)
+        self._last_entry = tail.entry_id if continues else 0
+        self._calls.contents.reset()
+        init = _session_init(self._session, self.level, resumed=tail.seq > 0, anew=not continues)
+        self._is_started = True
         try:
-            self._lines.write(_init(opening, self.level, resumed=tail.seq > 0, anew=not knows))
+            self._file.write(init)
         except OSError:
-            self._is_begun = False
+            self._is_started = False
             raise
-        self._history.catch_up(journal.entries)
+        self._write_entries(journal.entries)
         early, self._early = self._early, []
         for event in early:
             if not isinstance(event, EntryAdded):
-                self._take(event)
-        return opening
+                self._write_event(event, journal)
+        return journal
 
-    def _take(self, event: Event) -> None:
+    def _continues(self, tail: LogTail, entries: Sequence[Entry]) -> bool:
+        """Return True unless the log ends with an entry that is not in the journal."""
+        if not tail.entry_id:
+            return True
+        last = next((entry for entry in reversed(entries) if entry.id == tail.entry_id), None)
+        redact = self._file.redaction.value
+        return last is not None and to_mutation(last, redact).sha256 == tail.sha256
+
+    def _write_event(self, event: Event, journal: LoggedJournal) -> None:
         if isinstance(event, TextDelta | ReasoningDelta):
-            kind, pieces = self._texts[type(event)]
-            if text := pieces.add(event.text):
-                self._lines.write(kind(text=text), is_clean=True)
+            kind, buffer = self._buffers[type(event)]
+            if text := buffer.add(event.text):
+                self._file.write(kind(text=text), redacted=True)
             return
         self._flush(is_over=isinstance(event, _BOUNDARIES))
-        journal = self._journal
         if isinstance(event, EntryAdded):
-            self._history.catch_up(journal.entries)
-            told = self._teller.entry(event.entry)
-        else:
-            one = self._teller.event(event, messages=len(journal.view.items))
-            told = [] if one is None else [one]
-        for said in told:
-            self._lines.write(said)
+            self._write_entries(journal.entries)
+            for translated in self._translator.translate_entry(event.entry):
+                self._file.write(translated)
+        elif one := self._translator.translate_event(event, messages=len(journal.view.items)):
+            self._file.write(one)
 
-    def _begin_call(
-        self, provider: Provider, request: Request, purpose: str
-    ) -> tuple[CallLog | None, Provider]:
-        opening = self._ready()
-        if opening is None or not self.level.has_requests:
-            return None, provider
-        journal = opening.journal
-        self._flush(is_over=True)
-        self._history.catch_up(journal.entries)
-        call, provider = self._requests.begin(
-            provider,
-            request,
-            purpose=purpose,
-            history=render(journal.view),
-            name_of=self._history.name_of,
-        )
-        self._history.forget_names()
-        return call, provider
+    def _write_entries(self, entries: Sequence[Entry]) -> None:
+        """Write the entries that the log does not contain yet.
+
+        After an `OSError` the entry is tried again; one that cannot be encoded is skipped.
+        """
+        start = len(entries)
+        while start and entries[start - 1].id > self._last_entry:
+            start -= 1
+        for entry in entries[start:]:
+            try:
+                self._write_entry(entry)
+            except OSError:
+                raise
+            except Exception:
+                self._last_entry = entry.id
+                raise
+            self._last_entry = entry.id
+
+    def _write_entry(self, entry: Entry) -> None:
+        mutation = to_mutation(entry, self._file.redaction.value)
+        self._file.write(mutation, redacted=True)
+        contents = self._calls.contents
+        if isinstance(entry.body, MessageAdded):
+            contents.hold(mutation.sha256, entry.body.message)
+        elif isinstance(entry.body, SetupChanged):
+            body = mutation.entry["body"]
+            for name in SETUP_CONTENTS & body.keys():
+                contents.hold(content_hash(body[name]))
 
     def _flush(self, *, is_over: bool) -> None:
-        for kind, pieces in self._texts.values():
-            if text := pieces.close() if is_over else pieces.take():
-                self._lines.write(kind(text=text), is_clean=True)
+        for kind, buffer in self._buffers.values():
+            if text := buffer.close() if is_over else buffer.take():
+                self._file.write(kind(text=text), redacted=True)
 
-    @property
-    def _journal(self) -> LoggedJournal:
-        assert self._opening is not None  # noqa: S101 - only called when the log is ready
-        return self._opening.journal
-
-    def _lost(self, text: str | None) -> None:
-        self._requests.start_anew()
-        if text is not None and self._opening is not None:
-            self._opening.warn(text)
+    def _recover(self, warning: str | None) -> None:
+        self._calls.contents.reset()
+        if warning is not None and self._session is not None:
+            self._session.warn(warning)
 
 
-def _init(opening: Opening, level: LogLevel, *, resumed: bool, anew: bool) -> SessionInit:
-    setup = opening.journal.view.setup
+def _session_init(
+    session: LoggedSession, level: LogLevel, *, resumed: bool, anew: bool
+) -> SessionInit:
+    setup = session.journal.view.setup
     return SessionInit(
         format=FORMAT,
         clew=__version__,
         level=level,
-        cwd=opening.journal.record.cwd,
-        provider=opening.provider,
+        cwd=session.journal.record.cwd,
+        provider=session.provider,
         model=setup.model.name,
         system_prompt=setup.system,
         tool_schemas=setup.tools,
-        max_concurrency=opening.max_concurrency,
-        resumed=opening.resumed or resumed,
+        max_concurrency=session.max_concurrency,
+        resumed=session.resumed or resumed,
         anew=anew,
     )
 
 
 def _is_quiet(event: Event) -> bool:
-    """Say whether an event alone is no reason to begin a log."""
+    """Return True when an event alone does not start a log."""
     match event:
         case EntryAdded(entry=entry):
             return isinstance(entry.body, SetupChanged | ModeChanged)

@@ -1,1 +1,1 @@
-"""May a tool call run? Rules, modes and grants in; a decision with its reason out."""
+"""Decides whether a tool call may run, from rules, the permission mode and session grants."""

@@ -1,4 +1,4 @@
-"""Judging the files that a command line reads and writes."""
+"""Matches rules against the files that a command line reads and writes."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,135 +31,135 @@ from clew.permissions.shell.file_arguments import (
     TAKES_PATTERN,
     knows_files_of,
 )
-from clew.permissions.shell.programs import NAMING
+from clew.permissions.shell.programs import NAME_ONLY
 
-_MOST_FOLDERS = 16
+_MAX_FOLDERS = 16
 
 
 class WorkingDirs(Struct, frozen=True):
-    """Where the relative paths of a line may start."""
+    """The directories in which the relative paths of a command line may start."""
 
     cwd: Path
     folders: tuple[Path, ...]
     certain: bool = True
 
-    def places(self, path: str) -> tuple[str, ...]:
-        """Return what a path of the line may mean, seen from the working folder."""
+    def resolve(self, path: str) -> tuple[str, ...]:
+        """Return the paths that a path in the line may refer to."""
         if path.startswith(("/", "~")):
             return (path,)
         return tuple(f"{folder}/{path}" for folder in self.folders)
 
     @property
     def inside(self) -> bool:
-        """Does the line stay in the working folder?"""
+        """Does the line stay in the working directory?"""
         root = self.cwd.resolve()
         return self.certain and all(folder.is_relative_to(root) for folder in self.folders)
 
 
 def follow_cd(line: CommandLine, cwd: Path) -> WorkingDirs:
-    """Follow the changes of folder in a line."""
+    """Collect the directories that a line changes into."""
     folders = [cwd.resolve()]
-    for move in line.moves:
+    for move in line.cd_targets:
         targets = [resolve(move.text, folder) for folder in folders]
-        if not move.known or None in targets or len(folders) > _MOST_FOLDERS:
+        if not move.known or None in targets or len(folders) > _MAX_FOLDERS:
             return WorkingDirs(cwd, tuple(folders), certain=False)
         folders += (target for target in targets if target is not None)
         folders = list(dict.fromkeys(folders))
     return WorkingDirs(cwd, tuple(folders))
 
 
-def forbids(rule: Rule, line: CommandLine, ground: WorkingDirs) -> bool:
-    """Does a rule that denies or asks about files match one that the line touches?"""
+def matches_guard(rule: Rule, line: CommandLine, dirs: WorkingDirs) -> bool:
+    """Does a deny or ask rule match a file that the line uses?"""
     if rule.pattern is None:
         return any(
-            rule.tool in EDITING if touch.writes else rule.tool == "Read" for touch in line.touches
+            rule.tool in EDITING if file.writes else rule.tool == "Read" for file in line.files
         )
     return any(
-        denies_path(rule, place, ground.cwd)
-        for touch in line.touches
-        if touch.path.known and _speaks_of(rule, touch)
-        for place in ground.places(touch.path.text)
+        denies_path(rule, place, dirs.cwd)
+        for file in line.files
+        if file.path.known and _applies_to(rule, file)
+        for place in dirs.resolve(file.path.text)
     )
 
 
-def doubt(line: CommandLine, guarding: Sequence[Rule], ground: WorkingDirs) -> str:
-    """Say why the line may touch a file that a rule forbids, or nothing."""
+def find_doubt(line: CommandLine, guarding: Sequence[Rule], dirs: WorkingDirs) -> str:
+    """Return why the line may use a file that a rule forbids, or an empty string."""
     for rule in guarding:
         if not guards_files(rule, "Write", Risk.MODIFY):
             continue
-        touched = any(_may_touch(rule, touch, ground) for touch in line.touches)
-        if touched or any(_may_reach(rule, each, ground) for each in flatten(line.commands)):
-            return f"This may touch what the rule {rule} forbids."
+        touched = any(_may_touch(rule, file, dirs) for file in line.files)
+        if touched or any(_may_reach(rule, each, dirs) for each in flatten(line.commands)):
+            return f"this may use a file that the rule {rule} forbids"
     return ""
 
 
-def refusal(line: CommandLine, policy: Policy, ground: WorkingDirs) -> str:
-    """Say why a person is asked about the files of a line whose commands are allowed."""
-    for touch in line.touches:
-        if not (touch.redirected or touch.writes):
+def find_refusal(line: CommandLine, policy: Policy, dirs: WorkingDirs) -> str:
+    """Return why the files of a line with allowed commands need a question, or an empty string."""
+    for file in line.files:
+        if not (file.redirected or file.writes):
             continue
-        word = touch.path
-        if not (word.known or (word.globs and not touch.redirected)):
-            return "Which file this line writes or reads is not certain."
-        if not ground.certain and not word.text.startswith(("/", "~")):
-            return "Which folder this line works in is not certain."
-        if reason := _refused(touch, policy, ground):
+        word = file.path
+        if not (word.known or (word.globs and not file.redirected)):
+            return "it is uncertain which file this line reads or writes"
+        if not dirs.certain and not word.text.startswith(("/", "~")):
+            return "it is uncertain in which folder this line works"
+        if reason := _refuse_file(file, policy, dirs):
             return reason
     return ""
 
 
-def _access(touch: FileAccess, targets: Sequence[str]) -> Access:
-    tool, risk = ("Write", Risk.MODIFY) if touch.writes else ("Read", Risk.INSPECT)
+def _file_access(file: FileAccess, targets: Sequence[str]) -> Access:
+    tool, risk = ("Write", Risk.MODIFY) if file.writes else ("Read", Risk.INSPECT)
     first, *rest = targets
     return Access(tool=tool, risk=risk, target=first, kind=TargetKind.PATH, further=tuple(rest))
 
 
-def _refused(touch: FileAccess, policy: Policy, ground: WorkingDirs) -> str:
-    word = touch.path
-    places = ground.places(word.text if word.known else fixed_folder(word.text))
-    access = _access(touch, places)
-    if touch.redirected:
-        found = match_paths.allowing(access, policy)
+def _refuse_file(file: FileAccess, policy: Policy, dirs: WorkingDirs) -> str:
+    word = file.path
+    places = dirs.resolve(word.text if word.known else fixed_folder(word.text))
+    access = _file_access(file, places)
+    if file.redirected:
+        found = match_paths.find_allow_rules(access, policy)
         return found if isinstance(found, str) else ""
     rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
     for place in places:
-        problem = match_paths.beyond(access.risk, place, policy.cwd)
+        problem = match_paths.special_location(access.risk, place, policy.cwd)
         if problem and not any(allows_path(rule, place, policy.cwd) for rule in rules):
-            return f"The mode {policy.mode} asks about {problem}."
+            return f"{policy.mode} mode asks about {problem}"
     return ""
 
 
-def _speaks_of(rule: Rule, touch: FileAccess) -> bool:
-    access = _access(touch, ("",))
+def _applies_to(rule: Rule, file: FileAccess) -> bool:
+    access = _file_access(file, ("",))
     return guards_files(rule, access.tool, access.risk)
 
 
-def _may_touch(rule: Rule, touch: FileAccess, ground: WorkingDirs) -> bool:
-    if not _speaks_of(rule, touch):
+def _may_touch(rule: Rule, file: FileAccess, dirs: WorkingDirs) -> bool:
+    if not _applies_to(rule, file):
         return False
-    word = touch.path
+    word = file.path
     if word.globs:
-        return any(denies_some(rule, place, ground.cwd) for place in ground.places(word.text))
-    return not word.known or (not ground.certain and not word.text.startswith("/"))
+        return any(denies_some(rule, place, dirs.cwd) for place in dirs.resolve(word.text))
+    return not word.known or (not dirs.certain and not word.text.startswith("/"))
 
 
-def _may_reach(rule: Rule, command: ShellCommand, ground: WorkingDirs) -> bool:
-    """Does a command go through a folder, or name a file without our knowing what for?"""
+def _may_reach(rule: Rule, command: ShellCommand, dirs: WorkingDirs) -> bool:
+    """May a command reach a forbidden file by recursion, or through an unknown argument?"""
     words = command.words[1:]
     if _is_recursive(command):
         roots = [word.text for word in words if not word.text.startswith("-")]
         if not roots or (len(roots) == 1 and command.program in TAKES_PATTERN):
             roots.append(".")
-        places = [place for root in roots for place in ground.places(root)]
-        if any(denies_within(rule, place, ground.cwd) for place in places):
+        places = [place for root in roots for place in dirs.resolve(root)]
+        if any(denies_within(rule, place, dirs.cwd) for place in places):
             return True
-    if knows_files_of(command.program) or command.program in NAMING or command.inner:
+    if knows_files_of(command.program) or command.program in NAME_ONLY or command.inner:
         return False
     return any(
-        mentions_path(rule, place, ground.cwd)
+        mentions_path(rule, place, dirs.cwd)
         for word in words
-        for part in _mentioned(word)
-        for place in ground.places(part)
+        for part in _possible_paths(word)
+        for place in dirs.resolve(part)
     )
 
 
@@ -170,8 +170,8 @@ def _is_recursive(command: ShellCommand) -> bool:
     return told and any(RECURSIVE.match(word.text) for word in command.words[1:])
 
 
-def _mentioned(word: ShellWord) -> Iterator[str]:
-    """Yield what in a word may be the name of a file."""
+def _possible_paths(word: ShellWord) -> Iterator[str]:
+    """Yield the parts of a word that may be file names."""
     text = word.text
     if not text or not word.known or len(text) > 1_000:
         return

@@ -1,9 +1,9 @@
-"""The order in which rules, grants and modes are asked.
+"""The order in which deny rules, the mode, ask rules, grants and allow rules decide a call.
 
-Deny comes first and always holds. A mode that forbids comes next, then the rules that
-ask, then what a person granted. What cannot be judged is asked about; then come the allow
-rules, and the mode decides the rest. Nothing here runs or asks anything; the disk is
-looked at only to see where links lead.
+A deny rule comes first and always holds. Next comes a mode that forbids the call, then the ask
+rules, then what the user granted. A call in doubt becomes a question; then come the allow rules,
+and the mode decides the rest. Nothing here runs or asks anything; the only access to the disk
+resolves symbolic links.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,34 +19,34 @@ from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
 from clew.permissions.rules import Rule, may_allow
 
 
-class _Judge(Struct, frozen=True, kw_only=True):
-    """How one kind of target is compared with rules."""
+class _Matcher(Struct, frozen=True, kw_only=True):
+    """How one kind of target is matched against rules."""
 
-    concerns: Callable[[Rule, Access], bool]
-    """Does a rule that denies or asks speak of such calls at all?"""
-    forbids: Callable[[Rule, Access, Path], bool]
-    doubt: Callable[[Access, Sequence[Rule], Policy], str]
-    allowing: Callable[[Access, Policy], tuple[Rule, ...] | str]
-    """The rules that allow, none when the mode does, or the reason to ask."""
+    applies_to: Callable[[Rule, Access], bool]
+    """Can a deny or ask rule match such calls at all?"""
+    matches_guard: Callable[[Rule, Access, Path], bool]
+    find_doubt: Callable[[Access, Sequence[Rule], Policy], str]
+    find_allow_rules: Callable[[Access, Policy], tuple[Rule, ...] | str]
+    """The matching allow rules, none if the mode allows the call, or the reason to ask."""
 
 
-_LINES = _Judge(
-    concerns=match_commands.concerns,
-    forbids=match_commands.forbids,
-    doubt=match_commands.doubt,
-    allowing=match_commands.allowing,
+_COMMANDS = _Matcher(
+    applies_to=match_commands.applies_to,
+    matches_guard=match_commands.matches_guard,
+    find_doubt=match_commands.find_doubt,
+    find_allow_rules=match_commands.find_allow_rules,
 )
-_PATHS = _Judge(
-    concerns=match_paths.concerns,
-    forbids=match_paths.forbids,
-    doubt=match_paths.doubt,
-    allowing=match_paths.allowing,
+_PATHS = _Matcher(
+    applies_to=match_paths.applies_to,
+    matches_guard=match_paths.matches_guard,
+    find_doubt=match_paths.find_doubt,
+    find_allow_rules=match_paths.find_allow_rules,
 )
-_TEXTS = _Judge(
-    concerns=match_text.concerns,
-    forbids=match_text.forbids,
-    doubt=match_text.doubt,
-    allowing=match_text.allowing,
+_TEXTS = _Matcher(
+    applies_to=match_text.applies_to,
+    matches_guard=match_text.matches_guard,
+    find_doubt=match_text.find_doubt,
+    find_allow_rules=match_text.find_allow_rules,
 )
 
 
@@ -54,68 +54,70 @@ def decide(access: Access, policy: Policy) -> Decision:
     """Judge one call.
 
     Returns:
-        The verdict, with a sentence that names the rule or the mode behind it.
+        The verdict, with a reason that names the rule or the mode behind it.
     """
-    judge = _judge_for(access)
-    if rule := _first(judge, policy.deny, access, policy.cwd):
-        return Decision(Verdict.DENY, f"The rule {_shown(rule)} forbids this.")
-    asking = _first(judge, policy.ask, access, policy.cwd)
-    decision = _not_denied(judge, access, policy, asking)
+    matcher = _matcher_for(access)
+    if rule := _first_match(matcher, policy.deny, access, policy.cwd):
+        return Decision(Verdict.DENY, f"the rule {_cite(rule)} forbids this")
+    asking = _first_match(matcher, policy.ask, access, policy.cwd)
+    decision = _not_denied(matcher, access, policy, asking)
     return replace(decision, asked_by_rule=True) if asking else decision
 
 
-def _not_denied(judge: _Judge, access: Access, policy: Policy, asking: Rule | None) -> Decision:
+def _not_denied(matcher: _Matcher, access: Access, policy: Policy, asking: Rule | None) -> Decision:
     """Judge a call that no deny rule matches."""
     if MODE_TABLE[policy.mode][access.risk] is Verdict.DENY:
         return Decision(Verdict.DENY, describe_mode(policy.mode, access.risk))
     if asking and exact_grant(access) not in policy.grants:
-        return Decision(Verdict.ASK, f"The rule {_shown(asking)} asks about this.")
+        return Decision(Verdict.ASK, f"the rule {_cite(asking)} asks about this")
     if any(covers(grant, access, policy.cwd) for grant in policy.grants):
-        return Decision(Verdict.ALLOW, "Calls of this shape were allowed for this session.")
-    return _beyond_grants(judge, access, policy)
+        return Decision(Verdict.ALLOW, "the user allowed calls like this one for this session")
+    return _without_grant(matcher, access, policy)
 
 
-def _beyond_grants(judge: _Judge, access: Access, policy: Policy) -> Decision:
+def _without_grant(matcher: _Matcher, access: Access, policy: Policy) -> Decision:
     guarding = [
         rule
         for rule in (*policy.deny, *policy.ask)
-        if not rule.covers_all and judge.concerns(rule, access)
+        if not rule.covers_all and matcher.applies_to(rule, access)
     ]
-    doubt = judge.doubt(access, guarding, policy)
+    doubt = matcher.find_doubt(access, guarding, policy)
     if doubt and guarding:
         return Decision(Verdict.ASK, doubt)
     bare = (rule for rule in policy.allow if rule.covers_all and may_allow(rule, access.tool))
     if rule := next(bare, None):
-        return Decision(Verdict.ALLOW, f"The rule {_shown(rule)} allows every call.")
+        return Decision(Verdict.ALLOW, f"the rule {_cite(rule)} allows every call")
     if policy.mode is PermissionMode.BYPASS:
-        return Decision(Verdict.ALLOW, f"The mode {policy.mode} allows everything.")
+        return Decision(Verdict.ALLOW, f"{policy.mode} mode allows everything")
     if doubt:
         return Decision(Verdict.ASK, doubt)
-    return _allowed(judge.allowing(access, policy), access, policy)
+    return _from_allow_rules(matcher.find_allow_rules(access, policy), access, policy)
 
 
-def _allowed(found: tuple[Rule, ...] | str, access: Access, policy: Policy) -> Decision:
+def _from_allow_rules(found: tuple[Rule, ...] | str, access: Access, policy: Policy) -> Decision:
     match found:
         case str():
             return Decision(Verdict.ASK, found)
         case ():
             return Decision(Verdict.ALLOW, describe_mode(policy.mode, access.risk))
         case (rule,):
-            return Decision(Verdict.ALLOW, f"The rule {_shown(rule)} allows this.")
+            return Decision(Verdict.ALLOW, f"the rule {_cite(rule)} allows this")
         case _:
-            shown = ", ".join(map(_shown, found))
-            return Decision(Verdict.ALLOW, f"The rules {shown} allow this.")
+            shown = ", ".join(map(_cite, found))
+            return Decision(Verdict.ALLOW, f"the rules {shown} allow this")
 
 
-def _judge_for(access: Access) -> _Judge:
+def _matcher_for(access: Access) -> _Matcher:
     if is_command(access):
-        return _LINES
+        return _COMMANDS
     return _PATHS if access.kind is TargetKind.PATH else _TEXTS
 
 
-def _first(judge: _Judge, rules: Iterable[Rule], access: Access, cwd: Path) -> Rule | None:
-    return next((rule for rule in rules if judge.forbids(rule, access, cwd)), None)
+def _first_match(
+    matcher: _Matcher, rules: Iterable[Rule], access: Access, cwd: Path
+) -> Rule | None:
+    return next((rule for rule in rules if matcher.matches_guard(rule, access, cwd)), None)
 
 
-def _shown(rule: Rule) -> str:
+def _cite(rule: Rule) -> str:
     return f"{rule} ({rule.source})" if rule.source else str(rule)

@@ -1,9 +1,9 @@
-"""Patterns with wildcards, compared in a time that no pattern can make long.
+"""Glob matching in linear time, whatever the pattern.
 
-A regular expression tries one way after another, and for a rule such as `*a*a*a*a*a*ab` there
-are more ways than anybody can wait for. Here all ways are followed at once. How far a text may
-have been read is a set of places, kept as the bits of one number, and each step of a pattern
-moves all of them in a few operations.
+A backtracking regular expression tries one path after another, and a rule such as
+`*a*a*a*a*a*ab` has exponentially many. This module follows all paths at once, as a
+nondeterministic automaton does: the set of positions reached in the text is a bit mask in one
+integer, and each step of the pattern moves all of them in a few operations.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,43 +13,43 @@ from msgspec import Struct
 
 
 class GlobText:
-    """A text that is compared, and where in it each letter stands."""
+    """The text to match, with a bit mask of the positions of each character."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.whole = (2 << len(text)) - 1
-        """Every place: before each letter, and at the end."""
-        self._places: dict[str, int] = {}
+        """All positions: before each character, and at the end."""
+        self._positions: dict[str, int] = {}
 
-    def where(self, letter: str) -> int:
-        """Return the places before this letter."""
-        found = self._places.get(letter)
+    def where(self, char: str) -> int:
+        """Return the positions before this character."""
+        found = self._positions.get(char)
         if found is None:
-            found = self._places[letter] = self._look_for(letter)
+            found = self._positions[char] = self._find(char)
         return found
 
-    def where_not(self, letter: str) -> int:
-        """Return the places before every other letter."""
-        return (self.whole >> 1) & ~self.where(letter)
+    def where_not(self, char: str) -> int:
+        """Return the positions before every other character."""
+        return (self.whole >> 1) & ~self.where(char)
 
-    def _look_for(self, letter: str) -> int:
+    def _find(self, char: str) -> int:
         digits = bytearray(b"0") * (len(self.text) + 1)
-        place = self.text.find(letter)
-        while place >= 0:
-            digits[-1 - place] = ord("1")
-            place = self.text.find(letter, place + 1)
+        position = self.text.find(char)
+        while position >= 0:
+            digits[-1 - position] = ord("1")
+            position = self.text.find(char, position + 1)
         return int(digits, 2)
 
 
 GlobStep: TypeAlias = Callable[[GlobText, int], int]
-"""Takes the places before a piece of a pattern to those behind it."""
+"""Maps the positions before one element of a pattern to the positions after it."""
 
 
 class Glob(Struct, frozen=True):
-    """A pattern, ready to be compared."""
+    """A compiled pattern."""
 
     start: str
-    """What a text must begin with."""
+    """The literal text at the start of the pattern."""
     steps: tuple[GlobStep, ...]
 
     def matches(self, text: str) -> bool:
@@ -59,102 +59,102 @@ class Glob(Struct, frozen=True):
         if not self.steps:
             return text == self.start
         rest = GlobText(text[len(self.start) :])
-        places = 1
+        positions = 1
         for step in self.steps:
-            places = step(rest, places)
-            if not places:
+            positions = step(rest, positions)
+            if not positions:
                 return False
-        return bool(places >> len(rest.text))
+        return bool(positions >> len(rest.text))
 
 
-def build_glob(pieces: Iterable[str | GlobStep]) -> Glob:
-    """Put a pattern together from texts that stand for themselves, and from steps."""
+def build_glob(elements: Iterable[str | GlobStep]) -> Glob:
+    """Compile a pattern from literal texts and steps."""
     start, steps = "", list[GlobStep]()
-    for piece in pieces:
-        if isinstance(piece, str):
+    for element in elements:
+        if isinstance(element, str):
             if steps:
-                steps.append(literal(piece))
+                steps.append(literal(element))
             else:
-                start += piece
+                start += element
         else:
-            steps.append(piece)
+            steps.append(element)
     return Glob(start, tuple(steps))
 
 
-def literal(letters: str) -> GlobStep:
-    """Return the step over these letters."""
+def literal(chars: str) -> GlobStep:
+    """Match these characters."""
 
-    def step(text: GlobText, places: int) -> int:
-        for letter in letters:
-            places = (places & text.where(letter)) << 1
-        return places
+    def step(text: GlobText, positions: int) -> int:
+        for char in chars:
+            positions = (positions & text.where(char)) << 1
+        return positions
 
     return step
 
 
-def any_text(text: GlobText, places: int) -> int:
-    """Step over any number of letters."""
-    return text.whole & -(places & -places)
+def any_text(text: GlobText, positions: int) -> int:
+    """Match any number of characters."""
+    return text.whole & -(positions & -positions)
 
 
-def any_char(text: GlobText, places: int) -> int:
-    """Step over one letter."""
-    return text.whole & (places << 1)
+def any_char(text: GlobText, positions: int) -> int:
+    """Match one character."""
+    return text.whole & (positions << 1)
 
 
 def any_except(mark: str) -> GlobStep:
-    """Return the step over any number of letters other than `mark`."""
-    return lambda text, places: _spread(places, text.where_not(mark))
+    """Match any number of characters other than `mark`."""
+    return lambda text, positions: _spread(positions, text.where_not(mark))
 
 
 def char_except(mark: str) -> GlobStep:
-    """Return the step over one letter other than `mark`."""
-    return lambda text, places: (places & text.where_not(mark)) << 1
+    """Match one character other than `mark`."""
+    return lambda text, positions: (positions & text.where_not(mark)) << 1
 
 
 def segments(mark: str) -> GlobStep:
-    """Return the step over one part or more, each with something in it and `mark` behind it."""
+    """Match one or more segments that are not empty, each followed by `mark`."""
 
-    def step(text: GlobText, places: int) -> int:
+    def step(text: GlobText, positions: int) -> int:
         marks, others = text.where(mark), text.where_not(mark)
-        # A mark right behind another ends an empty part: there is no way over it.
+        # A mark right after another ends an empty segment, which does not match.
         way = others | (marks & (others << 1))
-        return _spread((places & others) << 1, way) & (marks << 1)
+        return _spread((positions & others) << 1, way) & (marks << 1)
 
     return step
 
 
 def optional_tail(mark: str) -> GlobStep:
-    """Return the step over nothing, or over `mark` and all that is behind it."""
-    return optional(lambda text, places: any_text(text, literal(mark)(text, places)))
+    """Match nothing, or `mark` and everything after it."""
+    return optional(lambda text, positions: any_text(text, literal(mark)(text, positions)))
 
 
 def optional(inner: GlobStep) -> GlobStep:
-    """Return the step over nothing, or over what `inner` steps over."""
-    return lambda text, places: places | inner(text, places)
+    """Match nothing, or what `inner` matches."""
+    return lambda text, positions: positions | inner(text, positions)
 
 
 def alternatives(one: GlobStep, other: GlobStep) -> GlobStep:
-    """Return the step over what one of the two steps over."""
-    return lambda text, places: one(text, places) | other(text, places)
+    """Match what one of the two steps matches."""
+    return lambda text, positions: one(text, positions) | other(text, positions)
 
 
-def char_class(is_meant: Callable[[str], bool]) -> GlobStep:
-    """Return the step over one of the letters for which `is_meant` holds."""
+def char_class(is_member: Callable[[str], bool]) -> GlobStep:
+    """Match one character for which `is_member` is true."""
 
-    def step(text: GlobText, places: int) -> int:
+    def step(text: GlobText, positions: int) -> int:
         found = 0
-        for letter in filter(is_meant, set(text.text)):
-            found |= text.where(letter)
-        return (places & found) << 1
+        for char in filter(is_member, set(text.text)):
+            found |= text.where(char)
+        return (positions & found) << 1
 
     return step
 
 
-def _spread(places: int, way: int) -> int:
-    """Return `places` and all that can be come to from them, stepping on `way` alone.
+def _spread(positions: int, way: int) -> int:
+    """Return `positions` and all positions reachable from them through the ones in `way`.
 
-    A sum carries through a row of ones: that row is the way, and where the carry ends is the
-    first place behind it.
+    An addition carries through a run of ones: the run is the way, and the carry ends at the
+    first position after it.
     """
-    return (((places & way) + way) ^ way) | places
+    return (((positions & way) + way) ^ way) | positions

@@ -1,8 +1,8 @@
-"""What a person allowed beyond one call: calls of the same shape, never a whole tool.
+"""Approvals that last longer than one call: they cover calls of the same shape, never a whole tool.
 
-A command line has the first two words of each of its commands as its shape, a path the
-folder it is in, an address its host. Whatever is in doubt, or whose later words decide
-what is lost, is only like itself. A grant never holds for another tool or another risk.
+The shape of a command line is the first two words of each command, that of a path its folder,
+that of a URL its host. A call in doubt, or one whose later arguments decide what is lost, is
+covered only by a grant for exactly that call. A grant never covers another tool or another risk.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,30 +10,30 @@ from pathlib import Path
 
 from clew.core.access import Access, Risk, TargetKind
 from clew.permissions.match_text import host_of
-from clew.permissions.paths import escaped, is_folder, resolve
+from clew.permissions.paths import escape_glob, is_folder, resolve
 from clew.permissions.policy import Grant
 from clew.permissions.rules import MAX_RULE_LENGTH
 from clew.permissions.shell.command_line import CommandLine, ShellCommand
 from clew.permissions.shell.parser import parse_line
-from clew.permissions.shell.programs import RUNNERS, UNFORGIVING
+from clew.permissions.shell.programs import DESTRUCTIVE, RUNNERS
 
 _WILD = frozenset("*?")
 
 
 def grant_for(access: Access, cwd: Path) -> Grant:
-    """Return the shape of a call."""
+    """Return a grant for calls of the same shape."""
     shape = tuple(part for target in access.targets for part in _shape(access, target, cwd))
     return Grant(access.tool, access.risk, shape)
 
 
 def exact_grant(access: Access) -> Grant:
-    """Return a grant for this very call and no other."""
+    """Return a grant for exactly this call."""
     shape = tuple(("exactly", target) for target in access.targets)
     return Grant(access.tool, access.risk, shape)
 
 
 def covers(grant: Grant, access: Access, cwd: Path) -> bool:
-    """Does an earlier grant hold for this call?"""
+    """Does a grant cover this call?"""
     if (grant.tool, grant.risk) != (access.tool, access.risk):
         return False
     return grant == exact_grant(access) or grant == grant_for(access, cwd)
@@ -71,20 +71,20 @@ def _describe_folder(folder: Path, root: Path) -> str:
 
 
 def rules_for(access: Access, cwd: Path) -> tuple[str, ...]:
-    """Return the allow rules that would let calls of this shape run in the whole project.
+    """Return allow rules that let calls of this shape run in every session of the project.
 
-    Nothing when no rule can: a line that is in doubt is never allowed by a rule, and a rule
-    has a longest length.
+    Empty if no rule can: a rule never allows a line in doubt, and rules have a maximum length.
     """
-    found = [tuple(_rules(access, target, cwd)) for target in access.targets]
+    found = [tuple(_target_rules(access, target, cwd)) for target in access.targets]
     rules = tuple(dict.fromkeys(rule for rules in found for rule in rules))
     return rules if all(found) and all(len(rule) <= MAX_RULE_LENGTH for rule in rules) else ()
 
 
 def is_command(access: Access) -> bool:
-    """Is the target read as a command line?
+    """Is the target parsed as a command line?
 
-    Whatever may do anything is: for a text that is none this only asks more.
+    So is the target of any tool that may do anything: for other text this only means more
+    questions.
     """
     if access.kind is TargetKind.TEXT:
         return access.risk in (Risk.EXECUTE, Risk.UNKNOWN) and access.target != ""
@@ -109,32 +109,32 @@ def _folder(target: str, cwd: Path) -> Path | None:
 
 
 def _line_shape(line: CommandLine) -> tuple[tuple[str, ...], ...]:
-    plain = line.simple and not (line.doubts or line.touches or line.moves)
-    if not plain or not line.commands or any(map(_is_delicate, line.commands)):
+    plain = line.is_list and not (line.doubts or line.files or line.cd_targets)
+    if not plain or not line.commands or any(map(_needs_exact_grant, line.commands)):
         return ()
-    return tuple(_beginning(command) for command in line.commands)
+    return tuple(_command_shape(command) for command in line.commands)
 
 
-def _beginning(command: ShellCommand) -> tuple[str, ...]:
+def _command_shape(command: ShellCommand) -> tuple[str, ...]:
     return ("begins", *(word.text for word in command.words[:2]))
 
 
-def _is_delicate(command: ShellCommand) -> bool:
+def _needs_exact_grant(command: ShellCommand) -> bool:
     return (
         command.expands
-        or bool(command.inner or command.caution or command.hides)
+        or bool(command.inner or command.sensitive_words or command.opaque_reason)
         or command.program in RUNNERS
-        or command.program in UNFORGIVING
+        or command.program in DESTRUCTIVE
     )
 
 
-def _rules(access: Access, target: str, cwd: Path) -> Iterator[str]:
+def _target_rules(access: Access, target: str, cwd: Path) -> Iterator[str]:
     if is_command(access):
         yield from _line_rules(access.tool, parse_line(target))
     elif access.kind is TargetKind.PATH:
         folder = _folder(target, cwd)
         if folder is not None:
-            yield f"{access.tool}({_pattern(folder, cwd)}/*)"
+            yield f"{access.tool}({_folder_pattern(folder, cwd)}/*)"
     elif access.kind is TargetKind.ADDRESS:
         host = host_of(target)
         if host is not None:
@@ -143,27 +143,27 @@ def _rules(access: Access, target: str, cwd: Path) -> Iterator[str]:
         yield f"{access.tool}({target})" if target else access.tool
 
 
-def _pattern(folder: Path, cwd: Path) -> str:
+def _folder_pattern(folder: Path, cwd: Path) -> str:
     root = cwd.resolve()
     if folder == root:
         return "."
     if folder.is_relative_to(root):
-        return f"/{escaped(str(folder.relative_to(root)))}"
-    return f"/{escaped(str(folder))}"
+        return f"/{escape_glob(str(folder.relative_to(root)))}"
+    return f"/{escape_glob(str(folder))}"
 
 
 def _line_rules(tool: str, line: CommandLine) -> Iterable[str]:
     needed = [command for command in line.commands if not command.inert]
-    if line.doubts or line.touches or line.moves or not needed:
+    if line.doubts or line.files or line.cd_targets or not needed:
         return ()
     texts = [_rule_text(command) for command in needed]
     return [f"{tool}({text})" for text in texts] if all(texts) else ()
 
 
 def _rule_text(command: ShellCommand) -> str:
-    """Return the pattern that allows a command and its like, or nothing if there is none."""
+    """Return a pattern that allows a command and similar ones, or an empty string without one."""
     special = set("\"'\\*?\n\t\r\0")
-    if _is_delicate(command):
+    if _needs_exact_grant(command):
         words = [word.text for word in command.words]
         spelled = all(word and not (special | {" "}) & set(word) for word in words)
         return command.plain if spelled and not command.expands else ""

@@ -1,4 +1,4 @@
-"""Judging command lines: any command may be denied, and every one must be allowed."""
+"""Matches rules against command lines: a deny rule needs one command, allow rules need all."""
 
 import re
 from collections.abc import Sequence
@@ -13,123 +13,127 @@ from clew.permissions.policy import Policy, describe_mode
 from clew.permissions.rules import EDITING, READING, Rule, may_allow, names_tool
 from clew.permissions.shell.command_line import CommandLine, ShellCommand, ShellWord, flatten
 from clew.permissions.shell.parser import parse_line, strip_quotes
-from clew.permissions.shell.programs import PACKAGE_MANAGERS, RUNNERS, RUNS_WITH
+from clew.permissions.shell.programs import PACKAGE_MANAGERS, RUN_SUBCOMMANDS, RUNNERS
 
 
-def concerns(rule: Rule, access: Access) -> bool:
-    """Does a rule that denies or asks speak of command lines, or of files they may touch?"""
+def applies_to(rule: Rule, access: Access) -> bool:
+    """Can a deny or ask rule match command lines, or files that they may use?"""
     return names_tool(rule, access.tool) or rule.tool in EDITING | READING
 
 
-def forbids(rule: Rule, access: Access, cwd: Path) -> bool:
-    """Does a rule that denies or asks match a command, or a file that one touches?"""
+def matches_guard(rule: Rule, access: Access, cwd: Path) -> bool:
+    """Does a deny or ask rule match a command, or a file that a command uses?"""
     named = names_tool(rule, access.tool)
     if named and rule.covers_all:
         return True
     for target in access.targets:
         line = parse_line(target)
-        if named and _forbids_line(rule, target, line, cwd):
+        if named and _matches_line(rule, target, line, cwd):
             return True
-        about_files = rule.tool in EDITING | READING and line.touches
-        if about_files and command_files.forbids(rule, line, follow_cd(line, cwd)):
+        about_files = rule.tool in EDITING | READING and line.files
+        if about_files and command_files.matches_guard(rule, line, follow_cd(line, cwd)):
             return True
     return False
 
 
-def _forbids_line(rule: Rule, target: str, line: CommandLine, cwd: Path) -> bool:
-    hidden = line.doubts or any(command.hides for command in flatten(line.commands))
-    if hidden and words_appear(rule, f"{target} {strip_quotes(target)}"):
+def _matches_line(rule: Rule, target: str, line: CommandLine, cwd: Path) -> bool:
+    hidden = line.doubts or any(command.opaque_reason for command in flatten(line.commands))
+    if hidden and mentions_words(rule, f"{target} {strip_quotes(target)}"):
         return True
     fold = folds_case(str(cwd))
     texts = {target.strip()}
     for command in flatten(line.commands):
         texts |= {command.plain, command.called, command.written}
-        if _runs_words(command) and words_appear(rule, f"{command.plain} {command.written}"):
+        if _may_run_arguments(command) and mentions_words(
+            rule, f"{command.plain} {command.written}"
+        ):
             return True
     return any(denies_text(rule, text, fold=fold) for text in texts)
 
 
-def _runs_words(command: ShellCommand) -> bool:
-    """May any word of this command be a command of its own?"""
-    if command.hides or command.caution:
+def _may_run_arguments(command: ShellCommand) -> bool:
+    """May any argument of this command be a command that it runs?"""
+    if command.opaque_reason or command.sensitive_words:
         return True
     if command.program in PACKAGE_MANAGERS:
-        return any(word.text in RUNS_WITH for word in command.words)
+        return any(word.text in RUN_SUBCOMMANDS for word in command.words)
     return command.program in RUNNERS and not command.inner
 
 
-def doubt(access: Access, guarding: Sequence[Rule], policy: Policy) -> str:
-    """Say why it is not certain that no rule forbids the call, or nothing."""
+def find_doubt(access: Access, guarding: Sequence[Rule], policy: Policy) -> str:
+    """Return why a rule may forbid the call, or an empty string."""
     for target in access.targets:
         line = parse_line(target)
         if line.doubts:
-            return f"What this command runs is not certain: {line.doubts[0]}."
+            return f"it is uncertain what this command runs: {line.doubts[0]}"
         if guarding and not target:
-            return f"The rule {guarding[0]} cannot be compared with this call."
-        if reason := _guarded(access, line, guarding, policy):
+            return f"the rule {guarding[0]} cannot be compared with this call"
+        if reason := _find_guard_doubt(access, line, guarding, policy):
             return reason
     return ""
 
 
-def _guarded(access: Access, line: CommandLine, guarding: Sequence[Rule], policy: Policy) -> str:
+def _find_guard_doubt(
+    access: Access, line: CommandLine, guarding: Sequence[Rule], policy: Policy
+) -> str:
     own = [rule for rule in guarding if names_tool(rule, access.tool)]
     for command in flatten(line.commands):
         for rule in own:
             expands = command.expands and command.program in RUNNERS and not command.inner
-            if expands or may_be(rule, command):
-                return f"This may be what the rule {rule} forbids."
-        if guarding and command.hides and not _is_spelled(access, command, policy):
-            return f"What this command runs is not certain: {command.hides}."
-    return command_files.doubt(line, guarding, follow_cd(line, policy.cwd))
+            if expands or may_match(rule, command):
+                return f"the rule {rule} may forbid this"
+        if guarding and command.opaque_reason and not _is_spelled_out(access, command, policy):
+            return f"it is uncertain what this command runs: {command.opaque_reason}"
+    return command_files.find_doubt(line, guarding, follow_cd(line, policy.cwd))
 
 
-def _is_spelled(access: Access, command: ShellCommand, policy: Policy) -> bool:
+def _is_spelled_out(access: Access, command: ShellCommand, policy: Policy) -> bool:
     return any(
         may_allow(rule, access.tool) and not rule.covers_all and _allows(rule, command)
         for rule in policy.allow
     )
 
 
-def allowing(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
-    """Return the rules that together allow every command, or the reason why they do not."""
+def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
+    """Return the rules that together allow every command, or the reason to ask."""
     rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
     found: list[Rule] = []
     for target in access.targets:
         line = parse_line(target)
-        ground = follow_cd(line, policy.cwd)
-        allowed = _allowed(line, rules, ground)
+        dirs = follow_cd(line, policy.cwd)
+        allowed = _allow_line(line, rules, dirs)
         if allowed is None:
             return describe_mode(policy.mode, access.risk)
-        if reason := command_files.refusal(line, policy, ground):
+        if reason := command_files.find_refusal(line, policy, dirs):
             return reason
         found += allowed
     return tuple(dict.fromkeys(found))
 
 
-def _allowed(line: CommandLine, rules: Sequence[Rule], ground: WorkingDirs) -> list[Rule] | None:
-    """Return the rules for the commands of a line, or None if one command has none."""
+def _allow_line(line: CommandLine, rules: Sequence[Rule], dirs: WorkingDirs) -> list[Rule] | None:
+    """Return the rules that allow the commands of a line, or None if one command has none."""
     found: list[Rule] = []
     for command in line.commands:
-        if command.program == "cd" and command.name == "cd" and ground.inside:
+        if command.program == "cd" and command.name == "cd" and dirs.inside:
             continue
-        each = _permit(command, rules)
+        each = _allow_command(command, rules)
         if each is None:
             return None
         found += each
-    moved = len(ground.folders) > 1 or not ground.certain
-    # Another folder may hold a repository whose settings make git run something.
+    moved = len(dirs.folders) > 1 or not dirs.certain
+    # The settings of a repository in another folder may make git run a program.
     if moved and any(command.program == "git" for command in flatten(line.commands)):
         return None
     return found or None
 
 
-def _permit(command: ShellCommand, rules: Sequence[Rule]) -> list[Rule] | None:
+def _allow_command(command: ShellCommand, rules: Sequence[Rule]) -> list[Rule] | None:
     own = [rule for rule in rules if _allows(rule, command)]
     if command.inert:
         return own[:1]
     if not command.inner:
         return own[:1] or None
-    inner = [_permit(each, rules) for each in command.inner]
+    inner = [_allow_command(each, rules) for each in command.inner]
     merged = [rule for each in inner if each is not None for rule in each]
     if None not in inner:
         if command.transparent:
@@ -141,19 +145,21 @@ def _permit(command: ShellCommand, rules: Sequence[Rule]) -> list[Rule] | None:
 
 
 def _allows(rule: Rule, command: ShellCommand) -> bool:
-    return allows_command(rule, command) and all(spells(rule, word) for word in command.caution)
+    return allows_command(rule, command) and all(
+        spells(rule, word) for word in command.sensitive_words
+    )
 
 
-def words_appear(rule: Rule, text: str) -> bool:
-    """Do all the words of the rule stand somewhere in `text`?"""
+def mentions_words(rule: Rule, text: str) -> bool:
+    """Does `text` contain all literal words of the rule?"""
     words = rule.literal_words
     return bool(words) and all(
         re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) for word in words
     )
 
 
-def may_be(rule: Rule, command: ShellCommand) -> bool:
-    """Could the command be one of the rule's, with other options or another order of words?
+def may_match(rule: Rule, command: ShellCommand) -> bool:
+    """May the rule match the command, with other options or another order of words?
 
     `git -C . push` may be `git push`, `rm -fr` may be `rm -rf`, and `git $X` may be anything.
     """
@@ -164,25 +170,25 @@ def may_be(rule: Rule, command: ShellCommand) -> bool:
     wanted = [word for word in others if not word.startswith("-") and word.strip("*")]
     options = [word.rstrip("*") for word in others if word.startswith("-")]
     if "*" in others[:-1]:
-        found = all(any(_is(word, each) for each in given) for word in wanted)
+        found = all(any(_matches_word(word, each) for each in given) for word in wanted)
     else:
-        found = _follows(wanted, given)
+        found = _in_order(wanted, given)
     return found and (
-        not options or any(_like(option, each) for option in options for each in given)
+        not options or any(_may_be_option(option, each) for option in options for each in given)
     )
 
 
-def _is(pattern: str, word: ShellWord) -> bool:
+def _matches_word(pattern: str, word: ShellWord) -> bool:
     return not word.known or denies_text(Rule("", pattern), word.text)
 
 
-def _follows(wanted: list[str], given: tuple[ShellWord, ...]) -> bool:
-    """Do the words come in this order, with nothing between them but options and their values?"""
+def _in_order(wanted: list[str], given: tuple[ShellWord, ...]) -> bool:
+    """Are the words in this order, with only options and their values between them?"""
     at, after_option = 0, False
     for word in given:
         if at == len(wanted):
             return True
-        if _is(wanted[at], word):
+        if _matches_word(wanted[at], word):
             at += 1
         elif not word.text.startswith("-") and not after_option:
             return False
@@ -190,8 +196,8 @@ def _follows(wanted: list[str], given: tuple[ShellWord, ...]) -> bool:
     return at == len(wanted)
 
 
-def _like(option: str, word: ShellWord) -> bool:
-    """May a word be this option, in its long form, its short form, or among others?"""
+def _may_be_option(option: str, word: ShellWord) -> bool:
+    """May a word be this option, in its long form, its short form, or in a cluster?"""
     text = word.text
     if not word.known or text.startswith("+"):
         return True
@@ -200,8 +206,8 @@ def _like(option: str, word: ShellWord) -> bool:
     if option.startswith("--") and text.startswith("--"):
         name = text.partition("=")[0]
         return name.startswith(option) or option.startswith(name)
-    return bool(_letters(option) & _letters(text))
+    return bool(_option_letters(option) & _option_letters(text))
 
 
-def _letters(option: str) -> set[str]:
+def _option_letters(option: str) -> set[str]:
     return {option[2:3]} if option.startswith("--") else set(option[1:])

@@ -1,4 +1,7 @@
-"""Judging texts and addresses."""
+"""Matches rules against text, commands and URLs.
+
+In a text `*` matches anything. `domain:example.com` matches the host of a URL and nothing else.
+"""
 
 import ipaddress
 import re
@@ -27,28 +30,28 @@ from clew.permissions.shell.command_line import ShellCommand
 _Match: TypeAlias = Callable[[Rule, str], bool]
 
 
-def forbids(rule: Rule, access: Access, cwd: Path) -> bool:  # noqa: ARG001
-    """Does a rule that denies or asks match one of the targets?"""
+def matches_guard(rule: Rule, access: Access, cwd: Path) -> bool:  # noqa: ARG001
+    """Does a deny or ask rule match one of the targets?"""
     match: _Match = denies_address if access.kind is TargetKind.ADDRESS else denies_text
     return names_tool(rule, access.tool) and any(match(rule, target) for target in access.targets)
 
 
-def concerns(rule: Rule, access: Access) -> bool:
-    """Does a rule that denies or asks name this tool?"""
+def applies_to(rule: Rule, access: Access) -> bool:
+    """Does a deny or ask rule name this tool?"""
     return names_tool(rule, access.tool)
 
 
-def doubt(access: Access, guarding: Sequence[Rule], policy: Policy) -> str:  # noqa: ARG001
-    """Say why it is not certain that no rule forbids the call, or nothing."""
+def find_doubt(access: Access, guarding: Sequence[Rule], policy: Policy) -> str:  # noqa: ARG001
+    """Return why a rule may forbid the call, or an empty string."""
     if guarding and not all(access.targets):
-        return f"The rule {guarding[0]} cannot be compared with this call."
+        return f"the rule {guarding[0]} cannot be compared with this call"
     if access.kind is TargetKind.ADDRESS and any(host_of(each) is None for each in access.targets):
-        return "Which host this address leads to cannot be told."
+        return "the host of this URL is uncertain"
     return ""
 
 
-def allowing(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
-    """Return the rules that allow every target, or the reason why there are not enough."""
+def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
+    """Return the rules that together allow every target, or the reason to ask."""
     match: _Match = allows_address if access.kind is TargetKind.ADDRESS else matches_text
     rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
     found: list[Rule] = []
@@ -72,7 +75,7 @@ def matches_text(rule: Rule, text: str) -> bool:
 
 
 def denies_text(rule: Rule, text: str, *, fold: bool = False) -> bool:
-    """Does a rule that denies match `text`, with or without something behind it?"""
+    """Does a deny rule match `text`, with or without text after it?"""
     if fold:
         rule, text = Rule(rule.tool, (rule.pattern or "").casefold()), text.casefold()
     return matches_text(rule, text) or (rule.prefix is not None and rule.prefix == text.rstrip())
@@ -81,8 +84,8 @@ def denies_text(rule: Rule, text: str, *, fold: bool = False) -> bool:
 def allows_command(rule: Rule, command: ShellCommand) -> bool:
     """Does an allow rule match a command, word for word?
 
-    A blank in the pattern stands between two words: quotes cannot make one word of two. A
-    pattern that has quotes itself is compared with the command as it is written.
+    A space in the pattern separates two words: quotes cannot join two words into one. A
+    pattern with quotes is compared with the command as written.
     """
     if rule.covers_all:
         return True
@@ -96,7 +99,7 @@ def allows_command(rule: Rule, command: ShellCommand) -> bool:
 
 
 def spells(rule: Rule, word: str) -> bool:
-    """Does the rule name this word itself, not by a wildcard?"""
+    """Does the rule contain this word literally, not through a wildcard?"""
     return word in rule.literal_words
 
 
@@ -104,7 +107,7 @@ def spells(rule: Rule, word: str) -> bool:
 def _text_glob(pattern: str, blank: str) -> Glob:
     body, ending = re.sub(r"\*+", "*", pattern), list[GlobStep]()
     for mark in (":*", " *"):
-        # A `*` at the end also stands for nothing, unless there is another wildcard.
+        # A `*` at the end also matches nothing, unless there is another wildcard.
         if body.endswith(mark) and (mark == ":*" or body.count("*") == 1):
             body, ending = body.removesuffix(mark).rstrip(), [optional_tail(blank)]
             break
@@ -118,7 +121,7 @@ _ODD = re.compile(r"[\0- \\\x7f-\xa0]")
 
 
 def host_of(address: str) -> str | None:
-    """Return the host of a web address in its plain form, or None if it is not certain."""
+    """Return the normalized host of a URL, or None if it is uncertain."""
     if _ODD.search(address):
         return None
     whole = address if "://" in address else f"https://{address}"
@@ -134,7 +137,7 @@ def host_of(address: str) -> str | None:
 
 
 def allows_address(rule: Rule, address: str) -> bool:
-    """Does an allow rule match? An address with a user's name in it never matches a pattern."""
+    """Does an allow rule match? A URL with a user name never matches a pattern."""
     if rule.covers_all:
         return True
     host = host_of(address)
@@ -147,7 +150,7 @@ def allows_address(rule: Rule, address: str) -> bool:
 
 
 def denies_address(rule: Rule, address: str) -> bool:
-    """Does a rule that denies match the host, or the address as it is written?"""
+    """Does a deny rule match the host, or the URL as written?"""
     if rule.covers_all or matches_text(rule, address):
         return True
     host, pattern = host_of(address), rule.pattern or ""
@@ -162,7 +165,7 @@ def _domain_of(pattern: str) -> str:
 
 
 def _normalize_host(host: str) -> str | None:
-    """Return a host in lower case, a number as four, and other scripts as DNS writes them."""
+    """Return a host in lower case, an IP address in dotted form, other scripts in punycode."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:

@@ -1,8 +1,8 @@
-"""Comparing rules with paths: where a path leads is what counts.
+"""Path patterns of rules, matched against the resolved path.
 
-`~`, `..`, links and the case of letters are resolved first, also for a file that does not
-exist yet, by the folders that do. In a pattern `*` stays within one folder and `**`
-crosses folders.
+`~`, `..`, symbolic links and case are resolved first. For a file that does not exist yet, the
+existing parent folders are resolved. In a pattern `*` stays within one folder and `**` crosses
+folders.
 """
 
 import os
@@ -42,16 +42,16 @@ _ONE_FOLDER = re.compile(r"[^/]+/\*\*")
 
 
 def resolve(path: str, folder: Path) -> Path | None:
-    """Return where `path` leads, or None if that cannot be told."""
+    """Return the real path, or None if it cannot be resolved."""
     real = _real_path(_below(_expanded(path), str(folder)))
     return None if real is None else Path(real)
 
 
 def allows_path(rule: Rule, path: str, cwd: Path) -> bool:
-    """Does an allow rule match where the path really leads?
+    """Does an allow rule match the real path?
 
-    A pattern in the working folder is taken below the real one without following links: a
-    link inside a project must not widen a rule.
+    A pattern in the working directory is joined to the real directory without following further
+    links: a link inside a project must not widen a rule.
     """
     if rule.covers_all:
         return True
@@ -62,13 +62,13 @@ def allows_path(rule: Rule, path: str, cwd: Path) -> bool:
 
 
 def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -> bool:
-    """Does a rule that denies match the path as it is written, or where it leads?
+    """Does a deny rule match the path as written, or the real path?
 
     Args:
-        rule: The rule; one for a folder holds for all that is in it.
+        rule: The rule; one for a folder also matches everything in it.
         path: The path.
         cwd: Where relative paths start.
-        fold: Whether the case of letters makes no difference; None looks at the disk.
+        fold: Whether to ignore case; None asks the file system.
     """
     if rule.covers_all:
         return True
@@ -84,12 +84,12 @@ def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -
 
 
 def mentions_path(rule: Rule, path: str, cwd: Path) -> bool:
-    """Does a rule that denies match the path as it is written, links not followed?"""
+    """Does a deny rule match the path as written, without following links?"""
     return _matches(_denying(rule, cwd), {_written(path, cwd)}, fold=folds_case(str(cwd)))
 
 
 def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
-    """May something that the rule denies be inside the folder that `path` leads to?"""
+    """May the folder at `path` contain something that the rule denies?"""
     target = resolve(path, cwd)
     if target is None or not is_folder(target):
         return False
@@ -104,7 +104,7 @@ def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
 
 
 def denies_some(rule: Rule, pattern: str, cwd: Path) -> bool:
-    """May a pattern of file names in a command stand for something that the rule denies?"""
+    """May a file name pattern in a command match something that the rule denies?"""
     pattern = _written(pattern, cwd)
     for denied in _denying(rule, cwd):
         if not _WILD & set(denied):
@@ -116,12 +116,12 @@ def denies_some(rule: Rule, pattern: str, cwd: Path) -> bool:
 
 
 def fixed_folder(pattern: str) -> str:
-    """Return the folder in which a pattern of file names stays."""
+    """Return the folder that all matches of a file name pattern are in."""
     return _fixed_part(pattern, otherwise="/" if pattern.startswith("/") else ".")
 
 
 def is_folder(path: Path) -> bool:
-    """Is there a folder at this path? At one that cannot be asked for there is none."""
+    """Is there a folder at this path? False for a path that the system rejects."""
     try:
         return path.is_dir()
     except OSError:  # a name that is too long
@@ -130,7 +130,7 @@ def is_folder(path: Path) -> bool:
 
 @lru_cache(maxsize=512)
 def folds_case(path: str) -> bool:
-    """Does the disk take upper and lower case for the same, where `path` is?"""
+    """Does the file system ignore case at `path`?"""
     folder = Path(path)
     for each in (folder, *folder.parents):
         swapped = each.with_name(each.name.swapcase()) if each.name else each
@@ -142,8 +142,8 @@ def folds_case(path: str) -> bool:
     return False
 
 
-def escaped(path: str) -> str:
-    """Return `path` as a pattern that matches nothing else."""
+def escape_glob(path: str) -> str:
+    """Return a pattern that matches only `path`."""
     return re.sub(r"([*?\[\]\\])", r"\\\1", path)
 
 
@@ -171,7 +171,7 @@ def _denying(rule: Rule, cwd: Path) -> set[str]:
     elif pattern.startswith("~"):
         found.add(_expanded(pattern))
     elif pattern.startswith("/"):
-        # One slash is the project's folder, but many who write it mean the whole disk.
+        # One slash means the project's folder, but many users mean the root of the disk.
         found.add(pattern)
     elif _ONE_FOLDER.fullmatch(pattern) and not pattern.startswith("."):
         found.add(f"{root}/**/{pattern}")
@@ -251,7 +251,7 @@ def _real_prefix(pattern: str) -> str:
 
 
 def _may_meet(one: str, other: str) -> bool:
-    """May two patterns match the same path? Told apart by their fixed beginnings and ends."""
+    """May two patterns match the same path? Compares their literal beginnings and ends."""
     first, second = Path(_fixed_part(one)), Path(_fixed_part(other))
     if not (first.is_relative_to(second) or second.is_relative_to(first)):
         return False
@@ -262,22 +262,22 @@ def _may_meet(one: str, other: str) -> bool:
 @lru_cache(maxsize=2048)
 def _glob(pattern: str, *, below: bool = False) -> Glob:
     tokens = _TOKEN.findall(os.path.normpath(pattern))
-    return build_glob([*map(_piece, tokens), *([optional_tail("/")] if below else [])])
+    return build_glob([*map(_compile_token, tokens), *([optional_tail("/")] if below else [])])
 
 
-def _piece(token: str) -> str | GlobStep:
+def _compile_token(token: str) -> str | GlobStep:
     if token in _STEPS:
         return _STEPS[token]
     if len(token) == 2 and token[0] == "\\":
         return token[1]
     if len(token) > 2 and token[0] == "[":
-        # Folders are named `[id]` as often as rules have sets of letters: both readings count.
+        # Folders named `[id]` are as common as character classes: both meanings count.
         return alternatives(literal(token), char_class(_member_of(token[1:-1])))
     return token
 
 
 def _member_of(letters: str) -> Callable[[str], bool]:
-    """Return who knows the letters of a set such as `a-z_`, or `!a-z` for all others."""
+    """Return a test for a character class such as `a-z_`, or `!a-z` for all others."""
     ranges = [
         (first or single, last or single)
         for first, last, single in _RANGE.findall(letters.removeprefix("!"))

@@ -1,4 +1,4 @@
-"""Everything that decides about a call, as one value."""
+"""What decides about calls: rules, session grants, and the table of permission modes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from clew.permissions.rules import Rule
 
 
 class Grant(Struct, frozen=True):
-    """A shape of calls that need not be asked about again in this session."""
+    """A shape of calls that the user allowed for the rest of the session."""
 
     tool: str
     risk: Risk
@@ -22,19 +22,19 @@ class Grant(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """Rules, grants and a mode."""
+    """The rules, the grants and the mode that apply to a call, as one value."""
 
     cwd: Path
-    """The working folder: relative paths start here."""
+    """The working directory: relative paths start here."""
     mode: PermissionMode = PermissionMode.DEFAULT
     allow: tuple[Rule, ...] = ()
-    """What runs without asking; in plan mode only what inspects."""
+    """Calls that run without a question; in plan mode only those that read."""
     ask: tuple[Rule, ...] = ()
-    """What a person is asked about, also where an allow rule matches."""
+    """Calls that need an answer from the user, even where an allow rule matches."""
     deny: tuple[Rule, ...] = ()
-    """What never runs, in any mode."""
+    """Calls that never run, in any mode."""
     grants: tuple[Grant, ...] = ()
-    """What a person allowed for this session."""
+    """Calls that the user allowed for this session."""
 
 
 _ALLOW, _ASK, _DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
@@ -56,22 +56,23 @@ MODE_TABLE: Mapping[PermissionMode, Mapping[Risk, Verdict]] = MappingProxyType(
         PermissionMode.BYPASS: _row(_ALLOW, _ALLOW, _ALLOW, _ALLOW),
     }
 )
-"""Mode by risk. A path outside the working folder is asked about, except in bypass."""
+"""The verdict of each mode by risk. Except in bypass, a path outside the working directory is a
+question whatever this table says."""
 
-_MAY = {
-    Risk.INSPECT: "inspect",
-    Risk.MODIFY: "modify",
-    Risk.EXECUTE: "execute",
-    Risk.UNKNOWN: "do what nobody declared",
+_EFFECTS = {
+    Risk.INSPECT: "only read",
+    Risk.MODIFY: "change files",
+    Risk.EXECUTE: "run commands",
+    Risk.UNKNOWN: "have unknown effects",
 }
 
 
 def describe_mode(mode: PermissionMode, risk: Risk) -> str:
-    """Say in a sentence what the table says."""
+    """Return what the table says about a risk, as a clause."""
     match MODE_TABLE[mode][risk]:
         case Verdict.ALLOW:
-            return f"The mode {mode} lets a call {_MAY[risk]}."
+            return f"{mode} mode allows calls that {_EFFECTS[risk]}"
         case Verdict.ASK:
-            return f"The mode {mode} asks before a call that may {_MAY[risk]}."
+            return f"{mode} mode asks before calls that {_EFFECTS[risk]}"
         case Verdict.DENY:
-            return f"{mode.capitalize()} mode only inspects; nothing is changed or run."
+            return f"{mode} mode forbids calls that {_EFFECTS[risk]}"

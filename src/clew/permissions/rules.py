@@ -1,21 +1,22 @@
-"""Rules such as `Read`, `Bash(pnpm *)` and `Read(./src/**)`, and which tools they name.
+"""Permission rules such as `Read`, `Bash(pnpm *)` and `Read(./src/**)`, and the tools they name.
 
-The forms are those of Claude Code, so that its settings can be read as they are:
+The syntax is that of Claude Code, so its settings work unchanged:
 
-| rule | holds for |
+| rule | matches |
 |---|---|
 | `Tool`, `Tool(*)` | every call of the tool |
 | `Bash(npm test)` | exactly this command |
-| `Bash(npm test *)`, `Bash(npm test:*)` | the command, alone or with anything behind it |
+| `Bash(npm test *)`, `Bash(npm test:*)` | the command, alone or with any arguments after it |
 | `Read(//etc/**)` | an absolute path |
 | `Read(~/notes/**)` | a path in the home folder |
-| `Edit(/src/**)` | a path in the project, or beside the settings that hold the rule |
+| `Edit(/src/**)` | a path in the project, or in the folder of the settings with the rule |
 | `Edit(src/**)`, `Edit(./src/**)` | a path in the working folder |
 | `Read(.env)` | a file of this name in any folder of the working folder |
 | `WebFetch(domain:example.com)` | an address, by its host |
 | `mcp__git__*`, `mcp__git` | every tool of a server |
 
-A pattern of `Edit` or `Write` holds for all that writes, one of `Read` for all that reads.
+A pattern of `Edit` or `Write` applies to every tool that writes, one of `Read` to every tool that
+reads.
 Denying is generous and allowing is strict: where a rule can be read in two ways, both
 readings deny and only the narrower one allows.
 """
@@ -35,7 +36,7 @@ _WILD = frozenset("*?")
 _PREFIX = ":*"
 
 MAX_RULE_LENGTH = 2_000
-"""Characters of a rule. The time for comparing one grows with its length."""
+"""The most characters of a rule: the time to match one grows with its length."""
 EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 READING = frozenset({"Read", "Grep", "Glob"})
 
@@ -44,31 +45,31 @@ DEFAULT_ALLOW: tuple[str, ...] = tuple(
     for tool in ("Read", "Glob", "Grep")
     for folder in (".clew", ".claude", ".agents", "~/.clew/skills", "~/.claude/skills")
 )
-"""Configuration a model may always read. A user's own settings hold keys, so they are not here."""
+"""Configuration that a model may always read. User settings may hold keys, so they are not here."""
 
 
 class Rule(Struct, frozen=True):
-    """One tool, and which of its calls."""
+    """A tool, and which of its calls the rule matches."""
 
     tool: str
     pattern: str | None = None
-    """None for every call."""
+    """None matches every call."""
     source: str = ""
-    """Where it was written, for people: `project settings`, a path, a flag."""
+    """Where the rule comes from, for messages: `project settings`, a path, a flag."""
     base: str = ""
-    """The folder that a pattern with one leading slash starts at; empty for the project."""
+    """The folder at which a pattern with one leading slash starts; empty for the project."""
 
     def __str__(self) -> str:
         return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
 
     @property
     def covers_all(self) -> bool:
-        """Does it hold for every call of its tool?"""
+        """Does the rule match every call of its tool?"""
         return self.pattern in (None, "*", "**")
 
     @property
     def prefix(self) -> str | None:
-        """The text before a `*` that may also stand for nothing, or None without one."""
+        """The text before a final `*` that also matches nothing, or None without one."""
         pattern = self.pattern or ""
         for ending in (_PREFIX, " *"):
             if pattern.endswith(ending):
@@ -77,13 +78,13 @@ class Rule(Struct, frozen=True):
 
     @property
     def literal_words(self) -> tuple[str, ...]:
-        """The words of the pattern that hold no wildcard."""
+        """The words of the pattern without a wildcard."""
         pattern = (self.pattern or "").removesuffix(_PREFIX)
         return tuple(word for word in pattern.split() if not _WILD & set(word))
 
 
 def parse_rule(text: str, *, source: str = "", base: str = "") -> Rule:
-    """Read `Tool` or `Tool(pattern)`.
+    """Parse `Tool` or `Tool(pattern)`.
 
     Raises:
         ConfigError: The rule is malformed or too long; the message quotes it.
@@ -100,20 +101,20 @@ def parse_rule(text: str, *, source: str = "", base: str = "") -> Rule:
 
 
 def parse_allow_rule(text: str, *, source: str = "", base: str = "") -> Rule:
-    """Read a rule for the allow list, which may not leave open whose tool it names.
+    """Parse a rule for the allow list, where the tool may have a wildcard only after its server.
 
     Raises:
-        ConfigError: The rule is malformed, or its tool has a wildcard that is not behind a
-            server, as in `mcp__git__*`.
+        ConfigError: The rule is malformed, or its tool has a wildcard elsewhere than after the
+            name of a server, as in `mcp__git__*`.
     """
     rule = parse_rule(text, source=source, base=base)
     if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):
-        raise ConfigError(f"{text!r} allows tools that it does not name: write mcp__server__*")
+        raise ConfigError(f"{text!r} allows tools of any server: write mcp__server__*")
     return rule
 
 
 def names_tool(rule: Rule, tool: str) -> bool:
-    """Does a rule that denies or asks name this tool?"""
+    """Does a deny or ask rule name this tool?"""
     if rule.tool == tool:
         return True
     if rule.tool.startswith("mcp__") and tool.startswith(f"{rule.tool}__"):
@@ -122,7 +123,7 @@ def names_tool(rule: Rule, tool: str) -> bool:
 
 
 def may_allow(rule: Rule, tool: str) -> bool:
-    """May an allow rule speak for this tool?"""
+    """Can an allow rule match calls of this tool?"""
     if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):
         return False
     if rule.pattern is not None:
@@ -134,9 +135,9 @@ def may_allow(rule: Rule, tool: str) -> bool:
 
 
 def guards_files(rule: Rule, tool: str, risk: Risk) -> bool:
-    """Does a rule that denies or asks speak of what this tool does to files?
+    """Can a deny or ask rule match what this tool does to files?
 
-    Who may not read a file may not write it either: what is written can be looked at.
+    A rule against reading a file also applies to writing it, because a write can be inspected.
     """
     if names_tool(rule, tool):
         return True

@@ -1,7 +1,7 @@
-"""Servers that speak Chat Completions, each with what it wants to be told differently.
+"""Profiles of servers with an OpenAI-compatible Chat Completions API.
 
-Data only: `clew.providers.compatible` speaks by it. A profile of one's own is
-`msgspec.structs.replace(PROFILES["vllm"], …)`, or a new `Profile`.
+Data for `clew.providers.compatible`. For a profile of your own use
+`msgspec.structs.replace(PROFILES["vllm"], …)` or a new `Profile`.
 """
 
 from collections.abc import Mapping
@@ -17,39 +17,39 @@ from clew.providers.wire.chat.text_markup import GEMMA, THINK, TextTags
 from clew.providers.wire.sanitize import NameRule
 
 ALL = ("",)
-"""The beginning of every name."""
+"""The prefix of every name."""
 
 
-class Switch(Struct, frozen=True, kw_only=True):
-    """How a tool that the server runs itself is switched on."""
+class WebToolFields(Struct, frozen=True, kw_only=True):
+    """What a request contains to enable a tool that the server runs itself."""
 
     tools: tuple[dict[str, Any], ...] = ()
     options: dict[str, Any] = {}
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """How to speak with one server, or with one family of models on any server."""
+    """How to talk to one server, or to one family of models on any server."""
 
     name: str
-    """What errors call it, and what the thinking that it sends is marked with."""
+    """The name in errors and in the provenance of reasoning."""
     base_url: str
     key_env: str = ""
-    """The variable that people keep its key in; read where no key is given."""
+    """The environment variable of the API key."""
     needs_key: bool = True
     echoes: Echoes = Echoes.NEVER
-    """Which of its own thinking it wants back; where, says the dialect."""
+    """Which of its own reasoning it needs back; the dialect says in which field."""
     dialect: Dialect = Dialect()
     marks: tuple[TextTags, ...] = ()
-    """Markup that the models may leave among their words."""
+    """Tags that the models may leave in their text."""
     listing: ModelListApi = ModelListApi.MODELS
-    web: Mapping[str, Switch] = {}
-    """How `web_search` and `web_fetch` are switched on, where it has them."""
+    web: Mapping[str, WebToolFields] = {}
+    """How to enable `web_search` and `web_fetch`, where the server has them."""
     options: dict[str, Any] = {}
     """Fields for the body of every request."""
 
 
-# The templates of Gemma and of older Mistral models refuse any other order than user and
-# assistant in turn; they run on all of these servers.
+# The chat templates of Gemma and of older Mistral models require that user and assistant
+# alternate; these models run on all local servers.
 _LOCAL = Dialect(bridged=ALL, merges=True)
 _HOSTED = Dialect(names=NAMES)
 
@@ -64,7 +64,7 @@ _LM_STUDIO = Profile(
 
 _ALL = (
     _LM_STUDIO,
-    # The family's own markup is what matters; LM Studio is merely where it most often runs.
+    # For the tags of the model family; LM Studio is just its usual server.
     Profile(
         name="gemma",
         base_url=_LM_STUDIO.base_url,
@@ -113,8 +113,8 @@ _ALL = (
             bridged=("mistralai/",),
         ),
         web={
-            "web_search": Switch(tools=({"type": "openrouter:web_search"},)),
-            "web_fetch": Switch(tools=({"type": "openrouter:web_fetch"},)),
+            "web_search": WebToolFields(tools=({"type": "openrouter:web_search"},)),
+            "web_fetch": WebToolFields(tools=({"type": "openrouter:web_fetch"},)),
         },
     ),
     Profile(
@@ -123,7 +123,18 @@ _ALL = (
         key_env="DASHSCOPE_API_KEY",
         dialect=_HOSTED,
         marks=(THINK,),
-        web={"web_search": Switch(options={"enable_search": True})},
+        web={
+            "web_search": WebToolFields(options={"enable_search": True}),
+            # https://www.alibabacloud.com/help/en/model-studio/web-extractor: it needs search
+            # and thinking too, and works only in streams.
+            "web_fetch": WebToolFields(
+                options={
+                    "enable_search": True,
+                    "enable_thinking": True,
+                    "search_options": {"search_strategy": "agent_max"},
+                }
+            ),
+        },
     ),
     Profile(
         name="groq",
@@ -131,7 +142,7 @@ _ALL = (
         key_env="GROQ_API_KEY",
         dialect=Dialect(limit_field="max_completion_tokens", names=NAMES),
         marks=(THINK,),
-        web={"web_search": Switch(tools=({"type": "browser_search"},))},
+        web={"web_search": WebToolFields(tools=({"type": "browser_search"},))},
     ),
     Profile(
         name="mistral",
@@ -167,17 +178,17 @@ _ALL = (
 PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _ALL}
 
 
-def named(name: str) -> Profile:
-    """Return the profile of that name, however people spell it: `LM Studio`, `llama.cpp`.
+def find_profile(name: str) -> Profile:
+    """Return the profile with that name; case and punctuation do not matter (`LM Studio`).
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no such profile.
     """
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
     for known, profile in PROFILES.items():
         if known.replace("_", "") == plain:
             return profile
     raise ConfigError(
-        f"There is no profile {name!r}. Known are: {', '.join(sorted(PROFILES))}."
-        " For any other server, use OpenAIChat with its address."
+        f"There is no profile {name!r}. Available: {', '.join(sorted(PROFILES))}."
+        " For any other server, use OpenAIChat with its base URL."
     )

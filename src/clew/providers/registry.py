@@ -1,11 +1,11 @@
-"""Which provider serves a model: names, keys and addresses as data.
+"""The providers by name, their API keys and addresses, and how to create them.
 
-A model is asked for as `family/name`, such as `anthropic/claude-sonnet-4-6`, or by its bare
-name where that tells the family. An adapter is imported only when it is made.
+A model is named `family/name`, such as `anthropic/claude-sonnet-4-6`, or by its bare name if that
+identifies the family. Creating a provider imports its adapter.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -20,24 +20,27 @@ if TYPE_CHECKING:
     from clew.providers.adapter import AdapterOptions
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """What a family needs to be told to make its provider."""
+_WEB_TOOLS = {"webSearch": "web_search", "webFetch": "web_fetch"}
+
+
+class ProviderSettings(Struct, frozen=True, kw_only=True):
+    """The settings from which a family creates its provider."""
 
     api_key: str = ""
     base_url: str = ""
     timeout: float | None = None
-    """Seconds without a sign of life; None for the adapter's own limit."""
+    """Seconds without data before a call fails; None for the default."""
     web_search: bool = False
-    """Let the provider search the web by itself, where it can."""
+    """Enable the provider's own web search."""
     web_fetch: bool = False
     options: Mapping[str, Any] = {}
-    """Fields of the provider's own API for every request."""
+    """Fields of the provider's API for every request."""
 
     def __repr__(self) -> str:
         return "Settings(…)"
 
     def common(self) -> "AdapterOptions":
-        """Return what every adapter that speaks HTTP understands."""
+        """Return the options of all HTTP adapters."""
         common: AdapterOptions = {}
         if self.timeout is not None:
             common["idle_timeout"] = self.timeout
@@ -46,38 +49,38 @@ class Settings(Struct, frozen=True, kw_only=True):
         return common
 
 
-class Family(Struct, frozen=True, kw_only=True):
-    """One way to reach models, and how to know that it is meant."""
+class ProviderFamily(Struct, frozen=True, kw_only=True):
+    """One kind of provider, and how to recognize its models."""
 
     name: str
-    make: Callable[[Settings], Provider]
+    make: Callable[[ProviderSettings], Provider]
     key_names: tuple[str, ...] = ()
-    """Variables that may hold the key; the first that is set counts."""
+    """Environment variables of the API key; the first that is set applies."""
     needs_key: bool = True
     address_name: str = ""
-    """The variable that may hold the address."""
+    """The environment variable of the address."""
     read_address: Callable[[str], str] = str
-    """Makes an address of what the variable holds."""
+    """Converts the value of that variable into a base URL."""
     default_model: str = ""
     prefixes: tuple[str, ...] = ()
-    """What the bare names of its models begin with."""
+    """Prefixes of the bare names of its models."""
 
     def settings(
         self, environ: Mapping[str, str], *, base_url: str = "", api_key: str = ""
-    ) -> Settings:
-        """Return what the environment says, unless the caller says otherwise."""
+    ) -> ProviderSettings:
+        """Return the settings from the environment; the arguments take precedence."""
         found = next((environ[name] for name in self.key_names if environ.get(name)), "")
         address = environ.get(self.address_name, "") if self.address_name else ""
         if address and not base_url:
             base_url = self.read_address(address)
-        return Settings(api_key=api_key or found, base_url=base_url)
+        return ProviderSettings(api_key=api_key or found, base_url=base_url)
 
     def is_ready(self, environ: Mapping[str, str]) -> bool:
-        """Say whether the environment holds a key for it."""
+        """Return whether the environment contains a key."""
         return any(environ.get(name) for name in self.key_names)
 
 
-def _anthropic(settings: Settings) -> Provider:
+def _anthropic(settings: ProviderSettings) -> Provider:
     from clew.providers.anthropic import BASE_URL, Anthropic  # noqa: PLC0415
 
     return Anthropic(
@@ -89,7 +92,7 @@ def _anthropic(settings: Settings) -> Provider:
     )
 
 
-def _openai(settings: Settings) -> Provider:
+def _openai(settings: ProviderSettings) -> Provider:
     from clew.providers.openai_responses import BASE_URL, OpenAIResponses  # noqa: PLC0415
 
     _refuse("openai", web_fetch=settings.web_fetch)
@@ -101,7 +104,7 @@ def _openai(settings: Settings) -> Provider:
     )
 
 
-def _openai_chat(settings: Settings) -> Provider:
+def _openai_chat(settings: ProviderSettings) -> Provider:
     from clew.providers.openai_chat import OpenAIChat  # noqa: PLC0415
 
     _refuse("openai_chat", web_search=settings.web_search, web_fetch=settings.web_fetch)
@@ -112,7 +115,7 @@ def _openai_chat(settings: Settings) -> Provider:
     )
 
 
-def _azure(settings: Settings) -> Provider:
+def _azure(settings: ProviderSettings) -> Provider:
     from clew.providers.azure import AzureOpenAI  # noqa: PLC0415
 
     _refuse("azure", web_search=settings.web_search, web_fetch=settings.web_fetch)
@@ -124,7 +127,7 @@ def _azure(settings: Settings) -> Provider:
     return AzureOpenAI(settings.base_url, api_key=settings.api_key, **settings.common())
 
 
-def _gemini(settings: Settings) -> Provider:
+def _gemini(settings: ProviderSettings) -> Provider:
     from clew.providers.gemini import BASE_URL, Gemini  # noqa: PLC0415
 
     return Gemini(
@@ -136,7 +139,7 @@ def _gemini(settings: Settings) -> Provider:
     )
 
 
-def _bedrock(settings: Settings) -> Provider:
+def _bedrock(settings: ProviderSettings) -> Provider:
     from clew.providers.bedrock import Bedrock  # noqa: PLC0415
 
     _refuse("bedrock", web_search=settings.web_search, web_fetch=settings.web_fetch)
@@ -145,22 +148,22 @@ def _bedrock(settings: Settings) -> Provider:
     )
 
 
-def _deepseek(settings: Settings) -> Provider:
+def _deepseek(settings: ProviderSettings) -> Provider:
     from clew.providers.deepseek import BASE_URL, DeepSeek  # noqa: PLC0415
 
     _refuse("deepseek", web_search=settings.web_search, web_fetch=settings.web_fetch)
     return DeepSeek(settings.api_key, base_url=settings.base_url or BASE_URL, **settings.common())
 
 
-def _embedded(settings: Settings) -> Provider:
+def _embedded(settings: ProviderSettings) -> Provider:
     from clew.providers.embedded.provider import Embedded  # noqa: PLC0415
 
     _refuse("embedded", web_search=settings.web_search, web_fetch=settings.web_fetch)
     return Embedded()
 
 
-def _compatible(profile: str) -> Callable[[Settings], Provider]:
-    def make(settings: Settings) -> Provider:
+def _compatible(profile: str) -> Callable[[ProviderSettings], Provider]:
+    def make(settings: ProviderSettings) -> Provider:
         from clew.providers.compatible import Compatible  # noqa: PLC0415
 
         return Compatible(
@@ -176,14 +179,16 @@ def _compatible(profile: str) -> Callable[[Settings], Provider]:
 
 
 def _refuse(family: str, **asked: bool) -> None:
-    """Refuse web tools that a provider does not have."""
+    """Reject web tools that a provider lacks."""
     for name, wanted in asked.items():
         if wanted:
-            raise ConfigError(f"{family} has no {name} of its own; switch it off in its options")
+            raise ConfigError(
+                f"{family} has no built-in {name}; disable it in the options of the profile"
+            )
 
 
 _OWN = (
-    Family(
+    ProviderFamily(
         name="anthropic",
         make=_anthropic,
         key_names=("ANTHROPIC_API_KEY",),
@@ -191,7 +196,7 @@ _OWN = (
         default_model="claude-sonnet-4-6",
         prefixes=("claude",),
     ),
-    Family(
+    ProviderFamily(
         name="openai",
         make=_openai,
         key_names=("OPENAI_API_KEY",),
@@ -199,34 +204,36 @@ _OWN = (
         default_model="gpt-5-mini",
         prefixes=("gpt-", "o1", "o3", "o4", "codex", "chatgpt"),
     ),
-    Family(
+    ProviderFamily(
         name="gemini",
         make=_gemini,
         key_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         default_model="gemini-2.5-flash",
         prefixes=("gemini",),
     ),
-    Family(
+    ProviderFamily(
         name="deepseek",
         make=_deepseek,
         key_names=("DEEPSEEK_API_KEY",),
         default_model="deepseek-chat",
         prefixes=("deepseek",),
     ),
-    Family(
+    ProviderFamily(
         name="openai_chat",
         make=_openai_chat,
         key_names=("OPENAI_API_KEY",),
         address_name="OPENAI_BASE_URL",
     ),
-    Family(
+    ProviderFamily(
         name="azure",
         make=_azure,
         key_names=("AZURE_OPENAI_API_KEY",),
         address_name="AZURE_OPENAI_ENDPOINT",
     ),
-    Family(name="bedrock", make=_bedrock, key_names=("AWS_BEARER_TOKEN_BEDROCK",), needs_key=False),
-    Family(
+    ProviderFamily(
+        name="bedrock", make=_bedrock, key_names=("AWS_BEARER_TOKEN_BEDROCK",), needs_key=False
+    ),
+    ProviderFamily(
         name="embedded",
         make=_embedded,
         needs_key=False,
@@ -237,15 +244,15 @@ _OWN = (
 
 
 def ollama_address(host: str) -> str:
-    """Return the address that `OLLAMA_HOST` means: `host`, `host:port` or `http://host:port`.
+    """Return the base URL for `OLLAMA_HOST`: `host`, `host:port` or `http://host:port`.
 
-    A server that listens on every address of the machine is reached on its own.
+    A server that listens on all addresses is reached through loopback.
 
     Raises:
-        ConfigError: It is none of these.
+        ConfigError: The value has another format.
     """
     scheme, found, rest = host.strip().partition("://")
-    # As Ollama has it, the usual port of the scheme counts where the scheme is written.
+    # Like Ollama: with a scheme, the default port is that of the scheme.
     usual = {"http": 80, "https": 443}.get(scheme, 0) if found else 11_434
     parts = urlsplit(f"//{(rest if found else scheme).partition('/')[0]}")
     try:
@@ -253,14 +260,14 @@ def ollama_address(host: str) -> str:
     except ValueError:
         port = 0
     if not port:
-        raise ConfigError(f"OLLAMA_HOST is {host!r}: write host, host:port or http://host:port")
+        raise ConfigError(f"OLLAMA_HOST is {host!r}: use host, host:port or http://host:port")
     name = parts.hostname or "127.0.0.1"
     name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104
     return f"{scheme if found else 'http'}://{f'[{name}]' if ':' in name else name}:{port}/v1"
 
 
-def _of_profile(profile: Profile) -> Family:
-    family = Family(
+def _of_profile(profile: Profile) -> ProviderFamily:
+    family = ProviderFamily(
         name=profile.name,
         make=_compatible(profile.name),
         key_names=(profile.key_env,) if profile.key_env else (),
@@ -271,40 +278,100 @@ def _of_profile(profile: Profile) -> Family:
     return family
 
 
-FAMILIES: Mapping[str, Family] = {
+FAMILIES: Mapping[str, ProviderFamily] = {
     **{family.name: family for family in _OWN},
     **{profile.name: _of_profile(profile) for profile in PROFILES.values()},
 }
-"""All that can be named before the slash, in the order in which keys are looked for."""
+"""All names that may precede the slash, in the order in which keys are looked up."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """A family, and the model that was asked of it."""
+class ModelMatch(Struct, frozen=True, kw_only=True):
+    """A provider family and the name of one of its models."""
 
-    family: Family
+    family: ProviderFamily
     model: str
 
 
-def named(name: str) -> Family | None:
-    """Return the family of that name, however people spell it: `LM Studio`, `llama.cpp`."""
+def find_family(name: str) -> ProviderFamily | None:
+    """Return the family with that name; case and punctuation do not matter (`LM Studio`)."""
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
     return next((FAMILIES[key] for key in FAMILIES if key.replace("_", "") == plain), None)
 
 
-def find(model: str) -> Asked:
-    """Tell the family of `family/name`, or of a bare name that only one family has.
+def find_model(model: str) -> ModelMatch:
+    """Return the family and model for `family/name`, or for a bare name that identifies it.
 
     Raises:
-        UnknownModel: Nothing here goes by that name.
+        UnknownModel: No family matches.
     """
     head, slash, rest = model.partition("/")
-    if slash and rest and (family := named(head)) is not None:
-        return Asked(family=family, model=rest)
+    if slash and rest and (family := find_family(head)) is not None:
+        return ModelMatch(family=family, model=rest)
     bare = model.lower()
     for each in FAMILIES.values():
         if any(bare.startswith(prefix) for prefix in each.prefixes):
-            return Asked(family=each, model=model)
+            return ModelMatch(family=each, model=model)
     raise UnknownModel(
-        f"no provider is known for the model {model!r}. Write it with its provider, such as"
-        f" ollama/{model}; there are: {', '.join(FAMILIES)}"
+        f"no provider is known for the model {model!r}. Add the provider, as in ollama/{model};"
+        f" available: {', '.join(FAMILIES)}"
     )
+
+
+class ProviderProfile(Protocol):
+    """A profile of the settings, resolved; `clew.config.providers.ResolvedProvider` is one."""
+
+    @property
+    def name(self) -> str:
+        """The name of the profile, for error messages."""
+        ...
+
+    @property
+    def type(self) -> str:
+        """A key of `FAMILIES`."""
+        ...
+
+    @property
+    def api_key(self) -> str:
+        """The key; empty to read it from the environment."""
+        ...
+
+    @property
+    def base_url(self) -> str:
+        """The address; empty to read it from the environment or to use the default."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds without data before a call fails; None for the default."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Request fields of the provider's API, and which of its web tools to enable."""
+        ...
+
+
+def build_provider(profile: ProviderProfile, environ: Mapping[str, str]) -> Provider:
+    """Create the provider that `profile` describes, with its timeout, options and web tools.
+
+    `webSearch` and `webFetch` enable the provider's own web tools, either directly in the
+    options or inside `builtInWebTools`. All other options become fields of every request.
+
+    Raises:
+        ConfigError: An option is invalid, or the provider cannot do what the profile enables.
+    """
+    family = FAMILIES[profile.type]
+    options = dict(profile.options)
+    nested = options.pop("builtInWebTools", {})
+    direct = {name: options.pop(name) for name in _WEB_TOOLS if name in options}
+    if not isinstance(nested, Mapping) or nested.keys() - _WEB_TOOLS.keys():
+        raise ConfigError(
+            f"providers.{profile.name}.options.builtInWebTools accepts webSearch and webFetch only"
+        )
+    enabled = {**nested, **direct}
+    for name, value in enabled.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"providers.{profile.name}.options: {name} must be true or false")
+    settings = family.settings(environ, base_url=profile.base_url, api_key=profile.api_key)
+    web_tools = {_WEB_TOOLS[name]: value for name, value in enabled.items()}
+    return family.make(replace(settings, timeout=profile.timeout, options=options, **web_tools))

@@ -1,13 +1,13 @@
-"""Looking on while an adapter talks to its server: for logs, never for decisions."""
+"""Observe the traffic of an adapter, for logging only."""
 
 from typing import Protocol
 
 from clew.core.errors import ProviderError
-from clew.providers.http import Arriving, Transport
+from clew.providers.http import ResponseStream, Transport
 
 
-class Watch(Protocol):
-    """Is shown what goes over the wire, but for headers: those hold keys."""
+class TransportTap(Protocol):
+    """Receives request and response bodies, without headers, which may contain keys."""
 
     def sent(self, path: str, body: bytes | None) -> None:
         """Take note of a request, or of another attempt at it."""
@@ -26,16 +26,16 @@ class Watch(Protocol):
         ...
 
 
-class WatchedTransport(Transport):
-    """Does all through another transport, and shows it to a `Watch`."""
+class TappedTransport(Transport):
+    """Forwards to another transport and reports the traffic to a `TransportTap`."""
 
-    def __init__(self, transport: Transport, watch: Watch) -> None:
+    def __init__(self, transport: Transport, watch: TransportTap) -> None:
         super().__init__(transport.endpoint, provider=transport.provider)
         self._transport = transport
         self._watch = watch
 
-    async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> Arriving:
-        """Make one request; see `Transport.send`."""
+    async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> ResponseStream:
+        """Send one request; see `Transport.send`."""
         self._watch.sent(path, body)
         try:
             arriving = await self._transport.send(path, body, method=method)
@@ -46,11 +46,11 @@ class WatchedTransport(Transport):
         return _WatchedArriving(arriving, self._watch)
 
     async def aclose(self) -> None:
-        """Leave the other transport to its owner."""
+        """Do nothing: the other transport belongs to its owner."""
 
 
-class _WatchedArriving(Arriving):
-    def __init__(self, arriving: Arriving, watch: Watch) -> None:
+class _WatchedArriving(ResponseStream):
+    def __init__(self, arriving: ResponseStream, watch: TransportTap) -> None:
         self._arriving = arriving
         self._watch = watch
 

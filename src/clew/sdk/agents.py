@@ -15,7 +15,8 @@ from clew.core.errors import AbortError, ClewError, ConfigError
 from clew.core.events import BackgroundTaskEvent, EntryAdded, Envelope, TaskStage
 from clew.core.models import ToolSpec
 from clew.core.usage import Usage
-from clew.extensions.agents import AgentDefinition, assemble_prompt, filter_tools, resolve_model
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.agents import assemble_prompt, filter_tools, resolve_model
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
 from clew.log.protocol import SessionLogger

@@ -21,7 +21,7 @@ from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.commands.tool import ExecuteCommand
 from clew.extensions.memory import MemoryEvent, ProjectMemory
-from clew.hooks.context import AgentTask, Holds, HookContext
+from clew.hooks.context import AgentTask, HookContext, RuleMatcher
 from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
@@ -30,7 +30,7 @@ from clew.providers.registry import FAMILIES
 from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.folders import Homes
-from clew.sdk.launch.model_choice import ModelChooser, ModelSwitcher
+from clew.sdk.model_choice import ModelChooser, ModelSwitcher
 from clew.sdk.options import InteractiveOptions, OwnOptions
 from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
 from clew.sdk.project_scan import (
@@ -49,8 +49,8 @@ from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
+from clew.tools.builtin.websearch import search_backend
 from clew.tools.protocol import Tool, ToolContext
-from clew.tools.web.configured import search_backend
 
 
 class BuiltSession(Struct, frozen=True, kw_only=True):
@@ -347,7 +347,7 @@ def _add_rules(cwd: Path, homes: Homes, environ: Mapping[str, str], rules: Seque
     add_allow_rules(loaded, rules, trust=trust_record(homes))
 
 
-def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> Holds:
+def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:
     """Return a function that says whether a permission rule matches a call."""
 
     def holds(text: str, payload: HookInput) -> bool:

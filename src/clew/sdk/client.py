@@ -4,7 +4,7 @@ A terminal, a web page, an editor and a program on another machine all use these
 nothing else. Every value here is a msgspec Struct that encodes to JSON.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from typing import Literal, Protocol
 
@@ -155,8 +155,11 @@ class SessionClient(Protocol):
         """
         ...
 
-    async def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> None:
+    def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> Awaitable[None]:
         """Answer a `permission_request`; the first answer counts.
+
+        A local session is answered by the call itself, so that a listener can do it; await the
+        result to know that a remote one has it.
 
         Args:
             request_id: Which request.

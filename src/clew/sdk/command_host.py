@@ -11,10 +11,11 @@ from clew.core.access import PermissionMode
 from clew.core.entries import Entry, Noted
 from clew.core.errors import SessionNotFound, StoreError
 from clew.core.events import SessionUpdated, Warned
-from clew.extensions.agents import AgentDefinition
+from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import ProjectMemory, Reference
-from clew.extensions.skills import Skill, render
+from clew.extensions.skill_template import render_skill
+from clew.extensions.skills import Skill
 from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest
 from clew.sdk.parts import SessionParts
 from clew.session.event_bus import EventBus
@@ -36,8 +37,8 @@ class SessionCommandHost:
         self._has_read_usage = False
         self.run_skill_as_prompt: SkillRunner | None = None
         """Runs a skill as a prompt of its own; the session sets it."""
-        self.pending_compaction: str | None = None
-        """Instructions for a compaction after the current run."""
+        self.pending_compaction: tuple[str, bool] | None = None
+        """Instructions for a compaction after the current run, and whether to force it."""
 
     def bind(self, parts: SessionParts) -> None:
         """Connect the host with the session that it stands for."""
@@ -103,11 +104,11 @@ class SessionCommandHost:
         """Agents by name."""
         return self.parts.agents.definitions
 
-    async def compact_later(self, instructions: str) -> bool:
+    async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         """Compact after the current run; returns False when no run is in progress."""
         if not self.session.is_running:
             return False
-        self.pending_compaction = instructions
+        self.pending_compaction = (instructions, force)
         return True
 
     async def run_agent(self, name: str, prompt: str) -> str:
@@ -131,7 +132,7 @@ class SessionCommandHost:
 
     def render_skill(self, skill: Skill, arguments: str) -> str:
         """Return the instructions of a skill; one with a folder of its own names it."""
-        text = render(skill, arguments, session_id=self.session.session_id)
+        text = render_skill(skill, arguments, session_id=self.session.session_id)
         if skill.path.name != "SKILL.md":
             return text
         return f"{text}\n\n(Files that this skill names are in {skill.folder})"

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
-from clew.sdk.launch.model_choice import ModelSwitcher
+from clew.sdk.model_choice import ModelSwitcher
 from clew.session.config import SessionOptions
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
@@ -56,5 +56,5 @@ class InteractiveOptions(SessionOptions, OwnOptions, total=False):
     """
 
 
-REJECTED = frozenset({"cwd", "gate", "hooks", "event_bus", "session_id", "checkpoints"})
+REJECTED = frozenset({"gate", "hooks", "event_bus", "session_id", "checkpoints"})
 """Options of `Session` that an interactive session sets itself."""

@@ -12,7 +12,7 @@ from clew.providers.protocol import Provider
 from clew.sdk.agents import AgentRunner
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host
-from clew.sdk.launch.model_choice import ModelSwitcher
+from clew.sdk.model_choice import ModelSwitcher
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.permission_requests import PermissionRequests
 from clew.sdk.project_scan import ProjectScan, build_prompt

@@ -1,6 +1,7 @@
 """Permission requests to clients: published as events, answered by id."""
 
 import os
+from collections.abc import Awaitable, Generator
 
 import anyio
 
@@ -8,6 +9,13 @@ from clew.core.access import Access, Approval, Decision, PermissionAnswer
 from clew.core.errors import SessionError
 from clew.core.events import PermissionRequest, PermissionResolved
 from clew.session.event_bus import EventBus
+
+
+class _Settled:
+    """An awaitable that is done already: the work was done by the call."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
 
 
 class _Open:
@@ -72,7 +80,7 @@ class PermissionRequests:
             self._bus.publish(PermissionResolved(request_id=request_id, approved=approved))
         return opened.answer
 
-    def answer(self, request_id: str, answer: PermissionAnswer) -> None:
+    def answer(self, request_id: str, answer: PermissionAnswer) -> Awaitable[None]:
         """Answer a request; the first answer counts.
 
         Raises:
@@ -83,6 +91,7 @@ class PermissionRequests:
             raise SessionError("this permission request is not open; it has been answered already")
         opened.answer = answer
         opened.answered.set()
+        return _Settled()
 
     def _deny_unattended(self) -> None:
         if not self.attended:

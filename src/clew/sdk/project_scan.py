@@ -10,15 +10,15 @@ from clew.config.settings import Settings
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError
 from clew.core.text import one_line
-from clew.extensions.agents import AgentDefinition, FoundAgents, discover_agents
-from clew.extensions.agents import catalogue as agent_catalogue
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.agents import FoundAgents, discover_agents, format_agent_list
 from clew.extensions.commands.sources import SkillCommandSource
+from clew.extensions.discovery import Refused
 from clew.extensions.listing import few
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.project import ProjectContext, PromptParts, build_system_prompt, load_project
 from clew.extensions.project.prompt import IDENTITY
-from clew.extensions.skills import Found as SkillsFound
-from clew.extensions.skills import Refused, Skill, catalogue
+from clew.extensions.skills import FoundSkills, Skill, format_skill_list
 from clew.sdk.folders import Homes
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
@@ -120,7 +120,7 @@ def _skipped(refused: Iterable[Refused]) -> tuple[str, ...]:
     return few(said, _MOST_REASONS, "reasons for skipping skills or agents")
 
 
-def _replaced(skills: SkillsFound, agents: FoundAgents) -> list[str]:
+def _replaced(skills: FoundSkills, agents: FoundAgents) -> list[str]:
     """Return a warning about the user's skills and agents that the project replaces."""
     winners = {skill.name: skill for skill in skills.skills}
     names = [
@@ -140,7 +140,7 @@ def _replaced(skills: SkillsFound, agents: FoundAgents) -> list[str]:
 
 def _unlisted(skills: Sequence[Skill]) -> list[str]:
     offered = sum(skill.model_invocable for skill in skills)
-    told = sum(line.startswith("- ") for line in catalogue(skills).splitlines())
+    told = sum(line.startswith("- ") for line in format_skill_list(skills).splitlines())
     if told == offered:
         return []
     return [f"{offered:,} skills were found; the system prompt lists {told:,}"]
@@ -171,8 +171,8 @@ def build_prompt(
             claude_md=project.claude_md,
             memory=memory,
             tasks=project.tasks,
-            skills=catalogue(scan.skills.found().skills),
-            agents=agent_catalogue(agents),
+            skills=format_skill_list(scan.skills.found().skills),
+            agents=format_agent_list(agents),
             language=language,
         )
     )

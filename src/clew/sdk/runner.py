@@ -199,10 +199,11 @@ class Runner:
         """Do the compaction that the model asked for during the run."""
         assert self.built is not None  # noqa: S101 - see above
         commands = self.built.commands
-        instructions, commands.pending_compaction = commands.pending_compaction, None
-        if instructions is None or self.closed:
+        pending, commands.pending_compaction = commands.pending_compaction, None
+        if pending is None or self.closed:
             return
+        instructions, force = pending
         try:
-            await self._session.compact(instructions)
+            await self._session.compact(instructions, force=force)
         except ClewError as error:
             self._bus.publish(Warned(f"the requested compaction failed: {error}"))

@@ -1,9 +1,9 @@
 """`InteractiveSession`: a whole agent for one project; the local `SessionClient`."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from typing import Self, Unpack
 
-from clew.checkpoints.values import Summary
+from clew.checkpoints.values import CheckpointSummary
 from clew.core.access import Approval, PermissionAnswer, PermissionMode
 from clew.core.context_state import ContextState
 from clew.core.errors import SessionError
@@ -129,9 +129,10 @@ class InteractiveSession:
         await self.open()
         return await self._runner.run_skill(skill, arguments, display_input=display_input)
 
-    async def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> None:
-        """Answer a permission request; the first answer counts."""
-        self._life.requests.answer(request_id, PermissionAnswer(approval=approval, reply=reply))
+    def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> Awaitable[None]:
+        """Answer a permission request at once; see `SessionClient.answer`."""
+        answer = PermissionAnswer(approval=approval, reply=reply)
+        return self._life.requests.answer(request_id, answer)
 
     def abort(self) -> None:
         """Abort what runs, and cancel the prompt that waits."""
@@ -217,7 +218,7 @@ class InteractiveSession:
         """Return the name of the session; empty when it has none."""
         return self.parts.name
 
-    async def list_edit_checkpoints(self) -> list[Summary]:
+    async def list_edit_checkpoints(self) -> list[CheckpointSummary]:
         """Return the checkpoints that files can be restored to, oldest first."""
         return await self.session.list_checkpoints()
 

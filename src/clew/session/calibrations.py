@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from clew.context.calibration import prior
+from clew.context.calibration import make_prior
 from clew.core.models import Calibration
 from clew.files.atomic import make_private_folder, replace_file
 
@@ -50,7 +50,7 @@ class CalibrationFile:
     def load(self, model: str) -> Calibration | None:
         """Return where to start from with `model`, or None if no session has learned it."""
         learned = self._read().get(model)
-        return None if learned is None else prior(learned.rate, learned.weight)
+        return None if learned is None else make_prior(learned.rate, learned.weight)
 
     def save(self, model: str, calibration: Calibration) -> bool:
         """Add what a session learned about `model`; say whether it could be written."""

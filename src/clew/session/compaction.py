@@ -6,8 +6,14 @@ The strategy decides when (before a model call, in `fit`) and what goes. The sum
 
 from inspect import isawaitable
 
-from clew.context.compaction import budget_for, clearing, compaction, squeezing, worth_doing
-from clew.context.loss_report import account
+from clew.context.compaction import (
+    compact_by_rules,
+    make_budget,
+    plan_clearing,
+    plan_compaction,
+    plan_squeeze,
+)
+from clew.context.loss_report import build_compaction
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.render import render
 from clew.context.strategies.custom import Custom, compact_to
@@ -27,21 +33,18 @@ async def fit(state: SessionState) -> ContextState:
         ContextFull: The view is still above the hard limit; nothing was sent.
     """
     context = state.report_context()
-    clears = clearing(state.journal.view, state.policy, state.strategy, now=state.clock())
+    clears = plan_clearing(state.journal.view, state.policy, state.strategy, now=state.clock())
     if clears is not None:
         await state.journal.append(clears)
         context = state.report_context()
     thresholds = state.policy.thresholds
     threshold = int(thresholds.compact * context.max_tokens) if thresholds.compact else None
-    if isinstance(state.strategy, Custom):
-        await _apply_custom(state, state.strategy, used=context.used_tokens)
-        context = state.context_state()
-    elif state.strategy.due(state.journal.view, used=context.used_tokens, threshold=threshold):
+    if state.strategy.due(state.journal.view, used=context.used_tokens, threshold=threshold):
         await compact(state, trigger="auto")
         context = state.context_state()
     limit = int(thresholds.block * context.max_tokens)
     if context.used_tokens > limit:
-        squeezed = squeezing(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
+        squeezed = plan_squeeze(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
         if squeezed is not None:
             await state.journal.append(squeezed)
             context = state.report_context()
@@ -51,7 +54,12 @@ async def fit(state: SessionState) -> ContextState:
 
 
 async def compact(
-    state: SessionState, *, trigger: Trigger, instructions: str = "", window: int | None = None
+    state: SessionState,
+    *,
+    trigger: Trigger,
+    instructions: str = "",
+    window: int | None = None,
+    force: bool = False,
 ) -> Compacted | None:
     """Compact the view once, to fit `window` or the model's own window.
 
@@ -64,10 +72,8 @@ async def compact(
         NothingToDrop: It is not automatic, and there is nothing to remove.
     """
     before = state.context_state()
-    view = state.journal.view
-    budget = budget_for(view, state.policy, state.strategy, window=window)
-    must = before.used_tokens > state.policy.thresholds.block * before.max_tokens
-    plan = worth_doing(view, state.strategy, budget, must=must)
+    budget = make_budget(state.journal.view, state.policy, state.strategy, window=window)
+    plan = await _decide(state, budget, before, trigger=trigger, force=force)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
@@ -99,38 +105,73 @@ async def compact(
     return body
 
 
+async def compact_now(
+    state: SessionState, instructions: str = "", *, force: bool = False
+) -> Compacted:
+    """Compact because the user asked for it.
+
+    Args:
+        state: The session.
+        instructions: What the summary should keep.
+        force: Compact even if that saves less than a tenth of the tokens.
+
+    Raises:
+        NothingToDrop: There is nothing to remove, or too little would be gained.
+    """
+    done = await compact(state, trigger="manual", instructions=instructions, force=force)
+    assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
+    return done
+
+
 def preview(state: SessionState) -> Compacted:
     """Return what a compaction would do now, with a rule-based summary; changes nothing.
 
     Raises:
         NothingToDrop: There is nothing to remove, or too little would be gained.
     """
-    body = compaction(state.journal.view, state.policy, state.strategy, trigger="manual")
+    body = compact_by_rules(state.journal.view, state.policy, state.strategy, trigger="manual")
     if isinstance(body, Stuck):
         raise NothingToDrop(f"nothing can be compacted: {body.why}", state=state.context_state())
     return body
 
 
+async def _decide(
+    state: SessionState, budget: Budget, before: ContextState, *, trigger: Trigger, force: bool
+) -> Reduce | Compacted | Stuck:
+    """Ask the strategy what to do; a custom one returns the finished entry."""
+    view, strategy = state.journal.view, state.strategy
+    if not isinstance(strategy, Custom):
+        must = force or before.used_tokens > state.policy.thresholds.block * before.max_tokens
+        return plan_compaction(view, strategy, budget, must=must)
+    used = before.used_tokens
+    if trigger == "overflow":
+        # The provider counted more than the estimate: the function must see that it is too long.
+        used = max(used, before.max_tokens)
+    result = strategy.compress(list(render(view)), used)
+    messages = await result if isawaitable(result) else result
+    return compact_to(state.journal.view, messages, trigger=trigger, strategy=strategy.name)
+
+
 async def _carry_out(
-    state: SessionState, plan: Reduce, budget: Budget, *, trigger: Trigger, instructions: str
+    state: SessionState,
+    plan: Reduce | Compacted,
+    budget: Budget,
+    *,
+    trigger: Trigger,
+    instructions: str,
 ) -> Compacted:
+    if isinstance(plan, Compacted):
+        await state.journal.append(plan)
+        return plan
     view = state.journal.view
     summary = await summarise(state, plan, budget, instructions=instructions)
-    body = account(view, plan, summary, trigger=trigger, strategy=state.strategy.name)
+    body = build_compaction(view, plan, summary, trigger=trigger, strategy=state.strategy.name)
     if body.report.tokens_after >= body.report.tokens_before:
         raise NothingToDrop(
             "the summary is longer than the messages that it replaces", state=state.context_state()
         )
     await state.journal.append(body)
     return body
-
-
-async def _apply_custom(state: SessionState, strategy: Custom, *, used: int) -> None:
-    result = strategy.compress(list(render(state.journal.view)), used)
-    messages = await result if isawaitable(result) else result
-    body = compact_to(state.journal.view, messages)
-    if body is not None:
-        await state.journal.append(body)
 
 
 def _full_text(state: SessionState, context: ContextState) -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
-from clew.checkpoints.values import DEFAULT_LIMITS, Limits
+from clew.checkpoints.values import DEFAULT_CHECKPOINT_LIMITS, CheckpointLimits
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import LONGEST_TEXT, ReasoningPolicy
@@ -72,7 +72,7 @@ class SessionOptions(DataOptions, total=False):
     checkpoints: Path | None
     """A folder for copies of the files that tools change, so that `rewind` can restore them.
     Default: no copies."""
-    checkpoint_limits: Limits
+    checkpoint_limits: CheckpointLimits
     """How much is kept there for one session."""
     log: SessionLogger | None
     """Writes the session log; one logger per session. Default: no log."""
@@ -131,7 +131,7 @@ def complete_options(given: SessionOptions) -> SessionOptions:
         "calibrations": None,
         "hooks": NoHooks(),
         "checkpoints": None,
-        "checkpoint_limits": DEFAULT_LIMITS,
+        "checkpoint_limits": DEFAULT_CHECKPOINT_LIMITS,
         "log": None,
         "event_bus": given.get("event_bus") or EventBus(),
     }

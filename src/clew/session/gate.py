@@ -107,7 +107,7 @@ class Gate(Struct, kw_only=True):
         if decision.verdict is not Verdict.ASK:
             return decision
         answer = None if self.ask is None else await self._ask(self.ask, access, decision)
-        return answer or Decision(Verdict.DENY, f"{decision.reason}; nobody is here to ask")
+        return answer or Decision(Verdict.DENY, f"{decision.reason}; there is no user to ask")
 
     async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
         from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415

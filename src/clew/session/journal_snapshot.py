@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from clew._version import __version__
 from clew.context.estimate import Meter
-from clew.context.snapshot import Snapshot, restore, take
+from clew.context.snapshot import Snapshot, restore_view, take_snapshot
 from clew.context.view import View, fold
 from clew.core.entries import (
     Body,
@@ -23,7 +23,7 @@ from clew.core.errors import StoreError
 from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.usage import Spending
 from clew.stores.protocol import Store
-from clew.stores.reading import StoredEntries
+from clew.stores.stored_entries import StoredEntries
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def encode_snapshot(
     view: View, spent: Spending, call_ids: Iterable[CallId], entries: Sequence[Entry]
 ) -> bytes:
     """Return a snapshot; empty where the view cannot be stored."""
-    taken = take(view, entries)
+    taken = take_snapshot(view, entries)
     if taken is None:
         return b""
     kept = _Kept(release=__version__, view=taken, spending=spent, call_ids=list(call_ids))
@@ -122,7 +122,7 @@ def _from_snapshot(entries: Sequence[Entry], meter: Meter, snapshot: bytes) -> J
     since = entries[count:]
     if any(isinstance(entry.body, Undone | Rewound) for entry in since):
         return None
-    view = restore(kept.view, entries, meter)
+    view = restore_view(kept.view, entries, meter)
     if view is None:
         return None
     spent, call_ids = kept.spending, set(kept.call_ids)

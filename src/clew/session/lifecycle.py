@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
-from clew.checkpoints.protocol import Keeper
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
 from clew.core.access import PermissionMode
@@ -19,7 +18,7 @@ from clew.core.messages import Role
 from clew.core.models import ModelFacts
 from clew.core.text import pluralize
 from clew.hooks.protocol import HookEvent
-from clew.log.protocol import Opening
+from clew.log.protocol import LoggedSession
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
@@ -40,9 +39,12 @@ from clew.session.journal import Journal, unopened_journal
 from clew.session.limits import LoopGuard, make_cost_limit
 from clew.session.recall_tool import RECALL_SPEC, Recall
 from clew.session.state import SessionState
-from clew.stores.reading import damaged
 from clew.stores.record import StoredSession
+from clew.stores.stored_entries import damaged_ids
 from clew.tools.protocol import ToolContext
+
+if TYPE_CHECKING:
+    from clew.checkpoints.file_checkpoints import FileCheckpoints
 
 _MOST_NAMED = 10
 
@@ -141,7 +143,7 @@ async def close_session(state: SessionState, reason: str) -> None:
 
 async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> None:
     source = _find_source(journal)
-    _warn_of_damage(state, damaged(entry for _, entry in journal.entries.made()))
+    _warn_of_damage(state, damaged_ids(entry for _, entry in journal.entries.made()))
     checkpoints = _make_checkpoints(state.options, journal)
     state.journal = journal
     journal.on_entry = lambda entry: state.emit(EntryAdded(entry))
@@ -179,7 +181,7 @@ def _find_source(journal: Journal) -> str:
 def _begin_log(state: SessionState, *, resumed: bool) -> None:
     if (log := state.options["log"]) is not None:
         log.begin(
-            Opening(
+            LoggedSession(
                 journal=state.journal,
                 provider=state.provider.name,
                 max_concurrency=state.options["max_parallel_tools"],
@@ -189,14 +191,14 @@ def _begin_log(state: SessionState, *, resumed: bool) -> None:
         )
 
 
-def _make_checkpoints(options: SessionOptions, journal: Journal) -> Keeper | None:
+def _make_checkpoints(options: SessionOptions, journal: Journal) -> "FileCheckpoints | None":
     folder = options["checkpoints"]
     if folder is None:
         return None
     # Imported here because most sessions keep no checkpoints, and the import takes time.
-    from clew.checkpoints.keeper import Checkpoints  # noqa: PLC0415
+    from clew.checkpoints.file_checkpoints import FileCheckpoints  # noqa: PLC0415
 
-    return Checkpoints(
+    return FileCheckpoints(
         folder,
         journal.record.id,
         root=Path(options["cwd"]),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from clew.context.recall import RECALL, around, entry_text, search
+from clew.context.recall import RECALL, entry_text, excerpt_around, search
 from clew.core.access import Access, Risk
 from clew.core.entries import Compacted, Entry, MessageAdded
 from clew.core.messages import Role
@@ -73,7 +73,7 @@ class Recall:
         found = search(self._before_this_turn(), query, limit=_MOST_HITS)
         if not found:
             return ToolOutput(text=f"Nothing in this session contains {query!r}.")
-        lines = [f"#{e.id} {_kind(e)}: {around(entry_text(e), query)}" for e in found]
+        lines = [f"#{e.id} {_kind(e)}: {excerpt_around(entry_text(e), query)}" for e in found]
         return ToolOutput(text="\n".join(lines))
 
     def _before_this_turn(self) -> Sequence[Entry]:

@@ -16,8 +16,7 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from clew.checkpoints.protocol import Keeper
-from clew.checkpoints.values import Restored, Summary
+from clew.checkpoints.values import CheckpointSummary, RestoreResult
 from clew.context.cuts import between_steps
 from clew.context.view import fold
 from clew.core.entries import Entry, Rewound
@@ -27,7 +26,8 @@ from clew.core.ids import EntryId
 from clew.session.state import SessionState
 
 if TYPE_CHECKING:
-    from clew.checkpoints.records import Checkpoint
+    from clew.checkpoints.file_checkpoints import FileCheckpoints
+    from clew.checkpoints.manifest import Checkpoint
 
 _MOST_NAMED = 20
 
@@ -39,7 +39,7 @@ class Rewind(Struct, frozen=True, kw_only=True):
     """The entry of the rewind; None when there was nothing to do."""
     before: EntryId | None = None
     """The conversation ends before this entry; None if it was not changed."""
-    files: Restored = Restored()
+    files: RestoreResult = RestoreResult()
 
 
 class RewindOptions(TypedDict, total=False):
@@ -72,7 +72,7 @@ async def rewind(state: SessionState, entry_id: EntryId, options: RewindOptions)
         raise SessionError(f"there is no entry #{entry_id} in this session")
     if not code and not conversation:
         raise SessionError("a rewind needs code, conversation or both")
-    place, files = entry_id, Restored()
+    place, files = entry_id, RestoreResult()
     with anyio.CancelScope(shield=True):
         if code:
             chosen = await to_thread.run_sync(_require_checkpoints(state).since, entry_id)
@@ -111,7 +111,7 @@ async def undo_restore(state: SessionState, entry: Entry) -> None:
         _remind(state, files)
 
 
-async def list_checkpoints(state: SessionState) -> list[Summary]:
+async def list_checkpoints(state: SessionState) -> list[CheckpointSummary]:
     """Return the checkpoints of a session, oldest first."""
     if state.checkpoints is None:
         return []
@@ -135,7 +135,7 @@ async def record_checkpoint(state: SessionState, asked: Entry, label: str) -> As
                 state.emit(Warned(note))
 
 
-def _require_checkpoints(state: SessionState) -> Keeper:
+def _require_checkpoints(state: SessionState) -> "FileCheckpoints":
     if state.checkpoints is None:
         raise ConfigError(
             "this session keeps no checkpoints: set the option `checkpoints` to a folder, "
@@ -146,10 +146,10 @@ def _require_checkpoints(state: SessionState) -> Keeper:
 
 async def _restore_files(
     state: SessionState, chosen: "Sequence[Checkpoint]", options: RewindOptions
-) -> Restored:
+) -> RestoreResult:
     return await to_thread.run_sync(
         partial(
-            _require_checkpoints(state).take_back,
+            _require_checkpoints(state).restore,
             chosen,
             entry=EntryId(state.journal.entries[-1].id + 1),
             force=options.get("force", False),
@@ -158,7 +158,7 @@ async def _restore_files(
     )
 
 
-async def _rewind_files(state: SessionState, files: Restored) -> Rewind:
+async def _rewind_files(state: SessionState, files: RestoreResult) -> Rewind:
     if not files.restored:
         return Rewind(entry=None, files=files)
     entry = await state.journal.append(Rewound(files=files.restored))
@@ -166,7 +166,7 @@ async def _rewind_files(state: SessionState, files: Restored) -> Rewind:
     return Rewind(entry=entry, files=files)
 
 
-def _remind(state: SessionState, files: Restored) -> None:
+def _remind(state: SessionState, files: RestoreResult) -> None:
     """Tell the model with the next prompt that files have changed."""
     if not files.restored:
         return

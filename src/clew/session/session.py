@@ -2,7 +2,7 @@
 
 from typing import Literal, Self, TypedDict, Unpack
 
-from clew.checkpoints.values import Summary
+from clew.checkpoints.values import CheckpointSummary
 from clew.context.recall import search
 from clew.core.access import PermissionMode
 from clew.core.context_state import ContextState
@@ -15,7 +15,7 @@ from clew.core.usage import Spending
 from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
 from clew.session import edits
-from clew.session.compaction import compact, preview
+from clew.session.compaction import compact_now, preview
 from clew.session.config import SessionOptions
 from clew.session.event_bus import Listener, Unsubscribe
 from clew.session.history import HistoryEntry, project_history
@@ -121,12 +121,10 @@ class Session:
         """True while a run, a compaction or a command is in progress."""
         return self.runs.guard.running
 
-    async def compact(self, instructions: str = "") -> Compacted:
-        """Compact the view now; raises `NothingToDrop` when there is nothing to remove."""
+    async def compact(self, instructions: str = "", *, force: bool = False) -> Compacted:
+        """Compact the view now, with `force` even if that saves little; see `compact_now`."""
         with self.runs.guard.begin():
-            done = await compact(self.state, trigger="manual", instructions=instructions)
-        assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
-        return done
+            return await compact_now(self.state, instructions, force=force)
 
     def preview_compaction(self) -> Compacted:
         """Return what `compact` would do now, with a rule-based summary; changes nothing."""
@@ -169,7 +167,7 @@ class Session:
         with self.runs.guard.begin():
             return await rewind(self.state, EntryId(entry_id), options)
 
-    async def list_checkpoints(self) -> list[Summary]:
+    async def list_checkpoints(self) -> list[CheckpointSummary]:
         """Return the checkpoints that `rewind` can restore files from, oldest first."""
         return await list_checkpoints(self.state)
 

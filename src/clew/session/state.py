@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.checkpoints.protocol import Keeper
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import ReasoningPolicy
@@ -24,6 +23,9 @@ from clew.session.gate import Gate
 from clew.session.journal import Journal
 from clew.session.limits import CostLimit, LoopGuard, make_cost_limit
 from clew.tools.protocol import Tool, ToolContext
+
+if TYPE_CHECKING:
+    from clew.checkpoints.file_checkpoints import FileCheckpoints
 
 
 class ThresholdShares(TypedDict, total=False):
@@ -59,7 +61,7 @@ class SessionState(Struct, kw_only=True):
     """The model that writes summaries, when it is not the session's own."""
     summary_failures: int = 0
     """Failures in a row; see `clew.session.summarizer`."""
-    checkpoints: Keeper | None = None
+    checkpoints: "FileCheckpoints | None" = None
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)
     """Texts of hooks that are added to the next prompt."""
@@ -85,7 +87,12 @@ class SessionState(Struct, kw_only=True):
     def context_state(self) -> ContextState:
         """Return how full the window is."""
         view = self.journal.view
-        return compute_state(view, self.policy.thresholds, window=view.setup.model.window)
+        return compute_state(
+            view,
+            self.policy.thresholds,
+            window=view.setup.model.window,
+            floor=self.policy.usage_floor,
+        )
 
     def report_context(self) -> ContextState:
         """Publish how full the window is, and return it."""

@@ -11,12 +11,17 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.compaction import by_rules
+from clew.context.compaction import summarise_by_rules
 from clew.context.estimate import text_units
-from clew.context.items import Item, Items, Kind
-from clew.context.loss_report import Summary
+from clew.context.items import Item, ItemKind, Items
+from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce, Wording
-from clew.context.summary import SUMMARY_SYSTEM, chunks, facts_text, summary_prompt
+from clew.context.summary import (
+    SUMMARY_SYSTEM,
+    build_summary_prompt,
+    format_facts,
+    split_transcript,
+)
 from clew.core.entries import Charged
 from clew.core.errors import ProviderError
 from clew.core.events import CompactionProgress, Warned
@@ -40,7 +45,7 @@ class _Notes(Struct, frozen=True, kw_only=True):
 
 async def summarise(
     state: SessionState, plan: Reduce, budget: Budget, *, instructions: str = ""
-) -> Summary:
+) -> WrittenSummary:
     """Return the summary for `plan`. Always succeeds: the last step needs no model."""
     instructions = "\n".join(filter(None, [state.options["compact_instructions"], instructions]))
     if plan.dropped and plan.wording is Wording.MODEL and state.summary_failures < _MOST_FAILURES:
@@ -48,14 +53,14 @@ async def summarise(
         if summary is not None:
             state.summary_failures = 0
             return _with_extra(state, summary)
-    return _with_extra(state, by_rules(state.journal.view, plan, budget))
+    return _with_extra(state, summarise_by_rules(state.journal.view, plan, budget))
 
 
 async def _by_model(
     state: SessionState, plan: Reduce, budget: Budget, *, instructions: str
-) -> Summary | None:
+) -> WrittenSummary | None:
     view = state.journal.view
-    for model, brief in _rungs(state):
+    for model, brief in _attempts(state, plan):
         if not model.summarises:
             continue
         wanted = f"{instructions}\nBe brief." if brief else instructions
@@ -65,10 +70,13 @@ async def _by_model(
             state.emit(Warned(f"{model.name} wrote no summary: {error}"))
         else:
             if notes.text and text_units(notes.text) <= budget.summary:
-                gone = (*view.archived, *(i for i in plan.dropped if i.kind is not Kind.SUMMARY))
-                facts = facts_text(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
+                gone = (
+                    *view.archived,
+                    *(i for i in plan.dropped if i.kind is not ItemKind.SUMMARY),
+                )
+                facts = format_facts(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
                 text = f"{notes.text}\n\n{facts}".strip()
-                return Summary(text=text, author="model", usage=notes.usage)
+                return WrittenSummary(text=text, author="model", usage=notes.usage)
             fault = "too long" if notes.text else "empty"
             state.emit(Warned(f"the summary by {model.name} was {fault}"))
         state.summary_failures += 1
@@ -80,9 +88,10 @@ async def _by_model(
     return None
 
 
-def _rungs(state: SessionState) -> list[tuple[ModelFacts, bool]]:
+def _attempts(state: SessionState, plan: Reduce) -> list[tuple[ModelFacts, bool]]:
     own = state.journal.view.setup.model
-    meant = state.summary_model or own
+    chosen = state.provider.facts(plan.summary_model) if plan.summary_model else state.summary_model
+    meant = chosen or own
     return [(meant, False), (meant, True), *([(own, True)] if meant != own else [])]
 
 
@@ -93,10 +102,10 @@ async def _read_all(
     view = state.journal.view
     max_chars = model.window * _CHARS_PER_TOKEN // 2
     notes = _Notes(text=view.summary, usage=Usage())
-    parts = list(chunks(_transcript(view.items, plan), max_chars=max_chars))
+    parts = list(split_transcript(_transcript(view.items, plan), max_chars=max_chars))
     for number, part in enumerate(parts, start=1):
         state.emit(CompactionProgress(stage="reading", done=number - 1, total=len(parts)))
-        prompt = summary_prompt(part, previous=notes.text, instructions=instructions)
+        prompt = build_summary_prompt(part, previous=notes.text, instructions=instructions)
         request = Request(
             model=model.name,
             messages=(prompt,),
@@ -141,14 +150,14 @@ def _transcript(items: Items, plan: Reduce) -> list[Item]:
     last = plan.dropped[-1].entry_id
     messages: list[Item] = []
     for item in items:
-        if item.kind is not Kind.SUMMARY:
+        if item.kind is not ItemKind.SUMMARY:
             messages.append(item)
         if item.entry_id == last:
             break
     return messages
 
 
-def _with_extra(state: SessionState, summary: Summary) -> Summary:
+def _with_extra(state: SessionState, summary: WrittenSummary) -> WrittenSummary:
     if not summary.text or state.options["extra_facts"] is None:
         return summary
     return replace(summary, text="\n".join([summary.text, *state.options["extra_facts"]()]))

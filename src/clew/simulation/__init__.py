@@ -1,1 +1,1 @@
-"""What a recorded session would have cost and kept under each context strategy."""
+"""Simulate what each context strategy would cost and keep on recorded sessions."""

@@ -1,26 +1,26 @@
-"""A picture of a simulation: how full the context was at each call, as SVG text.
+"""Draw a simulation as SVG: the size of the context at each call.
 
-Written by hand, so that no plotting library is needed. The background is drawn, so it reads
-the same on a light page and on a dark one.
+The code writes SVG directly, so it needs no plotting library. It draws its own background, so the
+chart looks the same on light and dark pages.
 """
 
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from clew.simulation.runs import Run
+from clew.simulation.scenario import SimulationRun
 
 _WIDTH, _HEIGHT = 960, 540
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 196, 64, 60
 _INK, _FAINT, _PAPER = "#24292f", "#d0d7de", "#ffffff"
 _COLOURS = ("#57606a", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7048a8")
-"""Tell apart on paper, and for most who see colours differently; the first is for `none`."""
+"""Colour-blind friendly; the first is for `none`."""
 _STEPS = (1, 2, 5)
 
 
-def chart(runs: Sequence[Run], *, title: str, window: int) -> str:
+def draw_chart(runs: Sequence[SimulationRun], *, title: str, window: int) -> str:
     """Return an SVG with a line for each of `runs`; a dot marks a compaction.
 
-    The dashed line is the window, where the contexts come near it.
+    A dashed line shows the window when the contexts come near it.
     """
     calls = max((run.calls for run in runs), default=1)
     highest = max((run.peak_tokens for run in runs), default=1)
@@ -33,7 +33,7 @@ def chart(runs: Sequence[Run], *, title: str, window: int) -> str:
         _text(_LEFT, 32, title, size=16),
         *_axes(frame),
         *_window_line(frame, window),
-        *(part for place, run in enumerate(runs) for part in _line(frame, run, _colour(place))),
+        *(part for index, run in enumerate(runs) for part in _line(frame, run, _colour(index))),
         *_legend(runs),
         "</svg>",
     ]
@@ -41,19 +41,19 @@ def chart(runs: Sequence[Run], *, title: str, window: int) -> str:
 
 
 class _Frame:
-    """Turns calls and tokens into places on the picture."""
+    """Converts calls and tokens to coordinates."""
 
     def __init__(self, *, calls: int, tokens: int) -> None:
         self.calls = calls
         self.tokens = tokens * 1.05
 
     def x(self, call: float) -> float:
-        """Return how far to the right a call stands."""
+        """Return the x coordinate of a call."""
         inner = _WIDTH - _LEFT - _RIGHT
         return round(_LEFT + (call - 1) / (self.calls - 1) * inner, 1)
 
     def y(self, tokens: float) -> float:
-        """Return how far down a number of tokens stands."""
+        """Return the y coordinate of a number of tokens."""
         inner = _HEIGHT - _TOP - _BOTTOM
         return round(_HEIGHT - _BOTTOM - tokens / self.tokens * inner, 1)
 
@@ -79,23 +79,23 @@ def _window_line(frame: _Frame, window: int) -> Iterator[str]:
         yield _text(_LEFT + 8, y - 6, f"window: {window:,} tokens")
 
 
-def _line(frame: _Frame, run: Run, colour: str) -> Iterator[str]:
-    places = [(frame.x(point.call), frame.y(point.tokens)) for point in run.timeline]
-    if not places:
+def _line(frame: _Frame, run: SimulationRun, colour: str) -> Iterator[str]:
+    points = [(frame.x(point.call), frame.y(point.tokens)) for point in run.timeline]
+    if not points:
         return
-    path = " ".join(f"{x},{y}" for x, y in places)
+    path = " ".join(f"{x},{y}" for x, y in points)
     yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>'
-    for point, (x, y) in zip(run.timeline, places, strict=True):
+    for point, (x, y) in zip(run.timeline, points, strict=True):
         if point.compacted:
             said = f"{run.strategy}: compaction before call {point.call}"
             yield _ring(x, y, colour, f"<title>{escape(said)}</title>")
 
 
-def _legend(runs: Sequence[Run]) -> Iterator[str]:
+def _legend(runs: Sequence[SimulationRun]) -> Iterator[str]:
     left, y = _WIDTH - _RIGHT + 16, _HEIGHT - _BOTTOM - 24 * len(runs) - 20
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         y += 24
-        stroke = f'stroke="{_colour(place)}" stroke-width="3"'
+        stroke = f'stroke="{_colour(index)}" stroke-width="3"'
         yield f'<path d="M{left} {y - 4}h24" {stroke}/>'
         yield _text(left + 32, y, run.strategy)
     yield _ring(left + 12, y + 20, _INK)
@@ -107,8 +107,8 @@ def _ring(x: float, y: float, colour: str, inside: str = "") -> str:
     return f'<circle cx="{x:g}" cy="{y:g}" r="4.5" {look}>{inside}</circle>'
 
 
-def _colour(place: int) -> str:
-    return _COLOURS[place % len(_COLOURS)]
+def _colour(index: int) -> str:
+    return _COLOURS[index % len(_COLOURS)]
 
 
 def _ticks(highest: float) -> list[int]:
@@ -122,5 +122,5 @@ def _ticks(highest: float) -> list[int]:
 
 
 def _text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 13) -> str:
-    place = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}"'
-    return f"<text {place}>{escape(words)}</text>"
+    index = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}"'
+    return f"<text {index}>{escape(words)}</text>"

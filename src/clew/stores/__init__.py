@@ -1,1 +1,46 @@
-"""Where journals are kept: a protocol, and stores in memory, in SQLite and in PostgreSQL."""
+"""Stores for sessions: the `Store` protocol, and stores in memory, SQLite and PostgreSQL."""
+
+import importlib.util
+from pathlib import Path
+
+from clew.core.errors import ConfigError, MissingExtra
+from clew.stores.protocol import Store
+
+_POSTGRES = ("postgresql://", "postgres://")
+
+
+def open_store(place: str | Path) -> Store:
+    """Return the store at `place`: the path of an SQLite file, or the URL of a PostgreSQL database.
+
+    Nothing is opened yet. The caller closes the store.
+
+    Raises:
+        ConfigError: The URL is of another kind of database.
+        MissingExtra: The package for PostgreSQL is not installed.
+    """
+    if isinstance(place, Path):
+        return _open_sqlite(place)
+    if place.startswith(_POSTGRES):
+        return _open_postgres(place)
+    if "://" in place:
+        kind = place.partition("://")[0]
+        raise ConfigError(
+            f"{kind}:// is not a session store; use the path of a file, or a URL that begins with "
+            "postgresql://"
+        )
+    return _open_sqlite(Path(place).expanduser())
+
+
+def _open_sqlite(path: Path) -> Store:
+    # Imported when needed: a user of one store does not pay for the other.
+    from clew.stores.sqlite import SqliteStore  # noqa: PLC0415
+
+    return SqliteStore(path)
+
+
+def _open_postgres(url: str) -> Store:
+    if importlib.util.find_spec("psycopg") is None:
+        raise MissingExtra("PostgreSQL needs a package that is not installed.", extra="postgres")
+    from clew.stores.postgres import PostgresStore  # noqa: PLC0415
+
+    return PostgresStore(url)

@@ -1,28 +1,33 @@
-"""A store that forgets everything when the process ends."""
+"""A store in memory, for tests and for sessions that are not resumed."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from clew.context.recall import around, entry_text
+from clew.context.recall import entry_text, excerpt_around
 from clew.core.entries import Entry, SessionRecord, encode
 from clew.core.ids import EntryId, SessionId
 from clew.stores.record import (
     Growth,
-    Hit,
+    SearchHit,
     StoredSession,
-    forked,
-    merged,
-    storable,
-    stored,
+    clean_for_storage,
+    fork_record,
+    merge_extra,
+    new_record,
 )
-from clew.stores.refusals import check_order, not_found, overtaken, taken
-from clew.stores.words import matches, terms, words
+from clew.stores.search_terms import matches, parse_query, split_words
+from clew.stores.stored_entries import (
+    check_order,
+    session_changed,
+    session_exists,
+    session_not_found,
+)
 
 
 class MemoryStore:
-    """Keeps sessions in dictionaries; for tests and for sessions nobody resumes."""
+    """Keeps sessions in dictionaries, until the process ends; see `Store` for the promises."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -33,8 +38,8 @@ class MemoryStore:
     async def create(self, record: SessionRecord) -> None:
         """Begin a session."""
         if record.id in self._records:
-            raise taken(record.id)
-        self._records[record.id] = stored(record)
+            raise session_exists(record.id)
+        self._records[record.id] = new_record(record)
         self._entries[record.id] = []
 
     async def append(self, session_id: SessionId, entries: Sequence[Entry]) -> None:
@@ -47,9 +52,9 @@ class MemoryStore:
         last = held[-1].id if held else 0
         growth = Growth.of(entries, [encode(entry) for entry in entries])
         if growth.first <= last:
-            raise overtaken(session_id)
+            raise session_changed(session_id)
         held.extend(entries)
-        self._records[session_id] = growth.applied(record)
+        self._records[session_id] = growth.apply_to(record)
 
     async def load(
         self, session_id: SessionId, *, after: int = 0
@@ -59,16 +64,16 @@ class MemoryStore:
         return record, [entry for entry in self._entries[session_id] if entry.id > after]
 
     async def snapshot(self, session_id: SessionId) -> bytes | None:
-        """Return what was kept to open a session fast."""
+        """Return the snapshot that was saved last."""
         return self._snapshots.get(session_id)
 
     async def save_snapshot(self, session_id: SessionId, data: bytes) -> None:
-        """Keep something that helps to open a session fast."""
+        """Replace the snapshot of a session."""
         if session_id in self._records:
             self._snapshots[session_id] = data
 
     async def record(self, session_id: SessionId) -> StoredSession:
-        """Return what is known of a session."""
+        """Return the record of a session."""
         return self._record(session_id)
 
     async def sessions(
@@ -79,7 +84,7 @@ class MemoryStore:
         since: float | None = None,
         limit: int | None = None,
     ) -> list[StoredSession]:
-        """Return sessions, the one used last first."""
+        """Return sessions, the last used first."""
         found = [
             record
             for record in reversed(self._records.values())
@@ -89,9 +94,9 @@ class MemoryStore:
         ]
         return sorted(found, key=lambda record: -record.updated_at)[:limit]
 
-    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+    async def search(self, query: str, *, limit: int = 20) -> list[SearchHit]:
         """Find sessions by their names and words."""
-        wanted = terms(query)
+        wanted = parse_query(query)
         if not wanted:
             return []
         hits = (self._hit(record, query, wanted) for record in await self.sessions())
@@ -99,12 +104,12 @@ class MemoryStore:
 
     async def rename(self, session_id: SessionId, name: str) -> None:
         """Give a session a name."""
-        self._records[session_id] = replace(self._record(session_id), name=storable(name))
+        self._records[session_id] = replace(self._record(session_id), name=clean_for_storage(name))
 
     async def annotate(self, session_id: SessionId, fields: Mapping[str, object]) -> None:
         """Set fields of the record's `extra`."""
         record = self._record(session_id)
-        self._records[session_id] = replace(record, extra=merged(record.extra, fields))
+        self._records[session_id] = replace(record, extra=merge_extra(record.extra, fields))
 
     async def fork(
         self, session_id: SessionId, *, upto: EntryId | None = None, name: str = ""
@@ -113,19 +118,19 @@ class MemoryStore:
         record, entries = await self.load(session_id)
         kept = [entry for entry in entries if upto is None or entry.id <= upto]
         last = kept[-1].id if kept else None
-        fork = forked(record, last=last, name=name, now=self._clock())
+        fork = fork_record(record, last=last, name=name, now=self._clock())
         await self.create(fork)
         await self.append(fork.id, kept)
         return self._record(fork.id)
 
     async def delete(self, session_id: SessionId) -> None:
-        """Remove a session and its entries."""
+        """Delete a session and its entries."""
         self._records.pop(session_id, None)
         self._entries.pop(session_id, None)
         self._snapshots.pop(session_id, None)
 
     async def lease(self, session_id: SessionId) -> None:
-        """Only see that there is such a session: nobody else can reach this store."""
+        """Check that the session exists: no other process can reach this store."""
         self._record(session_id)
 
     async def release(self, session_id: SessionId) -> None:
@@ -134,18 +139,21 @@ class MemoryStore:
     async def aclose(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def _hit(self, record: StoredSession, query: str, wanted: list[str]) -> Hit | None:
+    def _hit(self, record: StoredSession, query: str, wanted: list[str]) -> SearchHit | None:
         texts = ((entry.id, entry_text(entry)) for entry in self._entries[record.id])
-        found = [(number, text) for number, text in texts if matches(wanted, words(text))]
+        found = [(number, text) for number, text in texts if matches(wanted, split_words(text))]
         if found:
             number, text = found[-1]
-            return Hit(
-                session=record, entry_id=number, matches=len(found), excerpt=around(text, query)
+            return SearchHit(
+                session=record,
+                entry_id=number,
+                matches=len(found),
+                excerpt=excerpt_around(text, query),
             )
-        return Hit(session=record) if matches(wanted, words(record.name)) else None
+        return SearchHit(session=record) if matches(wanted, split_words(record.name)) else None
 
     def _record(self, session_id: SessionId) -> StoredSession:
         try:
             return self._records[session_id]
         except KeyError:
-            raise not_found(session_id) from None
+            raise session_not_found(session_id) from None

@@ -1,72 +1,72 @@
-"""The contract between a journal and the place that keeps it."""
+"""The contract between a journal and the store that keeps it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from clew.core.entries import Entry, SessionRecord
 from clew.core.ids import EntryId, SessionId
-from clew.stores.record import Hit, StoredSession
+from clew.stores.record import SearchHit, StoredSession
 
 
 class Store(Protocol):
     """Keeps sessions and their entries.
 
-    What `append` has returned from is not lost when the process dies, or when the power
-    goes. A session has one writer, and one store counts as one writer: whoever holds the
-    `lease` of a session keeps the stores of other processes from writing to it.
+    When `append` has returned, its entries survive the death of the process and a power cut. A
+    session has one writer, and one store counts as one writer: while a store holds the `lease`
+    of a session, stores of other processes cannot write to it.
 
     Every method raises `StoreUnavailable` when the place cannot be reached or written to, and
-    `StoreDamaged` when it is not readable as a store. After either, the store can be used
+    `StoreDamaged` when it cannot be read as a store. After either, the store can be used
     again as soon as the cause is gone.
     """
 
     async def create(self, record: SessionRecord) -> None:
-        """Begin a session. What a `StoredSession` says of counts and words is not taken over.
+        """Begin a session. The counts and words of a `StoredSession` are not taken over.
 
         Raises:
-            SessionBusy: The id is taken.
+            SessionBusy: The id is in use.
         """
         ...
 
     async def append(self, session_id: SessionId, entries: Sequence[Entry]) -> None:
-        """Add entries at the end, all or none, and note in the record what they add to it.
+        """Add entries at the end, all or none, and update the session's record.
 
         Raises:
             SessionBusy: Another writer has used these entry ids, or holds the lease.
-            SessionNotFound: The session was never created, or was deleted.
+            SessionNotFound: The session does not exist.
         """
         ...
 
     async def load(
         self, session_id: SessionId, *, after: int = 0
     ) -> tuple[StoredSession, Sequence[Entry]]:
-        """Return a session with its entries in order, or with those that follow `after`.
+        """Return a session with its entries in order, or with those after entry `after`.
 
-        An entry may be read only when it is looked at. One that cannot be read is reported and
-        returned as an unknown body.
+        An entry may be decoded only when it is accessed. One that cannot be decoded is logged
+        and returned as an unknown body.
 
         Raises:
-            SessionNotFound: There is no such session.
+            SessionNotFound: The session does not exist.
         """
         ...
 
     async def snapshot(self, session_id: SessionId) -> bytes | None:
-        """Return what `save_snapshot` kept last; None when there is nothing, or no such session."""
+        """Return what `save_snapshot` saved last; None if there is no snapshot or no session."""
         ...
 
     async def save_snapshot(self, session_id: SessionId, data: bytes) -> None:
-        """Keep something that helps to open a session fast, in place of what was kept before.
+        """Save data that make the session open faster, in place of the previous snapshot.
 
-        It may be lost at any time: all of it can be had from the entries. Does nothing when
-        there is no such session.
+        A snapshot may be lost at any time: it can be computed from the entries. Does nothing
+        when the session does not exist.
         """
         ...
 
     async def record(self, session_id: SessionId) -> StoredSession:
-        """Return what is known of a session without its entries.
+        """Return the record of a session without its entries.
 
         Raises:
-            SessionNotFound: There is no such session.
+            SessionNotFound: The session does not exist.
         """
         ...
 
@@ -78,21 +78,21 @@ class Store(Protocol):
         since: float | None = None,
         limit: int | None = None,
     ) -> list[StoredSession]:
-        """Return sessions, the one used last first.
+        """Return sessions, the last used first.
 
         Args:
-            cwd: Only those that were begun in this folder.
+            cwd: Only sessions that began in this folder.
             parent: Only forks of this session.
-            since: Only those that were used at this time or later.
-            limit: Not more than so many.
+            since: Only sessions that were used at this time or later.
+            limit: The maximum number of sessions.
         """
         ...
 
-    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
-        """Find sessions by their names and by all that was ever said in them.
+    async def search(self, query: str, *, limit: int = 20) -> list[SearchHit]:
+        """Find sessions by their names and the text of all their entries.
 
-        A name or an entry matches when each word of `query` begins a word of it. The session
-        used last comes first.
+        A name or an entry matches when each word of `query` begins a word of it. The last
+        used session comes first.
         """
         ...
 
@@ -100,35 +100,35 @@ class Store(Protocol):
         """Give a session a name.
 
         Raises:
-            SessionNotFound: There is no such session.
+            SessionNotFound: The session does not exist.
         """
         ...
 
     async def annotate(self, session_id: SessionId, fields: Mapping[str, object]) -> None:
-        """Set fields of the record's `extra`; what JSON can hold. None takes a field away.
+        """Set JSON fields of the record's `extra`; None removes a field.
 
         Raises:
-            SessionNotFound: There is no such session.
+            SessionNotFound: The session does not exist.
         """
         ...
 
     async def fork(
         self, session_id: SessionId, *, upto: EntryId | None = None, name: str = ""
     ) -> StoredSession:
-        """Begin a session with the entries of another one, which stays as it is.
+        """Begin a session with the entries of another one, which does not change.
 
         Args:
-            session_id: The session to begin from; someone may be writing to it.
-            upto: The last entry to take over; all of them unless given.
-            name: What to call the fork; empty for its first words.
+            session_id: The session to copy; another process may be writing to it.
+            upto: The last entry to copy; the default is all.
+            name: The name of the fork; lists show its first words if it is empty.
 
         Raises:
-            SessionNotFound: There is no such session.
+            SessionNotFound: The session does not exist.
         """
         ...
 
     async def delete(self, session_id: SessionId) -> None:
-        """Remove a session with all traces; does nothing when it is not there.
+        """Delete a session with all traces; does nothing when it does not exist.
 
         Raises:
             SessionBusy: Another process holds its lease.
@@ -136,13 +136,13 @@ class Store(Protocol):
         ...
 
     async def lease(self, session_id: SessionId) -> None:
-        """Become the one that writes to a session, until `release` or `aclose`.
+        """Become the only writer of a session, until `release` or `aclose`.
 
-        Holding it already is fine. The lease of a process that has died is taken over.
+        Taking a lease again is harmless. The lease of a process that has died is taken over.
 
         Raises:
-            SessionBusy: Another process holds it; the error says which.
-            SessionNotFound: There is no such session.
+            SessionBusy: Another process holds it; the error names the process.
+            SessionNotFound: The session does not exist.
         """
         ...
 
@@ -151,5 +151,5 @@ class Store(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Give back all leases and release the place; harmless when called again."""
+        """Release all leases and close the place; harmless when called again."""
         ...

@@ -1,7 +1,7 @@
-"""What a store knows of a session without reading its journal.
+"""The record of a session: what a store knows of it without reading its entries.
 
-All of it is kept up to date by what each batch of entries adds: no store ever counts, so a
-turn costs the same however long the session is.
+Each batch of entries updates the record by what it adds. No store ever counts, so a turn costs
+the same however long the session is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,24 +19,21 @@ from clew.core.text import replace_surrogates
 
 _MOST_WORDS = 200
 _LOOKED_AT = 2_000
-"""Characters of a message that its first words are taken from."""
+"""Characters of a message from which its first words are taken."""
 COLUMNS = (
     *("id", "cwd", "name", "created_at", "updated_at", "parent", "forked_at", "model"),
     *("title", "last_words", "entries", "messages", "size", "extra"),
 )
-"""The fields of a record in the order in which databases give them."""
+"""The fields of a record, in the order in which databases select them."""
 
 
 class StoredSession(SessionRecord, frozen=True, kw_only=True):
-    """A session as lists show it.
-
-    What is counted here is counted by the store, from the entries it was given.
-    """
+    """A session as lists show it; the store computes the counts from the entries."""
 
     parent: SessionId | None = None
     """The session that this one was forked from."""
     forked_at: EntryId | None = None
-    """The last entry that it shares with its parent."""
+    """The last entry that it has in common with its parent."""
     model: str = ""
     """The model that was set last."""
     title: str = ""
@@ -48,35 +45,37 @@ class StoredSession(SessionRecord, frozen=True, kw_only=True):
     size: int = 0
     """Bytes of all entries."""
     extra: dict[str, object] = msgspec.field(default_factory=dict)
-    """Fields of other parts of the program, kept as they are: see `Store.annotate`."""
+    """Fields that other parts of the program set with `Store.annotate`."""
 
     @property
     def heading(self) -> str:
-        """What to call the session: its name, or else its first words."""
+        """The name of the session, or else its first words."""
         return self.name or self.title
 
 
-def stored(record: SessionRecord) -> StoredSession:
-    """Return the record of a session that has no entries yet, fit for every store."""
+def new_record(record: SessionRecord) -> StoredSession:
+    """Return the record of a session without entries, with text that every store accepts."""
     full = record if isinstance(record, StoredSession) else StoredSession(**asdict(record))
     return StoredSession(
         id=full.id,
-        cwd=storable(full.cwd),
-        name=storable(full.name),
+        cwd=clean_for_storage(full.cwd),
+        name=clean_for_storage(full.name),
         created_at=full.created_at,
         updated_at=full.updated_at,
         parent=full.parent,
         forked_at=full.forked_at,
-        extra=merged({}, full.extra),
+        extra=merge_extra({}, full.extra),
     )
 
 
-def forked(record: StoredSession, *, last: EntryId | None, name: str, now: float) -> StoredSession:
-    """Return the record of a session that begins with the entries of another, up to `last`."""
+def fork_record(
+    record: StoredSession, *, last: EntryId | None, name: str, now: float
+) -> StoredSession:
+    """Return the record of a new session with the entries of another one up to `last`."""
     return StoredSession(
         id=new_session_id(),
         cwd=record.cwd,
-        name=storable(name),
+        name=clean_for_storage(name),
         created_at=now,
         updated_at=now,
         parent=record.id,
@@ -85,29 +84,29 @@ def forked(record: StoredSession, *, last: EntryId | None, name: str, now: float
     )
 
 
-def from_row(row: Sequence[Any]) -> StoredSession:
-    """Return the record that a database keeps in `COLUMNS`, and its `extra` as JSON."""
+def record_from_row(row: Sequence[Any]) -> StoredSession:
+    """Return the record in a row with `COLUMNS`; `extra` is JSON."""
     *plain, extra = row
     return StoredSession(
         **dict(zip(COLUMNS[:-1], plain, strict=True)), extra=msgspec.json.decode(extra)
     )
 
 
-def storable(text: str) -> str:
-    """Return `text` without what a database's text column may refuse."""
+def clean_for_storage(text: str) -> str:
+    """Replace characters that a text column of a database may reject."""
     return replace_surrogates(text).replace("\x00", "\ufffd")
 
 
-def merged(extra: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
-    """Return `extra` with `fields` set, as they will be read back; None takes a field away.
+def merge_extra(extra: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
+    """Return `extra` with `fields` set, as they will be read back; None removes a field.
 
     Raises:
-        SessionError: JSON cannot hold a field.
+        SessionError: A field cannot be stored as JSON.
     """
     try:
         made = msgspec.json.decode(msgspec.json.encode(fields), type=dict[str, object])
     except (TypeError, ValueError) as error:
-        raise SessionError(f"this cannot be stored: {error}") from error
+        raise SessionError(f"the fields cannot be stored as JSON: {error}") from error
     return {key: value for key, value in {**extra, **made}.items() if value is not None}
 
 
@@ -121,13 +120,13 @@ class Growth(Struct, frozen=True, kw_only=True):
     messages: int
     size: int
     title: str
-    """The user's first words in this batch; a title that is there already stays."""
+    """The user's first words in this batch; an existing title stays."""
     last_words: str
     model: str
 
     @classmethod
     def of(cls, entries: Sequence[Entry], lines: Sequence[bytes]) -> "Growth":
-        """Look at `entries`, of which there is at least one, and at how they are stored."""
+        """Compute it for at least one entry; `lines` are the entries as stored."""
         bodies = [entry.body for entry in entries if isinstance(entry.body, MessageAdded)]
         said = [body.message for body in bodies if body.message.role is not Role.TOOL]
         asked = (message.text for message in said if message.role is Role.USER)
@@ -143,11 +142,8 @@ class Growth(Struct, frozen=True, kw_only=True):
             model=next(_models(reversed(entries)), ""),
         )
 
-    def applied(self, record: StoredSession) -> StoredSession:
-        """Return the record after the batch.
-
-        Its time never runs backwards, whatever the clock does.
-        """
+    def apply_to(self, record: StoredSession) -> StoredSession:
+        """Return the record after the batch; its time never runs backwards."""
         return replace(
             record,
             updated_at=max(record.updated_at, self.at),
@@ -160,7 +156,7 @@ class Growth(Struct, frozen=True, kw_only=True):
         )
 
 
-class Hit(Struct, frozen=True, kw_only=True):
+class SearchHit(Struct, frozen=True, kw_only=True):
     """A session that a search found."""
 
     session: StoredSession
@@ -169,12 +165,12 @@ class Hit(Struct, frozen=True, kw_only=True):
     matches: int = 0
     """How many entries match."""
     excerpt: str = ""
-    """That entry's words around what was looked for."""
+    """The text of that entry around the words of the query."""
 
 
 def _words(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
-        words = " ".join(storable(text[:_LOOKED_AT]).split())
+        words = " ".join(clean_for_storage(text[:_LOOKED_AT]).split())
         if words:
             yield words[:_MOST_WORDS]
 
@@ -182,4 +178,4 @@ def _words(texts: Iterable[str]) -> Iterator[str]:
 def _models(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         if isinstance(entry.body, SetupChanged) and entry.body.model.name:
-            yield storable(entry.body.model.name)
+            yield clean_for_storage(entry.body.model.name)

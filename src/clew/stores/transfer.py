@@ -1,7 +1,7 @@
-"""A session as a file: one line for the record, one for each entry.
+"""Export a session to a JSONL file and import it: a line for the record, one for each entry.
 
-The record's line is shaped like an entry, so whoever reads only entries passes it over. What
-this release does not understand goes out and comes in byte for byte.
+The record's line has the shape of an entry, so a reader of entries skips it. Entries that this
+release does not understand are exported and imported byte for byte.
 """
 
 import time
@@ -16,8 +16,8 @@ from clew.core.entries import Body, Entry, UnknownBody, encode
 from clew.core.errors import SessionBusy, StoreDamaged
 from clew.core.ids import EntryId, new_session_id
 from clew.stores.protocol import Store
-from clew.stores.reading import damaged, read_entry
 from clew.stores.record import StoredSession
+from clew.stores.stored_entries import damaged_ids, decode_entry
 
 _BATCH = 500
 _HEAD = EntryId(0)
@@ -32,33 +32,33 @@ class Exported(Struct, frozen=True, kw_only=True):
     """A session that was read from a file."""
 
     record: StoredSession | None
-    """None when the file has only entries."""
+    """None if the file has only entries."""
     entries: list[Entry]
     problems: tuple[str, ...] = ()
-    """What had to be left out, in words."""
+    """A sentence for each line that was skipped."""
 
 
 def export_lines(record: StoredSession, entries: Iterable[Entry]) -> Iterator[bytes]:
-    """Yield the lines of the file, each with its end; entries that are damaged are left out."""
+    """Yield the lines of the file, each with its line end; damaged entries are skipped."""
     head = UnknownBody(msgspec.json.encode(_Head(record=record)))
     kept = list(entries)
-    lost = set(damaged(kept))
+    lost = set(damaged_ids(kept))
     for entry in (Entry(id=_HEAD, at=record.updated_at, body=head), *kept):
         if entry.id not in lost:
-            # Between the values of JSON, which is the only place for it, a line's end is a space.
+            # A raw line end can only stand between JSON values, where a space means the same.
             yield encode(entry).translate(_ONE_LINE) + b"\n"
 
 
 def read_export(lines: Iterable[bytes]) -> Exported | None:
-    """Read such a file; None when no line of it is an entry.
+    """Read an exported file; return None if no line of it is an entry.
 
-    A line that cannot be read is passed over and told of, such as the last one of a file that
-    breaks off.
+    A line that cannot be read, such as the last one of a truncated file, is skipped and
+    reported in `problems`.
     """
     reader = _Reader()
     for number, line in enumerate(lines, 1):
         if line and not line.isspace():
-            reader.take(number, line)
+            reader.add(number, line)
     if reader.record is None and not reader.entries:
         return None
     return Exported(record=reader.record, entries=reader.entries, problems=tuple(reader.problems))
@@ -67,15 +67,15 @@ def read_export(lines: Iterable[bytes]) -> Exported | None:
 async def import_export(
     store: Store, exported: Exported, *, cwd: str, clock: Callable[[], float] = time.time
 ) -> StoredSession:
-    """Write a session into `store`; when that fails, nothing of it stays.
+    """Write a session into `store`; if that fails, nothing of it remains.
 
-    It keeps its id, unless the store has a session of that id already.
+    It keeps its id, unless the store already has a session with that id.
 
     Args:
         store: Where to write it.
-        exported: What was read.
-        cwd: The folder of a session whose file does not say.
-        clock: Dates a session whose file does not say when it was.
+        exported: The session from `read_export`.
+        cwd: The folder, if the file has no record.
+        clock: The time, if the file has no record and no times.
 
     Raises:
         StoreError: The store cannot be written to.
@@ -97,33 +97,33 @@ async def import_export(
 
 
 class _Reader:
-    """Takes a file line by line."""
+    """Collects the lines of a file."""
 
     def __init__(self) -> None:
         self.record: StoredSession | None = None
         self.entries: list[Entry] = []
         self.problems: list[str] = []
 
-    def take(self, number: int, line: bytes) -> None:
-        """Keep what a line holds, or note why not."""
+    def add(self, number: int, line: bytes) -> None:
+        """Add the entry or the record of a line, or a problem."""
         try:
-            entry = read_entry(line)
+            entry = decode_entry(line)
         except StoreDamaged as error:
-            self.problems.append(f"line {number} was left out: {error}")
+            self.problems.append(f"line {number} was skipped: {error}")
             return
         if entry.id == _HEAD:
-            self._take_head(number, entry.body)
+            self._add_head(number, entry.body)
         elif self.entries and entry.id <= self.entries[-1].id:
-            self.problems.append(f"line {number} was left out: entry #{entry.id} is out of order")
+            self.problems.append(f"line {number} was skipped: entry #{entry.id} is out of order")
         else:
             self.entries.append(entry)
 
-    def _take_head(self, number: int, body: Body) -> None:
+    def _add_head(self, number: int, body: Body) -> None:
         raw = body.raw if isinstance(body, UnknownBody) else b""
         try:
             self.record = msgspec.json.decode(raw, type=_Head).record
         except msgspec.DecodeError as error:
-            self.problems.append(f"line {number} was left out: the record is damaged: {error}")
+            self.problems.append(f"line {number} was skipped: the record is damaged: {error}")
 
 
 def _record(entries: list[Entry], *, cwd: str, now: float) -> StoredSession:

@@ -1,5 +1,5 @@
-"""Stand-ins that ship: fake servers and conformance checks for your own code.
+"""Fakes and conformance checks that ship, for tests of your own code.
 
-`stores` and `providers` have the checks; `server` stands in for a model server, with the
-`voices` of the APIs.
+`providers` and `stores` hold the checks. `server` is a scripted model server on loopback;
+`fake_apis` encode replies for it as each API does, and `request_parsers` read requests back.
 """

@@ -9,25 +9,33 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from clew.testing.server import Answer, Hangup, Script, Server, Stall, Step, serve
+from clew.testing.server import (
+    Disconnect,
+    FakeServer,
+    ResponseScript,
+    ResponseStep,
+    ScriptedResponse,
+    Stall,
+    serve,
+)
 
 __all__ = [
     "DONE",
-    "Answer",
+    "Disconnect",
     "FakeOpenAI",
-    "Hangup",
+    "ResponseStep",
+    "ScriptedResponse",
     "Stall",
-    "Step",
-    "calls",
     "delta",
+    "error_response",
     "event",
-    "fails",
     "fake_openai",
-    "says",
+    "text_response",
+    "tool_call_response",
     "usage",
 ]
 
-FakeOpenAI = Server
+FakeOpenAI = FakeServer
 
 
 def event(payload: object) -> bytes:
@@ -54,17 +62,17 @@ def usage(prompt: int, completion: int, *, cached: int = 0) -> bytes:
     return event({"object": "chat.completion.chunk", "choices": [], "usage": counts})
 
 
-def says(*words: str) -> Answer:
+def text_response(*words: str) -> ScriptedResponse:
     """Return an answer that streams `words` and ends in good order."""
     steps = [delta(content=word) for word in words]
-    return Answer(steps=[*steps, delta("stop"), usage(10, len(words)), DONE])
+    return ScriptedResponse(steps=[*steps, delta("stop"), usage(10, len(words)), DONE])
 
 
-def calls(name: str, arguments: str, *, call_id: str = "call_1") -> Answer:
+def tool_call_response(name: str, arguments: str, *, call_id: str = "call_1") -> ScriptedResponse:
     """Return an answer that calls one tool, its arguments in two pieces."""
     half = len(arguments) // 2
     first = {"index": 0, "id": call_id, "type": "function"}
-    return Answer(
+    return ScriptedResponse(
         steps=[
             delta(tool_calls=[{**first, "function": {"name": name, "arguments": ""}}]),
             delta(tool_calls=[{"index": 0, "function": {"arguments": arguments[:half]}}]),
@@ -76,16 +84,16 @@ def calls(name: str, arguments: str, *, call_id: str = "call_1") -> Answer:
     )
 
 
-def fails(status: int, body: object, **headers: str) -> Answer:
+def error_response(status: int, body: object, **headers: str) -> ScriptedResponse:
     """Return an error answer; `retry_after="2"` becomes the header `retry-after`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(steps=[msgspec.json.encode(body)], status=status, headers=named)
+    return ScriptedResponse(steps=[msgspec.json.encode(body)], status=status, headers=named)
 
 
 @asynccontextmanager
-async def fake_openai(*answers: Script) -> AsyncIterator[FakeOpenAI]:
+async def fake_openai(*answers: ResponseScript) -> AsyncIterator[FakeOpenAI]:
     """Serve `answers` in order on a free port while the block runs; nothing but chat is known."""
-    script = answers or (says("ok"),)
+    script = answers or (text_response("ok"),)
     async with serve(*script, method="POST", path="/v1/chat/completions") as server:
         server.url += "/v1"
         yield server

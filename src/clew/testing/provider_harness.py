@@ -10,15 +10,15 @@ import anyio
 from clew.providers.adapter import AdapterOptions
 from clew.providers.endpoint import Retry
 from clew.providers.protocol import Provider, Request, StopReason
-from clew.testing.fake_apis.protocol import Reply, Voice
-from clew.testing.server import Answer, Script, Server, Step, serve
+from clew.testing.fake_apis.protocol import FakeApi, ModelReply
+from clew.testing.server import FakeServer, ResponseScript, ResponseStep, ScriptedResponse, serve
 
 API_KEY = "sk-shown-to-nobody-5ec2e7"
 MODEL = "conformance-model"
 OVERFLOW = "This model's maximum context length is 8192 tokens, but the messages have 9000."
 
 
-class Naps:
+class FakeSleep:
     """Counts the pauses between attempts instead of making them."""
 
     def __init__(self) -> None:
@@ -29,13 +29,13 @@ class Naps:
         self.taken.append(seconds)
 
 
-def impatient(naps: Naps, *, attempts: int = 3) -> Retry:
+def instant_retry(naps: FakeSleep, *, attempts: int = 3) -> Retry:
     """Return a way to retry that loses no time; the pauses it would make are in `naps`."""
     return Retry(attempts=attempts, sleep=naps, random=lambda: 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Powers:
+class ApiCapabilities:
     """What an API can do. A check that needs more than this is skipped."""
 
     thinking: bool = False
@@ -57,7 +57,7 @@ class Powers:
     )
 
 
-class Wishes(TypedDict, total=False):
+class AdapterOverrides(TypedDict, total=False):
     """What a check may ask of the provider beside the script."""
 
     idle_timeout: float
@@ -66,14 +66,14 @@ class Wishes(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class AdapterParams:
     """What a provider is to be made with."""
 
     url: str
     """The server, without a path."""
     api_key: str = API_KEY
     idle_timeout: float = 30.0
-    retry: Retry = field(default_factory=lambda: impatient(Naps()))
+    retry: Retry = field(default_factory=lambda: instant_retry(FakeSleep()))
     streaming: bool = True
 
     @property
@@ -84,11 +84,11 @@ class Setting:
         )
 
 
-class Stage(Protocol):
+class ProviderHarness(Protocol):
     """A way to have a provider give scripted replies."""
 
     @property
-    def can(self) -> Powers:
+    def capabilities(self) -> ApiCapabilities:
         """What the provider's API can do."""
         ...
 
@@ -97,54 +97,56 @@ class Stage(Protocol):
         """The model to ask for: one that has these powers."""
         ...
 
-    def saying(self, *replies: Reply) -> AbstractAsyncContextManager[Provider]:
+    def provider(self, *replies: ModelReply) -> AbstractAsyncContextManager[Provider]:
         """Make a provider whose n-th call brings the n-th reply; it is closed afterwards."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpStage:
-    """A stage for a provider that speaks HTTP: a server on loopback with the API's voice."""
+class HttpHarness:
+    """A harness for a provider that speaks HTTP: a server on loopback with the API's voice."""
 
-    voice: Voice
-    make: Callable[[Setting], Provider]
-    can: Powers = Powers()
+    api: FakeApi
+    make: Callable[[AdapterParams], Provider]
+    capabilities: ApiCapabilities = ApiCapabilities()
     model: str = MODEL
     """The model to ask for, where an adapter treats some differently."""
     overflow: str = OVERFLOW
     """The words with which the API says that a conversation is too long."""
     stream_error: Callable[[str], bytes] | None = None
     """Makes the event with which the API reports an overload in mid-stream, in these words."""
-    reads: Callable[[bytes], Request] | None = None
+    parse_request: Callable[[bytes], Request] | None = None
     """Turns the body of a request back into the request, for a closer look at it."""
 
-    def answer(self, reply: Reply, *, streaming: bool = True) -> Answer:
+    def response(self, reply: ModelReply, *, streaming: bool = True) -> ScriptedResponse:
         """Return the reply as this API puts it on the wire."""
         if streaming:
-            return self.streamed(*self.voice.stream(reply))
-        return Answer(steps=[self.voice.whole(reply)], content_type="application/json")
+            return self.stream_response(*self.api.stream(reply))
+        return ScriptedResponse(steps=[self.api.whole(reply)], content_type="application/json")
 
-    def streamed(self, *steps: Step) -> Answer:
+    def stream_response(self, *steps: ResponseStep) -> ScriptedResponse:
         """Return an answer of these pieces of a stream."""
-        return Answer(steps=steps, content_type=self.voice.content_type)
+        return ScriptedResponse(steps=steps, content_type=self.api.content_type)
 
-    def failure(self, status: int, message: str, **headers: str) -> Answer:
+    def error_response(self, status: int, message: str, **headers: str) -> ScriptedResponse:
         """Return an error answer; `retry_after="2"` becomes the header `retry-after`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return Answer(steps=[self.voice.error(status, message)], status=status, headers=named)
+        return ScriptedResponse(
+            steps=[self.api.error(status, message)], status=status, headers=named
+        )
 
     @asynccontextmanager
-    async def playing(
-        self, *script: Reply | Script, **wishes: Unpack[Wishes]
-    ) -> AsyncIterator[tuple[Provider, Server]]:
+    async def serve(
+        self, *script: ModelReply | ResponseScript, **wishes: Unpack[AdapterOverrides]
+    ) -> AsyncIterator[tuple[Provider, FakeServer]]:
         """Serve the script, and make a provider that speaks to it; both are closed afterwards."""
         streaming = wishes.get("streaming", True)
         answers = (
-            self.answer(each, streaming=streaming) if isinstance(each, Reply) else each
+            self.response(each, streaming=streaming) if isinstance(each, ModelReply) else each
             for each in script
         )
         async with serve(*answers) as server:
-            provider = self.make(Setting(url=server.url, **wishes))
+            provider = self.make(AdapterParams(url=server.url, **wishes))
             try:
                 yield provider, server
             finally:
@@ -152,7 +154,7 @@ class HttpStage:
                     await provider.aclose()
 
     @asynccontextmanager
-    async def saying(self, *replies: Reply) -> AsyncIterator[Provider]:
+    async def provider(self, *replies: ModelReply) -> AsyncIterator[Provider]:
         """Make a provider whose n-th call brings the n-th reply; it is closed afterwards."""
-        async with self.playing(*replies) as (provider, _):
+        async with self.serve(*replies) as (provider, _):
             yield provider

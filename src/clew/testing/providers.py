@@ -1,22 +1,23 @@
-"""What every provider must do, as checks that anyone can run on their own.
+"""Conformance checks for providers; run them on an adapter of your own.
 
 An adapter that speaks HTTP needs a fake API, which encodes replies as its server would (see
 `clew.testing.fake_apis.protocol`; those of the built-in adapters are in
 `clew.testing.fake_apis`), and a function that creates the adapter for a server:
 
-    STAGE = HttpStage(
-        voice=MyVoice(),
+    HARNESS = HttpHarness(
+        api=MyFakeApi(),
         make=lambda at: MyAdapter(at.url, key=at.api_key, timeout=at.idle_timeout, retry=at.retry),
-        can=Powers(thinking=True, whole=False),
+        capabilities=ApiCapabilities(thinking=True, whole=False),
     )
 
     @pytest.mark.anyio
     @pytest.mark.parametrize("check", PROVIDER_CHECKS, ids=lambda check: check.__name__)
     async def test_my_adapter_keeps_the_contract(check):
-        await check(STAGE)
+        await check(HARNESS)
 
-A provider that does not speak HTTP can be put on a `Stage` of its own, where `ANSWER_CHECKS`
-apply. What an API lacks is skipped, by what `Powers` says of it.
+A provider that does not speak HTTP needs a `ProviderHarness` of its own, for which
+`ANSWER_CHECKS` apply. Checks that need something the API lacks, as `ApiCapabilities` says, are
+skipped.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,24 +27,29 @@ from clew.testing.checks.answers import ANSWER_CHECKS as _ANSWER_CHECKS
 from clew.testing.checks.failures import FAILURE_CHECKS
 from clew.testing.checks.sessions import SESSION_CHECKS
 from clew.testing.checks.streams import STREAM_CHECKS
-from clew.testing.fake_apis.protocol import Reply, Voice
-from clew.testing.provider_harness import HttpStage, Powers, Setting, Stage
+from clew.testing.fake_apis.protocol import FakeApi, ModelReply
+from clew.testing.provider_harness import (
+    AdapterParams,
+    ApiCapabilities,
+    HttpHarness,
+    ProviderHarness,
+)
 
 __all__ = [
     "ANSWER_CHECKS",
     "PROVIDER_CHECKS",
+    "AdapterParams",
     "AnswerCheck",
+    "ApiCapabilities",
     "Check",
-    "HttpStage",
-    "Powers",
-    "Reply",
-    "Setting",
-    "Stage",
-    "Voice",
+    "FakeApi",
+    "HttpHarness",
+    "ModelReply",
+    "ProviderHarness",
 ]
 
-AnswerCheck: TypeAlias = Callable[[Stage], Awaitable[None]]
-Check: TypeAlias = Callable[[HttpStage], Awaitable[None]]
+AnswerCheck: TypeAlias = Callable[[ProviderHarness], Awaitable[None]]
+Check: TypeAlias = Callable[[HttpHarness], Awaitable[None]]
 
 ANSWER_CHECKS: tuple[AnswerCheck, ...] = _ANSWER_CHECKS
 """What holds for any provider."""

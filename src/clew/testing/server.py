@@ -17,7 +17,7 @@ from aiohttp import web
 _ANY_PATH = "/{path:.*}"
 
 
-class Hangup:
+class Disconnect:
     """The server drops the connection here."""
 
 
@@ -38,29 +38,29 @@ class Stall:
         await self._free.wait()
 
 
-Step: TypeAlias = bytes | Hangup | Stall
+ResponseStep: TypeAlias = bytes | Disconnect | Stall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ScriptedResponse:
     """What the server does with one request. Every piece of bytes is sent on its own."""
 
-    steps: Sequence[Step]
+    steps: Sequence[ResponseStep]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = ""
     """Of the body; by default a stream of events, and JSON where the status is an error."""
 
 
-Script: TypeAlias = Answer | Callable[[bytes], Answer]
+ResponseScript: TypeAlias = ScriptedResponse | Callable[[bytes], ScriptedResponse]
 """An answer, or a function that makes one of the request's body."""
 
 
 @dataclass(slots=True)
-class Server:
+class FakeServer:
     """A running server: its address, what it was asked, and who left."""
 
-    answers: list[Script]
+    answers: list[ResponseScript]
     url: str = ""
     """Without a slash at its end."""
     methods: list[str] = field(default_factory=list)
@@ -89,7 +89,9 @@ class Server:
         script = self.answers[min(len(self.bodies), len(self.answers)) - 1]
         over = False
         try:
-            response = await _play(script if isinstance(script, Answer) else script(body), request)
+            response = await _play(
+                script if isinstance(script, ScriptedResponse) else script(body), request
+            )
             over = True
         finally:
             if not over:
@@ -97,14 +99,14 @@ class Server:
         return response
 
 
-async def _play(answer: Answer, request: web.Request) -> web.StreamResponse:
+async def _play(answer: ScriptedResponse, request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
     usual = "text/event-stream" if answer.status == 200 else "application/json"
     response.content_type = answer.content_type or usual
-    if not (answer.steps and isinstance(answer.steps[0], Hangup)):
+    if not (answer.steps and isinstance(answer.steps[0], Disconnect)):
         await response.prepare(request)
     for step in answer.steps:
-        if isinstance(step, Hangup):
+        if isinstance(step, Disconnect):
             if request.transport is not None:
                 request.transport.abort()
             break
@@ -119,8 +121,8 @@ async def _play(answer: Answer, request: web.Request) -> web.StreamResponse:
 
 @asynccontextmanager
 async def serve(
-    *answers: Script, port: int = 0, method: str = "*", path: str = _ANY_PATH
-) -> AsyncIterator[Server]:
+    *answers: ResponseScript, port: int = 0, method: str = "*", path: str = _ANY_PATH
+) -> AsyncIterator[FakeServer]:
     """Serve `answers` in order while the block runs.
 
     Args:
@@ -129,7 +131,7 @@ async def serve(
         method: The one HTTP method to accept; all of them unless one is given.
         path: The one path to accept; all of them unless one is given.
     """
-    server = Server(list(answers) or [Answer(steps=[])])
+    server = FakeServer(list(answers) or [ScriptedResponse(steps=[])])
     app = web.Application(client_max_size=2**30)
     app.router.add_route(method, path, server.handle)
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0)

@@ -1,23 +1,23 @@
-"""Shorten by rules: no model is called, and every word that stays was said."""
+"""`Compact`: shortens by rules, without a model call."""
 
 from msgspec import Struct
 
 from clew.context.cuts import turn_starts
 from clew.context.estimate import text_units
-from clew.context.items import Item, Kind
+from clew.context.items import Item, ItemKind
 from clew.context.plan import Budget, Plan, Reduce, Wording
-from clew.context.strategies.selection import reached, set_aside, under_half
-from clew.context.tool_results import cleared, consumed
+from clew.context.strategies.selection import is_reached, set_aside, target_tokens
+from clew.context.tool_results import find_consumed, make_marker
 from clew.context.view import View
 from clew.core.entries import Replacement
 from clew.core.messages import Text, ToolCall
 
 
 class Compact(Struct, frozen=True, kw_only=True):
-    """Shorten old answers and clear old tool results; set turns aside only if that is too little.
+    """Truncates old answers and clears old tool results; drops turns only if that is not enough.
 
-    The recent turns, the user's words, pinned messages and calls are not touched by the
-    first step. The second writes a digest by rules.
+    The first step does not change recent turns, user messages, pinned messages and calls. The
+    second writes a digest by rules.
     """
 
     name: str = "compact"
@@ -29,15 +29,15 @@ class Compact(Struct, frozen=True, kw_only=True):
     text_excerpt_chars: int = 200
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
-        """Due at `max_tokens`, or at the policy's threshold."""
-        return reached(used, threshold, self.max_tokens)
+        """Return True from `max_tokens` or the policy's threshold on."""
+        return is_reached(used, threshold, self.max_tokens)
 
     def target(self, window: int) -> int:
-        """Return a little under half of what is allowed."""
-        return under_half(window, self.max_tokens)
+        """Return a little less than half of the limit."""
+        return target_tokens(window, self.max_tokens)
 
     def plan(self, view: View, budget: Budget) -> Plan:
-        """Shorten in place where that is enough, else set aside by rules."""
+        """Truncate in place if that is enough; otherwise drop old turns."""
         changes = (*self._results(view), *self._texts(view))
         sizes = {item.entry_id: item.units for item in view.items}
         saved = sum(sizes[change.entry_id] - text_units(change.text) for change in changes)
@@ -55,9 +55,9 @@ class Compact(Struct, frozen=True, kw_only=True):
         return starts[-kept] if len(starts) >= kept else 0
 
     def _results(self, view: View) -> tuple[Replacement, ...]:
-        places = consumed(view.items, pinned=view.pinned, min_chars=self.min_tool_result_chars)
+        places = find_consumed(view.items, pinned=view.pinned, min_chars=self.min_tool_result_chars)
         old = self._old(view)
-        return tuple(cleared(view.items[place]) for place in places if place < old)
+        return tuple(make_marker(view.items[place]) for place in places if place < old)
 
     def _texts(self, view: View) -> tuple[Replacement, ...]:
         return tuple(
@@ -69,7 +69,7 @@ class Compact(Struct, frozen=True, kw_only=True):
     def _is_long(self, item: Item) -> bool:
         texts = [part for part in item.message.parts if isinstance(part, Text)]
         return (
-            item.kind is Kind.ASSISTANT
+            item.kind is ItemKind.ASSISTANT
             and len(texts) == 1
             and len(texts[0].text) >= self.min_text_chars
             and all(isinstance(part, Text | ToolCall) for part in item.message.parts)

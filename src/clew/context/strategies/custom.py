@@ -1,31 +1,33 @@
-"""A user's own way of shrinking a conversation, and what is asked of its result."""
+"""`Custom`: a strategy that is a function of your own, and the checks on its result."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from clew.context.cuts import turn_starts
 from clew.context.items import Item
-from clew.context.loss_report import Summary, account
+from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Plan, Reduce, Stuck
 from clew.context.render import find_problems, render
 from clew.context.view import View
-from clew.core.entries import Compacted
+from clew.core.entries import Compacted, Trigger
 from clew.core.errors import ConfigError
 from clew.core.messages import Message
 
 Compress: TypeAlias = Callable[[list[Message], int], list[Message] | Awaitable[list[Message]]]
-"""Gets the messages of the next request and their estimated tokens; returns what to send."""
+"""Takes the messages of the next request and their estimated tokens; returns what to send."""
 
 
 class Custom(Struct, frozen=True, kw_only=True):
-    """Calls `compress` before every model call; what it returns is what the model is shown.
+    """Rewrites the conversation with your own function, `compress`.
 
-    Returning the same messages changes nothing. The result must be a conversation that a
-    provider accepts, with the current request and every pinned message in it.
+    The session calls it before every model call, on `session.compact()` and after a provider
+    reported an overflow. Returning the same messages changes nothing. A changed list must be
+    a conversation that providers accept, and must contain the current request and every
+    pinned message. The session records it as a compaction: with hooks, events, a loss report
+    and undo.
     """
 
     compress: Compress
@@ -33,38 +35,54 @@ class Custom(Struct, frozen=True, kw_only=True):
     clears_early: bool = False
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
-        """Due before every call: the function decides."""
+        """Return True: the function decides before every call."""
         return True
 
     def target(self, window: int) -> int:
-        """Return the window: the function decides."""
+        """Return the window: the function decides how much to leave."""
         return window
 
     def plan(self, view: View, budget: Budget) -> Plan:  # noqa: ARG002
-        """Say that only the function can tell; see `compact_to`."""
-        return Stuck(why="a function of the user's own decides what goes")
+        """Return `Stuck`: only the function knows; see `compact_to`."""
+        return Stuck(why="only the function of the custom strategy knows what it would drop")
 
 
-def compact_to(view: View, result: Sequence[Message]) -> Compacted | None:
-    """Return the entry that makes `view` show `result`, or None when it does already.
+def compact_to(
+    view: View, messages: Sequence[Message], *, trigger: Trigger = "auto", strategy: str = "custom"
+) -> Compacted | Stuck:
+    """Return the entry that makes the model see `messages`.
+
+    Args:
+        view: The view before.
+        messages: What the function returned. Messages of the view keep their entries; new
+            ones must come first.
+        trigger: What started the compaction.
+        strategy: The name for the report.
+
+    Returns:
+        The entry, or `Stuck` if the view shows these messages already.
 
     Raises:
-        ConfigError: No provider would accept the result, or something in it is missing that
-            must stay.
+        ConfigError: Providers would reject the messages, or one that must stay is missing.
     """
-    if not isinstance(result, list | tuple) or not all(isinstance(m, Message) for m in result):
+    if not isinstance(messages, list | tuple) or not all(isinstance(m, Message) for m in messages):
         raise ConfigError("the custom strategy must return a list of messages")
-    if tuple(result) == render(view):
-        return None
-    _check(view, result)
-    new, kept = _split(view, result)
+    if tuple(messages) == render(view):
+        return Stuck(why="the custom strategy returned the same messages")
+    _check(view, messages)
+    new, kept = _split(view, messages)
     stays = {item.entry_id for item in kept}
-    plan = Reduce(
-        dropped=tuple(item for item in view.items if item.entry_id not in stays),
-        why="a function of the user's own decided",
+    return build_compaction(
+        view,
+        Reduce(
+            dropped=tuple(item for item in view.items if item.entry_id not in stays),
+            why="the function of the custom strategy decided",
+        ),
+        WrittenSummary(text="", author="custom"),
+        trigger=trigger,
+        strategy=strategy,
+        inserted=new,
     )
-    body = account(view, plan, Summary(text="", author="custom"), trigger="auto", strategy="custom")
-    return replace(body, inserted=new)
 
 
 def _check(view: View, result: Sequence[Message]) -> None:
@@ -82,10 +100,10 @@ def _check(view: View, result: Sequence[Message]) -> None:
 
 
 def _split(view: View, result: Sequence[Message]) -> tuple[tuple[Message, ...], list[Item]]:
-    """Tell messages of the view, which keep their entries, from new ones before them."""
+    """Separate the messages of the view, which keep their entries, from new ones before them."""
     kept: list[Item] = []
     items = list(view.items)
-    # What a function put in earlier shares one entry, and can only stay or go as a whole.
+    # Messages that a function inserted earlier share one entry: they stay or go together.
     times = Counter(item.entry_id for item in items)
     at = len(result)
     rest = len(items)

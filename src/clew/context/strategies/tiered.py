@@ -1,90 +1,94 @@
-"""The default strategy: the cheapest step that is enough.
+"""`Tiered`, the default strategy, and `Summarize`, which is its last step alone.
 
-First, tool results that the model has read and answered are cleared, where that alone makes
-enough room. Otherwise everything before the recent turns is set aside and summarised.
+`Tiered` takes the cheapest step that is enough: it clears answered tool results if that makes
+enough room; otherwise it drops and summarises everything before the recent turns.
 """
 
 from msgspec import Struct
 
 from clew.context.estimate import text_units
-from clew.context.items import Kind
+from clew.context.items import ItemKind
 from clew.context.plan import Budget, Plan, Reduce, Wording
-from clew.context.strategies.selection import reached, set_aside, under_half
-from clew.context.tool_results import cleared, consumed, older_than_recent
+from clew.context.strategies.selection import is_reached, set_aside, target_tokens
+from clew.context.tool_results import exclude_recent, find_consumed, make_marker
 from clew.context.view import View
 from clew.core.entries import Replacement
 
 _ENOUGH = 1.2
-"""Clearing alone is enough when it leaves at most this many times the budget."""
+"""Clearing is enough if it leaves at most this multiple of the budget."""
 _MOST_CLEARED = 0.5
-"""Beyond this share of the tool results a digest, which quotes them, says more in less room."""
+"""Largest share of the tool results to clear; beyond it a digest says more in less room."""
 
 
 class Tiered(Struct, frozen=True, kw_only=True):
-    """Clear, then compact; see the module."""
+    """Clears answered tool results if that is enough; otherwise summarises old turns."""
 
     name: str = "tiered"
     clears_early: bool = True
     max_tokens: int | None = None
-    """Compact from here on, below the policy's threshold; None leaves it to the policy."""
+    """Compact from this many tokens on, even below the policy's threshold."""
     wording: Wording = Wording.MODEL
+    summary_model: str | None = None
+    """The model that writes summaries, on the same provider; it takes precedence over the
+    session's `summary_model`."""
     min_chars: int = 500
-    """Tool results up to this length are never worth clearing."""
+    """Shorter tool results are not cleared."""
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
-        """Due at the policy's threshold, or at `max_tokens`."""
-        return reached(used, threshold, self.max_tokens)
+        """Return True from `max_tokens` or the policy's threshold on."""
+        return is_reached(used, threshold, self.max_tokens)
 
     def target(self, window: int) -> int:
-        """Return a little under half of the window."""
-        return under_half(window, self.max_tokens)
+        """Return a little less than half of the limit."""
+        return target_tokens(window, self.max_tokens)
 
     def plan(self, view: View, budget: Budget) -> Plan:
-        """Clear if that is enough; else set aside what stands before the recent turns."""
+        """Clear if that is enough; otherwise drop everything before the recent turns."""
         changes = self._clearing(view, budget)
         if not changes:
-            return set_aside(view, budget, wording=self.wording)
+            return set_aside(view, budget, wording=self.wording, summary_model=self.summary_model)
         return Reduce(
             replaced=changes,
             wording=Wording.RULES,
-            why=f"clearing {len(changes)} tool results that were answered is enough",
+            why=f"clearing {len(changes)} answered tool results is enough",
         )
 
     def _clearing(self, view: View, budget: Budget) -> tuple[Replacement, ...]:
         items = view.items
-        places = consumed(items, pinned=view.pinned, min_chars=self.min_chars)
-        places = older_than_recent(
-            items, places, recent_turns=budget.recent_turns, tail=budget.tail
-        )
+        places = find_consumed(items, pinned=view.pinned, min_chars=self.min_chars)
+        places = exclude_recent(items, places, recent_turns=budget.recent_turns, tail=budget.tail)
         left = items.units()
-        least = left - items.totals[Kind.TOOL_RESULT] * _MOST_CLEARED
+        least = left - items.totals[ItemKind.TOOL_RESULT] * _MOST_CLEARED
         changes: list[Replacement] = []
         for place in places:
             if left <= budget.limit:
                 break
-            changes.append(cleared(items[place]))
+            changes.append(make_marker(items[place]))
             left -= items[place].units - text_units(changes[-1].text)
         return tuple(changes) if least <= left <= budget.limit * _ENOUGH else ()
 
 
 class Summarize(Struct, frozen=True, kw_only=True):
-    """Summarise when a request would exceed `max_tokens`; the recent turns stay as they are.
+    """Summarises old turns when a request would exceed `max_tokens`; recent turns stay.
 
-    Unlike the default it clears no tool results first: all that goes is summarised.
+    Unlike the default strategy it does not clear tool results first.
     """
 
     name: str = "summarize"
     clears_early: bool = False
     max_tokens: int | None = None
+    summary_model: str | None = None
+    """The model that writes summaries, on the same provider; it takes precedence over the
+    session's `summary_model`."""
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
-        """Due at `max_tokens`, or at the policy's threshold."""
-        return reached(used, threshold, self.max_tokens)
+        """Return True from `max_tokens` or the policy's threshold on."""
+        return is_reached(used, threshold, self.max_tokens)
 
     def target(self, window: int) -> int:
-        """Return a little under half of what is allowed."""
-        return under_half(window, self.max_tokens)
+        """Return a little less than half of the limit."""
+        return target_tokens(window, self.max_tokens)
 
     def plan(self, view: View, budget: Budget) -> Plan:
-        """Set aside what stands before the recent turns, to be summarised by a model."""
-        return set_aside(view, budget, wording=Wording.MODEL)
+        """Drop everything before the recent turns, for a summary by a model."""
+        return set_aside(view, budget, wording=Wording.MODEL, summary_model=self.summary_model)

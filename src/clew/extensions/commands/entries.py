@@ -1,4 +1,4 @@
-"""Entries of the journal in few words: who, what, and what a compaction did to them."""
+"""Journal entries on one line each, and what a compaction did to them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -24,13 +24,13 @@ from clew.core.entries import (
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.text import one_line, pluralize
-from clew.extensions.commands.words import numbers
+from clew.extensions.commands.parsing import format_ranges
 
 _WORDS = 100
 
 
-def who(body: Body) -> str:
-    """Return who or what an entry comes from."""
+def entry_author(body: Body) -> str:
+    """Return who wrote an entry: you, the model, a tool, or the session."""
     match body:
         case MessageAdded(message=message):
             return _speaker(message)
@@ -40,22 +40,22 @@ def who(body: Body) -> str:
             return "session"
 
 
-def listing(entries: Sequence[Entry], most: int) -> list[tuple[EntryId, str, str]]:
-    """Return the last entries, the oldest of them first: number, who it comes from, its words."""
+def list_entries(entries: Sequence[Entry], most: int) -> list[tuple[EntryId, str, str]]:
+    """Return the latest entries, oldest first: number, author and description."""
     first = max(0, len(entries) - most)
     before: SetupChanged | None = None
     found: list[tuple[EntryId, str, str]] = []
     for at, entry in enumerate(entries):
         if at >= first:
-            said = _setup(entry.body, before) or words(entry)
-            found.append((entry.id, who(entry.body), said))
+            said = _setup(entry.body, before) or describe_entry(entry)
+            found.append((entry.id, entry_author(entry.body), said))
         if isinstance(entry.body, SetupChanged):
             before = entry.body
     return found
 
 
-def words(entry: Entry) -> str:
-    """Return what an entry says, on one line."""
+def describe_entry(entry: Entry) -> str:
+    """Return the content of an entry on one line."""
     match entry.body:
         case Noted(text="", data=data) if data:
             return one_line(", ".join(_facts(data)), _WORDS)
@@ -73,9 +73,9 @@ def words(entry: Entry) -> str:
             return _change(body)
 
 
-def loss_lines(report: LossReport) -> list[str]:
-    """Tell what a compaction does to every entry."""
-    author = "the model" if report.author == "model" else "rules, no model"
+def format_loss(report: LossReport) -> list[str]:
+    """Return the lines of a loss report: what a compaction kept, summarised and archived."""
+    author = "the model" if report.author == "model" else "rules, without a model"
     return [
         f"tokens      {report.tokens_before:,} → {report.tokens_after:,}",
         f"kept        {_ids(report.kept)} word for word",
@@ -85,8 +85,8 @@ def loss_lines(report: LossReport) -> list[str]:
     ]
 
 
-def loss_facts(done: Compacted) -> dict[str, object]:
-    """Return the same as facts."""
+def loss_data(done: Compacted) -> dict[str, object]:
+    """Return a loss report as facts for JSON."""
     report = done.report
     return {
         "tokens_before": report.tokens_before,
@@ -102,7 +102,7 @@ def loss_facts(done: Compacted) -> dict[str, object]:
 
 
 def _setup(body: Body, before: SetupChanged | None) -> str:
-    """Say what changed from one setup to the next, if it is not the model."""
+    """Describe the change from one setup to the next; empty if the model changed."""
     if not isinstance(body, SetupChanged) or before is None or body.model != before.model:
         return ""
     changed = {
@@ -120,7 +120,7 @@ def _facts(data: Mapping[str, object]) -> Iterator[str]:
 
 
 def _ids(ids: Sequence[int]) -> str:
-    return f"{len(ids)} ({numbers(ids)})" if ids else "nothing"
+    return f"{len(ids)} ({format_ranges(ids)})" if ids else "nothing"
 
 
 def _speaker(message: Message) -> str:
@@ -149,14 +149,14 @@ def _change(
         case SetupChanged(model=model):
             return f"model {one_line(model.name, 60)}"
         case ResultsCleared(replaced=replaced):
-            said = pluralize(len(replaced), "tool result is", "tool results are")
-            return f"{said} shown as markers"
+            said = pluralize(len(replaced), "tool result was", "tool results were")
+            return f"{said} cleared"
         case ReasoningDropped(targets=targets):
-            return f"the thinking of {pluralize(len(targets), 'message')} is no longer sent"
+            return f"the reasoning of {pluralize(len(targets), 'message')} is not sent any more"
         case Cleared():
-            return "the conversation began anew"
+            return "the conversation was cleared"
         case Undone(target=target):
-            return f"#{target} was taken back"
+            return f"#{target} was reverted"
         case Rewound(before=None, files=files):
             return _restored(files)
         case Rewound(before=before, files=files):

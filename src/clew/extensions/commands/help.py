@@ -1,9 +1,9 @@
-"""`/help`: all commands, those that begin with some letters, or one of them whole."""
+"""`/help`: all commands, those with a prefix, or one command in full."""
 
 from clew.core.errors import SessionError
 from clew.core.text import one_line
+from clew.extensions.commands.parsing import Builtin, build_result
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
-from clew.extensions.commands.words import Builtin, build_result
 
 _MOST = 100
 _NAME = 40
@@ -19,11 +19,11 @@ async def _help(host: CommandHost, arguments: str) -> CommandResult:
     found = [one for one in host.registry.get_commands(wanted) if one.user_invocable]
     if not found:
         raise SessionError(
-            f"there is no command /{one_line(wanted, _NAME)}; /help alone lists all of them"
+            f"there is no command /{one_line(wanted, _NAME)}; /help lists all commands"
         )
     lines = [_row(command) for command in found[:_MOST]]
     if len(found) > _MOST:
-        lines.append(f"  … and {len(found) - _MOST:,} more: /help PREFIX lists some of them")
+        lines.append(f"  … and {len(found) - _MOST:,} more: /help PREFIX lists those with a prefix")
     return build_result(lines, commands=[_facts(command) for command in found])
 
 
@@ -39,7 +39,7 @@ def _whole(command: Command) -> list[str]:
         f"/{command.name} {command.argument_hint}".rstrip(),
         f"  {command.description}",
         f"  from: {command.source}; {command.safety}"
-        f"{'; the model may invoke it too' if command.model_invocable else ''}",
+        f"{'; the model can run it too' if command.model_invocable else ''}",
     ]
     lines += [
         f"  {f'{sub.name} {sub.argument_hint}'.rstrip():<20} {sub.description}"
@@ -53,6 +53,7 @@ def _facts(command: Command) -> dict[str, object]:
         "name": command.name,
         "description": command.description,
         "argument_hint": command.argument_hint,
+        "flags": list(command.flags),
         "source": command.source,
         "safety": command.safety,
         "model_invocable": command.model_invocable,
@@ -65,7 +66,7 @@ HELP_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="help",
-            description="list the commands, or tell all about one",
+            description="list the commands, or explain one",
             argument_hint="[command | prefix]",
         ),
         _help,

@@ -1,6 +1,6 @@
-"""`/memory`: what is remembered of the project, for people and, when they ask, for the model."""
+"""`/memory`: list, search, add and review the facts that a project remembers."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
@@ -8,10 +8,20 @@ from typing import TypeAlias, TypeVar
 from anyio import to_thread
 from msgspec.structs import asdict
 
+from clew.context.recall import entry_text
+from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError
+from clew.core.messages import Role
 from clew.core.text import one_line, pluralize
+from clew.extensions.commands.parsing import (
+    Builtin,
+    build_result,
+    check_text,
+    reject_arguments,
+    split_word,
+    unknown_subcommand,
+)
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
-from clew.extensions.commands.words import Builtin, build_result, fit, no_such, nothing_more, split
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.memory.events import Outcome, Reference
 from clew.extensions.memory.facts import KINDS, MAX_FACT
@@ -26,48 +36,80 @@ _QUERY = 1_000
 async def _memory(host: CommandHost, arguments: str) -> CommandResult:
     if host.memory is None:
         raise SessionError("this session has no project memory")
-    word, rest = split(arguments or "list")
+    word, rest = split_word(arguments or "list")
+    if word.lower() == "extract":
+        reject_arguments(rest, "memory extract")
+        return await _extract(host, host.memory)
     action = _ACTIONS.get(word.lower())
     if action is None:
-        raise no_such("memory", word, MEMORY)
+        raise unknown_subcommand("memory", word, MEMORY)
     return await action(host.memory, rest)
 
 
 async def _list(memory: ProjectMemory, rest: str) -> CommandResult:
-    nothing_more(rest, "memory list")
+    reject_arguments(rest, "memory list")
     topics = await _in_thread(memory.topics)
     lines = [
         f"  {topic.name:<24} {topic.problem or pluralize(topic.facts, 'fact')}" for topic in topics
     ]
     return build_result(
-        lines or ["nothing is remembered yet; /memory add TOPIC TEXT begins"],
+        lines or ["the memory is empty; add a fact with /memory add TOPIC TEXT"],
         topics=[asdict(topic) for topic in topics],
     )
 
 
 async def _show(memory: ProjectMemory, rest: str) -> CommandResult:
     text = await _in_thread(partial(memory.show, rest))
-    return build_result([text.rstrip() or "nothing is remembered yet"], topic=rest, text=text)
+    return build_result([text.rstrip() or "the memory is empty"], topic=rest, text=text)
 
 
 async def _add(memory: ProjectMemory, rest: str) -> CommandResult:
-    kind, more = split(rest)
+    kind, more = split_word(rest)
     if kind.lower() not in KINDS:
         kind, more = "project", rest
-    topic, text = split(more)
+    topic, text = split_word(more)
     if not text:
         kinds = "|".join(KINDS)
-        raise SessionError(f"write what to remember: /memory add [{kinds}] TOPIC TEXT")
-    fit(text, MAX_FACT, "a fact")
+        raise SessionError(f"write the fact to remember: /memory add [{kinds}] TOPIC TEXT")
+    check_text(text, MAX_FACT, "a fact")
     return _outcome(await _in_thread(partial(memory.add, text, topic=topic, kind=kind.lower())))
 
 
+async def _extract(host: CommandHost, memory: ProjectMemory) -> CommandResult:
+    """Queue the facts that the user stated in this session, for approval."""
+    text = "\n\n".join(_user_texts(host.session.journal.entries))
+    source = f"session {host.session.session_id}"
+    found = await _in_thread(partial(memory.capture, text, source=source))
+    queued = [one for one in found if one.status == "queued"]
+    known = sum(one.status == "saved" for one in found)
+    skipped = sum(one.status == "skipped" for one in found)
+    lines = [f"  {one.id}  {one.topic}: {one_line(one.text, _SHOWN)}" for one in queued]
+    if queued:
+        verb = "waits" if len(queued) == 1 else "wait"
+        lines.append(
+            f"{pluralize(len(queued), 'fact')} {verb} for approval: /memory approve ID"
+            " or /memory reject ID"
+        )
+    lines += [f"{pluralize(known, 'fact')} already known"] if known else []
+    lines += [f"{pluralize(skipped, 'fact')} skipped as secret or personal"] if skipped else []
+    return build_result(
+        lines or ["no fact to remember was found in your messages"],
+        outcomes=[asdict(one) for one in found],
+    )
+
+
+def _user_texts(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        if isinstance(entry.body, MessageAdded) and entry.body.message.role is Role.USER:
+            yield entry.body.display or entry_text(entry)
+
+
 async def _pending(memory: ProjectMemory, rest: str) -> CommandResult:
-    nothing_more(rest, "memory pending")
+    reject_arguments(rest, "memory pending")
     waiting = await _in_thread(memory.pending)
     lines = [f"  {one.id}  {one.topic}: {one_line(one.text, _SHOWN)}" for one in waiting]
     return build_result(
-        lines or ["nothing waits for approval"], pending=[asdict(one) for one in waiting]
+        lines or ["no fact waits for approval"], pending=[asdict(one) for one in waiting]
     )
 
 
@@ -80,42 +122,44 @@ async def _reject(memory: ProjectMemory, rest: str) -> CommandResult:
 
 
 async def _used(memory: ProjectMemory, rest: str) -> CommandResult:
-    nothing_more(rest, "memory used")
+    reject_arguments(rest, "memory used")
     used = memory.used()
     lines = [f"  {one.path}" for one in used]
-    return build_result(lines or ["no memory was used in this session yet"], used=_facts(used))
+    return build_result(lines or ["this session has not used the memory yet"], used=_facts(used))
 
 
 async def _find(memory: ProjectMemory, rest: str) -> CommandResult:
     if not rest:
-        raise SessionError("write words to find, such as /memory find build system")
-    found = await _in_thread(partial(memory.find, fit(rest, _QUERY, "a question")))
+        raise SessionError("write text to search for, such as /memory find build system")
+    found = await _in_thread(partial(memory.find, check_text(rest, _QUERY, "the text")))
     lines = [line for one in found for line in (f"{one.path}:", one.text)]
-    return build_result(lines or ["nothing that is remembered fits"], found=_facts(found))
+    return build_result(lines or ["no fact matches"], found=_facts(found))
 
 
 async def _in_thread(work: Callable[[], _T]) -> _T:
-    """Do what may have to wait for another process that holds the files."""
+    """Run `work` in a thread: it may wait for another process that has locked the files."""
     return await to_thread.run_sync(work)
 
 
 def _waiting(rest: str, action: str) -> str:
     if not rest or len(rest.split()) > 1:
-        raise SessionError(f"name one fact by its id: /memory {action} ID; /memory pending lists")
-    return fit(rest, _ID, "an id", lines=False)
+        raise SessionError(
+            f"give the id of one fact: /memory {action} ID; /memory pending lists them"
+        )
+    return check_text(rest, _ID, "an id", lines=False)
 
 
 def _outcome(outcome: Outcome) -> CommandResult:
     place, data = f"under {outcome.topic}", asdict(outcome)
     match outcome.status:
         case "skipped":
-            return CommandResult(outcome.why or "nothing was kept", success=False, data=data)
+            return CommandResult(outcome.why or "nothing was saved", success=False, data=data)
         case "saved" if outcome.deduplicated:
-            said = f"that is remembered {place} already"
+            said = f"that fact is already known {place}"
         case "saved":
-            said = f"remembered {place}: {one_line(outcome.text, _SHOWN)}"
+            said = f"saved {place}: {one_line(outcome.text, _SHOWN)}"
         case "queued":
-            said = f"it waits for approval as {outcome.id}"
+            said = f"waiting for approval as {outcome.id}"
         case "rejected":
             said = f"rejected: {one_line(outcome.text, _SHOWN)}"
     return CommandResult(said, data=data)
@@ -155,23 +199,24 @@ def _writes(name: str, description: str, hint: str) -> Command:
 
 MEMORY = Command(
     name="memory",
-    description="list, show, add, review and find what is remembered of this project",
-    argument_hint="list | show [TOPIC] | find WORDS | add [KIND] TOPIC TEXT | pending"
-    " | approve ID | reject ID | used",
-    when_to_use="Look here when earlier decisions may help, and name what you used. Add only"
-    " durable facts that will be of use again, or that the user asks you to remember; never"
+    description="list, search, add and review what this project remembers",
+    argument_hint="list | show [TOPIC] | find WORDS | add [KIND] TOPIC TEXT"
+    " | extract | pending | approve ID | reject ID | used",
+    when_to_use="Look here when earlier decisions may help, and say which facts you used. Add"
+    " only durable facts that will be useful again, or that the user asks you to remember; never"
     " secrets",
     model_invocable=True,
     safety="changes-files",
     subcommands=(
         _reads("list", "list the topics"),
-        _reads("show", "show the index, or a topic whole", "[TOPIC]"),
-        _reads("find", "show what the topics say about some words", "WORDS"),
+        _reads("show", "show the index, or a whole topic", "[TOPIC]"),
+        _reads("find", "search the topics", "WORDS"),
         _writes("add", "remember a fact", f"[{'|'.join(KINDS)}] TOPIC TEXT"),
+        _writes("extract", "queue facts that you stated in this session for approval", ""),
         _reads("pending", "list the facts that wait for approval"),
-        _writes("approve", "save a fact that waits", "ID"),
-        _writes("reject", "take a fact off the list of those that wait", "ID"),
-        _reads("used", "list what was shown or found in this session"),
+        _writes("approve", "save a waiting fact", "ID"),
+        _writes("reject", "discard a waiting fact", "ID"),
+        _reads("used", "list what this session has read from the memory"),
     ),
 )
 MEMORY_COMMANDS: tuple[Builtin, ...] = (Builtin(MEMORY, _memory),)

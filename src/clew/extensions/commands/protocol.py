@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from clew.context.policy import Thresholds
 from clew.core.ids import SessionId
-from clew.extensions.agents import AgentDefinition
+from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.session.gate import Gate
@@ -93,6 +93,8 @@ class Command(Struct, frozen=True, kw_only=True):
     """For the model: when to invoke it unasked."""
     model_invocable: bool = False
     user_invocable: bool = True
+    flags: tuple[str, ...] = ()
+    """Flags that may stand before the arguments, without hyphens: `force` for `--force`."""
     safety: Safety = "read-only"
     subcommands: tuple["Command", ...] = ()
     source: str = "builtin"
@@ -194,12 +196,12 @@ class CommandHost(Protocol):
         """Agents by name; empty when no agent runtime was composed."""
         ...
 
-    async def compact_later(self, instructions: str) -> bool:
-        """Compact at the end of the run that is under way.
+    async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
+        """Compact at the end of the current run.
 
         Returns:
-            True when it is put off; False when no run is under way. Then nothing was done,
-            and the caller may compact at once.
+            True when the compaction is deferred; False when no run is active. Then nothing was
+            done, and the caller may compact at once.
         """
         ...
 

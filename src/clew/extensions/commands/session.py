@@ -1,12 +1,20 @@
-"""Commands about the session as a whole: begin anew, go back, name it, choose another."""
+"""Commands for the session as a whole: /clear, /reset, /rename, /resume and /rewind."""
 
 from msgspec.structs import asdict
 
-from clew.checkpoints.values import Summary
-from clew.core.errors import ConfigError, SessionError
-from clew.core.ids import EntryId
+from clew.checkpoints.values import CheckpointSummary, SkippedFile
+from clew.core.errors import ConfigError, SessionError, SessionNotFound
+from clew.core.ids import EntryId, SessionId
 from clew.core.text import one_line, pluralize
-from clew.extensions.commands.finding import matching
+from clew.extensions.commands.parsing import (
+    Builtin,
+    build_result,
+    check_text,
+    parse_entry_id,
+    parse_number,
+    reject_arguments,
+    unknown_subcommand,
+)
 from clew.extensions.commands.protocol import (
     Command,
     CommandHost,
@@ -16,52 +24,43 @@ from clew.extensions.commands.protocol import (
     PickSession,
     RenameSession,
 )
-from clew.extensions.commands.words import (
-    Builtin,
-    build_result,
-    entry_number,
-    fit,
-    no_such,
-    nothing_more,
-    split,
-    whole_number,
-)
 from clew.session.rewind import Rewind, RewindOptions
+from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 
 _NAME = 120
 _SHOWN = 60
 _PATH = 80
+_MIN_PREFIX = 4
+_MAX_FOUND = 20
 
 
 async def _clear(host: CommandHost, arguments: str) -> CommandResult:
-    nothing_more(arguments, "clear")
+    reject_arguments(arguments, "clear")
     await host.session.clear_history()
-    return build_result(
-        ["the conversation begins anew; /undo brings the old one back"], cleared=True
-    )
+    return build_result(["the conversation is cleared; /undo restores it"], cleared=True)
 
 
 async def _reset(_: CommandHost, arguments: str) -> CommandResult:
-    nothing_more(arguments, "reset")
-    return build_result(["leaving this session for a new one"], NewSession())
+    reject_arguments(arguments, "reset")
+    return build_result(["starting a new session; /resume returns to this one"], NewSession())
 
 
 async def _rename(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
-        now = f"it is called {one_line(host.name, _SHOWN)} now" if host.name else "it has none yet"
+        now = f"its name is {one_line(host.name, _SHOWN)}" if host.name else "it has no name yet"
         raise SessionError(f"write a name for the session, such as /rename parser work; {now}")
-    name = fit_name(arguments)
-    return build_result([f"the session is called {name}"], RenameSession(name), name=name)
+    name = check_session_name(arguments)
+    return build_result([f"the session is now called {name}"], RenameSession(name), name=name)
 
 
-def fit_name(text: str) -> str:
-    """Return `text` if a session can be called so.
+def check_session_name(text: str) -> str:
+    """Return `text` without blanks around it if it can be the name of a session.
 
     Raises:
-        SessionError: It is empty, too long, or more than a line.
+        SessionError: It is empty, too long, or has several lines.
     """
-    name = fit(text.strip(), _NAME, "a name", lines=False)
+    name = check_text(text.strip(), _NAME, "a name", lines=False)
     if not name:
         raise SessionError("the name is empty; write a few words")
     return name
@@ -69,24 +68,44 @@ def fit_name(text: str) -> str:
 
 async def _resume(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
-        return build_result(["choose a session to go on with"], PickSession())
-    wanted = fit(arguments, _NAME, "what names a session", lines=False)
-    found = await matching(host.store, wanted)
+        return build_result(["choose the session to resume"], PickSession())
+    wanted = check_text(arguments, _NAME, "the id, name or text", lines=False)
+    found = await find_sessions(host.store, wanted)
     others = [record for record in found if record.id != host.session.session_id]
     if not found:
         raise SessionError(
-            f"no session is called {one_line(wanted, _SHOWN)!r} or holds these words;"
-            " /resume alone lists them"
+            f"no session has the id or name {one_line(wanted, _SHOWN)!r} or contains that text;"
+            " /resume lists all sessions"
         )
     if not others:
-        raise SessionError("that is the session that you are in")
+        raise SessionError("that session is already open")
     if len(others) > 1:
         lines = [f"{pluralize(len(others), 'session')} match; choose one", *map(_line, others)]
         ids = tuple(record.id for record in others)
         return build_result(lines, PickSession(ids), candidates=list(ids))
     (record,) = others
-    said = f"going on with {one_line(record.heading, _SHOWN) or record.id}"
-    return build_result([said], OpenSession(record.id), session_id=record.id)
+    title = one_line(record.heading, _SHOWN) or record.id
+    return build_result([f"resuming {title}"], OpenSession(record.id), session_id=record.id)
+
+
+async def find_sessions(store: Store, wanted: str) -> list[StoredSession]:
+    """Return the sessions that `wanted` may mean, the most recently used first.
+
+    An exact id wins over a name, a name over the beginning of an id, and that over text that
+    was said in a session.
+    """
+    try:
+        return [await store.record(SessionId(wanted))]
+    except SessionNotFound:
+        known = await store.sessions()
+    named = [record for record in known if record.name == wanted]
+    if named:
+        return named
+    if len(wanted) >= _MIN_PREFIX:
+        found = [record for record in known if record.id.startswith(wanted)]
+        if found:
+            return found
+    return [hit.session for hit in await store.search(wanted, limit=_MAX_FOUND)]
 
 
 def _line(record: StoredSession) -> str:
@@ -94,27 +113,28 @@ def _line(record: StoredSession) -> str:
 
 
 async def _rewind(host: CommandHost, arguments: str) -> CommandResult:
-    word, rest = split(arguments)
-    match word.lower():
-        case "" | "list":
-            nothing_more(rest, "rewind list")
-            return await _checkpoints(host)
-        case "restore":
-            return await _go_back(host, await _place(host, rest))
-        case "code":
-            return await _go_back(host, await _place(host, rest), conversation=False)
-        case "conversation":
-            return await _go_back(host, entry_number(rest), code=False)
-        case _ if word.removeprefix("#").isdecimal() and not rest:
-            return await _go_back(host, entry_number(word))
-        case _:
-            raise no_such("rewind", word, REWIND)
+    words = [word for word in arguments.split() if word != "--force"]
+    word, rest = (words or [""])[0], " ".join(words[1:])
+    what = word.lower()
+    if what in ("", "list"):
+        reject_arguments(rest, "rewind list")
+        return await _checkpoints(host)
+    if word.removeprefix("#").isdecimal():
+        what, rest = "both", " ".join(words)
+    if what not in _WHAT:
+        raise unknown_subcommand("rewind", word, REWIND)
+    wish = RewindOptions(
+        code=what != "conversation",
+        conversation=what in ("conversation", "both"),
+        force="--force" in arguments.split(),
+    )
+    return await _go_back(host, await _find_entry(host, rest, word=what), wish)
 
 
 async def _checkpoints(host: CommandHost) -> CommandResult:
     found = await host.session.list_checkpoints()
     return build_result(
-        [_checkpoint_line(one) for one in found] or ["there is nothing to go back to yet"],
+        [_checkpoint_line(one) for one in found] or ["there is no checkpoint yet"],
         checkpoints=[
             {
                 "id": one.number,
@@ -129,93 +149,107 @@ async def _checkpoints(host: CommandHost) -> CommandResult:
     )
 
 
-def _checkpoint_line(one: Summary) -> str:
+def _checkpoint_line(one: CheckpointSummary) -> str:
     files = pluralize(len(one.files), "file")
     return f"  {one.number:>3}  #{one.entry}  {one_line(one.words, _SHOWN)}  ({files})"
 
 
-async def _place(host: CommandHost, text: str) -> EntryId:
+async def _find_entry(host: CommandHost, text: str, *, word: str) -> EntryId:
     """Return the entry that a checkpoint's number, or the number of an entry, stands for."""
     if text.startswith("#"):
-        return entry_number(text)
-    number = whole_number(text)
+        return parse_entry_id(text)
+    number = parse_number(text)
     if number is None:
-        raise SessionError("name a checkpoint by its number, as /rewind list shows it, or #12")
+        raise SessionError(
+            f"give the number of a checkpoint or entry, such as /rewind {word} 3 or"
+            f" /rewind {word} #12; /rewind list shows them"
+        )
     for one in await host.session.list_checkpoints():
         if one.number == number:
             return one.entry
     raise SessionError(f"there is no checkpoint {number}; /rewind list shows them")
 
 
-async def _go_back(
-    host: CommandHost, entry: EntryId, *, code: bool = True, conversation: bool = True
-) -> CommandResult:
-    wish = RewindOptions(code=code, conversation=conversation)
+async def _go_back(host: CommandHost, entry: EntryId, wish: RewindOptions) -> CommandResult:
     try:
         done = await host.session.rewind(entry, **wish)
     except ConfigError as error:
         raise SessionError(
-            "this session keeps no files to go back to;"
-            f" /rewind conversation #{entry} takes back the words alone"
+            "this session keeps no checkpoints of files;"
+            f" /rewind conversation #{entry} rewinds the conversation alone"
         ) from error
-    if done.entry is None and not done.files.skipped:
-        return build_result(["everything is as it was then already"], **_rewind_facts(done))
+    lines = [_describe_rewind(done, wish)]
+    lines += (f"  restored: {one_line(path, _PATH)}" for path in done.files.restored)
+    lines += map(_skipped_line, done.files.skipped)
+    return build_result(
+        lines,
+        entry=None if done.entry is None else done.entry.id,
+        before=done.before,
+        restored=list(done.files.restored),
+        skipped=[{"path": skip.path, "why": skip.why} for skip in done.files.skipped],
+    )
+
+
+def _describe_rewind(done: Rewind, wish: RewindOptions) -> str:
+    """Say what a rewind changed and what it left alone."""
+    files = pluralize(len(done.files.restored), "file")
     if done.entry is None:
-        head = "no file could be restored"
-    elif done.before is None:
-        head = f"{pluralize(len(done.files.restored), 'file')} restored; /undo takes that back"
-    else:
-        head = f"back to before #{done.before}; /undo takes that back"
-    restored = [f"  restored: {one_line(path, _PATH)}" for path in done.files.restored]
-    skipped = [f"  left alone: {one_line(s.path, _PATH)} ({s.why})" for s in done.files.skipped]
-    return build_result([head, *restored, *skipped], **_rewind_facts(done))
+        if done.files.skipped:
+            return "no file was restored; the conversation is unchanged"
+        return "the files are already in that state; the conversation is unchanged"
+    if done.before is None:
+        return f"{files} restored; the conversation is unchanged. /undo reverts this"
+    if not wish.get("code"):
+        return (
+            f"the conversation is back to before #{done.before}; files are unchanged."
+            " /undo reverts this"
+        )
+    return f"back to before #{done.before}: the conversation and {files}. /undo reverts this"
 
 
-def _rewind_facts(done: Rewind) -> dict[str, object]:
-    return {
-        "entry": None if done.entry is None else done.entry.id,
-        "before": done.before,
-        "restored": list(done.files.restored),
-        "skipped": [{"path": skip.path, "why": skip.why} for skip in done.files.skipped],
-    }
+def _skipped_line(skip: SkippedFile) -> str:
+    hint = "; --force overwrites it" if skip.forceable else ""
+    return f"  unchanged: {one_line(skip.path, _PATH)} ({skip.why}{hint})"
 
 
+def _rewinds(name: str, description: str) -> Command:
+    return Command(
+        name=name,
+        description=description,
+        argument_hint="ID",
+        flags=() if name == "conversation" else ("force",),
+        safety="changes-session" if name == "conversation" else "changes-files",
+    )
+
+
+_WHAT = ("restore", "code", "conversation", "both")
 REWIND = Command(
     name="rewind",
-    description="go back to before a message: words, files, or both",
-    argument_hint="[list | #entry | restore ID | code ID | conversation #entry]",
+    description="restore files, the conversation, or both to before a prompt",
+    argument_hint="[list | restore ID | code ID | conversation ID | both ID | #entry] [--force]",
+    flags=("force",),
     safety="changes-files",
     subcommands=(
-        Command(name="list", description="list the checkpoints, one for each prompt"),
-        Command(
-            name="restore",
-            description="go back to a checkpoint, words and files",
-            argument_hint="ID",
-            safety="changes-files",
-        ),
-        Command(
-            name="code",
-            description="restore the files of a checkpoint; what was said stays",
-            argument_hint="ID",
-            safety="changes-files",
-        ),
-        Command(
-            name="conversation",
-            description="take back what was said; files stay",
-            argument_hint="#entry",
-            safety="changes-session",
-        ),
+        Command(name="list", description="list the checkpoints, one per prompt"),
+        _rewinds("restore", "restore the files only; the same as code"),
+        _rewinds("code", "restore the files only; the conversation is unchanged"),
+        _rewinds("conversation", "rewind the conversation only; files are unchanged"),
+        _rewinds("both", "restore the files and rewind the conversation; the same as #entry"),
     ),
 )
 SESSION_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
-        Command(name="clear", description="begin the conversation anew", safety="changes-session"),
+        Command(
+            name="clear",
+            description="clear the conversation and stay in this session",
+            safety="changes-session",
+        ),
         _clear,
     ),
     Builtin(
         Command(
             name="reset",
-            description="leave this session and begin a new one",
+            description="leave this session and start a new one",
             safety="changes-session",
         ),
         _reset,
@@ -232,8 +266,8 @@ SESSION_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="resume",
-            description="go on with another session",
-            argument_hint="[id | name | words]",
+            description="leave this session and resume another",
+            argument_hint="[id | name | text]",
             safety="changes-session",
         ),
         _resume,

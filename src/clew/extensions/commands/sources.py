@@ -5,22 +5,22 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.extensions.commands.agents import AGENT_COMMANDS
 from clew.extensions.commands.help import HELP_COMMANDS
-from clew.extensions.commands.later import LATER_COMMANDS
 from clew.extensions.commands.memory import MEMORY_COMMANDS
 from clew.extensions.commands.protocol import Command, SystemCommand
 from clew.extensions.commands.session import SESSION_COMMANDS
-from clew.extensions.commands.ways import WAYS_COMMANDS
+from clew.extensions.commands.session_settings import SETTINGS_COMMANDS
 from clew.extensions.commands.window import WINDOW_COMMANDS
-from clew.extensions.skills import Found, Skill, discover
+from clew.extensions.skills import FoundSkills, Skill, discover_skills
 
 BUILTINS: tuple[SystemCommand, ...] = (
     *HELP_COMMANDS,
     *WINDOW_COMMANDS,
     *SESSION_COMMANDS,
-    *WAYS_COMMANDS,
+    *SETTINGS_COMMANDS,
     *MEMORY_COMMANDS,
-    *LATER_COMMANDS,
+    *AGENT_COMMANDS,
 )
 
 
@@ -50,13 +50,15 @@ class SkillCommandSource:
         self._cwd = cwd
         self._user_home = user_home
         self._clew_home = clew_home
-        self._found: Found | None = None
+        self._found: FoundSkills | None = None
         self._commands: tuple[Command, ...] = ()
 
-    def found(self) -> Found:
+    def found(self) -> FoundSkills:
         """Return the skills, and what was refused with the reason."""
         if self._found is None:
-            self._found = discover(self._cwd, user_home=self._user_home, clew_home=self._clew_home)
+            self._found = discover_skills(
+                self._cwd, user_home=self._user_home, clew_home=self._clew_home
+            )
             self._commands = tuple(
                 _skill_command(skill, name=skill.name, source=self.name)
                 for skill in self._found.skills

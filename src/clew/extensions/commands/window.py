@@ -1,4 +1,4 @@
-"""Commands about the window: what fills it, what it costs, what is kept and found again."""
+"""Commands for the context window: compaction, usage, cost, pins, search and history."""
 
 from msgspec.structs import asdict
 
@@ -7,19 +7,19 @@ from clew.core.entries import Cleared, Compacted, MessageAdded, Rewound
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize
 from clew.core.usage import Spending
-from clew.extensions.commands.entries import listing, loss_facts, loss_lines, words
-from clew.extensions.commands.picture import categories, marks, picture
-from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
-from clew.extensions.commands.words import (
+from clew.extensions.commands.context_chart import draw_chart, list_categories, list_thresholds
+from clew.extensions.commands.entries import describe_entry, format_loss, list_entries, loss_data
+from clew.extensions.commands.parsing import (
     Builtin,
     build_result,
-    entry_number,
-    fit,
-    nothing_more,
-    numbers,
-    split,
-    whole_number,
+    check_text,
+    format_ranges,
+    parse_entry_id,
+    parse_number,
+    reject_arguments,
+    split_flags,
 )
+from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 
 _UNDONE = {Compacted: "compaction", Cleared: "clear", Rewound: "rewind"}
 _INSTRUCTIONS = 4_000
@@ -28,33 +28,38 @@ _FOUND_CHARS = 160
 
 
 async def _compact(host: CommandHost, arguments: str) -> CommandResult:
-    word, rest = split(arguments)
-    if word.removeprefix("--") == "preview" and not rest:
-        return _preview(host)
-    if word.removeprefix("--") == "undo" and not rest:
-        return await _undo_compaction(host)
-    instructions = fit(arguments, _INSTRUCTIONS, "what the summary should keep")
-    if await host.compact_later(instructions):
+    match arguments.removeprefix("--"):
+        case "preview":
+            return _preview(host)
+        case "undo":
+            return await _undo_compaction(host)
+    flags, text = split_flags(arguments)
+    if flags - {"force"} or text in ("preview", "undo"):
+        raise SessionError("write /compact preview or /compact undo without anything else")
+    force = "force" in flags
+    instructions = check_text(text, _INSTRUCTIONS, "the instructions for the summary")
+    if await host.compact_later(instructions, force=force):
         return build_result(
-            ["a run is under way: the compaction will follow at its end"],
+            ["a run is active: the compaction follows when it ends"],
             deferred=True,
+            force=force,
             instructions=instructions,
         )
-    done = await host.session.compact(instructions)
+    done = await host.session.compact(instructions, force=force)
     report = done.report
     said = (
-        f"compacted, {report.tokens_before:,} → {report.tokens_after:,} tokens:"
+        f"compacted {report.tokens_before:,} to {report.tokens_after:,} tokens:"
         f" {pluralize(len(report.summarised), 'entry', 'entries')} summarised,"
-        f" {len(report.kept):,} kept word for word; nothing is lost, /undo brings it back"
+        f" {len(report.kept):,} kept word for word; /undo restores everything"
     )
-    return build_result([said], deferred=False, **loss_facts(done))
+    return build_result([said], deferred=False, **loss_data(done))
 
 
 def _preview(host: CommandHost) -> CommandResult:
     would = host.session.preview_compaction()
-    head = "a compaction now would do this; nothing is changed:"
-    lines = [head, *loss_lines(would.report), "", would.summary]
-    return build_result(lines, preview=True, **loss_facts(would))
+    head = "a compaction would do this; nothing has changed:"
+    lines = [head, *format_loss(would.report), "", would.summary]
+    return build_result(lines, preview=True, **loss_data(would))
 
 
 async def _undo_compaction(host: CommandHost) -> CommandResult:
@@ -62,26 +67,26 @@ async def _undo_compaction(host: CommandHost) -> CommandResult:
     newest = journal.entry(view.undoable[-1]) if view.undoable else None
     if newest is not None and not isinstance(newest.body, Compacted):
         what = _UNDONE.get(type(newest.body), "change")
-        raise SessionError(f"the newest change is the {what} #{newest.id}: /undo takes it back")
+        raise SessionError(f"the latest change is the {what} #{newest.id}: /undo reverts it")
     return await _undo(host, "")
 
 
 async def _undo(host: CommandHost, arguments: str) -> CommandResult:
-    nothing_more(arguments, "undo")
+    reject_arguments(arguments, "undo")
     undone = await host.session.undo()
     what = _UNDONE.get(type(undone.body), "change")
-    return build_result([f"the {what} #{undone.id} is taken back"], undone=undone.id, what=what)
+    return build_result([f"reverted the {what} #{undone.id}"], undone=undone.id, what=what)
 
 
 async def _context(host: CommandHost, arguments: str) -> CommandResult:
-    nothing_more(arguments, "context")
+    reject_arguments(arguments, "context")
     state, model = host.session.get_context_state(), host.session.journal.view.setup.model.name
     parts = [
         {"name": name, "tokens": tokens, "percent": round(tokens / state.max_tokens * 100, 2)}
-        for name, tokens in categories(state).items()
+        for name, tokens in list_categories(state).items()
     ]
     return build_result(
-        picture(state, host.thresholds, model=one_line(model, 60)),
+        draw_chart(state, host.thresholds, model=one_line(model, 60)),
         model=model,
         used_tokens=state.used_tokens,
         max_tokens=state.max_tokens,
@@ -90,12 +95,12 @@ async def _context(host: CommandHost, arguments: str) -> CommandResult:
         status=str(state.status),
         basis=str(state.basis),
         categories=parts,
-        thresholds=marks(host.thresholds, state.max_tokens),
+        thresholds=list_thresholds(host.thresholds, state.max_tokens),
     )
 
 
 async def _cost(host: CommandHost, arguments: str) -> CommandResult:
-    nothing_more(arguments, "cost")
+    reject_arguments(arguments, "cost")
     session, spent = host.session, host.session.get_cost()
     count = sum(isinstance(entry.body, MessageAdded) for entry in session.journal.entries)
     named = f" ({one_line(host.name, 60)})" if host.name else ""
@@ -106,8 +111,8 @@ async def _cost(host: CommandHost, arguments: str) -> CommandResult:
             f"messages  {count:,}",
             f"cost      {_money(spent)}",
             f"calls     {spent.calls:,}",
-            f"tokens    {usage.input_tokens:,} in ({usage.cache_read_tokens:,} from the cache,"
-            f" {usage.cache_write_tokens:,} into it), {usage.output_tokens:,} out",
+            f"tokens    {usage.input_tokens:,} in ({usage.cache_read_tokens:,} cache read,"
+            f" {usage.cache_write_tokens:,} cache write), {usage.output_tokens:,} out",
         ],
         session_id=session.session_id,
         name=host.name,
@@ -124,77 +129,83 @@ def _money(spent: Spending) -> str:
     if not spent.unpriced:
         return money
     known = f"{money} and " if spent.unpriced < spent.calls else ""
-    return f"{known}{spent.unpriced} of {spent.calls} calls at unknown prices"
+    return f"{known}{spent.unpriced} of {spent.calls} calls without a known price"
 
 
 async def _pin(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
         pinned = sorted(host.session.journal.view.pinned)
         return build_result(
-            [f"pinned: {numbers(pinned) or 'nothing; write /pin #12'}"], pinned=pinned
+            [f"pinned: {format_ranges(pinned) or 'nothing; pin an entry with /pin #12'}"],
+            pinned=pinned,
         )
-    entry = entry_number(arguments)
+    entry = parse_entry_id(arguments)
     if entry in host.session.journal.view.pinned:
-        return build_result([f"#{entry} is pinned already"], entry=entry)
+        return build_result([f"#{entry} is already pinned"], entry=entry)
     await host.session.pin(entry)
-    return build_result([f"#{entry} will survive every compaction word for word"], entry=entry)
+    return build_result([f"pinned #{entry}: every compaction keeps it word for word"], entry=entry)
 
 
 async def _unpin(host: CommandHost, arguments: str) -> CommandResult:
-    entry = entry_number(arguments)
+    entry = parse_entry_id(arguments)
     await host.session.pin(entry, pinned=False)
-    return build_result([f"#{entry} is no longer pinned"], entry=entry)
+    return build_result([f"unpinned #{entry}"], entry=entry)
 
 
 async def _recall(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
-        raise SessionError("write words to find, such as /recall marigold, or a number: #12")
+        raise SessionError(
+            "write text to search for, such as /recall marigold, or an entry: /recall #12"
+        )
     if arguments.removeprefix("#").isdecimal():
-        number = entry_number(arguments)
+        number = parse_entry_id(arguments)
         entry = host.session.journal.entry(number)
         if entry is None:
-            raise SessionError(f"there is no entry #{number}; /history lists the newest ones")
+            raise SessionError(f"there is no entry #{number}; /history lists the latest entries")
         text = entry_text(entry)
-        return build_result([text or words(entry)], entries=[{"id": entry.id, "text": text}])
+        return build_result(
+            [text or describe_entry(entry)], entries=[{"id": entry.id, "text": text}]
+        )
     found = host.session.search(arguments)
     lines = [f"#{one.id}  {one_line(entry_text(one), _FOUND_CHARS)}" for one in found]
     return build_result(
-        lines or [f"nothing in this session contains {one_line(arguments, 80)!r}"],
+        lines or [f"no entry of this session contains {one_line(arguments, 80)!r}"],
         entries=[{"id": one.id, "text": one_line(entry_text(one), _FOUND_CHARS)} for one in found],
     )
 
 
 async def _history(host: CommandHost, arguments: str) -> CommandResult:
-    most = whole_number(arguments or str(_HISTORY))
+    most = parse_number(arguments or str(_HISTORY))
     if not most:
-        raise SessionError("say how many entries to list, such as /history 50")
+        raise SessionError("give the number of entries to list, such as /history 50")
     listed = [
         {"id": number, "who": whose, "words": said}
-        for number, whose, said in listing(host.session.journal.entries, most)
+        for number, whose, said in list_entries(host.session.journal.entries, most)
     ]
     lines = [f"#{one['id']} {one['who']}: {one['words']}" for one in listed]
-    return build_result(lines or ["nothing was said yet"], entries=listed)
+    return build_result(lines or ["the session has no entries yet"], entries=listed)
 
 
 WINDOW_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="compact",
-            description="make the view smaller now, or see what that would do",
-            argument_hint="[what the summary should keep | preview | undo]",
-            when_to_use="Use it when a task is done and what follows needs little of it. It is"
-            " carried out at the end of the run",
+            description="summarise older messages to free context, or preview that",
+            argument_hint="[--force] [what the summary should keep | preview | undo]",
+            flags=("force",),
+            when_to_use="Use it when a task is done and the next one needs little of it. It runs"
+            " when the current run ends",
             model_invocable=True,
             safety="changes-session",
             subcommands=(
                 Command(
                     name="preview",
-                    description="show what would be kept and summarised",
+                    description="show what a compaction would keep and summarise",
                     model_invocable=True,
                 ),
                 Command(
                     name="undo",
-                    description="take the newest compaction back",
+                    description="revert the latest compaction",
                     safety="changes-session",
                 ),
             ),
@@ -204,17 +215,17 @@ WINDOW_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="context",
-            description="show what fills the window",
+            description="show what fills the context window",
             when_to_use="Use it to see how much room is left before a large task",
             model_invocable=True,
         ),
         _context,
     ),
-    Builtin(Command(name="cost", description="show what the session has cost"), _cost),
+    Builtin(Command(name="cost", description="show tokens and cost of the session"), _cost),
     Builtin(
         Command(
             name="undo",
-            description="take back the last compaction, clear or rewind",
+            description="revert the latest compaction, clear or rewind",
             safety="changes-session",
         ),
         _undo,
@@ -222,7 +233,7 @@ WINDOW_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="pin",
-            description="keep a message word for word, or list what is kept so",
+            description="keep a message in every compaction, or list pinned messages",
             argument_hint="[#entry]",
             safety="changes-session",
         ),
@@ -231,7 +242,7 @@ WINDOW_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="unpin",
-            description="no longer keep a message word for word",
+            description="unpin a message",
             argument_hint="#entry",
             safety="changes-session",
         ),
@@ -240,16 +251,16 @@ WINDOW_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="recall",
-            description="find words in the session, or show one entry whole",
-            argument_hint="words | #entry",
+            description="search the session, or show one entry in full",
+            argument_hint="text | #entry",
         ),
         _recall,
     ),
     Builtin(
         Command(
             name="history",
-            description="list the last entries with their numbers",
-            argument_hint="[how many]",
+            description="list the latest entries with their numbers",
+            argument_hint="[number]",
         ),
         _history,
     ),

@@ -4,11 +4,16 @@
 candidates, the policy decides about them, two stores keep them, and retrieval finds them again.
 """
 
+from clew.extensions.memory.candidates import (
+    Candidate,
+    Cue,
+    Decision,
+    MemoryCandidateExtractor,
+    MemoryPolicyEvaluator,
+)
 from clew.extensions.memory.events import MemoryEvent, Outcome, Reference
-from clew.extensions.memory.extracting import Candidate, Cue, MemoryCandidateExtractor
 from clew.extensions.memory.facts import KINDS, Fact, Kind
 from clew.extensions.memory.pending import Pending, PendingMemoryStore
-from clew.extensions.memory.policy import Decision, MemoryPolicyEvaluator
 from clew.extensions.memory.project import ProjectMemory
 from clew.extensions.memory.retrieval import MemoryRetrievalService, Page
 from clew.extensions.memory.store import ProjectMemoryStore, Topic

@@ -11,16 +11,18 @@ from pathlib import Path
 from clew.core.errors import ClewError, ConfigError
 from clew.core.redaction import redact
 from clew.core.text import one_line
-from clew.extensions.memory.events import MemoryEvent, Outcome, Reference
-from clew.extensions.memory.extracting import Candidate, MemoryCandidateExtractor
-from clew.extensions.memory.facts import Fact, checked_kind
+from clew.extensions.memory.candidates import (
+    Candidate,
+    MemoryCandidateExtractor,
+    MemoryPolicyEvaluator,
+    why_unfit,
+)
+from clew.extensions.memory.events import MemoryEvent, Outcome, Reference, Trail, outcome
+from clew.extensions.memory.facts import Fact, checked_kind, topic_name
 from clew.extensions.memory.files import made_and_held
 from clew.extensions.memory.pending import Pending, PendingMemoryStore, pending_id, waiting
-from clew.extensions.memory.policy import MemoryPolicyEvaluator, why_unfit
 from clew.extensions.memory.retrieval import MemoryRetrievalService, Page
 from clew.extensions.memory.store import INDEX, ProjectMemoryStore, Topic
-from clew.extensions.memory.topics import topic_name
-from clew.extensions.memory.trail import Trail, outcome
 
 
 class ProjectMemory:
@@ -230,7 +232,7 @@ def _problem_of(look: Callable[[], object]) -> tuple[str, ...]:
 
 
 def _fact(text: str, topic: str, kind: str) -> Fact:
-    from clew.extensions.memory.sensitive import why_sensitive  # noqa: PLC0415 - many patterns
+    from clew.extensions.memory.candidates import why_sensitive  # noqa: PLC0415 - many patterns
 
     if found := why_sensitive(topic):
         raise ConfigError(f"The name of a topic must not hold something secret ({found}).")

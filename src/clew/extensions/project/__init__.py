@@ -1,7 +1,7 @@
 """The project a session works in: its instructions, its facts, and the prompt made of them."""
 
+from clew.extensions.project.context import ProjectContext, load_project
 from clew.extensions.project.facts import ProjectFacts
-from clew.extensions.project.loading import ProjectContext, load_project
 from clew.extensions.project.prompt import PromptParts, Section, build_system_prompt
 
 __all__ = [

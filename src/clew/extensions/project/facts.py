@@ -6,17 +6,18 @@ words, never a text of the project's.
 """
 
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
 
-from clew.extensions.project.git import branch
-from clew.extensions.project.ground import Ground
+from clew.extensions.project.instruction_roots import InstructionRoots
 from clew.extensions.project.languages import Look, Trait, traits
+from clew.extensions.project.text_files import Unreadable, exists, read_text
 
 _PLATFORMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 
@@ -38,7 +39,7 @@ class ProjectFacts(Struct, frozen=True, kw_only=True):
     date: str = ""
 
 
-def find_facts(ground: Ground, *, clock: Callable[[], float] = time.time) -> ProjectFacts:
+def find_facts(ground: InstructionRoots, *, clock: Callable[[], float] = time.time) -> ProjectFacts:
     """Look at the marker files of a project."""
     found = [
         (folder, trait)
@@ -70,3 +71,46 @@ def _each(words: Iterable[str]) -> tuple[str, ...]:
 
 def _filled(words: Iterable[str]) -> Iterator[str]:
     return (word for word in words if word)
+
+
+_LIMIT = 4_096
+_BRANCH = re.compile(r"ref: refs/heads/([^\s\x00-\x20\x7f~^:?*\[\\]{1,200})")
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_NO_BRANCH = ".invalid"
+"""What HEAD names in a repository whose branches are kept in a table."""
+
+
+def branch(folders: Sequence[Path]) -> str:
+    """Return the branch of the innermost of `folders` that is a repository; empty if unknown.
+
+    A worktree and a submodule have a file that says where their repository is. Where no branch
+    is checked out, it is called `detached`.
+
+    Args:
+        folders: From the outermost to the working folder.
+    """
+    for folder in reversed(folders):
+        place = folder / ".git"
+        if exists(place):
+            return _head(place if place.is_dir() else _named(place))
+    return ""
+
+
+def _head(repository: Path | None) -> str:
+    # A link in place of HEAD is not followed: it may lead to anything.
+    head = "" if repository is None else _line(Path(os.path.realpath(repository), "HEAD"))
+    if found := _BRANCH.fullmatch(head):
+        return "" if found.group(1) == _NO_BRANCH else found.group(1)
+    return "detached" if _COMMIT.fullmatch(head) else ""
+
+
+def _named(file: Path) -> Path | None:
+    key, _, place = _line(Path(os.path.realpath(file))).partition(": ")
+    return file.parent / place if key == "gitdir" and place else None
+
+
+def _line(file: Path) -> str:
+    try:
+        return read_text(file, _LIMIT).text.strip()
+    except Unreadable:
+        return ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.extensions.project.reading import Unreadable, exists, read_text
+from clew.extensions.project.text_files import Unreadable, exists, read_text
 
 _LIMIT = 200_000
 _ENTRIES = 2_000

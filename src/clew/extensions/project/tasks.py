@@ -16,7 +16,7 @@ from msgspec import Struct
 from clew.core.errors import ClewError, ConfigError
 from clew.extensions.listing import few
 from clew.extensions.memory.files import held, read_bounded, real_path, write_private
-from clew.extensions.project.git import branch as branch_of
+from clew.extensions.project.facts import branch as branch_of
 from clew.extensions.project.task_document import Document, with_progress, with_status
 
 SettableStatus: TypeAlias = Literal["todo", "in-progress", "blocked", "completed"]

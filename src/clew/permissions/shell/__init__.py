@@ -1,1 +1,1 @@
-"""What a command line would run and touch, as far as that can be known without running it."""
+"""Static analysis of bash command lines: the commands they run and the files they use."""

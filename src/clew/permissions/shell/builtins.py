@@ -1,7 +1,7 @@
-"""Which variables a line may set without changing what its commands do.
+"""Shell builtins and variable assignments: which of them change what other commands do.
 
-A variable is harmless when it is known to be, or when neither its name nor its value can
-make a program run, load or find something else.
+An assignment is harmless when the variable is known to be harmless, or when neither its name
+nor its value can make a program run, load or find something else.
 """
 
 import re
@@ -47,20 +47,20 @@ _TAME_VALUE = re.compile(r"(?!/|~)(?!.*\.\.)[^\n\0]{0,500}")
 
 
 class Assignment(Struct, frozen=True):
-    """A variable that the line sets."""
+    """A variable that a command line sets."""
 
     name: str
     value: ShellWord | None
-    """None when it is an array, or set by something else than an assignment."""
+    """None for an array, and for a variable that a builtin sets."""
     exported: bool = False
 
 
 def find_risk(assigned: Assignment) -> str:
-    """Say why setting a variable may change what is run, or nothing."""
+    """Return why an assignment may change what runs, or an empty string."""
     if not _KNOWN.fullmatch(assigned.name) and _DANGEROUS.fullmatch(assigned.name):
-        return f"it sets `{assigned.name}`, which may change what is run"
+        return f"it sets `{assigned.name}`, which may change what runs"
     if assigned.exported and not _is_tame(assigned):
-        return f"it sets `{assigned.name}` to something that a program may run or load"
+        return f"it sets `{assigned.name}` to a value that a program may run or load"
     return ""
 
 
@@ -79,20 +79,20 @@ _UNKNOWN_WORD = ShellWord("", "", known=False)
 
 
 class BuiltinEffect(Struct, frozen=True):
-    """What a word of the shell does."""
+    """What a builtin does besides running a program."""
 
     inert: bool = False
     doubt: str = ""
-    moves: ShellWord | None = None
-    """The folder that it changes into."""
+    cd_target: ShellWord | None = None
+    """The directory that it changes into."""
 
 
 def inspect_builtin(words: Sequence[ShellWord]) -> BuiltinEffect:
-    """Judge a command that may be a builtin; nothing is said about any other program."""
+    """Inspect a command that may be a builtin; the result is empty for any other program."""
     name, rest = words[0].text, words[1:]
     match name:
         case "cd" | "pushd":
-            return BuiltinEffect(moves=_folder(rest))
+            return BuiltinEffect(cd_target=_folder(rest))
         case "read":
             return BuiltinEffect(inert=True, doubt=_naming(_read_targets(rest)))
         case "printf" if rest and rest[0].text.startswith("-v"):
@@ -124,14 +124,14 @@ def _folder(words: Sequence[ShellWord]) -> ShellWord:
 def _naming(names: Sequence[ShellWord]) -> str:
     for word in names:
         if not (word.known and _VARIABLE_NAME.fullmatch(word.text)):
-            return "it sets a variable that is not named"
+            return "it sets a variable whose name is known only at run time"
         if problem := find_risk(Assignment(word.text, None)):
             return problem
     return ""
 
 
 def _read_targets(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """Return the names that `read` sets."""
+    """Return the variables that `read` sets."""
     names: list[ShellWord] = []
     at = 0
     while at < len(words):

@@ -1,4 +1,4 @@
-"""A command line taken apart: commands, the files they touch, and what is not certain."""
+"""A parsed command line: its commands, the files they use, and what the parser is unsure of."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -6,92 +6,92 @@ from msgspec import Struct
 
 
 class ShellWord(Struct, frozen=True):
-    """One word of a command, as the program would get it."""
+    """One word of a command, as the program would receive it."""
 
     text: str
-    """Without quotes. What only the shell will know stands here as it is written."""
+    """The word without quotes. An expansion that only the shell can evaluate stays as written."""
     written: str
     known: bool = True
-    """False when a part of it is found out only when the line runs."""
+    """False when part of the word is known only at run time."""
     globs: bool = False
-    """True when it is not known only because it is a pattern of file names."""
+    """True when the word is unknown only because it is a file name pattern."""
 
 
 class ShellCommand(Struct, frozen=True, kw_only=True):
-    """One simple command, and the commands that it would run in its turn."""
+    """One simple command, and the commands that it would run itself."""
 
     words: tuple[ShellWord, ...]
     inner: tuple["ShellCommand", ...] = ()
     transparent: bool = False
-    """True for a runner such as `timeout` that changes nothing about what it runs."""
-    caution: tuple[str, ...] = ()
-    """Words that only a rule which spells them may allow, such as `-delete` of `find`."""
-    hides: str = ""
-    """Why its effect cannot be known, such as code given to an interpreter."""
+    """True for a wrapper such as `timeout` that does not change what it runs."""
+    sensitive_words: tuple[str, ...] = ()
+    """Words that only a rule which spells them out may allow, such as `find`'s `-delete`."""
+    opaque_reason: str = ""
+    """Why its effect is unknown, for example because it passes code to an interpreter."""
     inert: bool = False
-    """True when it touches nothing: it needs no rule of its own."""
+    """True when it has no effect on files or processes: it needs no rule of its own."""
 
     @property
     def name(self) -> str:
-        """What runs, as it is called."""
+        """The program as the line calls it."""
         return self.words[0].text
 
     @property
     def program(self) -> str:
-        """What runs, without its folder."""
+        """The program without its folder."""
         return program_name(self.words)
 
     @property
     def plain(self) -> str:
-        """The words with one blank between them."""
+        """The words, separated by single spaces."""
         return " ".join(word.text for word in self.words)
 
     @property
     def called(self) -> str:
-        """Like `plain`, but the program without its folder."""
+        """Like `plain`, with the program without its folder."""
         return " ".join((self.program, *(word.text for word in self.words[1:])))
 
     @property
     def written(self) -> str:
-        """The words as they stand in the line, quotes and all, one blank between them."""
+        """The words as written in the line, with quotes, separated by single spaces."""
         return " ".join(word.written for word in self.words)
 
     @property
     def expands(self) -> bool:
-        """Does a word stand for something that only the shell will know?"""
+        """Does a word depend on an expansion that only the shell can evaluate?"""
         return not all(word.known for word in self.words)
 
 
 class FileAccess(Struct, frozen=True, kw_only=True):
-    """A file that a line reads or writes."""
+    """A file that a command line reads or writes."""
 
     path: ShellWord
     writes: bool
     redirected: bool = False
-    """True for the file of a redirection, False for an argument of a program."""
+    """True for the target of a redirection, False for an argument of a program."""
 
 
 class CommandLine(Struct, frozen=True, kw_only=True):
-    """What a command line holds."""
+    """The result of parsing one command line."""
 
     commands: tuple[ShellCommand, ...] = ()
-    touches: tuple[FileAccess, ...] = ()
+    files: tuple[FileAccess, ...] = ()
     doubts: tuple[str, ...] = ()
-    """Why the commands above may not be all, or may not be what they seem."""
-    moves: tuple[ShellWord, ...] = ()
-    """Folders that the line changes into: relative paths may start there."""
-    simple: bool = True
-    """False when there is more than commands in a row: loops, groups, substitutions, settings."""
+    """Why the line may run other commands than those listed here."""
+    cd_targets: tuple[ShellWord, ...] = ()
+    """Directories that the line changes into: relative paths may start there."""
+    is_list: bool = True
+    """False when there is more than a list of commands: loops, groups, substitutions, variables."""
 
 
 def program_name(words: Sequence[ShellWord]) -> str:
-    """Return the name of what runs, without its folder."""
+    """Return the name of the program, without its folder."""
     name = words[0].text
     return name.rstrip("/").rpartition("/")[2] or name
 
 
 def flatten(commands: Iterable[ShellCommand]) -> Iterator[ShellCommand]:
-    """Yield the commands and all that they run."""
+    """Yield the commands and, recursively, the commands that they run."""
     for command in commands:
         yield command
         yield from flatten(command.inner)

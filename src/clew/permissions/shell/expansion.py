@@ -1,7 +1,7 @@
-"""From syntax nodes to the words a program would get.
+"""Shell expansion: from syntax nodes to the words that a program would receive.
 
-The grammar is trusted for where a word begins, and for little else: what a piece may hold
-is checked again here, because a grammar that reads a quote otherwise than the shell does
+This module trusts the grammar for where a word begins, and for little else. It checks the
+content of each part again, because a grammar that reads a quote differently from the shell
 would hide a command.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct, field
 
 from clew.permissions.shell.command_line import ShellWord
-from clew.permissions.shell.programs import table
+from clew.permissions.shell.programs import word_set
 from clew.permissions.shell.quoting import decode_ansi_c, unescape_double_quoted
 
 if TYPE_CHECKING:
@@ -29,295 +29,301 @@ _NUMBERS_ONLY = re.compile(r"\$\(\([\s\d+*/%()<>=!&|^~-]*\)\)")
 _SAFE_VALUE = re.compile(r"\$\{#?(?:\w+|[@*#?$!-])\}|\$\{\w+\[[\d@*]+\]\}|\$\{\w+@Q\}")
 _GLOBS = frozenset("*?[")
 _OTHER_HOME = re.compile(r"~[^/]|[A-Za-z_]\w*\+?=(?:.*:)?~")
-"""A home folder that is not told from here, at the beginning of a word or of a value."""
-_OPERATORS = table('${ } :- - :+ + :? ? % %% # ## / // /# /% : ^ ^^ , ,, "')
+"""Another user's home folder, or one inside a value: the parser does not expand these."""
+_OPERATORS = word_set('${ } :- - :+ + :? ? % %% # ## / // /# /% : ^ ^^ , ,, "')
 CONTINUED = re.compile(r"(?:\\\n)*")
-"""Between two pieces of one word: nothing, or a line that goes on."""
+"""Between two parts of one word: nothing, or a line continuation."""
 
 
 class Quoting(Enum):
-    """What the shell still does to a piece of a word."""
+    """What the shell still does to a part of a word."""
 
-    PLAIN = 0
-    """Neither quoted nor escaped: braces and patterns count."""
+    UNQUOTED = 0
+    """Neither quoted nor escaped: the shell expands braces and patterns."""
     QUOTED = 1
-    OPEN = 2
-    """An expansion: its value is not known."""
+    UNKNOWN = 2
+    """An expansion whose value is known only at run time."""
 
 
 WordPart: TypeAlias = tuple[str, Quoting]
 
 
 class WordBuilder(Struct):
-    """What came of a word so far."""
+    """Collects the parts of one word."""
 
     source: bytes
-    pieces: list[WordPart] = field(default_factory=list)
+    parts: list[WordPart] = field(default_factory=list)
     nested: list["Node"] = field(default_factory=list)
-    """Substitutions: they hold commands of their own."""
+    """Substitutions: they contain commands of their own."""
     doubts: list[str] = field(default_factory=list)
 
     quoted: bool = False
     """True between double quotes."""
 
-    def begin(self, node: "Node") -> int:
-        """Return where a node begins: between quotes the grammar counts blanks before it in."""
+    def start_of(self, node: "Node") -> int:
+        """Return the start of a node; between quotes the grammar includes the blanks before it."""
         start = node.start_byte
         while self.quoted and self.source[start : start + 1] in (b" ", b"\t", b"\n"):
             start += 1
         return start
 
     def text(self, node: "Node") -> str:
-        """Return the source of a node."""
-        return self.source[self.begin(node) : node.end_byte].decode(errors="replace")
+        """Return the source text of a node."""
+        return self.source[self.start_of(node) : node.end_byte].decode(errors="replace")
 
-    def between(self, start: int, end: int) -> str:
-        """Return a stretch of the source."""
+    def slice(self, start: int, end: int) -> str:
+        """Return the source text between two offsets."""
         return self.source[start:end].decode(errors="replace")
 
-    def open(self, node: "Node") -> None:
-        """Take a node for something that only the shell will know."""
-        self.pieces.append((self.text(node), Quoting.OPEN))
+    def add_unknown(self, node: "Node") -> None:
+        """Add a node whose value is known only at run time."""
+        self.parts.append((self.text(node), Quoting.UNKNOWN))
 
 
-def expand_word(nodes: Sequence["Node"], reading: WordBuilder) -> list[ShellWord]:
-    """Evaluate adjacent nodes that make one word; braces may make several of it."""
-    written = reading.between(nodes[0].start_byte, nodes[-1].end_byte)
+def expand_word(nodes: Sequence["Node"], builder: WordBuilder) -> list[ShellWord]:
+    """Expand adjacent nodes that form one word; braces may make several words of it."""
+    written = builder.slice(nodes[0].start_byte, nodes[-1].end_byte)
     if len(nodes) == 1 and nodes[0].type in ("word", "number") and _SIMPLE.fullmatch(written):
         return [ShellWord(written, written)]
-    reading.pieces = []
+    builder.parts = []
     for node in nodes:
-        _piece(node, reading)
-    if reading.pieces and reading.pieces[0][0][:1] == "#" and reading.pieces[0][1] is Quoting.PLAIN:
-        reading.doubts.append("a word begins like a comment")
-    if not any("{" in text for text, mark in reading.pieces if mark is Quoting.PLAIN):
-        return [_word(reading.pieces, written)]
+        _expand_node(node, builder)
+    if builder.parts and builder.parts[0][0][:1] == "#" and builder.parts[0][1] is Quoting.UNQUOTED:
+        builder.doubts.append("a word starts like a comment")
+    if not any("{" in text for text, quoting in builder.parts if quoting is Quoting.UNQUOTED):
+        return [_build_word(builder.parts, written)]
     try:
-        # An empty word that no quotes hold is none.
-        return [_word(pieces, written) for pieces in expand_braces(reading.pieces) if pieces]
+        # The shell drops an empty word without quotes.
+        return [_build_word(parts, written) for parts in expand_braces(builder.parts) if parts]
     except TooManyWords:
-        reading.doubts.append("its braces stand for too much")
+        builder.doubts.append("its braces expand to too many words")
         return [ShellWord(written, written, known=False)]
 
 
-def _word(pieces: Sequence[WordPart], written: str) -> ShellWord:
-    text = "".join(text for text, _ in pieces)
-    is_open = any(mark is Quoting.OPEN for _, mark in pieces)
-    globs = any(_GLOBS & set(text) for text, mark in pieces if mark is Quoting.PLAIN)
-    homes = text if pieces and pieces[0][1] is Quoting.PLAIN else ""
+def _build_word(parts: Sequence[WordPart], written: str) -> ShellWord:
+    text = "".join(text for text, _ in parts)
+    is_open = any(quoting is Quoting.UNKNOWN for _, quoting in parts)
+    globs = any(_GLOBS & set(text) for text, quoting in parts if quoting is Quoting.UNQUOTED)
+    homes = text if parts and parts[0][1] is Quoting.UNQUOTED else ""
     other_home = bool(_OTHER_HOME.match(homes))
     known = not (is_open or globs or other_home)
     return ShellWord(text, written, known=known, globs=globs and not (is_open or other_home))
 
 
-def _piece(node: "Node", reading: WordBuilder) -> None:
-    reader = _NODE_READERS.get(node.type)
-    if reader is None:
-        reading.doubts.append(f"it has a part that is not understood (`{node.type}`)")
-        reading.open(node)
-        reading.nested.append(node)
+def _expand_node(node: "Node", builder: WordBuilder) -> None:
+    expander = _NODE_EXPANDERS.get(node.type)
+    if expander is None:
+        builder.doubts.append(f"it has syntax that the parser does not know (`{node.type}`)")
+        builder.add_unknown(node)
+        builder.nested.append(node)
     else:
-        reader(node, reading)
+        expander(node, builder)
 
 
-def _bare(node: "Node", reading: WordBuilder) -> None:
-    text = reading.text(node)
+def _expand_bare(node: "Node", builder: WordBuilder) -> None:
+    text = builder.text(node)
     if node.child_count or not _BARE.fullmatch(text):
-        reading.doubts.append("a word holds a sign that the shell may obey")
-        reading.open(node)
-        reading.nested += node.children
+        builder.doubts.append("a word has a character that the shell may interpret")
+        builder.add_unknown(node)
+        builder.nested += node.children
         return
     for escaped, plain in _BARE_PIECE.findall(text):
         if plain:
-            reading.pieces.append((plain, Quoting.PLAIN))
+            builder.parts.append((plain, Quoting.UNQUOTED))
         elif escaped != "\n":
-            reading.pieces.append((escaped, Quoting.QUOTED))
+            builder.parts.append((escaped, Quoting.QUOTED))
 
 
-def _sign(node: "Node", reading: WordBuilder) -> None:
-    reading.pieces.append((reading.text(node), Quoting.QUOTED))
+def _expand_operator(node: "Node", builder: WordBuilder) -> None:
+    builder.parts.append((builder.text(node), Quoting.QUOTED))
 
 
-def _dollar(node: "Node", reading: WordBuilder) -> None:
-    """Read a dollar that expands nothing; before a quoted text it asks for a translation."""
-    following = reading.source[node.end_byte : node.end_byte + 1].decode(errors="replace")
+def _expand_dollar(node: "Node", builder: WordBuilder) -> None:
+    """Expand a lone dollar; before a quoted text it requests a translation."""
+    following = builder.source[node.end_byte : node.end_byte + 1].decode(errors="replace")
     if following == '"':
         return
     if _EXPANDS.match(following):
-        reading.doubts.append("it has an expansion that is not understood")
-    reading.pieces.append((reading.text(node), Quoting.QUOTED))
+        builder.doubts.append("it has an expansion that the parser does not know")
+    builder.parts.append((builder.text(node), Quoting.QUOTED))
 
 
-def _raw(node: "Node", reading: WordBuilder) -> None:
-    text = reading.text(node)
+def _expand_raw_string(node: "Node", builder: WordBuilder) -> None:
+    text = builder.text(node)
     if len(text) < 2 or text[0] != "'" or text[-1] != "'" or "'" in text[1:-1]:
-        reading.doubts.append("a quote is not closed")
-    reading.pieces.append((text[1:-1], Quoting.QUOTED))
+        builder.doubts.append("a quote is not closed")
+    builder.parts.append((text[1:-1], Quoting.QUOTED))
 
 
-def _ansi(node: "Node", reading: WordBuilder) -> None:
-    text = decode_ansi_c(reading.text(node)[2:-1])
+def _expand_ansi_c(node: "Node", builder: WordBuilder) -> None:
+    text = decode_ansi_c(builder.text(node)[2:-1])
     if text is None:
-        reading.doubts.append("it has an escape that is not understood")
-        reading.open(node)
+        builder.doubts.append("it has an escape that the parser does not know")
+        builder.add_unknown(node)
     else:
-        reading.pieces.append((text, Quoting.QUOTED))
+        builder.parts.append((text, Quoting.QUOTED))
 
 
-def _string(node: "Node", reading: WordBuilder) -> None:
-    """Read text between double quotes; the grammar leaves out some of it between its nodes."""
+def _expand_string(node: "Node", builder: WordBuilder) -> None:
+    """Expand a double-quoted text; the grammar has no nodes for some of it."""
     children = node.children
-    text = reading.text(node)
+    text = builder.text(node)
     if len(children) < 2 or len(text) < 2 or not (text[0] == text[-1] == '"'):
-        reading.doubts.append("a quote is not closed")
-        reading.open(node)
-        reading.nested += children
+        builder.doubts.append("a quote is not closed")
+        builder.add_unknown(node)
+        builder.nested += children
         return
-    start, outside = reading.begin(node) + 1, reading.quoted
-    reading.quoted = True
+    start, outside = builder.start_of(node) + 1, builder.quoted
+    builder.quoted = True
     for child in children[1:-1]:
         if child.type in ("string_content", "$"):
             continue
-        _quoted(reading.between(start, reading.begin(child)), reading)
-        _piece(child, reading)
+        _add_quoted(builder.slice(start, builder.start_of(child)), builder)
+        _expand_node(child, builder)
         start = child.end_byte
-    _quoted(reading.between(start, node.end_byte - 1), reading)
-    reading.quoted = outside
+    _add_quoted(builder.slice(start, node.end_byte - 1), builder)
+    builder.quoted = outside
 
 
-def _quoted(literal: str, reading: WordBuilder) -> None:
+def _add_quoted(literal: str, builder: WordBuilder) -> None:
     text = unescape_double_quoted(literal)
     if text is None:
-        reading.doubts.append("a quoted text holds more than text")
-    reading.pieces.append((literal, Quoting.OPEN) if text is None else (text, Quoting.QUOTED))
+        builder.doubts.append("a quoted text has an expansion that the parser does not know")
+    builder.parts.append((literal, Quoting.UNKNOWN) if text is None else (text, Quoting.QUOTED))
 
 
-def _joined(node: "Node", reading: WordBuilder) -> None:
+def _expand_concatenation(node: "Node", builder: WordBuilder) -> None:
     start = node.start_byte
     for child in node.children:
-        if not CONTINUED.fullmatch(reading.between(start, child.start_byte)):
-            reading.doubts.append("a word has a gap")
-        _piece(child, reading)
+        if not CONTINUED.fullmatch(builder.slice(start, child.start_byte)):
+            builder.doubts.append("a word has a gap")
+        _expand_node(child, builder)
         start = child.end_byte
 
 
-def _variable(node: "Node", reading: WordBuilder) -> None:
-    if not _VARIABLE.fullmatch(reading.text(node)):
-        reading.doubts.append("it has an expansion that is not understood")
-        reading.nested += node.children
-    reading.open(node)
+def _expand_variable(node: "Node", builder: WordBuilder) -> None:
+    if not _VARIABLE.fullmatch(builder.text(node)):
+        builder.doubts.append("it has an expansion that the parser does not know")
+        builder.nested += node.children
+    builder.add_unknown(node)
 
 
-def _braced(node: "Node", reading: WordBuilder) -> None:
-    """Read `${…}`: anything that assigns, or evaluates what a variable holds, is in doubt."""
-    text = reading.text(node)
-    reading.open(node)
+def _expand_parameter(node: "Node", builder: WordBuilder) -> None:
+    """Expand `${…}`; an assignment, or the evaluation of a variable's value, is a doubt."""
+    text = builder.text(node)
+    builder.add_unknown(node)
     if _SAFE_VALUE.fullmatch(text):
         return
-    if text[2:3] == "!" or not all(_is_safe_part(child, reading) for child in node.children):
-        reading.doubts.append("it has an expansion that may do more than read a variable")
-    reading.nested += node.children
+    if text[2:3] == "!" or not all(_is_safe_part(child, builder) for child in node.children):
+        builder.doubts.append("it has an expansion that may do more than read a variable")
+    builder.nested += node.children
 
 
-def _is_safe_part(node: "Node", reading: WordBuilder) -> bool:
-    text = reading.text(node)
+def _is_safe_part(node: "Node", builder: WordBuilder) -> bool:
+    text = builder.text(node)
     if not node.is_named:
         return node.type in _OPERATORS
     if node.type in ("variable_name", "special_variable_name", "word", "number", "regex"):
         return not node.child_count and not set("`$[<>(\"'\\") & set(text)
     if node.type in ("string", "raw_string", "simple_expansion"):
-        inside = WordBuilder(reading.source)
-        _piece(node, inside)
+        inside = WordBuilder(builder.source)
+        _expand_node(node, inside)
         return not inside.doubts
     return node.type == "command_substitution"
 
 
-def _substitution(node: "Node", reading: WordBuilder) -> None:
-    reading.open(node)
-    reading.nested.append(node)
+def _expand_substitution(node: "Node", builder: WordBuilder) -> None:
+    builder.add_unknown(node)
+    builder.nested.append(node)
 
 
-def _arithmetic(node: "Node", reading: WordBuilder) -> None:
-    # A variable in arithmetic is evaluated in its turn, and an index in it may run commands.
-    if not _NUMBERS_ONLY.fullmatch(reading.text(node)):
-        reading.doubts.append("it calculates with more than numbers")
-    _substitution(node, reading)
+def _expand_arithmetic(node: "Node", builder: WordBuilder) -> None:
+    # Arithmetic evaluates the value of a variable again, and an index in it may run commands.
+    if not _NUMBERS_ONLY.fullmatch(builder.text(node)):
+        builder.doubts.append("it has shell arithmetic on variables")
+    _expand_substitution(node, builder)
 
 
-def _brace_group(node: "Node", reading: WordBuilder) -> None:
-    reading.pieces.append((reading.text(node), Quoting.PLAIN))
+def _expand_brace_expression(node: "Node", builder: WordBuilder) -> None:
+    builder.parts.append((builder.text(node), Quoting.UNQUOTED))
 
 
-_NODE_READERS: dict[str, Callable[["Node", WordBuilder], None]] = {
-    **dict.fromkeys(("word", "number", "extglob_pattern", "variable_name", "test_operator"), _bare),
-    **dict.fromkeys(("==", "=~"), _sign),
-    "$": _dollar,
-    "brace_expression": _brace_group,
-    "raw_string": _raw,
-    "ansi_c_string": _ansi,
-    "string": _string,
-    "translated_string": _joined,
-    "concatenation": _joined,
-    "simple_expansion": _variable,
-    "expansion": _braced,
-    "command_substitution": _substitution,
-    "process_substitution": _substitution,
-    "arithmetic_expansion": _arithmetic,
+_NODE_EXPANDERS: dict[str, Callable[["Node", WordBuilder], None]] = {
+    **dict.fromkeys(
+        ("word", "number", "extglob_pattern", "variable_name", "test_operator"), _expand_bare
+    ),
+    **dict.fromkeys(("==", "=~"), _expand_operator),
+    "$": _expand_dollar,
+    "brace_expression": _expand_brace_expression,
+    "raw_string": _expand_raw_string,
+    "ansi_c_string": _expand_ansi_c,
+    "string": _expand_string,
+    "translated_string": _expand_concatenation,
+    "concatenation": _expand_concatenation,
+    "simple_expansion": _expand_variable,
+    "expansion": _expand_parameter,
+    "command_substitution": _expand_substitution,
+    "process_substitution": _expand_substitution,
+    "arithmetic_expansion": _expand_arithmetic,
 }
 
 
 MAX_WORDS = 256
-"""Words that one word may become."""
-_MOST_GROUPS = 16
+"""The limit of words that brace expansion may make of one word."""
+_MAX_GROUPS = 16
 _RANGE = re.compile(r"(-?\d{1,6}|[A-Za-z])\.\.(-?\d{1,6}|[A-Za-z])")
 _PADDED = re.compile(r"-?0\d")
-_OPENS, _COMMA, _CLOSES = (("{", Quoting.PLAIN), (",", Quoting.PLAIN), ("}", Quoting.PLAIN))
+_OPENS, _COMMA, _CLOSES = (
+    ("{", Quoting.UNQUOTED),
+    (",", Quoting.UNQUOTED),
+    ("}", Quoting.UNQUOTED),
+)
 
 
 class TooManyWords(Exception):
-    """The words are too many, or not certain."""
+    """A brace expansion has too many words, or is uncertain."""
 
 
-def expand_braces(pieces: list[WordPart]) -> list[list[WordPart]]:
-    """Return the words that braces make of one word.
+def expand_braces(parts: list[WordPart]) -> list[list[WordPart]]:
+    """Return the words that brace expansion makes of one word.
 
     Raises:
-        TooMuch: They are more than `MAX_WORDS`, or a range that is not understood.
+        TooManyWords: There are more than `MAX_WORDS`, or a range has an unknown form.
     """
-    if sum(text.count("{") for text, mark in pieces if mark is Quoting.PLAIN) > _MOST_GROUPS:
+    if sum(text.count("{") for text, quoting in parts if quoting is Quoting.UNQUOTED) > _MAX_GROUPS:
         raise TooManyWords
     cells = [
-        (char, mark)
-        for text, mark in pieces
-        for char in (text if mark is Quoting.PLAIN else (text,))
+        (char, quoting)
+        for text, quoting in parts
+        for char in (text if quoting is Quoting.UNQUOTED else (text,))
     ]
-    return _expand(cells)
+    return _expand_cells(cells)
 
 
-def _expand(cells: list[WordPart]) -> list[list[WordPart]]:
+def _expand_cells(cells: list[WordPart]) -> list[list[WordPart]]:
     for start, cell in enumerate(cells):
         if cell != _OPENS:
             continue
-        found = _group(cells, start)
+        found = _parse_group(cells, start)
         if found is None:
-            _check_rest(cells[start + 1 :])
+            _check_unpaired(cells[start + 1 :])
             continue
         choices, end = found
-        tails = _expand(cells[end + 1 :])
+        tails = _expand_cells(cells[end + 1 :])
         if len(choices) * len(tails) > MAX_WORDS:
             raise TooManyWords
         return [cells[:start] + choice + tail for choice, tail in product(choices, tails)]
     return [cells]
 
 
-def _check_rest(cells: list[WordPart]) -> None:
-    """Refuse a brace that stands for itself where the shell may pair it with a later one."""
+def _check_unpaired(cells: list[WordPart]) -> None:
+    """Reject a literal brace if the shell may pair it with a later one."""
     if _COMMA in cells and _CLOSES in cells[cells.index(_COMMA) :]:
         raise TooManyWords
 
 
-def _group(cells: list[WordPart], start: int) -> tuple[list[list[WordPart]], int] | None:
-    """Return the alternatives of the group that starts here, and where it ends."""
+def _parse_group(cells: list[WordPart], start: int) -> tuple[list[list[WordPart]], int] | None:
+    """Return the alternatives of the group that starts here, and the index of its end."""
     depth, marks = 0, [start]
     for at in range(start, len(cells)):
         if cells[at] == _OPENS:
@@ -327,15 +333,15 @@ def _group(cells: list[WordPart], start: int) -> tuple[list[list[WordPart]], int
         elif cells[at] == _CLOSES:
             depth -= 1
             if depth == 0:
-                choices = _choices(cells, [*marks, at])
+                choices = _alternatives(cells, [*marks, at])
                 return None if choices is None else (choices, at)
     return None
 
 
-def _choices(cells: list[WordPart], marks: list[int]) -> list[list[WordPart]] | None:
+def _alternatives(cells: list[WordPart], marks: list[int]) -> list[list[WordPart]] | None:
     if len(marks) > 2:
         parts = [cells[one + 1 : other] for one, other in pairwise(marks)]
-        choices = [word for part in parts for word in _expand(part)]
+        choices = [word for part in parts for word in _expand_cells(part)]
         if len(choices) > MAX_WORDS:
             raise TooManyWords
         return choices
@@ -343,12 +349,12 @@ def _choices(cells: list[WordPart], marks: list[int]) -> list[list[WordPart]] | 
     body = "".join(text for text, _ in inside)
     if ".." not in body:
         return None
-    if any(mark is not Quoting.PLAIN for _, mark in inside):
+    if any(quoting is not Quoting.UNQUOTED for _, quoting in inside):
         raise TooManyWords
-    return [[(word, Quoting.PLAIN)] for word in _sequence(body)]
+    return [[(word, Quoting.UNQUOTED)] for word in _expand_range(body)]
 
 
-def _sequence(body: str) -> list[str]:
+def _expand_range(body: str) -> list[str]:
     found = _RANGE.fullmatch(body)
     if not found or found[1].isalpha() != found[2].isalpha():
         raise TooManyWords

@@ -1,4 +1,4 @@
-"""The files that well-known programs read and write, told from their arguments."""
+"""Finds the files that well-known programs read and write, from their arguments."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,51 +7,53 @@ from enum import Enum
 from msgspec import Struct
 
 from clew.permissions.shell.command_line import FileAccess, ShellWord, program_name
-from clew.permissions.shell.programs import table
+from clew.permissions.shell.programs import word_set
 
 
 class FileRole(Enum):
-    """What a program does to the files it is given."""
+    """What a program does with its file arguments."""
 
     READS = 0
     WRITES = 1
     LAST_WRITTEN = 2
-    """Reads all but the last, which it writes."""
+    """Writes the last one, reads the others."""
     FIRST_WRITTEN = 3
-    """Writes the first, reads the rest."""
+    """Writes the first one, reads the others."""
 
 
 class FileArguments(Struct, frozen=True, kw_only=True):
-    """How to tell the files in the words of a program."""
+    """How to find the files among the arguments of a program."""
 
     role: FileRole
     skip: int = 0
-    """Operands that are no files, such as a pattern."""
+    """Leading operands that are not files, such as a pattern."""
     skip_unless: frozenset[str] = frozenset()
-    """Options that take the place of those operands."""
+    """Options that replace those operands."""
     values: frozenset[str] = frozenset()
-    """Options that take a word which is no file."""
+    """Options whose value is not a file."""
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
-    """Options that take a file."""
+    """Options whose value is a file."""
 
 
 _PATTERN = FileArguments(
     role=FileRole.READS,
     skip=1,
-    skip_unless=table("-e -f --regexp --file --files"),
-    values=table("-e -m -A -B -C --regexp --include --exclude --exclude-dir -g --glob -t --type"),
-    reads=table("-f --file"),
+    skip_unless=word_set("-e -f --regexp --file --files"),
+    values=word_set(
+        "-e -m -A -B -C --regexp --include --exclude --exclude-dir -g --glob -t --type"
+    ),
+    reads=word_set("-f --file"),
 )
 _READERS = FileArguments(role=FileRole.READS)
 _WRITERS = FileArguments(role=FileRole.WRITES)
 _COPIES = FileArguments(
-    role=FileRole.LAST_WRITTEN, values=table("-S -m -o -g -e"), writes=table("-t")
+    role=FileRole.LAST_WRITTEN, values=word_set("-S -m -o -g -e"), writes=word_set("-t")
 )
 
 _FILES: dict[str, FileArguments] = {
     **dict.fromkeys(
-        table("""
+        word_set("""
             cat tac head tail less more bat nl od xxd hexdump hd strings base64 base32 md5sum
             sha1sum sha224sum sha256sum sha512sum b2sum cksum sum wc cut paste column fold fmt rev
             diff cmp comm join file uniq split pr expand unexpand shuf iconv zcat bzcat xzcat
@@ -59,9 +61,9 @@ _FILES: dict[str, FileArguments] = {
         """),
         _READERS,
     ),
-    **dict.fromkeys(table("grep egrep fgrep zgrep rg ag ack jq sed awk gawk mawk"), _PATTERN),
+    **dict.fromkeys(word_set("grep egrep fgrep zgrep rg ag ack jq sed awk gawk mawk"), _PATTERN),
     **dict.fromkeys(
-        table("""
+        word_set("""
             tee touch truncate rm unlink rmdir shred mkdir patch dos2unix unix2dos gzip gunzip
             bzip2 bunzip2 xz unxz zstd mkfifo mv
         """),
@@ -69,35 +71,37 @@ _FILES: dict[str, FileArguments] = {
     ),
     **dict.fromkeys(
         ("chmod", "chown", "chgrp"),
-        FileArguments(role=FileRole.WRITES, skip=1, skip_unless=table("--reference")),
+        FileArguments(role=FileRole.WRITES, skip=1, skip_unless=word_set("--reference")),
     ),
     **dict.fromkeys(("cp", "install", "rsync", "scp", "ln", "link", "ditto"), _COPIES),
     "sort": FileArguments(
-        role=FileRole.READS, values=table("-k -t -S --key"), writes=table("-o --output -T")
+        role=FileRole.READS, values=word_set("-k -t -S --key"), writes=word_set("-o --output -T")
     ),
     "curl": FileArguments(
         role=FileRole.READS,
-        values=table("-X -H -u -A -b -m -e --request --header --user --max-time --url -d --data"),
-        reads=table("-T --upload-file -K --config -E --cert --key --cacert"),
-        writes=table("-o --output -D --dump-header -c --cookie-jar --output-dir --trace"),
+        values=word_set(
+            "-X -H -u -A -b -m -e --request --header --user --max-time --url -d --data"
+        ),
+        reads=word_set("-T --upload-file -K --config -E --cert --key --cacert"),
+        writes=word_set("-o --output -D --dump-header -c --cookie-jar --output-dir --trace"),
     ),
     "wget": FileArguments(
         role=FileRole.READS,
-        values=table("-t -T -w -U --header --user --password --method"),
-        reads=table("-i --input-file --post-file --body-file"),
-        writes=table("-O -o -a -P --output-document --output-file --directory-prefix"),
+        values=word_set("-t -T -w -U --header --user --password --method"),
+        reads=word_set("-i --input-file --post-file --body-file"),
+        writes=word_set("-O -o -a -P --output-document --output-file --directory-prefix"),
     ),
     "zip": FileArguments(role=FileRole.FIRST_WRITTEN),
-    "unzip": FileArguments(role=FileRole.READS, writes=table("-d")),
+    "unzip": FileArguments(role=FileRole.READS, writes=word_set("-d")),
     "tar": FileArguments(
-        role=FileRole.READS, values=table("--exclude -b"), writes=table("-C --directory")
+        role=FileRole.READS, values=word_set("--exclude -b"), writes=word_set("-C --directory")
     ),
 }
 RECURSIVE = re.compile(r"-[A-Za-z]*[rRa]|--recursive|--archive|--dereference-recursive")
-"""Options with which a program goes through whole folders."""
-ALWAYS_RECURSIVE = table("rg ag ack tar zip rsync find fd")
-TAKES_PATTERN = table("grep egrep fgrep zgrep rg ag ack")
-"""Without a file behind their pattern they search the folder they are in."""
+"""Options that make a program descend into folders."""
+ALWAYS_RECURSIVE = word_set("rg ag ack tar zip rsync find fd")
+TAKES_PATTERN = word_set("grep egrep fgrep zgrep rg ag ack")
+"""Programs that search the current folder if no file follows the pattern."""
 
 _ATTACHED = re.compile(r"(-[A-Za-z])(.+)", re.DOTALL)
 _REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]{2,}:|[a-z]+://")
@@ -107,29 +111,29 @@ _CREATING = frozenset({"-c", "--create", "-r", "--append", "-u", "--update"})
 
 
 def find_files(words: Sequence[ShellWord]) -> tuple[FileAccess, ...]:
-    """Return the files that a command names, if its program is known here."""
+    """Return the files that a command names, if this module knows its program."""
     program = program_name(words)
     if program == "dd":
-        return tuple(_dd(words[1:]))
+        return tuple(_dd_files(words[1:]))
     files = _FILES.get(program)
     if files is None or len(words) < 2:
         return ()
     if program == "tar" and not words[1].text.startswith("-"):
         bundle = ShellWord(f"-{words[1].text}", words[1].written, words[1].known)
         words = (words[0], bundle, *words[2:])
-    found = [*_of_options(words[1:], files), *_of_operands(program, words, files)]
+    found = [*_option_files(words[1:], files), *_operand_files(program, words, files)]
     if program == "tar":
-        found += _archive(words[1:])
+        found += _tar_archive(words[1:])
     return tuple(touch for touch in found if not _is_no_file(touch.path))
 
 
 def knows_files_of(program: str) -> bool:
-    """Are the files of this program told by `find_files`?"""
+    """Can `find_files` find the files of this program?"""
     return program == "dd" or program in _FILES
 
 
 def is_device(word: ShellWord) -> bool:
-    """Is there no file behind this path?"""
+    """Is this path a device such as `/dev/null`, rather than a file?"""
     return bool(_DEVICE.fullmatch(word.text))
 
 
@@ -137,7 +141,7 @@ def _is_no_file(word: ShellWord) -> bool:
     return word.text == "-" or is_device(word) or bool(_REMOTE.match(word.text))
 
 
-def _dd(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
+def _dd_files(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
     for word in words:
         key, equals, value = word.text.partition("=")
         path = ShellWord(value, value, known=word.known)
@@ -145,7 +149,7 @@ def _dd(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
             yield FileAccess(path=path, writes=key == "of")
 
 
-def _of_options(words: Sequence[ShellWord], files: FileArguments) -> Iterator[FileAccess]:
+def _option_files(words: Sequence[ShellWord], files: FileArguments) -> Iterator[FileAccess]:
     takes_file = files.reads | files.writes
     for at, word in enumerate(words):
         name, equals, value = word.text.partition("=")
@@ -160,7 +164,7 @@ def _of_options(words: Sequence[ShellWord], files: FileArguments) -> Iterator[Fi
             yield FileAccess(path=words[at + 1], writes=name in files.writes)
 
 
-def _of_operands(
+def _operand_files(
     program: str, words: Sequence[ShellWord], files: FileArguments
 ) -> Iterator[FileAccess]:
     operands = _operands(words[1:], files)
@@ -203,8 +207,8 @@ def _operands(words: Sequence[ShellWord], files: FileArguments) -> list[ShellWor
     return found[skip:]
 
 
-def _archive(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
-    """Tell the archive of `tar`: written when one is made or added to, read otherwise."""
+def _tar_archive(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
+    """Yield the archive of `tar`: written when created or extended, read otherwise."""
     first = words[0].text if words else ""
     bundled = first if not first.startswith("--") else ""
     writes = bool(set("cru") & set(bundled)) or any(word.text in _CREATING for word in words)

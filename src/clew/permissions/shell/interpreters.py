@@ -1,27 +1,27 @@
-"""Programs that can be handed code: which words only a rule that spells them may allow."""
+"""Programs that run code from their arguments or options: interpreters, `sed`, `awk`, `git`."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from clew.permissions.shell.command_line import ShellWord, program_name
 from clew.permissions.shell.programs import (
-    CODE,
+    CODE_OPTIONS,
     ENDS_OPTIONS,
-    GIT_DELICATE,
-    GIT_DELICATE_SUBCOMMANDS,
-    GIT_RUNS,
-    GIT_RUNS_BY_SUBCOMMAND,
+    GIT_EXEC,
+    GIT_EXEC_BY_SUBCOMMAND,
+    GIT_SENSITIVE_OPTIONS,
+    GIT_SENSITIVE_SUBCOMMANDS,
     GIT_VALUES,
+    INFO_OPTIONS,
     INTERPRETER_FLAGS,
     INTERPRETERS,
-    ONLY_TELLS,
     OPTION_MAY_APPEAR,
     RUNS_INPUT,
 )
 from clew.permissions.shell.wrappers import NestedCommands
 
-NEVER = "\0"
-"""A word that no rule can spell."""
+UNSPELLABLE = "\0"
+"""A sensitive word that no rule can contain, so no rule with a pattern allows the command."""
 _VERSION = re.compile(r"[\d.]+$")
 _CLUSTER = re.compile(r"-([A-Za-z]+)")
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\]|\\.)*/I?)"
@@ -31,40 +31,44 @@ _SED_STEP = re.compile(
     r"(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[gipI\d]*)\s*"
 )
 _SED_OTHER_SCRIPT = re.compile(r"-[nErzsu]*f|--file|-[nErzsu]+e|--expression")
-_AWK_DOES = re.compile(r"system|getline|[|>@`]|close|ARGV|ENVIRON")
+_AWK_SIDE_EFFECTS = re.compile(r"system|getline|[|>@`]|close|ARGV|ENVIRON")
 
 
 def inspect_program(words: Sequence[ShellWord]) -> NestedCommands:
-    """Find the code in the words of a program that is no runner."""
+    """Find code and dangerous options in the arguments of a program other than a wrapper."""
     program = program_name(words)
     if program == "sed":
-        return _sed(words)
+        return _inspect_sed(words)
     if program in ("awk", "gawk", "mawk"):
-        return _awk(words)
-    inside = _coded(words, program)
+        return _inspect_awk(words)
+    inside = _inspect_interpreter(words, program)
     if program in OPTION_MAY_APPEAR and any(map(_may_be_option, words[1:], words)):
-        inside.caution = (*inside.caution, NEVER)
+        inside.sensitive_words = (*inside.sensitive_words, UNSPELLABLE)
     return inside
 
 
-def _coded(words: Sequence[ShellWord], program: str) -> NestedCommands:
+def _inspect_interpreter(words: Sequence[ShellWord], program: str) -> NestedCommands:
     interprets = bool(INTERPRETERS.fullmatch(program))
     base = _VERSION.sub("", program)
-    options = CODE.get(base, frozenset())
+    options = CODE_OPTIONS.get(base, frozenset())
     given = list(_before_script(words[1:])) if interprets else list(words[1:])
-    found = tuple(_option(word.text, options) for word in given if _is_code(word.text, options))
+    found = tuple(
+        _option_name(word.text, options) for word in given if _is_code(word.text, options)
+    )
     if found:
-        return NestedCommands(caution=found, hides=f"`{base}` runs what it is given")
-    tells = any(word.text in ONLY_TELLS for word in given)
+        return NestedCommands(
+            sensitive_words=found, opaque_reason=f"`{base}` runs code from its arguments"
+        )
+    tells = any(word.text in INFO_OPTIONS for word in given)
     waits = program in RUNS_INPUT or (interprets and len(given) == len(words) - 1)
     if waits and not tells:
-        reason = f"`{program}` runs what comes through its standard input"
-        return NestedCommands(caution=(NEVER,), hides=reason)
+        reason = f"`{program}` runs code from its standard input"
+        return NestedCommands(sensitive_words=(UNSPELLABLE,), opaque_reason=reason)
     return NestedCommands()
 
 
 def _before_script(words: Sequence[ShellWord]) -> Iterator[ShellWord]:
-    """Yield the options of an interpreter: what follows the script belongs to the script."""
+    """Yield the options of an interpreter; arguments after the script belong to the script."""
     before = ""
     for word in words:
         is_option = word.text.startswith("-")
@@ -83,7 +87,7 @@ def _is_code(word: str, options: frozenset[str]) -> bool:
     return bool(cluster) and bool(letters & set(cluster[1] if cluster else ""))
 
 
-def _option(word: str, options: frozenset[str]) -> str:
+def _option_name(word: str, options: frozenset[str]) -> str:
     name = word.partition("=")[0]
     return name if name in options else word
 
@@ -94,7 +98,7 @@ def _may_be_option(word: ShellWord, before: ShellWord) -> bool:
     return not (before.text.startswith("-") and word.written.startswith('"'))
 
 
-def _sed(words: Sequence[ShellWord]) -> NestedCommands:
+def _inspect_sed(words: Sequence[ShellWord]) -> NestedCommands:
     scripts: list[ShellWord] = []
     operands: list[ShellWord] = []
     caution: list[str] = []
@@ -112,10 +116,10 @@ def _sed(words: Sequence[ShellWord]) -> NestedCommands:
     if not scripts:
         scripts, operands = operands[:1], operands[1:]
     caution += (word.text for word in scripts if not (word.known and _is_tame_sed(word.text)))
-    hides = "its `sed` script may do anything" if caution else ""
+    opaque_reason = "its `sed` script may run commands or write files" if caution else ""
     if any(_may_be_option(word, word) for word in operands):
-        caution.append(NEVER)
-    return NestedCommands(caution=tuple(caution), hides=hides)
+        caution.append(UNSPELLABLE)
+    return NestedCommands(sensitive_words=tuple(caution), opaque_reason=opaque_reason)
 
 
 def _is_tame_sed(script: str) -> bool:
@@ -131,7 +135,7 @@ def _is_tame_sed(script: str) -> bool:
     return True
 
 
-def _awk(words: Sequence[ShellWord]) -> NestedCommands:
+def _inspect_awk(words: Sequence[ShellWord]) -> NestedCommands:
     operands: list[ShellWord] = []
     caution: list[str] = []
     at = 1
@@ -144,18 +148,19 @@ def _awk(words: Sequence[ShellWord]) -> NestedCommands:
         elif not text.startswith(("-F", "-v")):
             caution.append(text)
         at += 1
-    if operands and not (operands[0].known and not _AWK_DOES.search(operands[0].text)):
+    if operands and not (operands[0].known and not _AWK_SIDE_EFFECTS.search(operands[0].text)):
         caution.append(operands[0].text)
     return NestedCommands(
-        caution=tuple(caution), hides="its `awk` program may do anything" if caution else ""
+        sensitive_words=tuple(caution),
+        opaque_reason="its `awk` program may run commands or write files" if caution else "",
     )
 
 
-_SETTINGS = frozenset({"-c", "--config-env", "--exec-path"})
+_CONFIG_OPTIONS = frozenset({"-c", "--config-env", "--exec-path"})
 
 
 def inspect_git(words: Sequence[ShellWord]) -> NestedCommands:
-    """Find the options and subcommands with which git runs something else."""
+    """Find the options and subcommands that make git run another program."""
     inside = NestedCommands()
     at = 1
     while at < len(words) and words[at].known and words[at].text.startswith("-"):
@@ -164,43 +169,43 @@ def inspect_git(words: Sequence[ShellWord]) -> NestedCommands:
             at += 1
             value = words[at].text if at < len(words) else ""
         at += 1
-        if name not in GIT_DELICATE or (name == "-C" and value == "."):
+        if name not in GIT_SENSITIVE_OPTIONS or (name == "-C" and value == "."):
             continue
-        inside.caution += (name,)
-        if name in _SETTINGS:
-            inside.hides = f"`git {name}` may make git run something"
+        inside.sensitive_words += (name,)
+        if name in _CONFIG_OPTIONS:
+            inside.opaque_reason = f"`git {name}` may make git run another program"
         if "=!" in value:
             inside.scripts.append(value.partition("=!")[2])
     if at < len(words) and words[at].known:
-        _subcommand(words[at].text, words[at + 1 :], inside)
+        _inspect_subcommand(words[at].text, words[at + 1 :], inside)
     elif at < len(words):
-        inside.caution += (NEVER,)
+        inside.sensitive_words += (UNSPELLABLE,)
     return inside
 
 
-def _subcommand(name: str, rest: Sequence[ShellWord], inside: NestedCommands) -> None:
-    own = GIT_RUNS_BY_SUBCOMMAND.get(name, frozenset())
-    if name in GIT_DELICATE_SUBCOMMANDS:
-        inside.caution += (name,)
+def _inspect_subcommand(name: str, rest: Sequence[ShellWord], inside: NestedCommands) -> None:
+    own = GIT_EXEC_BY_SUBCOMMAND.get(name, frozenset())
+    if name in GIT_SENSITIVE_SUBCOMMANDS:
+        inside.sensitive_words += (name,)
     for at, word in enumerate(rest):
         option, equals, value = word.text.partition("=")
         attached = next((each for each in own if len(each) == 2 and word.text[:2] == each), "")
-        if option in GIT_RUNS | own:
-            inside.caution += (option,)
+        if option in GIT_EXEC | own:
+            inside.sensitive_words += (option,)
         elif attached:
-            inside.caution += (word.text,)
+            inside.sensitive_words += (word.text,)
             equals, value = "=", word.text[2:]
         elif own and not word.known:
-            inside.caution += (NEVER,)
+            inside.sensitive_words += (UNSPELLABLE,)
             continue
         else:
             continue
         if option != "--output":
-            inside.hides = "an option makes `git` run something"
-            _run(option, value if equals else None, rest[at + 1 :], inside)
+            inside.opaque_reason = "an option makes `git` run another program"
+            _add_run(option, value if equals else None, rest[at + 1 :], inside)
 
 
-def _run(
+def _add_run(
     option: str, value: str | None, following: Sequence[ShellWord], inside: NestedCommands
 ) -> None:
     if option == "run" and following:

@@ -1,4 +1,8 @@
-"""Reading a command line: what it runs and touches, and what about it is not certain."""
+"""Parses a bash command line: what it runs, which files it uses, and what is uncertain.
+
+The parser is conservative. Syntax that it does not understand completely is a doubt, and a line
+with a doubt never runs without a question.
+"""
 
 import re
 from functools import cache, lru_cache
@@ -25,49 +29,51 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_LINE_LENGTH = 20_000
-"""Characters of a line that is still judged."""
-_MOST_DOCUMENTS = 50
-_MOST_COMMANDS = 500
-_NESTED = 8
-_READERS = {**SIMPLE_COMMANDS, **COMPOUND_COMMANDS}
-_UNSEEN = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Signs that a terminal obeys or does not show."""
+"""Longer lines are not parsed; they are always in doubt."""
+_MAX_DOCUMENTS = 50
+_MAX_COMMANDS = 500
+_MAX_NESTING = 8
+_HANDLERS = {**SIMPLE_COMMANDS, **COMPOUND_COMMANDS}
+_CONTROL_CHARACTERS = re.compile(
+    r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+"""Characters that a terminal interprets or does not show."""
 _SPLIT_OPERATOR = re.compile(r"[&|;<>$(){}`]\\\n[&|;<>$(){}`\"']")
-_NAME = re.compile(r"[\w./+:@%,~-]+|\[", re.ASCII)
+_PROGRAM_NAME = re.compile(r"[\w./+:@%,~-]+|\[", re.ASCII)
 
 
 @lru_cache(maxsize=512)
 def parse_line(source: str) -> CommandLine:
-    """Take a command line apart.
+    """Parse a command line.
 
-    Never raises: what cannot be understood is in `Line.doubts`, and what was found all the
-    same is in the rest.
+    Never raises: whatever the parser does not understand is listed in `doubts`, and the other
+    fields hold what it found nevertheless.
     """
-    return _read(source, 0)
+    return _parse_line(source, 0)
 
 
 def strip_quotes(source: str) -> str:
-    """The line without quotes and backslashes: what words in it might come out as."""
+    """Remove quotes and backslashes, to search for words that quoting may hide."""
     return re.sub(r"[\"'\\]", "", source)
 
 
-def _read(source: str, depth: int) -> CommandLine:
-    if len(source) > MAX_LINE_LENGTH or source.count("<<") > _MOST_DOCUMENTS:
-        return CommandLine(doubts=("it is too long to be judged",), simple=False)
-    if depth > _NESTED:
-        return CommandLine(doubts=("it is nested too deeply",), simple=False)
+def _parse_line(source: str, depth: int) -> CommandLine:
+    if len(source) > MAX_LINE_LENGTH or source.count("<<") > _MAX_DOCUMENTS:
+        return CommandLine(doubts=("it is too long to check",), is_list=False)
+    if depth > _MAX_NESTING:
+        return CommandLine(doubts=("it is nested too deeply",), is_list=False)
     data = source.encode(errors="replace")
     root = parse_tree(data)
-    walk = BashVisitor(data, _READERS)
-    walk.doubts += _at_first_sight(source, data)
+    visitor = BashVisitor(data, _HANDLERS)
+    visitor.doubts += _check_characters(source, data)
     if root.has_error or not _tokens_are_plain(root, data):
-        walk.doubts.append("the shell grammar does not understand it")
-    walk.visit(root)
-    return _LineBuilder(depth=depth).line(walk)
+        visitor.doubts.append("the shell grammar cannot parse it")
+    visitor.visit(root)
+    return _LineBuilder(depth=depth).line(visitor)
 
 
 def _tokens_are_plain(root: "Node", data: bytes) -> bool:
-    """Is each sign of the grammar just this sign? Some swallow what stands before them."""
+    """Does each operator token hold nothing but the operator? Some swallow the text before it."""
     cursor = root.walk()
     while True:
         node = cursor.node
@@ -84,92 +90,92 @@ def _tokens_are_plain(root: "Node", data: bytes) -> bool:
             return True
 
 
-def _at_first_sight(source: str, data: bytes) -> list[str]:
+def _check_characters(source: str, data: bytes) -> list[str]:
     doubts = []
-    if _UNSEEN.search(source):
+    if _CONTROL_CHARACTERS.search(source):
         doubts.append("it has a control character")
     if data.count(b"?") != source.count("?"):
-        doubts.append("it is not valid text")
+        doubts.append("it is not valid UTF-8")
     if _SPLIT_OPERATOR.search(source):
-        doubts.append("a sign of the shell is split over two lines")
+        doubts.append("a shell operator is split over two lines")
     return doubts
 
 
 class _LineBuilder(Struct, kw_only=True):
-    """Makes commands of words, and collects what they bring along."""
+    """Builds commands from words, and collects the files, directories and doubts they imply."""
 
     depth: int
     doubts: list[str] = field(default_factory=list)
-    touches: list[FileAccess] = field(default_factory=list)
-    moves: list[ShellWord] = field(default_factory=list)
+    files: list[FileAccess] = field(default_factory=list)
+    cd_targets: list[ShellWord] = field(default_factory=list)
 
-    def line(self, walk: BashVisitor) -> CommandLine:
-        """Put together all that was found on a walk."""
-        self.touches += (touch for touch in walk.touches if not is_device(touch.path))
-        for assigned in walk.assigned:
+    def line(self, visitor: BashVisitor) -> CommandLine:
+        """Build the line from what the visitor found."""
+        self.files += (touch for touch in visitor.files if not is_device(touch.path))
+        for assigned in visitor.assignments:
             self.note(find_risk(assigned))
-        if len(walk.simples) > _MOST_COMMANDS:
+        if len(visitor.commands) > _MAX_COMMANDS:
             self.note("it has too many commands")
-        commands = tuple(self.simple(simple) for simple in walk.simples[:_MOST_COMMANDS])
-        sets = walk.assigned or any(simple.assigned for simple in walk.simples)
+        commands = tuple(self.simple(simple) for simple in visitor.commands[:_MAX_COMMANDS])
+        sets = visitor.assignments or any(simple.assignments for simple in visitor.commands)
         return CommandLine(
             commands=commands,
-            touches=tuple(self.touches),
-            doubts=tuple(dict.fromkeys((*walk.doubts, *self.doubts))),
-            moves=tuple(self.moves),
-            simple=walk.in_a_row and not sets,
+            files=tuple(self.files),
+            doubts=tuple(dict.fromkeys((*visitor.doubts, *self.doubts))),
+            cd_targets=tuple(self.cd_targets),
+            is_list=visitor.is_list and not sets,
         )
 
     def note(self, doubt: str) -> None:
-        """Take in a doubt, if there is one."""
+        """Add a doubt unless it is empty."""
         if doubt:
             self.doubts.append(doubt)
 
     def simple(self, simple: SimpleCommand) -> ShellCommand:
-        """Make a command of a simple one, and judge the variables set for it."""
+        """Build a simple command, and check the variables set for it."""
         reads = simple.words[0].text == "read"
-        for assigned in simple.assigned:
+        for assigned in simple.assignments:
             if not (reads and assigned.name == "IFS"):
                 self.note(find_risk(assigned))
         return self.command(simple.words, self.depth)
 
     def command(self, words: tuple[ShellWord, ...], depth: int) -> ShellCommand:
-        """Make a command of words, with all that it runs."""
+        """Build a command from words, with the commands that it runs."""
         if not words[0].known:
-            self.note("its program is not named")
-        elif not _NAME.fullmatch(words[0].text):
+            self.note("the name of its program is known only at run time")
+        elif not _PROGRAM_NAME.fullmatch(words[0].text):
             self.note("its program has an unusual name")
-        if depth > _NESTED:
+        if depth > _MAX_NESTING:
             self.note("it is nested too deeply")
             return ShellCommand(words=words)
         inside, builtin = unwrap(words), inspect_builtin(words)
         code = inspect_git(words) if program_name(words) == "git" else inspect_program(words)
         self.note(inside.doubt)
         self.note(builtin.doubt)
-        for assigned in inside.assigned:
+        for assigned in inside.assignments:
             self.note(find_risk(assigned))
         inner = [self.command(argv, depth + 1) for argv in inside.argvs + code.argvs]
         for script in inside.scripts + code.scripts:
-            inner += self.script(script, depth + 1, elsewhere=inside.elsewhere)
-        self.touches += find_files(words)
-        if builtin.moves is not None:
-            self.moves.append(builtin.moves)
+            inner += self.script(script, depth + 1, remote=inside.remote)
+        self.files += find_files(words)
+        if builtin.cd_target is not None:
+            self.cd_targets.append(builtin.cd_target)
         return ShellCommand(
             words=words,
             inner=tuple(inner),
             transparent=inside.transparent and bool(inner),
-            caution=inside.caution + code.caution,
-            hides=code.hides,
+            sensitive_words=inside.sensitive_words + code.sensitive_words,
+            opaque_reason=code.opaque_reason,
             inert=inside.inert or builtin.inert,
         )
 
-    def script(self, text: str, depth: int, *, elsewhere: bool) -> tuple[ShellCommand, ...]:
-        """Read the text that is given to another shell."""
-        line = _read(text, depth)
+    def script(self, text: str, depth: int, *, remote: bool) -> tuple[ShellCommand, ...]:
+        """Parse the text that a command passes to another shell."""
+        line = _parse_line(text, depth)
         self.doubts += line.doubts
-        if not elsewhere:
-            self.touches += line.touches
-            self.moves += line.moves
+        if not remote:
+            self.files += line.files
+            self.cd_targets += line.cd_targets
         return line.commands
 
 
@@ -178,18 +184,18 @@ if TYPE_CHECKING:
 
 
 _OTHER_BYTES = bytes(ord("%") if byte > 0x7F else byte for byte in range(256))
-"""For the shell every byte above 127 is a letter, but none that a name may have."""
+"""To the shell a byte above 127 is an ordinary character, but not one of a variable name."""
 
 
 def parse_tree(source: bytes) -> "Node":
     """Return the root of the syntax tree of `source`.
 
-    The grammar gets a `%` for each byte above 127, so that all stays in its place: its
-    scanner looks characters up in a table for bytes, and crashes with others.
+    The grammar gets a `%` in place of each byte above 127, so that offsets stay the same: its
+    scanner looks characters up in a table for bytes, and crashes on others.
     """
-    from tree_sitter import Parser  # noqa: PLC0415 - only who judges a shell line pays for it
+    from tree_sitter import Parser  # noqa: PLC0415 - slow to import
 
-    # A parser must not be used by two threads at once; making one costs less than a lock.
+    # Two threads must not share a parser, and a new one costs less than a lock.
     return Parser(_language()).parse(source.translate(_OTHER_BYTES)).root_node
 
 

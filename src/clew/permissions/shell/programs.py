@@ -1,7 +1,7 @@
-"""Programs and words of the shell whose arguments decide what really happens.
+"""Tables of programs and builtins whose arguments decide what really happens.
 
-Tables only. A program that is missing here is taken for one that does what its name says;
-rules still hold for it.
+A program that is missing here counts as one that does what its name says; rules still apply
+to it.
 """
 
 import re
@@ -9,53 +9,53 @@ import re
 from msgspec import Struct
 
 
-def table(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Split a table into its words."""
     return frozenset(text.split())
 
 
-KEYWORDS = table("""
+KEYWORDS = word_set("""
     if then else elif fi for while until do done case esac select function in ! [[ ]] { }
 """)
 
-HIDING = table("""
+UNCERTAIN_BUILTINS = word_set("""
     source . alias unalias hash enable mapfile readarray bind complete compgen compopt fc history
     shopt let getopts
 """)
-"""Builtins that run text, or change what later words mean."""
+"""Builtins that run text, or change the meaning of later words."""
 
-INERT = table("true false : test [ exit return break continue wait sleep")
-"""Touch nothing: they need no rule of their own."""
+INERT = word_set("true false : test [ exit return break continue wait sleep")
+"""Commands without effect on files or processes: they need no rule of their own."""
 
-PRINTING = table("echo printf pwd")
-"""Touch nothing either, and need no rule as long as all they print stands in the line."""
+PRINTING = word_set("echo printf pwd")
+"""Commands that only print: they need no rule as long as their arguments have no expansion."""
 
-NAMING = table("echo printf ls test [ basename dirname pwd which type mkdir true false : cd")
-"""Programs for which the name of a file is just a name: they show nothing of what is in it."""
+NAME_ONLY = word_set("echo printf ls test [ basename dirname pwd which type mkdir true false : cd")
+"""Programs that use the name of a file, and never show its content."""
 
-SHELLS = table("sh bash dash")
-"""Shells whose language is the one that is read here."""
+SHELLS = word_set("sh bash dash")
+"""Shells whose language the parser understands."""
 
-OTHER_SHELLS = table("zsh ksh ash fish csh tcsh rbash mksh xonsh nu elvish pwsh")
+OTHER_SHELLS = word_set("zsh ksh ash fish csh tcsh rbash mksh xonsh nu elvish pwsh")
 
 INTERPRETERS = re.compile(
     r"(?:python|pypy|ipython|perl|ruby|node|nodejs|php|lua|luajit|Rscript|tclsh|osascript)[\d.]*"
 )
-"""Without a file they run what comes through their standard input."""
+"""Interpreters: without a file they run their standard input."""
 
-RUNS_INPUT = table("at batch crontab ed ex")
-"""They run, sooner or later, what comes through their standard input or stands in a file."""
+RUNS_INPUT = word_set("at batch crontab ed ex")
+"""Programs that run commands from their standard input or from a file, now or later."""
 
-UNFORGIVING = table("""
+DESTRUCTIVE = word_set("""
     rm rmdir unlink mv cp dd shred truncate chmod chown chgrp kill pkill killall ln tee curl wget
     mkfs mount umount shutdown reboot crontab install rsync scp
 """)
-"""Programs whose later words decide what is lost: granted word for word only."""
+"""Programs whose later arguments decide what is lost: a grant covers only the exact call."""
 
 RUNNERS = (
     SHELLS
     | OTHER_SHELLS
-    | table("""
+    | word_set("""
     sudo doas su env command builtin exec nohup time nice ionice timeout stdbuf setsid chroot
     unshare nsenter xargs parallel find fd watch script ssh busybox toybox strace ltrace flock
     taskset chrt runuser systemd-run tmux screen at batch make python python3 perl ruby node
@@ -65,64 +65,69 @@ RUNNERS = (
     mise direnv nix mosh sshpass setpriv chronic doppler dotenv
 """)
 )
-"""Programs that run a command given to them as arguments."""
+"""Programs that run a command from their arguments."""
 
-PACKAGE_MANAGERS = table("npm pnpm yarn bun")
-RUNS_WITH = table("exec dlx x explore")
-"""Subcommands with which a package manager becomes a runner."""
+PACKAGE_MANAGERS = word_set("npm pnpm yarn bun")
+RUN_SUBCOMMANDS = word_set("exec dlx x explore")
+"""Subcommands with which a package manager runs another command."""
 
-UNREADABLE = table("""
+OPAQUE_WRAPPERS = word_set("""
     parallel chroot unshare nsenter strace ltrace systemd-run tmux screen at batch entr expect
     runuser proot firejail bwrap mosh sshpass setpriv dbus-run-session rlwrap unbuffer script
     chrt taskset arch watch toybox
 """)
-"""Runners whose own words are not told from the command: only a rule that spells it allows it."""
+"""Wrappers whose own arguments the parser cannot separate from the command they run: a rule
+must spell out all of it."""
 
 
 class Wrapper(Struct, frozen=True, kw_only=True):
-    """How to find the command in the words of a runner."""
+    """How to find the command in the arguments of a wrapper."""
 
     flags: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
-    """Options that take the next word."""
+    """Options whose value is the next word."""
     operands: int = 0
-    """Words of its own before the command."""
+    """The number of its own operands before the command."""
     transparent: bool = False
     assigns: bool = False
     """NAME=value may come before the command."""
     appends: bool = False
-    """Puts more words behind those of the command."""
+    """It appends words to the command."""
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "time": Wrapper(flags=table("-p -v --portability --verbose"), transparent=True),
+    "time": Wrapper(flags=word_set("-p -v --portability --verbose"), transparent=True),
     "timeout": Wrapper(
-        flags=table("-f -p -v --foreground --preserve-status --verbose"),
-        values=table("-k -s --kill-after --signal"),
+        flags=word_set("-f -p -v --foreground --preserve-status --verbose"),
+        values=word_set("-k -s --kill-after --signal"),
         operands=1,
         transparent=True,
     ),
-    "nice": Wrapper(values=table("-n --adjustment"), transparent=True),
+    "nice": Wrapper(values=word_set("-n --adjustment"), transparent=True),
     "ionice": Wrapper(
-        flags=table("-t --ignore"), values=table("-c -n --class --classdata"), transparent=True
+        flags=word_set("-t --ignore"),
+        values=word_set("-c -n --class --classdata"),
+        transparent=True,
     ),
     "nohup": Wrapper(transparent=True),
-    "setsid": Wrapper(flags=table("-c -f -w --ctty --fork --wait"), transparent=True),
-    "stdbuf": Wrapper(values=table("-i -o -e --input --output --error"), transparent=True),
-    "chronic": Wrapper(flags=table("-v -e"), transparent=True),
-    "caffeinate": Wrapper(flags=table("-d -i -m -s -u"), values=table("-t"), transparent=True),
-    "command": Wrapper(flags=table("-p"), transparent=True),
+    "setsid": Wrapper(flags=word_set("-c -f -w --ctty --fork --wait"), transparent=True),
+    "stdbuf": Wrapper(values=word_set("-i -o -e --input --output --error"), transparent=True),
+    "chronic": Wrapper(flags=word_set("-v -e"), transparent=True),
+    "caffeinate": Wrapper(
+        flags=word_set("-d -i -m -s -u"), values=word_set("-t"), transparent=True
+    ),
+    "command": Wrapper(flags=word_set("-p"), transparent=True),
     "builtin": Wrapper(transparent=True),
-    "exec": Wrapper(flags=table("-c -l"), values=table("-a"), transparent=True),
+    "exec": Wrapper(flags=word_set("-c -l"), values=word_set("-a"), transparent=True),
     "env": Wrapper(
-        flags=table("- -i -0 -v --ignore-environment --null --debug"),
-        values=table("-u --unset"),
+        flags=word_set("- -i -0 -v --ignore-environment --null --debug"),
+        values=word_set("-u --unset"),
         transparent=True,
         assigns=True,
     ),
     "xargs": Wrapper(
-        flags=table("-0 -r -t -x -o --null --no-run-if-empty --verbose --exit --open-tty"),
-        values=table("""
+        flags=word_set("-0 -r -t -x -o --null --no-run-if-empty --verbose --exit --open-tty"),
+        values=word_set("""
             -I -n -P -L -d -s -E --max-args --max-procs --max-lines --delimiter --max-chars
             --replace --eof
         """),
@@ -130,14 +135,16 @@ WRAPPERS: dict[str, Wrapper] = {
         appends=True,
     ),
     "sudo": Wrapper(
-        flags=table("-A -b -B -E -H -n -k -K -N -P -S -v --non-interactive --preserve-env --stdin"),
-        values=table("-u -g -h -p -C -T -r -t -U --user --group --host --prompt"),
+        flags=word_set(
+            "-A -b -B -E -H -n -k -K -N -P -S -v --non-interactive --preserve-env --stdin"
+        ),
+        values=word_set("-u -g -h -p -C -T -r -t -U --user --group --host --prompt"),
         assigns=True,
     ),
-    "doas": Wrapper(flags=table("-n -L"), values=table("-u -a -C")),
+    "doas": Wrapper(flags=word_set("-n -L"), values=word_set("-u -a -C")),
     "flock": Wrapper(
-        flags=table("-s -x -e -n -u -o -F --shared --exclusive --nonblock --unlock --close"),
-        values=table("-w -E --wait --timeout --conflict-exit-code"),
+        flags=word_set("-s -x -e -n -u -o -F --shared --exclusive --nonblock --unlock --close"),
+        values=word_set("-w -E --wait --timeout --conflict-exit-code"),
         operands=1,
     ),
     "busybox": Wrapper(),
@@ -145,80 +152,80 @@ WRAPPERS: dict[str, Wrapper] = {
     "coproc": Wrapper(),
 }
 
-CODE: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("python", "pypy", "ipython"), table("-c -")),
-    "perl": table("-e -E -n -p -i -"),
-    "ruby": table("-e -n -p -i -"),
+CODE_OPTIONS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("python", "pypy", "ipython"), word_set("-c -")),
+    "perl": word_set("-e -E -n -p -i -"),
+    "ruby": word_set("-e -n -p -i -"),
     **dict.fromkeys(
-        ("node", "nodejs"), table("-e --eval -p --print -r --require --import --loader -")
+        ("node", "nodejs"), word_set("-e --eval -p --print -r --require --import --loader -")
     ),
-    "deno": table("eval repl"),
-    "bun": table("-e --eval -p --print -r --preload"),
-    "php": table("-r -B -R -E"),
-    **dict.fromkeys(("lua", "luajit"), table("-e -l -")),
-    "Rscript": table("-e"),
-    "osascript": table("-e"),
-    "expect": table("-c"),
-    **dict.fromkeys(("vi", "vim", "nvim", "ex"), table("-c --cmd -S -s -W -u")),
-    "emacs": table("--eval --batch -l --load --script -f"),
-    "gdb": table("-ex -x -iex -ix --eval-command --command"),
-    "tar": table("""
+    "deno": word_set("eval repl"),
+    "bun": word_set("-e --eval -p --print -r --preload"),
+    "php": word_set("-r -B -R -E"),
+    **dict.fromkeys(("lua", "luajit"), word_set("-e -l -")),
+    "Rscript": word_set("-e"),
+    "osascript": word_set("-e"),
+    "expect": word_set("-c"),
+    **dict.fromkeys(("vi", "vim", "nvim", "ex"), word_set("-c --cmd -S -s -W -u")),
+    "emacs": word_set("--eval --batch -l --load --script -f"),
+    "gdb": word_set("-ex -x -iex -ix --eval-command --command"),
+    "tar": word_set("""
         --to-command --checkpoint-action --use-compress-program -I -F --info-script
         --new-volume-script --rsh-command
     """),
-    "make": table("--eval"),
-    "rsync": table("-e --rsh --rsync-path"),
-    "scp": table("-S -o -F"),
-    "sort": table("--compress-program"),
-    "rg": table("--pre --hostname-bin"),
-    "zip": table("-TT --unzip-command"),
-    "wget": table("-e --execute --use-askpass"),
-    "curl": table("-K --config"),
-    "go": table("-exec -toolexec"),
-    "npm": table("--script-shell --node-options explore"),
-    "cargo": table("--config"),
-    "psql": table("-c --command"),
-    "man": table("-P --pager -H --html"),
+    "make": word_set("--eval"),
+    "rsync": word_set("-e --rsh --rsync-path"),
+    "scp": word_set("-S -o -F"),
+    "sort": word_set("--compress-program"),
+    "rg": word_set("--pre --hostname-bin"),
+    "zip": word_set("-TT --unzip-command"),
+    "wget": word_set("-e --execute --use-askpass"),
+    "curl": word_set("-K --config"),
+    "go": word_set("-exec -toolexec"),
+    "npm": word_set("--script-shell --node-options explore"),
+    "cargo": word_set("--config"),
+    "psql": word_set("-c --command"),
+    "man": word_set("-P --pager -H --html"),
 }
-"""Options that hand a program code to run. Short ones also count within a cluster."""
+"""Options that pass code to a program. Short ones also count within a cluster."""
 
-INTERPRETER_FLAGS = table("""
+INTERPRETER_FLAGS = word_set("""
     -b -B -d -E -I -O -OO -P -q -s -S -u -v -x -w --no-warnings --test --watch
 """)
-"""Options of interpreters that take no word after them."""
-ENDS_OPTIONS = table("-m --")
-"""What follows belongs to a module or a script."""
-ONLY_TELLS = table("-V -VV -v -l --version -h --help")
+"""Options of interpreters without a value."""
+ENDS_OPTIONS = word_set("-m --")
+"""The arguments that follow belong to a module or a script."""
+INFO_OPTIONS = word_set("-V -VV -v -l --version -h --help")
 
-OPTION_MAY_APPEAR = table("find fd sed sort tar rsync")
-"""Programs for which a word that is not known yet may turn out to be such an option."""
+OPTION_MAY_APPEAR = word_set("find fd sed sort tar rsync")
+"""Programs for which a word known only at run time may turn out to be such an option."""
 
-FIND_DOES = table("-delete -fprint -fprint0 -fprintf -fls")
-FIND_RUNS = table("-exec -execdir -ok -okdir")
-FD_RUNS = table("-x -X --exec --exec-batch")
+FIND_ACTIONS = word_set("-delete -fprint -fprint0 -fprintf -fls")
+FIND_EXEC = word_set("-exec -execdir -ok -okdir")
+FD_EXEC = word_set("-x -X --exec --exec-batch")
 
-GIT_VALUES = table("-C -c --git-dir --work-tree --namespace --super-prefix --config-env")
-GIT_DELICATE = table("-C -c --git-dir --work-tree --config-env --exec-path")
-"""Options before the subcommand with which git works elsewhere, or by other settings."""
-GIT_RUNS = table("""
+GIT_VALUES = word_set("-C -c --git-dir --work-tree --namespace --super-prefix --config-env")
+GIT_SENSITIVE_OPTIONS = word_set("-C -c --git-dir --work-tree --config-env --exec-path")
+"""Options before the subcommand that make git use another folder or other settings."""
+GIT_EXEC = word_set("""
     --exec --upload-pack --receive-pack --extcmd --ext-diff --open-files-in-pager --output
     --tree-filter --index-filter --msg-filter --commit-filter --env-filter --tag-name-filter
     --parent-filter
 """)
-GIT_RUNS_BY_SUBCOMMAND: dict[str, frozenset[str]] = {
-    "rebase": table("-x"),
-    "difftool": table("-x"),
-    "grep": table("-O"),
-    "bisect": table("run"),
-    "submodule": table("foreach"),
+GIT_EXEC_BY_SUBCOMMAND: dict[str, frozenset[str]] = {
+    "rebase": word_set("-x"),
+    "difftool": word_set("-x"),
+    "grep": word_set("-O"),
+    "bisect": word_set("run"),
+    "submodule": word_set("foreach"),
 }
-GIT_DELICATE_SUBCOMMANDS = table("config filter-branch send-email daemon instaweb")
+GIT_SENSITIVE_SUBCOMMANDS = word_set("config filter-branch send-email daemon instaweb")
 
-SSH_VALUES = table("-b -c -D -E -e -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B -F -P")
-SSH_FLAGS = table("-4 -6 -A -a -C -f -G -g -K -k -M -N -n -q -s -T -t -V -v -X -x -Y -y -tt")
+SSH_VALUES = word_set("-b -c -D -E -e -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B -F -P")
+SSH_FLAGS = word_set("-4 -6 -A -a -C -f -G -g -K -k -M -N -n -q -s -T -t -V -v -X -x -Y -y -tt")
 
 SHELL_FLAGS = re.compile(r"-[celuxfv]+")
-"""Options of a shell with `-c` that change nothing about what its text means."""
+"""Options beside a shell's `-c` that do not change the meaning of its text."""
 
 BENIGN_SET = re.compile(r"[-+][euxo]+|pipefail|errexit|nounset|xtrace")
-"""Arguments of `set` that do not change what words mean."""
+"""Arguments of `set` that do not change the meaning of words."""

@@ -1,4 +1,7 @@
-"""Quotes and escapes of the shell, undone."""
+"""Shell quoting: escapes, and here-documents.
+
+For a here-document this module checks where it really ends and what the shell expands in it.
+"""
 
 import re
 from typing import TYPE_CHECKING
@@ -19,7 +22,7 @@ _HERE_DOCUMENT = re.compile(rf"(?s)(?:\\.|[^\\`$]|{_DOLLAR})*")
 
 
 def decode_ansi_c(body: str) -> str | None:
-    """Return what stands for the inside of `$'…'`, or None if it is not certain."""
+    """Decode the inside of `$'…'`; None if the result is uncertain."""
     found: list[str] = []
     at = 0
     for match in _ANSI.finditer(body):
@@ -40,7 +43,7 @@ def _decode_escape(match: re.Match[str]) -> str:
         code = int(match["octal"], 8) & 0xFF
     else:
         code = int(match["hex"] or match["short"] or match["long"], 16)
-    # A byte above 127 is a piece of a character, which is not put together here.
+    # A byte above 127 is one part of a character, and this function does not join them.
     single = match["octal"] or match["hex"]
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF or (single and code > 0x7F):
         return "\0"
@@ -48,14 +51,14 @@ def _decode_escape(match: re.Match[str]) -> str:
 
 
 def unescape_double_quoted(literal: str) -> str | None:
-    """Undo the escapes of text between double quotes; None if it holds more than text."""
+    """Undo the escapes in a double-quoted text; None if the text has an expansion."""
     if not _DOUBLE_QUOTED.fullmatch(literal):
         return None
     return _IN_DOUBLE_QUOTES.sub(lambda match: match[1].strip("\n"), literal)
 
 
 def is_plain_document(literal: str) -> bool:
-    """Is this stretch of a here-document nothing but text?"""
+    """Is this part of a here-document free of expansions?"""
     return bool(_HERE_DOCUMENT.fullmatch(literal))
 
 
@@ -68,17 +71,17 @@ _OWN = frozenset({"<<", "<<-", "heredoc_start", "heredoc_body", "heredoc_end", "
 
 
 class HereDocument(Struct):
-    """The parts of one here-document."""
+    """The parts of a here-document."""
 
     doubt: str = ""
     expanded: tuple["Node", ...] = ()
-    """Nodes of the text that the shell expands."""
+    """Nodes in the text that the shell expands."""
     beside: tuple["Node", ...] = ()
-    """What stands on the same line after it: words, redirections, further commands."""
+    """Nodes after it on the same line: words, redirections, further commands."""
 
 
 def parse_heredoc(node: "Node", source: bytes) -> HereDocument:
-    """Read a `heredoc_redirect`, checking that it ends where the grammar says it does."""
+    """Parse a `heredoc_redirect`, and check that it ends where the grammar says it does."""
     parts = {child.type: child for child in node.children}
     beside = tuple(child for child in node.children if child.type not in _OWN)
     start, end = parts.get("heredoc_start"), parts.get("heredoc_end")
@@ -92,7 +95,7 @@ def parse_heredoc(node: "Node", source: bytes) -> HereDocument:
     split = b"\n" in source[start.end_byte : head] or beyond not in _AFTER_START
     if span is None or split or (not is_quoted and b"\\\n" in source[span[0] : span[1]]):
         return HereDocument(
-            "where a here-document ends is not certain", tuple(node.children), beside
+            "it is uncertain where a here-document ends", tuple(node.children), beside
         )
     if is_quoted:
         return HereDocument(beside=beside)
@@ -100,11 +103,15 @@ def parse_heredoc(node: "Node", source: bytes) -> HereDocument:
     children = () if body is None else body.children
     expanded = tuple(child for child in children if child.type != "heredoc_content")
     told = _is_told(source, span, expanded)
-    return HereDocument("" if told else "a here-document holds more than text", expanded, beside)
+    return HereDocument(
+        "" if told else "a here-document has an expansion that the parser does not know",
+        expanded,
+        beside,
+    )
 
 
 def _opening(start: "Node", source: bytes) -> tuple[str, bool] | None:
-    """Return the word that ends the document, and whether it is quoted."""
+    """Return the delimiter of the document, and whether it is quoted."""
     found = _START.fullmatch(source[start.start_byte : start.end_byte].decode(errors="replace"))
     if not found or found["mark"].strip("\\") != found["close"]:
         return None
@@ -114,7 +121,7 @@ def _opening(start: "Node", source: bytes) -> tuple[str, bool] | None:
 def _span(
     source: bytes, head: int, end: "Node", *, name: str, tabs: bool
 ) -> tuple[int, int] | None:
-    """Return where the text is, or None if another line of it would end it in the shell."""
+    """Return the span of the text, or None if the shell would end it at another line."""
     first = source.find(b"\n", head) + 1
     last = source.rfind(b"\n", 0, end.start_byte) + 1
     if not first or source[head : first - 1].strip(b" \t") or last < first:
@@ -130,7 +137,7 @@ def _span(
 
 
 def _is_told(source: bytes, span: tuple[int, int], expanded: tuple["Node", ...]) -> bool:
-    """Is everything between the nodes that the grammar found plain text?"""
+    """Is everything between the expansions plain text?"""
     start, end = span
     for node in expanded:
         if not is_plain_document(source[start : node.start_byte].decode(errors="replace")):

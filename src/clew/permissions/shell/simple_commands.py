@@ -1,4 +1,4 @@
-"""Readers of simple commands: their words, their redirections, and the variables they set."""
+"""Handlers of simple commands: words, redirections and variable assignments."""
 
 import re
 from collections.abc import Sequence
@@ -14,43 +14,47 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
-_WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
-_CLOSING = frozenset({">&-", "<&-"})
-_COPY = re.compile(r"\d+-?|-")
-_ELEMENT = re.compile(r"\w+\[\d+\]")
-_DECLARED = re.compile(r"-[xrgaAlu]+")
+_WRITE_OPERATORS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
+_CLOSE_OPERATORS = frozenset({">&-", "<&-"})
+_DESCRIPTOR_COPY = re.compile(r"\d+-?|-")
+_ARRAY_ELEMENT = re.compile(r"\w+\[\d+\]")
+_DECLARE_FLAGS = re.compile(r"-[xrgaAlu]+")
 _UNKNOWN = ShellWord("", "", known=False)
 
 
-def _command(walk: BashVisitor, node: "Node", beside: Sequence["Node"] = ()) -> None:
-    """Read a simple command; `beside` are words that stand after its redirections."""
-    assigned: list[Assignment] = []
+def _visit_command(visitor: BashVisitor, node: "Node", beside: Sequence["Node"] = ()) -> None:
+    """Visit a simple command; `beside` are words that follow its redirections."""
+    assignments: list[Assignment] = []
     parts: list[Node] = []
     ends: set[int] = set()
     start = node.start_byte
-    for part in _parts(node):
-        walk.gap(start, part.start_byte)
-        if start in ends and part.type not in _REDIRECTS and _touch(walk, start, part.start_byte):
-            walk.doubts.append("where a redirection ends is not certain")
+    for part in _flatten_parts(node):
+        visitor.check_gap(start, part.start_byte)
+        if (
+            start in ends
+            and part.type not in _REDIRECTS
+            and _are_adjacent(visitor, start, part.start_byte)
+        ):
+            visitor.doubts.append("it is uncertain where a redirection ends")
         if part.type == "variable_assignment" and not parts:
-            assigned.append(_assigned(walk, part, exported=True))
+            assignments.append(_parse_assignment(visitor, part, exported=True))
             ends.add(part.end_byte)
         elif part.type in _REDIRECTS:
-            _check_descriptor(walk, part)
-            parts += _redirect(walk, part)
+            _check_descriptor(visitor, part)
+            parts += _visit_redirect(visitor, part)
             ends.add(part.end_byte)
         else:
             parts.append(part)
         start = part.end_byte
     parts += beside
-    words = tuple(word for group in _groups(walk, parts) for word in walk.words(group))
+    words = tuple(word for group in _group_words(visitor, parts) for word in visitor.words(group))
     if words:
-        walk.simples.append(SimpleCommand(words, tuple(assigned)))
+        visitor.commands.append(SimpleCommand(words, tuple(assignments)))
     else:
-        walk.assigned += assigned
+        visitor.assignments += assignments
 
 
-def _parts(node: "Node") -> list["Node"]:
+def _flatten_parts(node: "Node") -> list["Node"]:
     return [
         part
         for child in node.children
@@ -58,188 +62,190 @@ def _parts(node: "Node") -> list["Node"]:
     ]
 
 
-def _touch(walk: BashVisitor, start: int, end: int) -> bool:
-    return bool(CONTINUED.fullmatch(walk.source[start:end].decode(errors="replace")))
+def _are_adjacent(visitor: BashVisitor, start: int, end: int) -> bool:
+    return bool(CONTINUED.fullmatch(visitor.source[start:end].decode(errors="replace")))
 
 
-def _groups(walk: BashVisitor, parts: Sequence["Node"]) -> list[list["Node"]]:
-    """Put together the nodes that make one word: there is nothing between them."""
+def _group_words(visitor: BashVisitor, parts: Sequence["Node"]) -> list[list["Node"]]:
+    """Group adjacent nodes: nodes with nothing between them form one word."""
     groups: list[list[Node]] = []
     for part in parts:
         if groups:
             start = groups[-1][-1].end_byte
-            if start <= part.start_byte and _touch(walk, start, part.start_byte):
+            if start <= part.start_byte and _are_adjacent(visitor, start, part.start_byte):
                 groups[-1].append(part)
                 continue
         groups.append([part])
     return groups
 
 
-def _check_descriptor(walk: BashVisitor, node: "Node") -> None:
+def _check_descriptor(visitor: BashVisitor, node: "Node") -> None:
     # The grammar takes the descriptor of `{name}>file`, and some numbers, for a word.
     start = node.start_byte
-    while walk.source[start - 2 : start] == b"\\\n":
+    while visitor.source[start - 2 : start] == b"\\\n":
         start -= 2
-    before = walk.source[max(start - 1, 0) : start]
+    before = visitor.source[max(start - 1, 0) : start]
     if before == b"}" or before.isdigit():
-        walk.doubts.append("which descriptor is redirected is not certain")
+        visitor.doubts.append("it is uncertain which descriptor is redirected")
 
 
-def _redirected(walk: BashVisitor, node: "Node") -> None:
+def _visit_redirected(visitor: BashVisitor, node: "Node") -> None:
     body: Node | None = None
     beside: list[Node] = []
     start = node.start_byte
     for child in node.children:
-        walk.gap(start, child.start_byte)
+        visitor.check_gap(start, child.start_byte)
         if child.type in _REDIRECTS:
-            _check_descriptor(walk, child)
-            beside += _redirect(walk, child)
+            _check_descriptor(visitor, child)
+            beside += _visit_redirect(visitor, child)
         elif body is None:
             body = child
         else:
-            walk.odd(child)
-            walk.visit(child)
+            visitor.reject_token(child)
+            visitor.visit(child)
         start = child.end_byte
     if body is not None and body.type == "command":
-        _command(walk, body, beside)
+        _visit_command(visitor, body, beside)
         return
     if body is not None:
-        walk.visit(body)
+        visitor.visit(body)
     if beside:
-        walk.doubts.append("words stand after a redirection")
-        walk.words(beside)
+        visitor.doubts.append("there are words after a redirection")
+        visitor.words(beside)
 
 
-def _redirect(walk: BashVisitor, node: "Node") -> list["Node"]:
-    """Read a redirection; returns words beside it that belong to its command."""
+def _visit_redirect(visitor: BashVisitor, node: "Node") -> list["Node"]:
+    """Visit a redirection; returns the words beside it that belong to its command."""
     if node.type == "file_redirect":
-        return _file(walk, node)
-    walk.in_a_row = False
+        return _visit_file_redirect(visitor, node)
+    visitor.is_list = False
     if node.type == "herestring_redirect":
         parts = [child for child in node.children if child.type not in ("<<<", "file_descriptor")]
-        walk.words(parts) if parts else walk.odd(node)
+        visitor.words(parts) if parts else visitor.reject_token(node)
         return []
-    document = parse_heredoc(node, walk.source)
+    document = parse_heredoc(node, visitor.source)
     if document.doubt:
-        walk.doubts.append(document.doubt)
+        visitor.doubts.append(document.doubt)
     if document.expanded:
-        walk.words(document.expanded)
+        visitor.words(document.expanded)
     words: list[Node] = []
     for child in document.beside:
         if child.type in _REDIRECTS:
-            words += _redirect(walk, child)
+            words += _visit_redirect(visitor, child)
         elif child.type in VALUE_NODES:
             words.append(child)
         else:
-            walk.visit(child)
+            visitor.visit(child)
     return words
 
 
-def _file(walk: BashVisitor, node: "Node") -> list["Node"]:
+def _visit_file_redirect(visitor: BashVisitor, node: "Node") -> list["Node"]:
     operator, start = "", node.start_byte
     parts: list[Node] = []
     for child in node.children:
-        walk.gap(start, child.start_byte)
+        visitor.check_gap(start, child.start_byte)
         if operator:
             parts.append(child)
         elif child.type == "file_descriptor":
-            if not walk.text(child).isdecimal():
-                walk.doubts.append("which descriptor is redirected is not certain")
+            if not visitor.text(child).isdecimal():
+                visitor.doubts.append("it is uncertain which descriptor is redirected")
         else:
             operator = child.type
         start = child.end_byte
-    if operator in _CLOSING:
+    if operator in _CLOSE_OPERATORS:
         return parts
-    if not parts or operator not in _WRITING | {"<", "<&"}:
-        walk.doubts.append("a redirection is not understood")
+    if not parts or operator not in _WRITE_OPERATORS | {"<", "<&"}:
+        visitor.doubts.append("the parser does not understand a redirection")
         return parts
-    first = _groups(walk, parts)[0]
-    _destination(walk, operator, walk.words(first))
+    first = _group_words(visitor, parts)[0]
+    _add_target(visitor, operator, visitor.words(first))
     return parts[len(first) :]
 
 
-def _destination(walk: BashVisitor, operator: str, words: Sequence[ShellWord]) -> None:
+def _add_target(visitor: BashVisitor, operator: str, words: Sequence[ShellWord]) -> None:
     if len(words) != 1:
-        walk.doubts.append("a redirection has several targets")
+        visitor.doubts.append("a redirection expands to several targets")
     for word in words:
-        if operator in (">&", "<&") and _COPY.fullmatch(word.text):
+        if operator in (">&", "<&") and _DESCRIPTOR_COPY.fullmatch(word.text):
             continue
         if operator == "<&" or (operator == ">&" and word.text[:1] in "-0123456789"):
-            walk.doubts.append("a redirection is not understood")
+            visitor.doubts.append("the parser does not understand a redirection")
         if word.text.startswith(("<(", ">(")) and not word.known:
             continue
-        walk.touches.append(FileAccess(path=word, writes=operator in _WRITING, redirected=True))
+        visitor.files.append(
+            FileAccess(path=word, writes=operator in _WRITE_OPERATORS, redirected=True)
+        )
 
 
-def _assigned(walk: BashVisitor, node: "Node", *, exported: bool = False) -> Assignment:
+def _parse_assignment(visitor: BashVisitor, node: "Node", *, exported: bool = False) -> Assignment:
     target, *values = node.children
-    name = walk.text(target)
-    if target.type == "subscript" and not _ELEMENT.fullmatch(name):
-        walk.doubts.append("it calculates the index of a variable")
-        walk.visit_all(target.children)
+    name = visitor.text(target)
+    if target.type == "subscript" and not _ARRAY_ELEMENT.fullmatch(name):
+        visitor.doubts.append("it computes the index of an array")
+        visitor.visit_all(target.children)
     name = name.partition("[")[0]
     operator, values = values[:1], values[1:]
     if values and values[0].type == "array":
         for child in values[0].children:
             if child.is_named:
-                walk.words([child])
+                visitor.words([child])
         return Assignment(name, None, exported)
     if len(values) > 1 or (values and values[0].start_byte != operator[0].end_byte):
-        walk.doubts.append("an assignment is not understood")
-    words = walk.words(values) if values else [ShellWord("", "")]
+        visitor.doubts.append("the parser does not understand an assignment")
+    words = visitor.words(values) if values else [ShellWord("", "")]
     value = words[0] if len(words) == 1 else _UNKNOWN
-    # File name patterns are not looked up in an assignment.
+    # The shell does not expand file name patterns in an assignment.
     return Assignment(
         name, ShellWord(value.text, value.written) if value.globs else value, exported
     )
 
 
-def _assignments(walk: BashVisitor, node: "Node") -> None:
+def _visit_assignments(visitor: BashVisitor, node: "Node") -> None:
     parts = [node] if node.type == "variable_assignment" else node.children
     start = node.start_byte
     for part in parts:
-        walk.gap(start, part.start_byte)
-        walk.assigned.append(_assigned(walk, part))
+        visitor.check_gap(start, part.start_byte)
+        visitor.assignments.append(_parse_assignment(visitor, part))
         start = part.end_byte
 
 
-def _declaration(walk: BashVisitor, node: "Node") -> None:
+def _visit_declaration(visitor: BashVisitor, node: "Node") -> None:
     keyword, *parts = node.children
     exported, start = keyword.type == "export", keyword.end_byte
     for part in parts:
-        walk.gap(start, part.start_byte)
+        visitor.check_gap(start, part.start_byte)
         start = part.end_byte
-        text = walk.text(part)
+        text = visitor.text(part)
         if part.type == "variable_assignment":
-            walk.assigned.append(_assigned(walk, part, exported=exported))
+            visitor.assignments.append(_parse_assignment(visitor, part, exported=exported))
         elif part.type == "variable_name":
-            walk.assigned.append(Assignment(text, _UNKNOWN if exported else None, exported))
-        elif part.type == "word" and _DECLARED.fullmatch(text):
+            visitor.assignments.append(Assignment(text, _UNKNOWN if exported else None, exported))
+        elif part.type == "word" and _DECLARE_FLAGS.fullmatch(text):
             exported = exported or "x" in text
         else:
-            walk.doubts.append(f"it uses `{keyword.type}` in a way that is not understood")
-            walk.words([part])
+            visitor.doubts.append(f"it uses `{keyword.type}` in an unknown way")
+            visitor.words([part])
 
 
-def _unset(walk: BashVisitor, node: "Node") -> None:
+def _visit_unset(visitor: BashVisitor, node: "Node") -> None:
     for part in node.children[1:]:
         if part.type != "variable_name":
-            walk.doubts.append("it uses `unset` in a way that is not understood")
-            walk.words([part])
-        walk.assigned.append(Assignment(walk.text(part), None))
+            visitor.doubts.append("it uses `unset` in an unknown way")
+            visitor.words([part])
+        visitor.assignments.append(Assignment(visitor.text(part), None))
 
 
-def _lone_redirect(walk: BashVisitor, node: "Node") -> None:
-    if _redirect(walk, node):
-        walk.odd(node)
+def _visit_lone_redirect(visitor: BashVisitor, node: "Node") -> None:
+    if _visit_redirect(visitor, node):
+        visitor.reject_token(node)
 
 
 SIMPLE_COMMANDS: dict[str, NodeHandler] = {
-    "command": _command,
-    "redirected_statement": _redirected,
-    "variable_assignment": _assignments,
-    "variable_assignments": _assignments,
-    "declaration_command": _declaration,
-    "unset_command": _unset,
-    **dict.fromkeys(_REDIRECTS, _lone_redirect),
+    "command": _visit_command,
+    "redirected_statement": _visit_redirected,
+    "variable_assignment": _visit_assignments,
+    "variable_assignments": _visit_assignments,
+    "declaration_command": _visit_declaration,
+    "unset_command": _visit_unset,
+    **dict.fromkeys(_REDIRECTS, _visit_lone_redirect),
 }

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.reasoning import Reader
+from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import SMOLLM2
@@ -21,7 +21,7 @@ from clew.providers.wire.chat.decode import ChatDecoder
 from clew.providers.wire.chat.encode import encode, message_cache
 
 IDLE_TIMEOUT = 300.0
-"""Seconds: a full window takes a slow machine a minute to read before the first word."""
+"""Seconds: a slow machine may need a minute to process a full window."""
 _DEATH_LIMIT = 1.0
 _PATH = "chat/completions"
 _COUNT_PATH = f"{_PATH}/input_tokens"
@@ -38,8 +38,8 @@ class _Count(msgspec.Struct):
 class Embedded:
     """Starts the model's process on first use and owns it until `aclose`.
 
-    Without a `model` it takes the file that `clew models get` fetched, and checks it
-    first. One answer is written at a time; calls that come meanwhile wait.
+    Without a `model` it uses the file that `clew models get` downloaded, and verifies it first.
+    Calls are answered one at a time; others wait.
     """
 
     name = "embedded"
@@ -54,31 +54,31 @@ class Embedded:
         command: Sequence[str] = process.SERVER,
     ) -> None:
         self._checked = model is not None
-        self._launch = process.Launch(
+        self._launch = process.LaunchOptions(
             model=model or model_file.model_path(),
             port=port,
             window=window,
             threads=threads,
             command=command,
         )
-        self._fragments = message_cache(Reader(self.name))
+        self._fragments = message_cache(ReasoningReader(self.name))
         self._lock = anyio.Lock()
-        self._running: tuple[process.Child, Transport, Transport] | None = None
+        self._running: tuple[process.ServerProcess, Transport, Transport] | None = None
 
     def __repr__(self) -> str:
         return f"Embedded({str(self._launch.model)!r})"
 
     @property
     def process_id(self) -> int | None:
-        """The process that holds the model; None while there is none."""
+        """The id of the model's process; None if it is not running."""
         return self._running[0].process.pid if self._running else None
 
     def facts(self, model: str) -> ModelFacts:
-        """Return the facts of the one model there is, under the name it was asked by."""
+        """Return the facts of the embedded model under the given name."""
         return msgspec.structs.replace(SMOLLM2, name=model, window=self._launch.window)
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Have the model answer; raises as `child.start` does when it cannot be started."""
+        """Stream a response; raises as `process.start_server` does if the model cannot start."""
         body = self._body(request, streaming=True)
         running, chat, _ = await self._ensure()
         try:
@@ -90,14 +90,14 @@ class Embedded:
             raise await self._explained(running, error) from error
 
     async def count_tokens(self, request: Request) -> int:
-        """Return how many tokens `request` is to the model; raises as `stream` does."""
+        """Return how many tokens `request` has; raises as `stream` does."""
         running, chat, _ = await self._ensure()
         body = self._body(request, streaming=False)
         found = await self._asked(running, post(chat, _COUNT_PATH, body))
         return msgspec.json.decode(found, type=_Count).input_tokens
 
     async def tokens_of(self, text: str) -> int:
-        """Return how many tokens `text` alone is to the model; raises as `stream` does."""
+        """Return how many tokens `text` has; raises as `stream` does."""
         running, _, plain = await self._ensure()
         body = msgspec.json.encode({"content": text})
         found = await self._asked(running, post(plain, "tokenize", body))
@@ -113,13 +113,13 @@ class Embedded:
         fitted = replace(request, max_output_tokens=limit, tools=())
         return encode(fitted, self._fragments, streaming=streaming)
 
-    async def _asked(self, running: process.Child, answer: Awaitable[bytes]) -> bytes:
+    async def _asked(self, running: process.ServerProcess, answer: Awaitable[bytes]) -> bytes:
         try:
             return await answer
         except ProviderError as error:
             raise await self._explained(running, error) from error
 
-    async def _ensure(self) -> tuple[process.Child, Transport, Transport]:
+    async def _ensure(self) -> tuple[process.ServerProcess, Transport, Transport]:
         async with self._lock:
             if self._running is not None and self._running[0].alive:
                 return self._running
@@ -127,7 +127,7 @@ class Embedded:
             if not self._checked:
                 await anyio.to_thread.run_sync(model_file.verify, self._launch.model)
                 self._checked = True
-            running = await process.start(self._launch, provider=self.name)
+            running = await process.start_server(self._launch, provider=self.name)
             self._running = (
                 running,
                 self._transport(running, "/v1"),
@@ -135,14 +135,16 @@ class Embedded:
             )
             return self._running
 
-    def _transport(self, running: process.Child, path: str) -> Transport:
+    def _transport(self, running: process.ServerProcess, path: str) -> Transport:
         endpoint = Endpoint(
             base_url=running.address + path, api_key=running.key, idle_timeout=IDLE_TIMEOUT
         )
         return Transport(endpoint, provider=self.name)
 
-    async def _explained(self, running: process.Child, error: ProviderError) -> ProviderError:
-        """Return the error of a process that died instead of the one its silence caused."""
+    async def _explained(
+        self, running: process.ServerProcess, error: ProviderError
+    ) -> ProviderError:
+        """Return the error of a process that died instead of the connection error it caused."""
         if error.status is not None or not await running.ended(within=_DEATH_LIMIT):
             return error
         return running.death(self.name)

@@ -1,1 +1,1 @@
-"""What every provider must do, one module per kind of promise; see `clew.testing.providers`."""
+"""The conformance checks of providers by topic; see `clew.testing.providers`."""

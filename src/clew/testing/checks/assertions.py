@@ -12,7 +12,7 @@ from clew.core.messages import Message, user
 from clew.core.models import ModelFacts
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Provider, Request, TextChunk
-from clew.testing.provider_harness import Stage
+from clew.testing.provider_harness import ProviderHarness
 
 PATIENCE = 10.0
 """Seconds after which a check that waits has failed."""
@@ -20,20 +20,20 @@ PATIENCE = 10.0
 E = TypeVar("E", bound=ProviderError)
 
 
-def expect(found: object, wanted: object, what: str) -> None:
+def assert_equal(found: object, wanted: object, what: str) -> None:
     """Fail unless both are equal; said in words, since not every runner explains an assert."""
     if found != wanted:
         raise AssertionError(f"{what}: expected {wanted!r}, but found {found!r}")
 
 
-def needs(power: bool, what: str) -> None:  # noqa: FBT001 - reads as a sentence
+def require_capability(power: bool, what: str) -> None:  # noqa: FBT001 - reads as a sentence
     """Skip the check where the API lacks what it is about."""
     if not power:
         raise SkipTest(f"this API has no {what}")
 
 
 @contextmanager
-def within(what: str, seconds: float = PATIENCE) -> Iterator[None]:
+def fail_after(what: str, seconds: float = PATIENCE) -> Iterator[None]:
     """Fail if the block takes too long."""
     with anyio.move_on_after(seconds) as scope:
         yield
@@ -41,7 +41,7 @@ def within(what: str, seconds: float = PATIENCE) -> Iterator[None]:
         raise AssertionError(f"{what}: still waiting after {seconds:g} seconds")
 
 
-async def at_once(*works: Callable[[], Awaitable[None]]) -> None:
+async def run_concurrently(*works: Callable[[], Awaitable[None]]) -> None:
     """Do all of it at the same time; the first failure ends the rest and is raised as it is."""
 
     async def do(work: Callable[[], Awaitable[None]]) -> None:
@@ -55,23 +55,25 @@ async def at_once(*works: Callable[[], Awaitable[None]]) -> None:
         raise group.exceptions[0] from None
 
 
-def hello(stage: Stage, text: str = "hi") -> Request:
-    """Return a request that says `text` to the stage's model."""
-    return Request(model=stage.model, messages=(user(text),), max_output_tokens=256)
+def make_request(harness: ProviderHarness, text: str = "hi") -> Request:
+    """Return a request that says `text` to the harness's model."""
+    return Request(model=harness.model, messages=(user(text),), max_output_tokens=256)
 
 
-async def ask(stage: Stage, provider: Provider, text: str = "hi") -> list[Chunk]:
+async def collect_chunks(
+    harness: ProviderHarness, provider: Provider, text: str = "hi"
+) -> list[Chunk]:
     """Return all chunks of one answer; raises nothing foreign."""
-    return await _collect(provider, hello(stage, text), [])
+    return await _collect(provider, make_request(harness, text), [])
 
 
-async def fails(
-    stage: Stage, provider: Provider, error: type[E], what: str
+async def expect_error(
+    harness: ProviderHarness, provider: Provider, error: type[E], what: str
 ) -> tuple[E, list[Chunk]]:
     """Return the error that a call ends with, and the chunks that came before it."""
     found: list[Chunk] = []
     try:
-        await _collect(provider, hello(stage), found)
+        await _collect(provider, make_request(harness), found)
     except error as raised:
         return raised, found
     except ProviderError as other:
@@ -81,7 +83,7 @@ async def fails(
 
 async def _collect(provider: Provider, request: Request, found: list[Chunk]) -> list[Chunk]:
     try:
-        with within("the end of an answer"):
+        with fail_after("the end of an answer"):
             async with aclosing(provider.stream(request)) as chunks:
                 async for chunk in chunks:
                     found.append(chunk)  # noqa: PERF401 - it must be there if the next one raises
@@ -92,7 +94,7 @@ async def _collect(provider: Provider, request: Request, found: list[Chunk]) -> 
     return found
 
 
-def folded(provider: Provider, chunks: list[Chunk]) -> Message:
+def build_message(provider: Provider, chunks: list[Chunk]) -> Message:
     """Return the message that a session would make of the chunks."""
     assembly = MessageBuilder(provenance=provider.name)
     for chunk in chunks:
@@ -100,12 +102,12 @@ def folded(provider: Provider, chunks: list[Chunk]) -> Message:
     return assembly.message()
 
 
-def words(chunks: list[Chunk]) -> str:
+def join_text(chunks: list[Chunk]) -> str:
     """Return the text of the chunks, joined."""
     return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk))
 
 
-class Watched:
+class ProviderSpy:
     """Hands a provider's answers on, and remembers what went through."""
 
     def __init__(self, provider: Provider) -> None:
@@ -139,4 +141,4 @@ class Watched:
             await self._more.wait()
 
     async def aclose(self) -> None:
-        """Leave the provider open: it belongs to the stage."""
+        """Leave the provider open: it belongs to the harness."""

@@ -18,13 +18,21 @@ from clew.core.errors import (
     StreamBroken,
 )
 from clew.providers.protocol import Chunk
-from clew.testing.checks.assertions import ask, at_once, expect, fails, hello, within, words
-from clew.testing.checks.streams import begun_and_rest
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.provider_harness import API_KEY, HttpStage, Naps, impatient
-from clew.testing.server import Answer, Hangup, Stall, Step
+from clew.testing.checks.assertions import (
+    assert_equal,
+    collect_chunks,
+    expect_error,
+    fail_after,
+    join_text,
+    make_request,
+    run_concurrently,
+)
+from clew.testing.checks.streams import split_stream
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_harness import API_KEY, FakeSleep, HttpHarness, instant_retry
+from clew.testing.server import Disconnect, ResponseStep, ScriptedResponse, Stall
 
-OK = Reply(words=("ok",))
+OK = ModelReply(words=("ok",))
 ERRORS: tuple[tuple[int, type[ProviderError]], ...] = (
     (400, ProviderRejected),
     (401, ProviderDenied),
@@ -35,86 +43,96 @@ ERRORS: tuple[tuple[int, type[ProviderError]], ...] = (
 )
 
 
-async def tells_errors_apart(stage: HttpStage) -> None:
+async def maps_http_errors(harness: HttpHarness) -> None:
     """The class of an error says what to do, and its text what the server said."""
     for status, kind in ERRORS:
-        answer = stage.failure(status, "the wheel is bent")
-        async with stage.playing(answer) as (provider, server):
-            error, _ = await fails(stage, provider, ProviderError, f"HTTP {status}")
-            expect(type(error), kind, f"the error for HTTP {status}")
-            expect((error.status, error.provider), (status, provider.name), "what it carries")
+        answer = harness.error_response(status, "the wheel is bent")
+        async with harness.serve(answer) as (provider, server):
+            error, _ = await expect_error(harness, provider, ProviderError, f"HTTP {status}")
+            assert_equal(type(error), kind, f"the error for HTTP {status}")
+            assert_equal((error.status, error.provider), (status, provider.name), "what it carries")
             assert "the wheel is bent" in str(error), f"HTTP {status} lost its words: {error}"
-            expect(len(server.bodies), 1, f"requests for HTTP {status}")
+            assert_equal(len(server.bodies), 1, f"requests for HTTP {status}")
 
 
-async def knows_an_overflow(stage: HttpStage) -> None:
+async def detects_context_overflow(harness: HttpHarness) -> None:
     """A conversation that is too long is told from other refusals, and not sent again."""
-    async with stage.playing(stage.failure(400, stage.overflow)) as (provider, server):
-        await fails(stage, provider, ContextOverflow, "HTTP 400 with the words for too long")
-        expect(len(server.bodies), 1, "requests that were too long")
+    async with harness.serve(harness.error_response(400, harness.overflow)) as (provider, server):
+        await expect_error(
+            harness, provider, ContextOverflow, "HTTP 400 with the words for too long"
+        )
+        assert_equal(len(server.bodies), 1, "requests that were too long")
 
 
-async def asks_a_busy_server_again(stage: HttpStage) -> None:
+async def retries_busy_servers(harness: HttpHarness) -> None:
     """A server that is busy or out of order is asked the same again, after growing pauses."""
-    gateway = Answer(steps=[b"<html>Bad Gateway</html>"], status=502, content_type="text/html")
+    gateway = ScriptedResponse(
+        steps=[b"<html>Bad Gateway</html>"], status=502, content_type="text/html"
+    )
     for pair in (
-        (stage.failure(500, "oops"), gateway),
-        (stage.failure(503, "overloaded"), stage.failure(529, "overloaded")),
-        (stage.failure(429, "slow down"), stage.failure(504, "too late")),
+        (harness.error_response(500, "oops"), gateway),
+        (harness.error_response(503, "overloaded"), harness.error_response(529, "overloaded")),
+        (harness.error_response(429, "slow down"), harness.error_response(504, "too late")),
     ):
-        naps = Naps()
-        async with stage.playing(*pair, OK, retry=impatient(naps)) as (provider, server):
+        naps = FakeSleep()
+        async with harness.serve(*pair, OK, retry=instant_retry(naps)) as (provider, server):
             what = f"HTTP {pair[0].status}, then {pair[1].status}, then an answer"
-            expect(words(await ask(stage, provider)), "ok", what)
-            expect(len(set(server.bodies)), 1, f"{what}: different bodies")
-            expect(len(server.bodies), 3, f"{what}: requests")
+            assert_equal(join_text(await collect_chunks(harness, provider)), "ok", what)
+            assert_equal(len(set(server.bodies)), 1, f"{what}: different bodies")
+            assert_equal(len(server.bodies), 3, f"{what}: requests")
         assert len(naps.taken) == 2, f"{what}: pauses were {naps.taken}"
         assert 0 < naps.taken[0] < naps.taken[1], f"the pauses do not grow: {naps.taken}"
 
 
-async def waits_as_long_as_asked(stage: HttpStage) -> None:
+async def honors_retry_after(harness: HttpHarness) -> None:
     """The pause that a server asks for is kept."""
-    naps = Naps()
-    script = (stage.failure(429, "slow down", retry_after="7"), OK)
-    async with stage.playing(*script, retry=impatient(naps)) as (provider, _):
-        expect(words(await ask(stage, provider)), "ok", "the answer after the pause")
+    naps = FakeSleep()
+    script = (harness.error_response(429, "slow down", retry_after="7"), OK)
+    async with harness.serve(*script, retry=instant_retry(naps)) as (provider, _):
+        assert_equal(
+            join_text(await collect_chunks(harness, provider)), "ok", "the answer after the pause"
+        )
 
     assert len(naps.taken) == 1, f"one pause was due: {naps.taken}"
     assert 7 <= naps.taken[0] < 8, f"7 seconds were asked for: {naps.taken}"
 
 
-async def gives_up_in_the_end(stage: HttpStage) -> None:
+async def limits_retries(harness: HttpHarness) -> None:
     """A server that stays busy is asked as often as agreed, and no more."""
-    busy = stage.failure(503, "overloaded", retry_after="2")
-    naps = Naps()
-    async with stage.playing(busy, retry=impatient(naps, attempts=4)) as (provider, server):
-        error, _ = await fails(stage, provider, ProviderBusy, "a server that stays busy")
-        expect(len(server.bodies), 4, "attempts")
-    expect((error.status, error.retry_after), (503, 2.0), "what the error carries")
-    expect(len(naps.taken), 3, "pauses between four attempts")
+    busy = harness.error_response(503, "overloaded", retry_after="2")
+    naps = FakeSleep()
+    async with harness.serve(busy, retry=instant_retry(naps, attempts=4)) as (provider, server):
+        error, _ = await expect_error(harness, provider, ProviderBusy, "a server that stays busy")
+        assert_equal(len(server.bodies), 4, "attempts")
+    assert_equal((error.status, error.retry_after), (503, 2.0), "what the error carries")
+    assert_equal(len(naps.taken), 3, "pauses between four attempts")
 
 
-async def asks_again_after_a_hangup(stage: HttpStage) -> None:
+async def retries_after_disconnect(harness: HttpHarness) -> None:
     """A connection that is dropped before the answer is worth another attempt."""
-    naps = Naps()
-    script = (Answer(steps=[Hangup()]), OK)
-    async with stage.playing(*script, retry=impatient(naps)) as (provider, server):
-        expect(words(await ask(stage, provider)), "ok", "the answer after a dropped connection")
-        expect((len(server.bodies), len(naps.taken)), (2, 1), "requests and pauses")
+    naps = FakeSleep()
+    script = (ScriptedResponse(steps=[Disconnect()]), OK)
+    async with harness.serve(*script, retry=instant_retry(naps)) as (provider, server):
+        assert_equal(
+            join_text(await collect_chunks(harness, provider)),
+            "ok",
+            "the answer after a dropped connection",
+        )
+        assert_equal((len(server.bodies), len(naps.taken)), (2, 1), "requests and pauses")
 
 
-async def never_asks_again_once_begun(stage: HttpStage) -> None:
+async def never_retries_after_first_chunk(harness: HttpHarness) -> None:
     """A connection lost after the first word is an error: the word has been shown already."""
-    begun, _ = begun_and_rest(stage)
+    begun, _ = split_stream(harness)
     # The server waits for the word to be read: what a dropped connection still held is lost.
     stall = Stall()
-    answer = stage.streamed(*begun, stall, Hangup())
-    naps = Naps()
-    async with stage.playing(answer, OK, retry=impatient(naps)) as (provider, server):
-        with within("the first word, and the loss of the connection"):
-            async with aclosing(provider.stream(hello(stage))) as chunks:
+    answer = harness.stream_response(*begun, stall, Disconnect())
+    naps = FakeSleep()
+    async with harness.serve(answer, OK, retry=instant_retry(naps)) as (provider, server):
+        with fail_after("the first word, and the loss of the connection"):
+            async with aclosing(provider.stream(make_request(harness))) as chunks:
                 found: list[Chunk] = []
-                while words(found) != "alpha":
+                while join_text(found) != "alpha":
                     found.append(await anext(chunks))
                 stall.go_on()
                 try:
@@ -123,64 +141,73 @@ async def never_asks_again_once_begun(stage: HttpStage) -> None:
                     pass
                 else:
                     raise AssertionError(f"a lost connection passes for an end: {rest!r}")
-        expect((len(server.bodies), naps.taken), (1, []), "requests and pauses")
+        assert_equal((len(server.bodies), naps.taken), (1, []), "requests and pauses")
 
 
-async def tells_errors_in_mid_stream(stage: HttpStage) -> None:
+async def reports_mid_stream_errors(harness: HttpHarness) -> None:
     """An error after the first word ends the answer with an error, and is not retried."""
-    begun, rest = begun_and_rest(stage)
-    script = (stage.streamed(*begun, _overloaded(stage), *rest), OK)
-    naps = Naps()
-    async with stage.playing(*script, retry=impatient(naps)) as (provider, server):
-        _, found = await fails(stage, provider, StreamBroken, "an overload in mid-stream")
-        expect(words(found), "alpha", "the words before the error")
-        expect((len(server.bodies), naps.taken), (1, []), "requests and pauses")
+    begun, rest = split_stream(harness)
+    script = (harness.stream_response(*begun, _overloaded(harness), *rest), OK)
+    naps = FakeSleep()
+    async with harness.serve(*script, retry=instant_retry(naps)) as (provider, server):
+        _, found = await expect_error(harness, provider, StreamBroken, "an overload in mid-stream")
+        assert_equal(join_text(found), "alpha", "the words before the error")
+        assert_equal((len(server.bodies), naps.taken), (1, []), "requests and pauses")
 
 
-async def asks_again_when_the_first_event_is_an_error(stage: HttpStage) -> None:
+async def retries_error_in_first_event(harness: HttpHarness) -> None:
     """An overload that is told before any word, under a good status, is worth another try."""
-    naps = Naps()
-    script = (stage.streamed(_overloaded(stage)), OK)
-    async with stage.playing(*script, retry=impatient(naps)) as (provider, _):
-        expect(words(await ask(stage, provider)), "ok", "the answer after an overload")
-    expect(len(naps.taken), 1, "pauses")
+    naps = FakeSleep()
+    script = (harness.stream_response(_overloaded(harness)), OK)
+    async with harness.serve(*script, retry=instant_retry(naps)) as (provider, _):
+        assert_equal(
+            join_text(await collect_chunks(harness, provider)), "ok", "the answer after an overload"
+        )
+    assert_equal(len(naps.taken), 1, "pauses")
 
 
-async def never_chokes_on_nonsense(stage: HttpStage) -> None:
+async def rejects_unreadable_responses(harness: HttpHarness) -> None:
     """What is no answer of this API is an error of Clew's own, never a foreign exception."""
-    page = Answer(steps=[b"<html>Please log in</html>\n\n"], content_type="text/html")
-    begun, _ = begun_and_rest(stage)
+    page = ScriptedResponse(steps=[b"<html>Please log in</html>\n\n"], content_type="text/html")
+    begun, _ = split_stream(harness)
     noise = b"data: {\xff nonsense\n\n" * 3
-    nonsense: tuple[tuple[str, Answer, type[ProviderError]], ...] = (
+    nonsense: tuple[tuple[str, ScriptedResponse, type[ProviderError]], ...] = (
         ("a page", page, ProviderError),
-        ("noise", stage.streamed(noise), StreamBroken),
-        ("noise in mid-stream", stage.streamed(*begun, noise), StreamBroken),
+        ("noise", harness.stream_response(noise), StreamBroken),
+        ("noise in mid-stream", harness.stream_response(*begun, noise), StreamBroken),
     )
     for what, answer, error in nonsense:
-        async with stage.playing(answer) as (provider, server):
-            await fails(stage, provider, error, f"{what} in place of an answer")
-            expect(len(server.bodies), 1, f"{what}: requests")
+        async with harness.serve(answer) as (provider, server):
+            await expect_error(harness, provider, error, f"{what} in place of an answer")
+            assert_equal(len(server.bodies), 1, f"{what}: requests")
 
 
-async def gives_up_on_silence(stage: HttpStage) -> None:
+async def applies_idle_timeout(harness: HttpHarness) -> None:
     """No byte for longer than the idle timeout is an error, before and within an answer."""
-    for begun in ([], begun_and_rest(stage)[0]):
-        answer = stage.streamed(*begun, Stall())
-        async with stage.playing(answer, idle_timeout=0.15) as (provider, server):
-            _, found = await fails(
-                stage, provider, ProviderTimeout, f"silence after {len(begun)} events"
+    for begun in ([], split_stream(harness)[0]):
+        answer = harness.stream_response(*begun, Stall())
+        async with harness.serve(answer, idle_timeout=0.15) as (provider, server):
+            _, found = await expect_error(
+                harness, provider, ProviderTimeout, f"silence after {len(begun)} events"
             )
-            expect(words(found), "alpha" if begun else "", "the words before the silence")
-            expect(len(server.bodies), 1, "requests")
+            assert_equal(join_text(found), "alpha" if begun else "", "the words before the silence")
+            assert_equal(len(server.bodies), 1, "requests")
 
 
-async def is_patient_while_words_come(stage: HttpStage) -> None:
+async def keeps_slow_streams_open(harness: HttpHarness) -> None:
     """An answer may take longer than the idle timeout, as long as it goes on."""
-    frames = stage.voice.stream(Reply(words=tuple("abcd")))
+    frames = harness.api.stream(ModelReply(words=tuple("abcd")))
     middle, stalls = len(frames) // 2, [Stall(), Stall(), Stall()]
     first, second, third = stalls
-    steps: list[Step] = [first, *frames[:middle], second, *frames[middle:-1], third, frames[-1]]
-    answer = stage.streamed(*steps)
+    steps: list[ResponseStep] = [
+        first,
+        *frames[:middle],
+        second,
+        *frames[middle:-1],
+        third,
+        frames[-1],
+    ]
+    answer = harness.stream_response(*steps)
 
     async def conduct() -> None:
         for stall in stalls:
@@ -188,28 +215,34 @@ async def is_patient_while_words_come(stage: HttpStage) -> None:
             await anyio.sleep(0.25)
             stall.go_on()
 
-    async with stage.playing(answer, idle_timeout=0.6) as (provider, _):
+    async with harness.serve(answer, idle_timeout=0.6) as (provider, _):
 
         async def listen() -> None:
-            expect(
-                words(await ask(stage, provider)), "abcd", "a slow answer that never stood still"
+            assert_equal(
+                join_text(await collect_chunks(harness, provider)),
+                "abcd",
+                "a slow answer that never stood still",
             )
 
-        await at_once(conduct, listen)
+        await run_concurrently(conduct, listen)
 
 
-async def never_shows_the_key(stage: HttpStage) -> None:
+async def never_leaks_api_key(harness: HttpHarness) -> None:
     """No error, trace, log line or repr holds the key, though the server repeats it."""
     text = f"the key {API_KEY} is not known here"
-    answers = [stage.failure(status, text) for status in (400, 401, 500)]
-    answers += [Answer(steps=[stage.voice.error(401, text)], content_type="application/json")]
-    if stage.stream_error is not None:
-        begun, _ = begun_and_rest(stage)
-        answers += [stage.streamed(*begun, stage.stream_error(text))]
+    answers = [harness.error_response(status, text) for status in (400, 401, 500)]
+    answers += [
+        ScriptedResponse(steps=[harness.api.error(401, text)], content_type="application/json")
+    ]
+    if harness.stream_error is not None:
+        begun, _ = split_stream(harness)
+        answers += [harness.stream_response(*begun, harness.stream_error(text))]
     for answer in answers:
-        async with stage.playing(answer) as (provider, _):
+        async with harness.serve(answer) as (provider, _):
             with _logged() as lines:
-                error, _ = await fails(stage, provider, ProviderError, "an error with the key")
+                error, _ = await expect_error(
+                    harness, provider, ProviderError, "an error with the key"
+                )
             seen = {
                 "the error": f"{error} {error!r} {error.args}",
                 "the trace": "".join(traceback.format_exception(error)),
@@ -221,16 +254,16 @@ async def never_shows_the_key(stage: HttpStage) -> None:
             assert API_KEY not in shown, f"{what}: {shown[:2000]}"
 
 
-async def owns_up_to_not_knowing_a_model(stage: HttpStage) -> None:
+async def marks_unknown_models(harness: HttpHarness) -> None:
     """What is assumed of a model that nobody knows is marked as such."""
-    async with stage.playing() as (provider, _):
+    async with harness.serve() as (provider, _):
         assert not provider.facts("no-such-model-2b7e").known, "an unknown model passes for known"
 
 
-def _overloaded(stage: HttpStage) -> bytes:
-    if stage.stream_error is None:
+def _overloaded(harness: HttpHarness) -> bytes:
+    if harness.stream_error is None:
         raise SkipTest("this API has no errors in mid-stream")
-    return stage.stream_error("overloaded")
+    return harness.stream_error("overloaded")
 
 
 @contextmanager
@@ -254,18 +287,18 @@ def _logged() -> Iterator[list[str]]:
 
 
 FAILURE_CHECKS = (
-    tells_errors_apart,
-    knows_an_overflow,
-    asks_a_busy_server_again,
-    waits_as_long_as_asked,
-    gives_up_in_the_end,
-    asks_again_after_a_hangup,
-    never_asks_again_once_begun,
-    tells_errors_in_mid_stream,
-    asks_again_when_the_first_event_is_an_error,
-    never_chokes_on_nonsense,
-    gives_up_on_silence,
-    is_patient_while_words_come,
-    never_shows_the_key,
-    owns_up_to_not_knowing_a_model,
+    maps_http_errors,
+    detects_context_overflow,
+    retries_busy_servers,
+    honors_retry_after,
+    limits_retries,
+    retries_after_disconnect,
+    never_retries_after_first_chunk,
+    reports_mid_stream_errors,
+    retries_error_in_first_event,
+    rejects_unreadable_responses,
+    applies_idle_timeout,
+    keeps_slow_streams_open,
+    never_leaks_api_key,
+    marks_unknown_models,
 )

@@ -13,11 +13,20 @@ from clew.core.ids import CallId
 from clew.core.messages import Message, ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Chunk, Finished, Provider
-from clew.testing.checks.answers import EMPTY, ODD, SIGNATURE, comparable
-from clew.testing.checks.assertions import ask, at_once, expect, folded, hello, needs, within, words
-from clew.testing.fake_apis.protocol import Reply
-from clew.testing.provider_harness import HttpStage, Powers
-from clew.testing.server import Answer, Stall, Step
+from clew.testing.checks.answers import EMPTY, ODD, SIGNATURE, comparable_call
+from clew.testing.checks.assertions import (
+    assert_equal,
+    build_message,
+    collect_chunks,
+    fail_after,
+    join_text,
+    make_request,
+    require_capability,
+    run_concurrently,
+)
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_harness import ApiCapabilities, HttpHarness
+from clew.testing.server import ResponseStep, ScriptedResponse, Stall
 
 TOGETHER = 20
 """How many answers are read at once where they must not mix."""
@@ -25,153 +34,168 @@ PIECE = 61
 """Bytes that each of them brings in turn: seldom a whole event, and never a round number."""
 
 
-async def means_the_same_in_one_piece(stage: HttpStage) -> None:
+async def matches_non_streaming_response(harness: HttpHarness) -> None:
     """An answer asked for whole is the same message as one that was streamed."""
-    needs(stage.can.whole, "answers in one piece")
-    plain = Reply(words=("Yes, ", "猫", "."))
-    for reply in (plain, rich(stage.can), replace(plain, calls=(ODD, EMPTY))):
-        async with stage.playing(reply) as (provider, _):
-            streamed = await ask(stage, provider)
-        async with stage.playing(reply, streaming=False) as (provider, _):
-            whole = await ask(stage, provider)
+    require_capability(harness.capabilities.whole, "answers in one piece")
+    plain = ModelReply(words=("Yes, ", "猫", "."))
+    for reply in (plain, make_full_reply(harness.capabilities), replace(plain, calls=(ODD, EMPTY))):
+        async with harness.serve(reply) as (provider, _):
+            streamed = await collect_chunks(harness, provider)
+        async with harness.serve(reply, streaming=False) as (provider, _):
+            whole = await collect_chunks(harness, provider)
 
-        wanted = _essence(folded(provider, streamed), stage.can)
-        expect(_essence(folded(provider, whole), stage.can), wanted, "the message in one piece")
-        expect(whole[-1], streamed[-1], "the end of an answer in one piece")
+        wanted = _essence(build_message(provider, streamed), harness.capabilities)
+        assert_equal(
+            _essence(build_message(provider, whole), harness.capabilities),
+            wanted,
+            "the message in one piece",
+        )
+        assert_equal(whole[-1], streamed[-1], "the end of an answer in one piece")
 
 
-async def reads_bytes_however_they_are_cut(stage: HttpStage) -> None:
+async def parses_any_chunk_boundary(harness: HttpHarness) -> None:
     """Where the network cuts the stream changes nothing, be it in the middle of a character."""
-    frames = stage.voice.stream(rich(stage.can))
+    frames = harness.api.stream(make_full_reply(harness.capabilities))
     data = b"".join(frames)
     chance = random.Random(7)  # noqa: S311 - the same cuts every time, and no secret
     cuts = [sorted(chance.sample(range(1, len(data)), 12)) for _ in range(6)]
     cuts += [list(range(1, len(data)))]
-    answers = [stage.streamed(*_cut(data, places)) for places in cuts]
-    async with stage.playing(stage.streamed(*frames), *answers) as (provider, _):
-        wanted = _without_own_ids(await ask(stage, provider), stage.can)
+    answers = [harness.stream_response(*_cut(data, places)) for places in cuts]
+    async with harness.serve(harness.stream_response(*frames), *answers) as (provider, _):
+        wanted = _without_own_ids(await collect_chunks(harness, provider), harness.capabilities)
         for places in cuts:
-            found = _without_own_ids(await ask(stage, provider), stage.can)
-            expect(found, wanted, f"the chunks of a stream cut at {places[:12]}")
+            found = _without_own_ids(await collect_chunks(harness, provider), harness.capabilities)
+            assert_equal(found, wanted, f"the chunks of a stream cut at {places[:12]}")
 
 
-async def hands_words_on_at_once(stage: HttpStage) -> None:
+async def streams_without_buffering(harness: HttpHarness) -> None:
     """A word is handed on when it comes, not when the answer is complete."""
-    begun, rest = begun_and_rest(stage)
+    begun, rest = split_stream(harness)
     stall = Stall()
-    answer = stage.streamed(*begun, stall, *rest)
-    async with stage.playing(answer) as (provider, _):
+    answer = harness.stream_response(*begun, stall, *rest)
+    async with harness.serve(answer) as (provider, _):
         found: list[Chunk] = []
-        with within("the first word of an answer that is still being written"):
-            async with aclosing(provider.stream(hello(stage))) as chunks:
-                while words(found) != "alpha":
+        with fail_after("the first word of an answer that is still being written"):
+            async with aclosing(provider.stream(make_request(harness))) as chunks:
+                while join_text(found) != "alpha":
                     found.append(await anext(chunks))
                 stall.go_on()
                 found += [chunk async for chunk in chunks]
 
-    expect(words(found), "alphabeta", "the words around a pause")
+    assert_equal(join_text(found), "alphabeta", "the words around a pause")
 
 
-async def hangs_up_when_closed(stage: HttpStage) -> None:
+async def cancels_request_when_closed(harness: HttpHarness) -> None:
     """Closing the stream after any chunk ends the request at once; the next call works."""
-    reply = rich(stage.can)
-    async with stage.playing(reply) as (provider, _):
-        total = len(await ask(stage, provider))
+    reply = make_full_reply(harness.capabilities)
+    async with harness.serve(reply) as (provider, _):
+        total = len(await collect_chunks(harness, provider))
     for count in range(1, total):
-        held = stage.streamed(*stage.voice.stream(reply), Stall())
-        async with stage.playing(held, Reply(words=("again",))) as (provider, server):
-            with within(f"the server, for the client to leave after chunk {count}"):
-                async with aclosing(provider.stream(hello(stage))) as chunks:
+        held = harness.stream_response(*harness.api.stream(reply), Stall())
+        async with harness.serve(held, ModelReply(words=("again",))) as (provider, server):
+            with fail_after(f"the server, for the client to leave after chunk {count}"):
+                async with aclosing(provider.stream(make_request(harness))) as chunks:
                     for _ in range(count):
                         await anext(chunks)
                 await server.client_left.wait()
-            expect(
-                words(await ask(stage, provider)), "again", f"the call after an abort at {count}"
+            assert_equal(
+                join_text(await collect_chunks(harness, provider)),
+                "again",
+                f"the call after an abort at {count}",
             )
 
 
-async def hangs_up_when_cancelled(stage: HttpStage) -> None:
+async def cancels_request_with_its_task(harness: HttpHarness) -> None:
     """Cancelling a call that waits for its first byte ends it at once; the next call works."""
     stall = Stall()
-    async with stage.playing(Answer(steps=[stall]), Reply(words=("again",))) as (provider, server):
-        with within("the server, for the client to leave before the answer"):
+    async with harness.serve(ScriptedResponse(steps=[stall]), ModelReply(words=("again",))) as (
+        provider,
+        server,
+    ):
+        with fail_after("the server, for the client to leave before the answer"):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(ask, stage, provider)
+                tasks.start_soon(collect_chunks, harness, provider)
                 await stall.reached.wait()
                 tasks.cancel_scope.cancel()
             await server.client_left.wait()
-        expect(words(await ask(stage, provider)), "again", "the call after a cancelled one")
+        assert_equal(
+            join_text(await collect_chunks(harness, provider)),
+            "again",
+            "the call after a cancelled one",
+        )
 
 
-async def never_takes_a_part_for_the_whole(stage: HttpStage) -> None:
+async def detects_truncated_streams(harness: HttpHarness) -> None:
     """A stream that ends after any event but the last ones is broken, not finished."""
-    reply = rich(stage.can)
-    frames = stage.voice.stream(reply)
-    async with stage.playing(reply) as (provider, _):
-        wanted = _essence(folded(provider, await ask(stage, provider)), stage.can)
+    reply = make_full_reply(harness.capabilities)
+    frames = harness.api.stream(reply)
+    async with harness.serve(reply) as (provider, _):
+        wanted = _essence(
+            build_message(provider, await collect_chunks(harness, provider)), harness.capabilities
+        )
     for count in range(len(frames)):
-        async with stage.playing(stage.streamed(*frames[:count])) as (provider, server):
+        async with harness.serve(harness.stream_response(*frames[:count])) as (provider, server):
             what = f"a stream that ends after {count} of {len(frames)} events"
             try:
-                found = await ask(stage, provider)
+                found = await collect_chunks(harness, provider)
             except StreamBroken:
                 pass
             else:
-                message = _essence(folded(provider, found), stage.can)
-                expect(message, wanted, f"{what} passes for finished, so the message")
-            expect(len(server.bodies), 1, f"{what}: requests")
+                message = _essence(build_message(provider, found), harness.capabilities)
+                assert_equal(message, wanted, f"{what} passes for finished, so the message")
+            assert_equal(len(server.bodies), 1, f"{what}: requests")
 
 
-async def keeps_answers_apart(stage: HttpStage) -> None:
+async def isolates_concurrent_responses(harness: HttpHarness) -> None:
     """Answers that arrive at the same time, piece by piece in turn, never mix."""
-    scripts = {number: _in_pieces(stage, _reply_of(number)) for number in range(TOGETHER)}
+    scripts = {number: _in_pieces(harness, _reply_of(number)) for number in range(TOGETHER)}
 
-    def answer(body: bytes) -> Answer:
+    def answer(body: bytes) -> ScriptedResponse:
         asked = re.search(rb"question-(\d+)-", body)
         assert asked is not None, f"the question is not in the body: {body[:500]!r}"
         return scripts[int(asked[1])]
 
     async def listen(provider: Provider, number: int) -> None:
-        chunks = await ask(stage, provider, f"question-{number}-")
-        message, reply = folded(provider, chunks), _reply_of(number)
-        expect(message.text, "".join(reply.words), f"the words of answer {number}")
-        calls = [comparable(call, stage.can) for call in message.calls]
-        wanted = [comparable(call, stage.can) for call in reply.calls]
-        expect(calls, wanted, f"the calls of answer {number}")
+        chunks = await collect_chunks(harness, provider, f"question-{number}-")
+        message, reply = build_message(provider, chunks), _reply_of(number)
+        assert_equal(message.text, "".join(reply.words), f"the words of answer {number}")
+        calls = [comparable_call(call, harness.capabilities) for call in message.calls]
+        wanted = [comparable_call(call, harness.capabilities) for call in reply.calls]
+        assert_equal(calls, wanted, f"the calls of answer {number}")
         usage = [chunk.usage for chunk in chunks if isinstance(chunk, Finished)]
-        expect(usage, [reply.usage], f"the end of answer {number}")
+        assert_equal(usage, [reply.usage], f"the end of answer {number}")
 
-    async with stage.playing(answer) as (provider, _):
+    async with harness.serve(answer) as (provider, _):
         listeners = [partial(listen, provider, number) for number in scripts]
-        with within(f"{TOGETHER} answers at once"):
-            await at_once(partial(_in_turn, scripts), *listeners)
+        with fail_after(f"{TOGETHER} answers at once"):
+            await run_concurrently(partial(_in_turn, scripts), *listeners)
 
 
-def rich(can: Powers) -> Reply:
+def make_full_reply(capabilities: ApiCapabilities) -> ModelReply:
     """Return a short reply with all that the API can say in one."""
-    return Reply(
-        thoughts=("Let ", "me é see") if can.thinking else (),
-        signature=SIGNATURE if can.signatures else "",
+    return ModelReply(
+        thoughts=("Let ", "me é see") if capabilities.thinking else (),
+        signature=SIGNATURE if capabilities.signatures else "",
         words=("Hé", "llo 猫", "\n"),
         calls=(ODD, EMPTY),
     )
 
 
-def begun_and_rest(stage: HttpStage) -> tuple[list[bytes], list[bytes]]:
+def split_stream(harness: HttpHarness) -> tuple[list[bytes], list[bytes]]:
     """Return the stream of `alpha` and `beta`, in two: up to the first word, and after it."""
-    frames = stage.voice.stream(Reply(words=("alpha", "beta")))
-    place = holding(frames, "alpha") + 1
+    frames = harness.api.stream(ModelReply(words=("alpha", "beta")))
+    place = find_frame(frames, "alpha") + 1
     return frames[:place], frames[place:]
 
 
-def holding(frames: list[bytes], text: str) -> int:
+def find_frame(frames: list[bytes], text: str) -> int:
     """Return the place of the first frame that has `text` in it."""
     places = [place for place, frame in enumerate(frames) if text.encode() in frame]
     assert places, f"the voice never says {text!r} in one piece: {frames!r}"
     return places[0]
 
 
-async def _in_turn(scripts: dict[int, Answer]) -> None:
+async def _in_turn(scripts: dict[int, ScriptedResponse]) -> None:
     """Let each answer go on by one piece, then each by the next, in an order that changes."""
     stalls = {
         number: [step for step in answer.steps if isinstance(step, Stall)]
@@ -186,20 +210,20 @@ async def _in_turn(scripts: dict[int, Answer]) -> None:
             stall.go_on()
 
 
-def _in_pieces(stage: HttpStage, reply: Reply) -> Answer:
+def _in_pieces(harness: HttpHarness, reply: ModelReply) -> ScriptedResponse:
     """Return an answer that stops after every few bytes until it is let go on."""
-    data = b"".join(stage.voice.stream(reply))
-    steps: list[Step] = []
+    data = b"".join(harness.api.stream(reply))
+    steps: list[ResponseStep] = []
     for piece in _cut(data, list(range(PIECE, len(data), PIECE))):
         steps += [piece, Stall()]
-    return stage.streamed(*steps)
+    return harness.stream_response(*steps)
 
 
-def _reply_of(number: int) -> Reply:
+def _reply_of(number: int) -> ModelReply:
     call = ToolCall(
         call_id=CallId(f"call_{number}"), name="look", arguments=f'{{"number":{number}}}'
     )
-    return Reply(
+    return ModelReply(
         words=tuple(f"{number}:{place} " for place in range(2 + number % 5)),
         calls=(call,),
         usage=Usage(input_tokens=100 + number, output_tokens=1 + number),
@@ -210,29 +234,30 @@ def _cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *places], [*places, None], strict=True)]
 
 
-def _without_own_ids(chunks: list[Chunk], can: Powers) -> list[Chunk]:
+def _without_own_ids(chunks: list[Chunk], capabilities: ApiCapabilities) -> list[Chunk]:
     """Return the chunks without ids that the adapter made up, which differ each time."""
-    if can.call_ids:
+    if capabilities.call_ids:
         return chunks
     return [
         replace(chunk, call_id=None) if isinstance(chunk, CallChunk) else chunk for chunk in chunks
     ]
 
 
-def _essence(message: Message, can: Powers) -> list[object]:
+def _essence(message: Message, capabilities: ApiCapabilities) -> list[object]:
     """Return what two messages must share: arguments compare as values where they are such."""
-    loose = Powers(call_ids=can.call_ids, exact_arguments=False)
+    loose = ApiCapabilities(call_ids=capabilities.call_ids, exact_arguments=False)
     return [
-        comparable(part, loose) if isinstance(part, ToolCall) else part for part in message.parts
+        comparable_call(part, loose) if isinstance(part, ToolCall) else part
+        for part in message.parts
     ]
 
 
 STREAM_CHECKS = (
-    means_the_same_in_one_piece,
-    reads_bytes_however_they_are_cut,
-    hands_words_on_at_once,
-    hangs_up_when_closed,
-    hangs_up_when_cancelled,
-    never_takes_a_part_for_the_whole,
-    keeps_answers_apart,
+    matches_non_streaming_response,
+    parses_any_chunk_boundary,
+    streams_without_buffering,
+    cancels_request_when_closed,
+    cancels_request_with_its_task,
+    detects_truncated_streams,
+    isolates_concurrent_responses,
 )

@@ -1,1 +1,1 @@
-"""How each API puts a scripted reply on the wire."""
+"""Encode scripted replies as the real APIs do, one module per API."""

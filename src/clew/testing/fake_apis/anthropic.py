@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from clew.core.usage import Usage
 from clew.providers.protocol import StopReason
-from clew.testing.fake_apis.protocol import Reply
+from clew.testing.fake_apis.protocol import ModelReply
 
 _json = msgspec.json.Encoder()
 _REASONS = {
@@ -30,12 +30,12 @@ _ERRORS = {
 }
 
 
-class AnthropicVoice:
+class FakeMessagesApi:
     """Speaks as Claude does: a block begins, grows piece by piece, and ends."""
 
     content_type = "text/event-stream"
 
-    def stream(self, reply: Reply) -> list[bytes]:
+    def stream(self, reply: ModelReply) -> list[bytes]:
         """Return the reply as server-sent events."""
         begun = {**_message(reply), "content": [], "stop_reason": None}
         begun["usage"] = {**_counts(reply.usage), "output_tokens": 1}
@@ -51,7 +51,7 @@ class AnthropicVoice:
         events.append({"type": "message_delta", "delta": ending, "usage": _counts(reply.usage)})
         return [*map(_event, events), _event({"type": "message_stop"})]
 
-    def whole(self, reply: Reply) -> bytes:
+    def whole(self, reply: ModelReply) -> bytes:
         """Return the reply as one document."""
         content: list[dict[str, Any]] = []
         if reply.thoughts or reply.signature:
@@ -70,7 +70,7 @@ class AnthropicVoice:
         return _json.encode({"type": "error", "error": error, "request_id": "req_scripted"})
 
 
-def _message(reply: Reply) -> dict[str, Any]:
+def _message(reply: ModelReply) -> dict[str, Any]:
     return {
         "id": "msg_scripted",
         "type": "message",
@@ -82,7 +82,7 @@ def _message(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _growing(reply: Reply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _growing(reply: ModelReply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Return each block as it begins, and what is added to it."""
     found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if reply.thoughts or reply.signature:
@@ -101,7 +101,7 @@ def _growing(reply: Reply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     return found
 
 
-def _reason(reply: Reply) -> str:
+def _reason(reply: ModelReply) -> str:
     usual = StopReason.TOOL_CALLS if reply.calls else StopReason.DONE
     return _REASONS[reply.reason or usual]
 

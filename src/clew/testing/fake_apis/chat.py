@@ -7,7 +7,7 @@ import msgspec
 
 from clew.core.usage import Usage
 from clew.providers.protocol import StopReason
-from clew.testing.fake_apis.protocol import Reply
+from clew.testing.fake_apis.protocol import ModelReply
 
 _json = msgspec.json.Encoder()
 _REASONS = {
@@ -22,7 +22,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class ChatVoice:
+class FakeChatApi:
     """Speaks as OpenAI does, and shows thinking as one of the compatible hosts does."""
 
     thinking: str = "reasoning_content"
@@ -30,7 +30,7 @@ class ChatVoice:
     OpenRouter sends it; or `thinking`, for pieces of the content as Mistral sends them."""
     content_type: str = "text/event-stream"
 
-    def stream(self, reply: Reply) -> list[bytes]:
+    def stream(self, reply: ModelReply) -> list[bytes]:
         """Return the reply as server-sent events."""
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += self._thoughts(reply)
@@ -48,7 +48,7 @@ class ChatVoice:
             DONE,
         ]
 
-    def whole(self, reply: Reply) -> bytes:
+    def whole(self, reply: ModelReply) -> bytes:
         """Return the reply as one document."""
         message: dict[str, Any] = {"role": "assistant", "content": "".join(reply.words) or None}
         thought = "".join(reply.thoughts)
@@ -81,7 +81,7 @@ class ChatVoice:
         error = {"message": message, "type": kind, "param": None, "code": None}
         return _json.encode({"error": error})
 
-    def _thoughts(self, reply: Reply) -> list[dict[str, Any]]:
+    def _thoughts(self, reply: ModelReply) -> list[dict[str, Any]]:
         if self.thinking == "thinking":
             return [{"content": [_piece(text)]} for text in reply.thoughts]
         if self.thinking != "reasoning_details":
@@ -124,7 +124,7 @@ def _answer(
     }
 
 
-def _reason(reply: Reply) -> str:
+def _reason(reply: ModelReply) -> str:
     usual = StopReason.TOOL_CALLS if reply.calls else StopReason.DONE
     return _REASONS[reply.reason or usual]
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 from clew.core.messages import ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import StopReason
-from clew.testing.fake_apis.protocol import Reply
+from clew.testing.fake_apis.protocol import ModelReply
 
 _REASONS = {
     StopReason.LENGTH: "max_tokens",
@@ -50,12 +50,12 @@ def exception(name: str, message: str, **fields: object) -> bytes:
     return frame(headers, _json.encode({"message": message, **fields}))
 
 
-class ConverseVoice:
+class FakeConverseApi:
     """Says replies as Converse does."""
 
     content_type = "application/vnd.amazon.eventstream"
 
-    def stream(self, reply: Reply) -> list[bytes]:
+    def stream(self, reply: ModelReply) -> list[bytes]:
         """Return the reply as a stream, one element per frame, the end included."""
         return [
             event("messageStart", role="assistant"),
@@ -64,7 +64,7 @@ class ConverseVoice:
             event("metadata", usage=_usage(reply.usage), metrics={"latencyMs": 120}),
         ]
 
-    def whole(self, reply: Reply) -> bytes:
+    def whole(self, reply: ModelReply) -> bytes:
         """Return the reply as the body of an answer that comes in one piece."""
         content: list[dict[str, Any]] = []
         if reply.thoughts or reply.signature:
@@ -86,7 +86,7 @@ class ConverseVoice:
         """Return the body of an error answer: Bedrock tells its kind in a header."""
         return _json.encode({"message": message})
 
-    def _blocks(self, reply: Reply) -> Iterator[bytes]:
+    def _blocks(self, reply: ModelReply) -> Iterator[bytes]:
         index = 0
         for pieces in filter(None, (_thought(reply), _spoken(reply))):
             for piece in pieces:
@@ -103,14 +103,14 @@ class ConverseVoice:
             yield event("contentBlockStop", contentBlockIndex=place)
 
 
-def _thought(reply: Reply) -> list[dict[str, Any]]:
+def _thought(reply: ModelReply) -> list[dict[str, Any]]:
     pieces = [{"text": piece} for piece in reply.thoughts]
     if reply.signature:
         pieces.append({"signature": reply.signature})
     return [{"reasoningContent": piece} for piece in pieces]
 
 
-def _spoken(reply: Reply) -> list[dict[str, Any]]:
+def _spoken(reply: ModelReply) -> list[dict[str, Any]]:
     return [{"text": word} for word in reply.words]
 
 
@@ -119,7 +119,7 @@ def _called(call: ToolCall) -> dict[str, object]:
     return {"input": given, "name": call.name, "toolUseId": call.call_id}
 
 
-def _reason(reply: Reply) -> str:
+def _reason(reply: ModelReply) -> str:
     usual = StopReason.TOOL_CALLS if reply.calls else StopReason.DONE
     return _REASONS.get(reply.reason or usual, "end_turn")
 

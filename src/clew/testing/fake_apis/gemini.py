@@ -8,7 +8,7 @@ from msgspec import Raw
 from clew.core.messages import ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import StopReason
-from clew.testing.fake_apis.protocol import Reply
+from clew.testing.fake_apis.protocol import ModelReply
 
 _json = msgspec.json.Encoder()
 _REASONS = {StopReason.LENGTH: "MAX_TOKENS", StopReason.REFUSED: "SAFETY"}
@@ -24,12 +24,12 @@ _STATUSES = {
 }
 
 
-class GeminiVoice:
+class FakeGeminiApi:
     """Speaks as Gemini 3 does: a signature seals the first call, or else the end of the text."""
 
     content_type = "text/event-stream"
 
-    def stream(self, reply: Reply) -> list[bytes]:
+    def stream(self, reply: ModelReply) -> list[bytes]:
         """Return the reply as server-sent events, one for each piece."""
         parts = [_thought(piece) for piece in reply.thoughts]
         parts += [{"text": piece} for piece in reply.words]
@@ -41,7 +41,7 @@ class GeminiVoice:
         events = [_answer([part], usageMetadata=counts) for part in before]
         return [*map(_event, events), _event(_ended(reply, [last]))]
 
-    def whole(self, reply: Reply) -> bytes:
+    def whole(self, reply: ModelReply) -> bytes:
         """Return the reply as one document."""
         parts = [_thought("".join(reply.thoughts))] if reply.thoughts else []
         if reply.words:
@@ -62,7 +62,7 @@ def _thought(text: str) -> dict[str, Any]:
     return {"text": text, "thought": True}
 
 
-def _calls(reply: Reply) -> list[dict[str, Any]]:
+def _calls(reply: ModelReply) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"functionCall": _call(call)} for call in reply.calls]
     if found and reply.signature:
         found[0]["thoughtSignature"] = reply.signature
@@ -73,7 +73,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"name": call.name, "args": Raw(call.arguments), "id": call.call_id}
 
 
-def _ended(reply: Reply, parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _ended(reply: ModelReply, parts: list[dict[str, Any]]) -> dict[str, Any]:
     reason = _REASONS.get(reply.reason, "STOP") if reply.reason else "STOP"
     return _answer(parts, {"finishReason": reason}, usageMetadata=_counts(reply.usage))
 

@@ -9,7 +9,7 @@ from clew.core.usage import Usage
 from clew.providers.protocol import StopReason
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class ModelReply(Struct, frozen=True, kw_only=True):
     """One answer of a model: thoughts, then words, then calls."""
 
     thoughts: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     """Why the answer ends; by default tool calls if there are any, else done."""
 
 
-class Voice(Protocol):
+class FakeApi(Protocol):
     """How one API puts a reply on the wire; a stand-in server speaks with it."""
 
     @property
@@ -32,11 +32,11 @@ class Voice(Protocol):
         """Of a stream; a whole answer is JSON."""
         ...
 
-    def stream(self, reply: Reply) -> list[bytes]:
+    def stream(self, reply: ModelReply) -> list[bytes]:
         """Return the reply as a stream, one element per event or frame, the end included."""
         ...
 
-    def whole(self, reply: Reply) -> bytes:
+    def whole(self, reply: ModelReply) -> bytes:
         """Return the reply as the body of an answer that comes in one piece."""
         ...
 

@@ -6,7 +6,7 @@ import msgspec
 
 from clew.core.usage import Usage
 from clew.providers.protocol import StopReason
-from clew.testing.fake_apis.protocol import Reply
+from clew.testing.fake_apis.protocol import ModelReply
 
 _INCOMPLETE = {
     StopReason.LENGTH: "max_output_tokens",
@@ -17,12 +17,12 @@ _CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_excee
 _json = msgspec.json.Encoder()
 
 
-class ResponsesVoice:
+class FakeResponsesApi:
     """Speaks as OpenAI does: an item is announced, comes in pieces, and is repeated whole."""
 
     content_type = "text/event-stream"
 
-    def stream(self, reply: Reply) -> list[bytes]:
+    def stream(self, reply: ModelReply) -> list[bytes]:
         """Return the reply as server-sent events."""
         begun = {**_response(reply), "status": "in_progress", "output": [], "usage": None}
         events = [_event("response.created", response=begun)]
@@ -37,7 +37,7 @@ class ResponsesVoice:
         ended = _response(reply)
         return [*events, _event(f"response.{ended['status']}", response=ended)]
 
-    def whole(self, reply: Reply) -> bytes:
+    def whole(self, reply: ModelReply) -> bytes:
         """Return the reply as one document."""
         return _json.encode(_response(reply))
 
@@ -49,7 +49,7 @@ class ResponsesVoice:
         )
 
 
-def _response(reply: Reply) -> dict[str, Any]:
+def _response(reply: ModelReply) -> dict[str, Any]:
     why = _INCOMPLETE.get(reply.reason) if reply.reason else None
     return {
         "id": "resp_scripted",
@@ -65,7 +65,7 @@ def _response(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _items(reply: Reply) -> list[dict[str, Any]]:
+def _items(reply: ModelReply) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     if reply.thoughts or reply.signature:
         text = "".join(reply.thoughts)
@@ -102,7 +102,7 @@ def _announced(item: dict[str, Any]) -> dict[str, Any]:
     return {name: empty.get(name, value) for name, value in item.items()}
 
 
-def _grown(item: dict[str, Any], reply: Reply, place: dict[str, Any]) -> list[bytes]:
+def _grown(item: dict[str, Any], reply: ModelReply, place: dict[str, Any]) -> list[bytes]:
     """Return the events that bring the pieces of an item."""
     match item:
         case {"type": "reasoning", "summary": [part]}:

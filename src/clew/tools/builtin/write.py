@@ -7,7 +7,7 @@ model was shown none of them, so it cannot mean to change them.
 import anyio.to_thread
 
 from clew.core.access import Risk, TargetKind
-from clew.tools.builtin.diff import compare
+from clew.tools.builtin.diff import compare, format_short
 from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
@@ -45,11 +45,11 @@ def _write(ledger: FileLedger, file_path: str, content: str, place: ToolContext)
         return failure(str(error))
     count = content.count("\n") + (not content.endswith("\n") and content != "")
     verb = "Created" if old is None else "Replaced"
-    change = compare(file.text, text, file_path)
+    change = compare(file.text, text, file_path, created=old is None)
     return ToolOutput(
         text=f"{verb} {file_path} ({count} lines{note}).",
-        display=change.short(),
-        data=change.data() | {"created": old is None},
+        display=format_short(change),
+        data=change.data(),
     )
 
 

@@ -1,0 +1,190 @@
+"""Convert a caller's message list to a view and back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.context.calibration import make_prior
+from clew.context.estimate import text_units
+from clew.context.items import Item, ItemKind, Items
+from clew.context.render import find_problems, is_valid, repair
+from clew.context.view import SUMMARY_HEADING, View
+from clew.core.entries import Entry, SetupChanged
+from clew.core.errors import ConfigError
+from clew.core.ids import EntryId
+from clew.core.messages import Message, Role
+from clew.core.models import ModelFacts, ToolSpec
+from clew.dict_messages.formats import Dict, MessageSlice, read_slices, write_slices
+from clew.dict_messages.repair import repair_messages
+from clew.providers.catalogue import lookup
+from clew.providers.tokenizers import meter_for
+
+M = TypeVar("M")
+_SETUP = EntryId(1)
+_SURE = 1_000.0
+"""The weight of the prior for an exact tokenizer, which needs no calibration."""
+
+
+class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
+    """A caller's messages, parsed once."""
+
+    given: Sequence[M]
+    """The list after repairs."""
+    slices: tuple[MessageSlice, ...] = ()
+    """Empty for Clew messages, where each message is one slice."""
+    header: int = 0
+    """The number of leading slices that are system messages; they always stay."""
+    view: View
+    repairs: tuple[str, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """The number of messages."""
+        return len(self.given)
+
+    def index_of(self, entry_id: EntryId) -> int:
+        """Return the index of the message that an item of the view belongs to."""
+        at = self.header - entry_id - 1
+        return self.slices[at].index if self.slices else at
+
+    def write(self, view: View) -> list[M]:
+        """Return the messages of `view` in the caller's format, reusing the caller's objects."""
+        if not self.slices or isinstance(self.given[0], Message):
+            return cast("list[M]", [_as_sent(item) for item in view.items])
+        kept = list(self.slices[: self.header])
+        texts: dict[int, str] = {}
+        original = {item.entry_id: item for item in self.view.items}
+        for item in view.items:
+            if item.entry_id not in original:
+                continue
+            if item is not original[item.entry_id]:
+                texts[len(kept)] = _text(item.message)
+            kept.append(self.slices[self.header - item.entry_id - 1])
+        written = write_slices(cast("Sequence[Dict]", self.given), kept, texts)
+        header = len({part.index for part in self.slices[: self.header]})
+        return cast(
+            "list[M]", [*written[:header], *_summary_dict(view, original), *written[header:]]
+        )
+
+
+def read_message_list(
+    messages: Sequence[M],
+    *,
+    model: str | None,
+    system: str | None,
+    tools: Sequence[Mapping[str, Any]] | None,
+    invalid: Literal["repair", "refuse"],
+) -> MessageList[M]:
+    """Read a list of messages.
+
+    Raises:
+        ConfigError: It is not a list of messages; or not one that a provider would take, and
+            `invalid` is `refuse`.
+    """
+    if invalid not in ("repair", "refuse"):
+        raise ConfigError(f"invalid must be 'repair' or 'refuse', not {invalid!r}")
+    if messages and all(isinstance(message, Message) for message in messages):
+        items = _items(cast("Sequence[Message]", messages), model)
+        if is_valid(items):
+            return MessageList(given=messages, view=_view(items, model, system, tools))
+    try:
+        given, notes = _repair(messages)
+    except (AttributeError, KeyError, TypeError, UnicodeEncodeError) as error:
+        raise ConfigError(f"the messages have an unknown format: {error}") from error
+    if notes and invalid == "refuse":
+        raise ConfigError("a provider would reject these messages: " + "; ".join(notes))
+    slices = tuple(_read(given))
+    header = next((n for n, part in enumerate(slices) if not part.is_system), len(slices))
+    words = "\n".join(part.message.text for part in slices[:header])
+    shown = slices[header:]
+    view = _view(
+        _items([part.message for part in shown], model),
+        model,
+        "\n".join(filter(None, [system, words])),
+        tools,
+    )
+    pinned = (_id(n) for n, part in enumerate(shown) if part.is_system)
+    return MessageList(
+        given=given,
+        slices=slices,
+        header=header,
+        view=replace(view, pinned=frozenset(pinned)),
+        repairs=tuple(notes),
+    )
+
+
+def _items(messages: Sequence[Message], model: str | None) -> list[Item]:
+    meter = (meter_for(model) if model else None) or text_units
+    items = [Item.of(_id(number), one, meter=meter) for number, one in enumerate(messages)]
+    if messages and messages[0].text.startswith(SUMMARY_HEADING):
+        items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter)
+    return items
+
+
+def _id(number: int) -> EntryId:
+    """Return a negative id, because ids of journal entries are positive."""
+    return EntryId(-1 - number)
+
+
+def _view(
+    items: Sequence[Item],
+    model: str | None,
+    system: str | None,
+    tools: Sequence[Mapping[str, Any]] | None,
+) -> View:
+    setup = SetupChanged(
+        model=lookup(model) if model else ModelFacts(name=""),
+        system=system or "",
+        tools=tuple(_spec(tool) for tool in tools or ()),
+    )
+    meter = meter_for(model) if model else None
+    if meter is not None:
+        setup = replace(setup, calibration=make_prior(1.0, _SURE))
+    view = View(meter=meter or text_units).apply(Entry(id=_SETUP, at=0.0, body=setup))
+    return replace(view, items=Items(items))
+
+
+def _repair(messages: Sequence[M]) -> tuple[list[M], list[str]]:
+    if all(isinstance(message, Message) for message in messages):
+        clew = cast("Sequence[Message]", messages)
+        notes = find_problems(clew)
+        full = [message for message in clew if message.parts]
+        return cast("list[M]", repair(full)), notes
+    if any(isinstance(message, Message) for message in messages):
+        raise ConfigError("the list mixes Clew messages with dictionaries")
+    repaired, notes = repair_messages(cast("Sequence[Dict]", messages))
+    return cast("list[M]", repaired), notes
+
+
+def _read(given: Sequence[Any]) -> list[MessageSlice]:
+    if given and isinstance(given[0], Message):
+        return [MessageSlice(index=n, blocks=None, message=one) for n, one in enumerate(given)]
+    return [part for part in read_slices(given) if isinstance(part, MessageSlice)]
+
+
+def _spec(tool: Mapping[str, Any]) -> ToolSpec:
+    function = tool.get("function", tool)
+    schema = function.get("parameters") or function.get("input_schema") or {}
+    return ToolSpec(
+        name=str(function.get("name", "")),
+        description=str(function.get("description", "")),
+        schema=dict(schema),
+    )
+
+
+def _text(message: Message) -> str:
+    return message.text or "\n".join(result.text for result in message.results)
+
+
+def _summary_dict(view: View, original: Mapping[EntryId, Item]) -> list[dict[str, str]]:
+    if not view.summary or view.items[0].entry_id in original:
+        return []
+    return [{"role": "user", "content": view.items[0].message.text}]
+
+
+def _as_sent(item: Item) -> Message:
+    if item.kind is ItemKind.SUMMARY and item.message.role is not Role.USER:
+        return Message(role=Role.USER, parts=item.message.parts)
+    return item.message

@@ -1,0 +1,168 @@
+"""Redaction for the log, and buffers that merge streamed text into fewer, redacted lines.
+
+A secret may be split between two deltas. Buffers therefore redact text as a stream, and hold back
+the end of it until no secret can continue there.
+"""
+
+import codecs
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from clew.providers.protocol import Chunk
+
+_BUFFER_CHARS = 4_096
+_BUFFER_SECONDS = 1.0
+_BUFFER_CHUNKS = 32
+
+
+class RedactionStream(Protocol):
+    """Redacts text that arrives in pieces; the output may lag behind the input."""
+
+    def feed(self, piece: str) -> str:
+        """Add text, and return what is safe to write."""
+        ...
+
+    def close(self) -> str:
+        """Return the rest."""
+        ...
+
+
+class Redaction(Struct, frozen=True, kw_only=True):
+    """How the log removes secrets before anything reaches the disk."""
+
+    value: Callable[[Any], Any]
+    """Redacts a whole value."""
+    stream: Callable[[], RedactionStream]
+    """Creates a redactor for streamed text."""
+
+    @classmethod
+    def standard(
+        cls, *, extra_keys: Iterable[str] = (), extra_values: Iterable[str] = ()
+    ) -> "Redaction":
+        """Redact values that look like secrets or have the name of one.
+
+        Args:
+            extra_keys: More names of secrets.
+            extra_values: More texts to hide wherever they appear.
+        """
+        # Imported here because its patterns take a while to compile.
+        from clew.core.redaction import Redactor, StreamRedactor  # noqa: PLC0415
+
+        keys, values = tuple(extra_keys), tuple(extra_values)
+        return cls(
+            value=Redactor(keys, values).redact,
+            stream=partial(StreamRedactor, extra_keys=keys, extra_values=values),
+        )
+
+
+class TextBuffer:
+    """Merges text deltas until they fill a line or a second has passed."""
+
+    def __init__(self, stream: Callable[[], RedactionStream]) -> None:
+        self._new_stream = stream
+        self._stream: RedactionStream | None = None
+        self._ready = ""
+        self._since = 0.0
+
+    def add(self, text: str) -> str:
+        """Add a delta; returns text when there is enough of it to write."""
+        if self._stream is None:
+            self._stream = self._new_stream()
+            self._since = time.monotonic()
+        self._ready += self._stream.feed(text)
+        if len(self._ready) < _BUFFER_CHARS and time.monotonic() - self._since < _BUFFER_SECONDS:
+            return ""
+        return self.take()
+
+    def take(self) -> str:
+        """Return the text that can be written now; more may follow."""
+        self._since = time.monotonic()
+        ready, self._ready = self._ready, ""
+        return ready
+
+    def close(self) -> str:
+        """Return all remaining text: the stream ended."""
+        if self._stream is not None:
+            self._ready += self._stream.close()
+            self._stream = None
+        return self.take()
+
+
+class ByteBuffer:
+    """A `TextBuffer` for bytes; invalid UTF-8 becomes hexadecimal escapes."""
+
+    def __init__(self, stream: Callable[[], RedactionStream]) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
+        self._text = TextBuffer(stream)
+
+    def add(self, data: bytes) -> str:
+        """Add bytes; returns text when there is enough of it to write."""
+        return self._text.add(self._decoder.decode(data))
+
+    def close(self) -> str:
+        """Return all remaining text."""
+        return self._text.add(self._decoder.decode(b"", final=True)) + self._text.close()
+
+
+class ChunkBuffer:
+    """Merges consecutive chunks that differ only in their text."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        self._redact = redaction.value
+        self._text = TextBuffer(redaction.stream)
+        self._current: dict[str, Any] = {}
+        """The chunk that is being merged, without its text."""
+        self._field = ""
+        self._is_started = False
+        """True when part of its text was returned."""
+        self._merged: list[dict[str, Any]] = []
+        self.count = 0
+        """How many merged chunks were returned."""
+
+    def add(self, chunk: Chunk) -> list[dict[str, Any]]:
+        """Add a chunk; returns merged chunks when there are enough to write."""
+        fields = {"type": type(chunk).__name__, **_set_fields(chunk)}
+        field = "arguments" if "arguments" in fields else "text"
+        text = fields.pop(field, "")
+        if (fields, field) != (self._current, self._field):
+            self._finish()
+            self._current, self._field, self._is_started = fields, field, False
+        ready = self._text.add(text)
+        if ready:
+            self._put(ready)
+        return self._take() if ready or len(self._merged) >= _BUFFER_CHUNKS else []
+
+    def close(self) -> list[dict[str, Any]]:
+        """Return all remaining chunks: the response ended."""
+        self._finish()
+        self._current = {}
+        return self._take()
+
+    def _take(self) -> list[dict[str, Any]]:
+        merged, self._merged = self._merged, []
+        self.count += len(merged)
+        return merged
+
+    def _finish(self) -> None:
+        rest = self._text.close()
+        if self._current and (rest or not self._is_started):
+            self._put(rest)
+
+    def _put(self, text: str) -> None:
+        self._is_started = True
+        chunk = self._redact(self._current)
+        self._merged.append({**chunk, self._field: text} if text else chunk)
+
+
+def _set_fields(chunk: Chunk) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(chunk)
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None and value is not False and value != ""
+    }

@@ -1,0 +1,183 @@
+"""Content-addressed storage: the log writes each content once and then refers to its sha256.
+
+Fields that are too large for a line go to files beside the log, named by their hash: text as
+`.txt`, anything else as `.json`. The line contains `{"$payload": name, "bytes": size}` instead.
+Messages, system prompts and tool lists that several requests share are written in full once.
+"""
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.files.atomic import make_private_folder, replace_file
+from clew.log.events import HISTORY, PrefixDelta
+
+INLINE_LIMIT = 8_192
+PAYLOAD_KEY = "$payload"
+_ESCAPED = re.compile(r"\$+payload")
+_SCALAR_BYTES = 8
+_REFERENCE_BYTES = 100
+
+
+def sha256(data: bytes) -> str:
+    """Return the hash under which contents are stored."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def content_hash(tree: Any) -> str:
+    """Hash a content: the JSON of a redacted tree."""
+    return sha256(msgspec.json.encode(tree))
+
+
+def shared_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
+    """Return how many leading elements two lists share; usually that is all of `old`."""
+    if len(new) >= len(old) and new[: len(old)] == old:
+        return len(old)
+    pairs = zip(old, new, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
+
+
+class ContentIndex:
+    """Knows which contents the log already holds, and collects the new ones.
+
+    A line that refers to a new content must carry it, so a writer calls `take` for each line.
+    """
+
+    def __init__(self, redact: Callable[[Any], Any]) -> None:
+        self._redact = redact
+        self._held: set[str] = set()
+        self._new: dict[str, Any] = {}
+        self._slots: dict[str, tuple[Any, str]] = {}
+        self._messages: dict[int, tuple[Any, str]] = {}
+        """Hashes of messages that history lines contain, by object id."""
+        self._lists: dict[str, tuple[str, Sequence[Any]]] = {}
+
+    def hold(self, sha256: str, message: Any = None) -> None:
+        """Remember a content that a history line contains."""
+        self._held.add(sha256)
+        if message is not None:
+            self._messages[id(message)] = (message, sha256)
+
+    def add(self, value: Any) -> str:
+        """Return the hash of a content; `take` returns the content if it is new."""
+        if known := self._messages.get(id(value)):
+            return known[1]
+        tree = self._redact(msgspec.to_builtins(value))
+        name = content_hash(tree)
+        if name not in self._held:
+            self._held.add(name)
+            self._new[name] = tree
+        return name
+
+    def add_slot(self, slot: str, value: Any) -> str:
+        """Do the same for a value that rarely changes; an unchanged one is not hashed again."""
+        if not value:
+            return ""
+        known = self._slots.get(slot)
+        if known is None or known[0] != value:
+            known = self._slots[slot] = (value, self.add(value))
+        return known[1]
+
+    def add_list(
+        self, name: str, items: Sequence[Any], owner: str, *, is_history: bool = False
+    ) -> PrefixDelta:
+        """Describe a list by its difference from the previous list of the same name.
+
+        Args:
+            name: Which sequence of lists it belongs to.
+            items: Messages, or encoded JSON values.
+            owner: The request that contains the list.
+            is_history: True for a first list that readers can derive from the history.
+        """
+        of, last = self._lists.get(name, ("", ()))
+        self._lists[name] = (owner, items)
+        if is_history:
+            return PrefixDelta(of=HISTORY, same=len(items))
+        same = shared_prefix(last, items)
+        new = tuple(map(self._add_item, items[same:]))
+        return PrefixDelta(of=of if same else "", same=same, new=new)
+
+    def _add_item(self, item: Any) -> str:
+        return self.add(msgspec.json.decode(item) if isinstance(item, bytes) else item)
+
+    def is_first(self, name: str) -> bool:
+        """Return True when no list of that name was added yet."""
+        return name not in self._lists
+
+    def take(self) -> dict[str, Any]:
+        """Return the contents that are new since the last call, by hash."""
+        new, self._new = self._new, {}
+        self._messages.clear()
+        return new
+
+    def reset(self) -> None:
+        """Forget everything, because the log lost lines or another session starts."""
+        for known in (self._held, self._new, self._slots, self._messages, self._lists):
+            known.clear()
+
+
+class PayloadWriter:
+    """Encodes lines, and moves large fields to private files in `folder`."""
+
+    def __init__(self, folder: Path, *, limit: int = INLINE_LIMIT) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._stored: set[str] = set()
+
+    def encode(self, fields: dict[str, Any]) -> bytes:
+        """Return the JSON of `fields`, with references for large values."""
+        line = msgspec.json.encode(fields)
+        if len(line) <= self._limit and PAYLOAD_KEY.encode() not in line:
+            return line
+        return msgspec.json.encode({key: self._shrink(v)[0] for key, v in fields.items()})
+
+    def _shrink(self, value: Any) -> tuple[Any, int]:
+        """Return `value` or a reference to it, and its approximate size in bytes."""
+        match value:
+            case str():
+                data = value.encode()
+                size = len(data) + 2
+                return self._store(data, "txt") if size > self._limit else (value, size)
+            case dict():
+                fields = {_escape(key): self._shrink(v) for key, v in value.items()}
+                size = sum(len(key) + 4 + part[1] for key, part in fields.items())
+                small: Any = {key: part[0] for key, part in fields.items()}
+            case list() | tuple():
+                parts = [self._shrink(v) for v in value]
+                size = sum(part[1] + 1 for part in parts)
+                small = [part[0] for part in parts]
+            case _:
+                return value, _SCALAR_BYTES
+        if size > self._limit:
+            return self._store(msgspec.json.encode(small), "json")
+        return small, size
+
+    def _store(self, data: bytes, suffix: str) -> tuple[dict[str, Any], int]:
+        name = f"{sha256(data)}.{suffix}"
+        if name not in self._stored:
+            _write_whole(self._folder / name, data)
+            self._stored.add(name)
+        return {PAYLOAD_KEY: name, "bytes": len(data)}, _REFERENCE_BYTES
+
+
+def unescape(key: str) -> str:
+    """Restore a key that `PayloadWriter` changed because it looked like a reference."""
+    return key[1:] if key != PAYLOAD_KEY and _ESCAPED.fullmatch(key) else key
+
+
+def _escape(key: str) -> str:
+    return f"${key}" if _ESCAPED.fullmatch(key) else key
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Write a file atomically; keep an existing one of the right size."""
+    with contextlib.suppress(FileNotFoundError):
+        if path.stat().st_size == len(data):
+            return
+    make_private_folder(path.parent)
+    replace_file(path, data, mode=0o600, durable=False)

@@ -1,0 +1,204 @@
+"""The file of a session log: private, append-only, one write for each line."""
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.text import make_encodable
+from clew.files.atomic import make_private_folder
+from clew.log.buffer import Redaction
+from clew.log.content_store import PayloadWriter
+from clew.log.events import LogEvent
+
+logger = logging.getLogger(__name__)
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
+_BLOCK = 65_536
+
+
+class LogTail(Struct, frozen=True, kw_only=True):
+    """The end of an existing log."""
+
+    seq: int = 0
+    entry_id: int = 0
+    """The last journal entry in the log."""
+    sha256: str = ""
+    is_torn: bool = False
+    """True when the last line is incomplete."""
+
+
+class _Head(Struct, frozen=True):
+    seq: int
+    event: str
+    entry_id: int = 0
+    sha256: str = ""
+
+
+class _Fields(Struct):
+    fields: dict[str, Any]
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
+def log_path(folder: Path, session_id: str) -> Path:
+    """Return the path of a session's log; an id that is not a safe file name is rewritten."""
+    name = session_id
+    if not _SAFE_NAME.fullmatch(session_id):
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", session_id)[:60].strip("-")
+        name = f"{plain}-{hashlib.sha256(session_id.encode()).hexdigest()[:12]}"
+    return folder / f"{name}.jsonl"
+
+
+def payload_folder(path: Path) -> Path:
+    """Return the folder for the large fields of the log at `path`."""
+    return path.with_suffix(".payloads")
+
+
+class LogFile:
+    """Writes events as numbered, dated and redacted lines.
+
+    After a failed write, the next one starts a new line.
+    """
+
+    def __init__(
+        self,
+        *,
+        redaction: Redaction,
+        limit: int,
+        clock: Callable[[], float],
+        on_loss: Callable[[str | None], None],
+    ) -> None:
+        """Create a log that is not open yet.
+
+        Args:
+            redaction: Applied to everything before it is written.
+            limit: Fields with more bytes go to payload files.
+            clock: Returns seconds since the epoch.
+            on_loss: Called when lines are lost, with a warning if the reason is new.
+        """
+        self.redaction = redaction
+        self._limit = limit
+        self._clock = clock
+        self._on_loss = on_loss
+        self._session_id = ""
+        self._path: Path | None = None
+        self._file = -1
+        self._payloads = PayloadWriter(Path())
+        self._seq = 0
+        self._is_torn = False
+        self._reported: set[str] = set()
+
+    def open(self, path: Path, session_id: str) -> LogTail:
+        """Create the log at `path`, or continue it; returns where it ended.
+
+        Raises:
+            OSError: The file cannot be opened.
+        """
+        self.close()
+        self._path = path
+        make_private_folder(path.parent)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o600)
+        try:
+            os.fchmod(self._file, 0o600)
+            tail = _read_tail(self._file)
+        except BaseException:
+            self.close()
+            raise
+        self._payloads = PayloadWriter(payload_folder(path), limit=self._limit)
+        self._session_id = session_id
+        self._seq = tail.seq
+        self._is_torn = tail.is_torn
+        return tail
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the next line."""
+        return self._seq + 1
+
+    def write(self, event: LogEvent, *, redacted: bool = False) -> None:
+        """Write one event; with `redacted`, the caller already removed its secrets.
+
+        Raises:
+            OSError: The line may be missing or incomplete.
+        """
+        fields: dict[str, Any] = msgspec.to_builtins(event, str_keys=True, enc_hook=str)
+        if not redacted:
+            fields = self.redaction.value(fields)
+        if self._file < 0:
+            return
+        self._seq += 1
+        stamp = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
+        envelope = {"seq": self._seq, "timestamp": stamp, "session_id": self._session_id}
+        try:
+            line = self._payloads.encode({**envelope, **fields})
+        except UnicodeEncodeError:
+            line = self._payloads.encode({**envelope, **make_encodable(_Fields(fields)).fields})
+        self._append(line)
+
+    def _append(self, line: bytes) -> None:
+        view = memoryview(b"\n" + line + b"\n" if self._is_torn else line + b"\n")
+        self._is_torn = True
+        while view:
+            view = view[os.write(self._file, view) :]
+        self._is_torn = False
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Catch every failure in the block, so that no run breaks; report each reason once."""
+        try:
+            yield
+        except Exception as error:
+            reason = str(error.strerror if isinstance(error, OSError) else repr(error))
+            text = None
+            if reason not in self._reported:
+                self._reported.add(reason)
+                text = f"the session log {self._path or ''} cannot be written: {reason}"
+                logger.exception("the session log failed")
+            self._on_loss(text)
+
+    def close(self) -> None:
+        """Close the file; harmless when called again."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _read_tail(file: int) -> LogTail:
+    """Read the file from its end, so that the time does not depend on its length."""
+    seq = 0
+    is_torn = False
+    for index, line in enumerate(_lines_backwards(file)):
+        if index == 0:
+            is_torn = bool(line)
+        try:
+            head = _head.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        seq = max(seq, head.seq)
+        if head.event == "history_mutation":
+            return LogTail(seq=seq, entry_id=head.entry_id, sha256=head.sha256, is_torn=is_torn)
+    return LogTail(seq=seq, is_torn=is_torn)
+
+
+def _lines_backwards(file: int) -> Iterator[bytes]:
+    """Yield the text after the last line break, then the lines before it."""
+    end = os.fstat(file).st_size
+    rest = b""
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        rest = os.pread(file, end - start, start) + rest
+        first, *lines = rest.split(b"\n")
+        yield from reversed(lines)
+        rest, end = first, start
+    yield rest

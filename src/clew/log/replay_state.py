@@ -1,0 +1,281 @@
+"""Replay a log: rebuild the history and the requests, event by event."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from clew.context.render import render
+from clew.context.view import View, advance
+from clew.core.entries import (
+    Body,
+    Compacted,
+    Entry,
+    MessageAdded,
+    PinChanged,
+    ReasoningDropped,
+    ResultsCleared,
+    Rewound,
+    SetupChanged,
+    Undone,
+    decode,
+)
+from clew.core.errors import StoreDamaged
+from clew.core.ids import EntryId
+from clew.core.messages import Message
+from clew.log.content_store import content_hash, shared_prefix
+from clew.log.events import (
+    HISTORY,
+    SETUP_CONTENTS,
+    HistoryMutation,
+    LogEvent,
+    NativePayload,
+    PrefixDelta,
+    ProviderRequest,
+    SessionInit,
+)
+from clew.log.reader import FaultCode, LogFault, LogReader, ReportFault
+
+
+class ReplayedLog(Struct, frozen=True, kw_only=True):
+    """A session as its log describes it."""
+
+    session_id: str = ""
+    cwd: str = ""
+    entries: tuple[Entry, ...] = ()
+    view: View = View()
+    faults: tuple[LogFault, ...] = ()
+
+    @property
+    def history(self) -> list[Message]:
+        """The conversation, as `Session.get_history` returns it."""
+        return [item.message for item in self.view.items]
+
+    @property
+    def request(self) -> tuple[Message, ...]:
+        """The messages of the next request."""
+        return render(self.view)
+
+
+def replay_log(path: Path, *, until: int | None = None) -> ReplayedLog:
+    """Rebuild the history from the log at `path`, up to the line with the number `until`.
+
+    Raises:
+        ConfigError: The file cannot be opened.
+    """
+    reader = LogReader(path)
+    state = ReplayState(reader.report)
+    session_id = cwd = ""
+    for line in reader:
+        if until is not None and line.seq > until:
+            break
+        session_id = session_id or line.session_id
+        if isinstance(line.event, SessionInit):
+            cwd = line.event.cwd
+        if line.event is not None:
+            state.apply(line.event, is_complete=line.is_complete)
+    return ReplayedLog(
+        session_id=session_id,
+        cwd=cwd,
+        entries=tuple(state.entries),
+        view=state.view,
+        faults=tuple(reader.faults),
+    )
+
+
+class SentMessages(Struct, frozen=True, kw_only=True):
+    """The messages of a request: the first `keep` of the previous turn's request, then `new`."""
+
+    keep: int
+    new: tuple[Message, ...]
+
+
+class _SentList(NamedTuple):
+    owner: str
+    items: list[Any] | None
+    """None when the log does not contain enough to rebuild the list."""
+
+
+_EMPTY = _SentList("", [])
+
+
+class ReplayState:
+    """The state of a session after the events that were applied so far."""
+
+    def __init__(self, report: ReportFault | None = None) -> None:
+        self._report = report or _ignore
+        self.contents: dict[str, Any] = {}
+        """Messages and trees that the log contains so far, by hash."""
+        self.entries: list[Entry] = []
+        self.view = View()
+        self.sent: SentMessages | None = None
+        """The messages of the last request; None when they cannot be rebuilt."""
+        self._ids: set[EntryId] = set()
+        self._last = EntryId(0)
+        self._turn = _EMPTY
+        self._wire: dict[str, _SentList] = {}
+        self._is_reliable = True
+        """False once part of the history is missing; requests are no longer compared with it."""
+
+    def apply(self, event: LogEvent, *, is_complete: bool = True) -> None:
+        """Apply the next event; an incomplete one has lost a payload."""
+        match event:
+            case SessionInit():
+                self._start(event)
+            case HistoryMutation():
+                self._mutate(event, is_complete=is_complete)
+            case ProviderRequest():
+                self._learn(event.content, is_complete=is_complete)
+                self._request(event)
+            case NativePayload(payload_kind="request"):
+                self._learn(event.content, is_complete=is_complete)
+                self._wire_request(event)
+            case _:
+                pass
+
+    def wire_list(self, field: str) -> list[Any]:
+        """Return a list from the last HTTP request body."""
+        return self._wire.get(field, _EMPTY).items or []
+
+    def _start(self, event: SessionInit) -> None:
+        self._turn, self._wire = _EMPTY, {}
+        if event.anew:
+            self.entries, self.view = [], View()
+            self._ids, self._last = set(), EntryId(0)
+            self._is_reliable = True
+
+    def _mutate(self, event: HistoryMutation, *, is_complete: bool) -> None:
+        self._is_reliable = self._is_reliable and is_complete
+        try:
+            entry = decode(msgspec.json.encode(event.entry))
+        except StoreDamaged as error:
+            self._report_damage(
+                FaultCode.HISTORY_ENTRY_INVALID, f"entry #{event.entry_id}: {error}"
+            )
+            self._last = max(self._last, event.entry_id)
+            return
+        order = f"entry #{entry.id} follows entry #{self._last}"
+        if entry.id <= self._last:
+            self._report(FaultCode.HISTORY_ENTRY_DUPLICATE, order)
+            return
+        if entry.id != self._last + 1:
+            self._report_damage(FaultCode.HISTORY_ENTRY_GAP, order)
+        if missing := sorted(set(_targets(entry.body)) - self._ids):
+            text = f"entry #{entry.id} changes missing entries: #{', #'.join(map(str, missing))}"
+            self._report_damage(FaultCode.HISTORY_TARGET_UNKNOWN, text)
+        self._hold(event, entry, is_complete=is_complete)
+        self.entries.append(entry)
+        self._ids.add(entry.id)
+        self._last = entry.id
+        self.view = advance(self.view, self.entries)
+
+    def _hold(self, event: HistoryMutation, entry: Entry, *, is_complete: bool) -> None:
+        """Check the hash of an entry, and remember its contents."""
+        body = event.entry["body"]
+        hashed = body["message"] if isinstance(entry.body, MessageAdded) else body
+        if is_complete and content_hash(hashed) != event.sha256:
+            text = f"entry #{entry.id} does not match its hash"
+            self._report_damage(FaultCode.CONTENT_SHA256_MISMATCH, text)
+        if isinstance(entry.body, MessageAdded):
+            self.contents[event.sha256] = entry.body.message
+        elif isinstance(entry.body, SetupChanged):
+            for name in SETUP_CONTENTS & body.keys():
+                self.contents[content_hash(body[name])] = body[name]
+
+    def _learn(self, content: dict[str, Any], *, is_complete: bool) -> None:
+        """Check the hashes of new contents, and remember them."""
+        for name, tree in content.items():
+            if is_complete and content_hash(tree) != name:
+                text = f"the content {name} does not match its hash"
+                self._report(FaultCode.CONTENT_SHA256_MISMATCH, text)
+            self.contents.setdefault(name, tree)
+
+    def _request(self, event: ProviderRequest) -> None:
+        delta, owner = event.messages, event.execution_id
+        history = render(self.view)
+        base = _SentList(HISTORY, list(history)) if delta.of == HISTORY else self._turn
+        for name in filter(None, (event.system, event.tools)):
+            self._find(name, owner)
+        messages = self._expand(delta, base, owner, _to_message)
+        self.sent = None
+        if messages is not None:
+            keep = 0 if delta.of == HISTORY else delta.same
+            self.sent = SentMessages(keep=keep, new=tuple(messages[keep:]))
+        if event.purpose == "turn":
+            self._turn = _SentList(owner, messages)
+            if self._is_reliable and messages is not None and tuple(messages) != history:
+                first = shared_prefix(messages, list(history)) + 1
+                text = f"{owner} differs from the history at message {first}"
+                self._report(FaultCode.REQUEST_HISTORY_MISMATCH, text)
+
+    def _wire_request(self, event: NativePayload) -> None:
+        owner = f"{event.execution_id}/{event.attempt}"
+        for name in event.named.values():
+            self._find(name, owner)
+        for field, delta in event.lists.items():
+            items = self._expand(delta, self._wire.get(field, _EMPTY), owner)
+            self._wire[field] = _SentList(owner, items)
+
+    def _expand(
+        self,
+        delta: PrefixDelta,
+        last: _SentList,
+        owner: str,
+        convert: Callable[[Any], Any] = lambda tree: tree,
+    ) -> list[Any] | None:
+        """Rebuild a whole list from its difference to the last one; None when that fails."""
+        new = [convert(self._find(name, owner)) for name in delta.new]
+        base: list[Any] | None = []
+        if delta.same and delta.of == last.owner:
+            base = last.items
+        if base is None or None in new:
+            return None
+        if len(base) < delta.same:
+            text = f"{owner} refers to {delta.same} elements of {delta.of}, which has {len(base)}"
+            self._report(FaultCode.REQUEST_BASE_INVALID, text)
+            return None
+        return [*base[: delta.same], *new]
+
+    def _find(self, name: str, owner: str) -> Any:
+        """Return a content; report it when no line contains it."""
+        if name not in self.contents:
+            text = f"{owner} refers to {name}, which no earlier line contains"
+            self._report(FaultCode.CONTENT_MISSING, text)
+        return self.contents.get(name)
+
+    def _report_damage(self, code: FaultCode, text: str) -> None:
+        self._is_reliable = False
+        self._report(code, text)
+
+
+def _to_message(content: Any) -> Message | None:
+    if content is None or isinstance(content, Message):
+        return content
+    try:
+        return msgspec.convert(content, Message)
+    except msgspec.ValidationError:
+        return None
+
+
+def _targets(body: Body) -> Iterator[EntryId]:
+    """Yield the entries that an entry changes."""
+    match body:
+        case Undone(target=target) | PinChanged(target=target):
+            yield target
+        case ReasoningDropped(targets=targets):
+            yield from targets
+        case ResultsCleared(replaced=replaced):
+            yield from (change.entry_id for change in replaced)
+        case Compacted(dropped=dropped, replaced=replaced):
+            yield from dropped
+            yield from (change.entry_id for change in replaced)
+        case Rewound(before=int(before)):
+            yield before
+        case _:
+            pass
+
+
+def _ignore(_code: FaultCode, _text: str) -> None:
+    pass

@@ -1,0 +1,175 @@
+"""A store in a PostgreSQL database, for sessions that many machines share."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Concatenate, ParamSpec, TypeVar
+
+import anyio
+import psycopg
+from anyio import to_thread
+from psycopg import IsolationLevel
+from psycopg.conninfo import conninfo_to_dict
+
+from clew.core.errors import ConfigError, StoreDamaged, StoreUnavailable
+from clew.stores.postgres_dialect import PostgresConnection, PostgresDialect, create_tables
+from clew.stores.sql_rows import SqlConnection
+from clew.stores.sql_store import SqlStore
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_CONNECT_SECONDS = 10
+_DAMAGED = "XX"
+"""The class of error codes that mean a damaged database."""
+
+
+class PostgresStore(SqlStore):
+    """Keeps sessions in the database at `url`, whose tables it makes if they do not exist.
+
+    A connection that breaks fails the call that uses it; the next call opens another one.
+    """
+
+    def __init__(
+        self, url: str, *, connections: int = 4, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Check the URL; the first call connects.
+
+        Args:
+            url: As psycopg takes it, such as `postgresql://user:password@host/database`.
+            connections: How many calls may run at once.
+            clock: Dates forks and leases.
+
+        Raises:
+            ConfigError: The URL is malformed.
+        """
+        super().__init__(PostgresDatabase(url, size=connections), PostgresDialect(), clock=clock)
+
+
+class PostgresDatabase:
+    """A pool of connections, opened when needed and dropped when broken; see `SqlDatabase`."""
+
+    def __init__(self, url: str, *, size: int) -> None:
+        self._url = url
+        self._name = _name(url)
+        self._idle: list[psycopg.Connection] = []
+        self._lock = threading.Lock()
+        self._has_tables = False
+        self._limiter = anyio.CapacityLimiter(size)
+
+    async def read(
+        self,
+        work: Callable[Concatenate[SqlConnection, _P], _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run `work` in a transaction that sees one state of the database."""
+
+        def run() -> _T:
+            with self._transaction(IsolationLevel.REPEATABLE_READ) as connection:
+                return work(connection, *args, **kwargs)
+
+        return await to_thread.run_sync(run, limiter=self._limiter)
+
+    async def write(
+        self,
+        work: Callable[Concatenate[SqlConnection, _P], _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run `work` in a transaction of its own."""
+        return await to_thread.run_sync(
+            lambda: self.write_here(work, *args, **kwargs), limiter=self._limiter
+        )
+
+    def write_here(
+        self,
+        work: Callable[Concatenate[SqlConnection, _P], _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run `work` in a transaction on this thread."""
+        with self._transaction(None) as connection:
+            return work(connection, *args, **kwargs)
+
+    async def update_index(self) -> None:
+        """Do nothing: words are indexed with their entries."""
+
+    async def erase_deleted(self) -> None:
+        """Do nothing: the server reuses the space of deleted rows."""
+
+    async def aclose(self) -> None:
+        """Close idle connections; a later call opens new ones."""
+        await to_thread.run_sync(self._close_idle, limiter=self._limiter)
+
+    @contextmanager
+    def _transaction(self, isolation: IsolationLevel | None) -> Iterator[PostgresConnection]:
+        with self._translated(), self._connection() as connection:
+            connection.isolation_level = isolation
+            with connection.transaction():
+                yield PostgresConnection(connection)
+
+    @contextmanager
+    def _connection(self) -> Iterator[psycopg.Connection]:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or self._connect()
+        try:
+            yield connection
+        finally:
+            if connection.broken or connection.closed:
+                # What broke one connection has most likely broken all: the next call reconnects.
+                connection.close()
+                self._close_idle()
+            else:
+                with self._lock:
+                    self._idle.append(connection)
+
+    def _connect(self) -> psycopg.Connection:
+        # No prepared statements: a pooler between here and the server may not keep them.
+        connection = psycopg.connect(
+            self._url,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=_CONNECT_SECONDS,
+            application_name="clew",
+        )
+        try:
+            if not self._has_tables:
+                create_tables(connection)
+                self._has_tables = True
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _close_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn errors of psycopg into errors of a store."""
+        try:
+            yield
+        except psycopg.Error as error:
+            reason = " ".join(str(error).split())
+            if (error.sqlstate or "").startswith(_DAMAGED):
+                raise StoreDamaged(
+                    f"the session store {self._name} is damaged: {reason}"
+                ) from error
+            raise StoreUnavailable(
+                f"the session store {self._name} cannot be used: {reason}"
+            ) from error
+
+
+def _name(url: str) -> str:
+    """Return the database that a URL names, without the password."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise ConfigError("the URL of the session store is not a PostgreSQL URL") from error
+    host = parts.get("host") or "this machine"
+    return f"{parts.get('dbname') or parts.get('user') or 'default'} on {host}"

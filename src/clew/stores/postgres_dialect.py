@@ -1,0 +1,212 @@
+"""What PostgreSQL spells differently from SQLite: parameters, tables, and its word search.
+
+All tables have names that begin with `clew_`, so they can share a database with others.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import psycopg
+
+from clew.context.recall import entry_text
+from clew.core.entries import Entry
+from clew.core.errors import StoreUnavailable
+from clew.stores.record import COLUMNS
+from clew.stores.search_terms import split_words
+from clew.stores.sql_rows import SqlConnection
+
+_LOCK = 0x434C4557
+"""The advisory lock that a process holds while it changes the tables."""
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+_SEARCH = f"""
+WITH found AS (
+    SELECT session AS number, max(id) AS newest, count(*) AS matches
+    FROM clew_entries WHERE words @@ :terms::tsquery GROUP BY session
+)
+SELECT {", ".join(f"s.{column}" for column in COLUMNS)}, newest, matches, line
+FROM clew_sessions s
+LEFT JOIN found USING (number)
+LEFT JOIN clew_entries e ON e.session = number AND e.id = newest
+WHERE newest IS NOT NULL OR s.words @@ :terms::tsquery
+ORDER BY s.updated_at DESC, number DESC
+LIMIT :limit
+"""  # noqa: S608 - names, no values
+_VERSION_1 = (
+    "CREATE TABLE clew_schema (version BIGINT NOT NULL)",
+    "INSERT INTO clew_schema VALUES (0)",
+    # Free space on each page keeps the updates of a turn in place, without index updates.
+    """
+    CREATE TABLE clew_sessions (
+        number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        cwd TEXT NOT NULL,
+        name TEXT NOT NULL,
+        created_at DOUBLE PRECISION NOT NULL,
+        updated_at DOUBLE PRECISION NOT NULL,
+        parent TEXT,
+        forked_at BIGINT,
+        model TEXT NOT NULL DEFAULT '',
+        title TEXT NOT NULL DEFAULT '',
+        last_words TEXT NOT NULL DEFAULT '',
+        entries BIGINT NOT NULL DEFAULT 0,
+        messages BIGINT NOT NULL DEFAULT 0,
+        size BIGINT NOT NULL DEFAULT 0,
+        extra BYTEA NOT NULL,
+        last BIGINT NOT NULL DEFAULT 0,
+        words TSVECTOR NOT NULL
+    ) WITH (fillfactor = 70)
+    """,
+    """
+    CREATE TABLE clew_entries (
+        session BIGINT NOT NULL REFERENCES clew_sessions ON DELETE CASCADE,
+        id BIGINT NOT NULL,
+        line BYTEA NOT NULL,
+        words TSVECTOR NOT NULL,
+        PRIMARY KEY (session, id)
+    )
+    """,
+    """
+    CREATE TABLE clew_leases (
+        session BIGINT PRIMARY KEY REFERENCES clew_sessions ON DELETE CASCADE,
+        owner TEXT NOT NULL,
+        pid BIGINT NOT NULL,
+        started TEXT NOT NULL,
+        machine TEXT NOT NULL,
+        host TEXT NOT NULL,
+        since DOUBLE PRECISION NOT NULL,
+        beat TIMESTAMPTZ NOT NULL
+    )
+    """,
+    "CREATE INDEX clew_sessions_cwd ON clew_sessions (cwd)",
+    "CREATE INDEX clew_sessions_words ON clew_sessions USING GIN (words)",
+    "CREATE INDEX clew_entries_words ON clew_entries USING GIN (words)",
+)
+_VERSION_2 = (
+    """
+    CREATE TABLE clew_snapshots (
+        session BIGINT PRIMARY KEY REFERENCES clew_sessions ON DELETE CASCADE,
+        data BYTEA NOT NULL
+    )
+    """,
+)
+_STEPS = (_VERSION_1, _VERSION_2)
+"""The statements that lead from each version of the tables to the next, from none to the first."""
+
+
+class PostgresConnection:
+    """A psycopg connection that takes `:name` parameters; see `SqlConnection`."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+
+    def execute(
+        self, statement: str, values: Mapping[str, Any] = MappingProxyType({}), /
+    ) -> psycopg.Cursor:
+        """Run a statement. Results come in binary form: stored lines need no decoding."""
+        return self._connection.execute(_to_psycopg(statement), values, binary=True)
+
+    def executemany(self, statement: str, rows: Iterable[Mapping[str, Any]], /) -> None:
+        """Run a statement once for each row of parameters."""
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_to_psycopg(statement), rows)
+
+
+class PostgresDialect:
+    """The SQL of PostgreSQL; see `SqlDialect`. Leases are dated by the server's clock."""
+
+    names: Mapping[str, str] = MappingProxyType(
+        {
+            "sessions": "clew_sessions",
+            "entries": "clew_entries",
+            "leases": "clew_leases",
+            "snapshots": "clew_snapshots",
+            "session": "session",
+            "more_columns": ", words",
+            "more_values": ", ''",
+            "for_update": " FOR UPDATE",
+            "entry_id": "id",
+            "entry_key": "id",
+            "entry_range": "session = :number AND id BETWEEN :first AND :last",
+            "copied_entry": ":copy, id, line, words",
+            "now": "clock_timestamp()",
+            "silence": "extract(epoch FROM clock_timestamp() - beat)::float8",
+        }
+    )
+
+    def add_entries(
+        self, connection: SqlConnection, number: int, rows: Sequence[tuple[Entry, bytes]]
+    ) -> None:
+        """Insert entries with their words."""
+        connection.executemany(
+            "INSERT INTO clew_entries"
+            " VALUES (:number, :id, :line, array_to_tsvector(:words::text[]))",
+            [
+                {
+                    "number": number,
+                    "id": entry.id,
+                    "line": line,
+                    "words": split_words(entry_text(entry)),
+                }
+                for entry, line in rows
+            ],
+        )
+
+    def index_name(self, connection: SqlConnection, number: int, name: str) -> None:
+        """Let a session be found by its name."""
+        connection.execute(
+            "UPDATE clew_sessions SET words = array_to_tsvector(:words::text[])"
+            " WHERE number = :number",
+            {"words": split_words(name), "number": number},
+        )
+
+    def remove_words(self, connection: SqlConnection, number: int) -> None:
+        """Do nothing: words are in the rows of sessions and entries."""
+
+    def search(
+        self, connection: SqlConnection, terms: Sequence[str], *, limit: int
+    ) -> Iterable[Sequence[Any]]:
+        """Find sessions by their words."""
+        wanted = " & ".join(f"'{term}':*" for term in terms)
+        return connection.execute(_SEARCH, {"terms": wanted, "limit": limit}).fetchall()
+
+
+def create_tables(connection: psycopg.Connection) -> None:
+    """Create the tables, or migrate older ones; several processes may do so at once.
+
+    Raises:
+        StoreUnavailable: A newer release made the tables; they are unchanged.
+    """
+    if _version(connection) == len(_STEPS):
+        return
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        # Another process may have done the work while this one waited.
+        for step in _STEPS[_version(connection) :]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute("UPDATE clew_schema SET version = %s", (len(_STEPS),))
+
+
+def _version(connection: psycopg.Connection) -> int:
+    # Not `to_regclass`: it may use a catalogue snapshot from before this process had to wait.
+    table = connection.execute(
+        "SELECT FROM pg_class WHERE relname = 'clew_schema' AND pg_table_is_visible(oid)"
+    ).fetchone()
+    if table is None:
+        return 0
+    (version,) = connection.execute("SELECT version FROM clew_schema").fetchone() or (0,)
+    if version > len(_STEPS):
+        raise StoreUnavailable(
+            f"the session store was written by a newer Clew (format {version}, this one reads "
+            f"{len(_STEPS)}); update Clew to open it"
+        )
+    return int(version)
+
+
+@cache
+def _to_psycopg(statement: str) -> str:
+    """Replace `:name` by psycopg's `%(name)s`, but not the `::` of a cast."""
+    return _PARAMETER.sub(r"%(\1)s", statement)

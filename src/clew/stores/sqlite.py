@@ -1,0 +1,188 @@
+"""A store in one SQLite file, safe against a process that dies at any moment."""
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from clew.core.entries import Entry
+from clew.core.errors import StoreDamaged, StoreUnavailable
+from clew.core.ids import SessionId
+from clew.stores.record import StoredSession
+from clew.stores.sql_rows import SqlConnection
+from clew.stores.sql_store import SqlStore
+from clew.stores.sqlite_dialect import SqliteDialect, index_next, is_index_behind
+from clew.stores.sqlite_file import connect, read_transaction, write_transaction
+from clew.stores.stored_entries import StoredEntries
+
+logger = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_FULL = "; is the disk full, or does a quota limit the size of the file?"
+
+
+class SqliteStore(SqlStore):
+    """Keeps sessions in the file `path`, which it makes, with its folder, if it does not exist.
+
+    All work runs on threads: the event loop never waits for the disk.
+    """
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(SqliteDatabase(path), SqliteDialect(), clock=clock)
+
+    async def salvage(self, session_id: SessionId) -> tuple[StoredSession, Sequence[Entry]]:
+        """Return what can be read of a session in a damaged file.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            StoreDamaged: The record of the session itself cannot be read.
+        """
+        record = await self.record(session_id)
+        rows = await self._database.read(_readable_rows, session_id)
+        return record, StoredEntries(session_id, rows)
+
+
+class SqliteDatabase:
+    """One connection to a file, used by one thread at a time; see `SqlDatabase`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+        self._limiter = anyio.CapacityLimiter(1)
+        # A cancelled task releases the limiter while its thread may still be running.
+        self._lock = threading.Lock()
+
+    async def read(
+        self,
+        work: Callable[Concatenate[SqlConnection, _P], _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run `work` in a read transaction, after the work that was requested before."""
+
+        def run() -> _T:
+            with self._opened() as connection, read_transaction(connection):
+                return work(connection, *args, **kwargs)
+
+        return await to_thread.run_sync(run, limiter=self._limiter)
+
+    async def write(
+        self,
+        work: Callable[Concatenate[SqlConnection, _P], _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run `work` in a write transaction, after the work that was requested before."""
+        return await to_thread.run_sync(
+            lambda: self.write_here(work, *args, **kwargs), limiter=self._limiter
+        )
+
+    def write_here(
+        self,
+        work: Callable[Concatenate[SqlConnection, _P], _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run `work` in a write transaction on this thread."""
+        with self._opened() as connection, write_transaction(connection):
+            return work(connection, *args, **kwargs)
+
+    async def update_index(self) -> None:
+        """Index the words of entries that the index misses, in short transactions."""
+        while await self.read(is_index_behind):
+            await self.write(index_next)
+
+    async def erase_deleted(self) -> None:
+        """Move the write-ahead log into the file: pages in the log are not overwritten."""
+
+        def run() -> None:
+            with self._opened() as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+        await to_thread.run_sync(run, limiter=self._limiter)
+
+    async def aclose(self) -> None:
+        """Close the file if it is open."""
+
+        def run() -> None:
+            with self._lock:
+                connection, self._connection = self._connection, None
+                if connection is not None:
+                    connection.close()
+
+        await to_thread.run_sync(run, limiter=self._limiter)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, _translated(self._path):
+            if self._connection is None:
+                self._connection = connect(self._path)
+                self._inode = self._path.stat().st_ino
+            elif self._has_moved():
+                connection, self._connection = self._connection, None
+                connection.close()
+                raise StoreUnavailable(
+                    f"the session store {self._path} was moved or deleted while it was in use; "
+                    "what was written to it is in the moved file"
+                )
+            yield self._connection
+
+    def _has_moved(self) -> bool:
+        try:
+            return self._path.stat().st_ino != self._inode
+        except FileNotFoundError:
+            return True
+
+
+def _readable_rows(connection: SqlConnection, session_id: SessionId) -> list[tuple[int, bytes]]:
+    """Read entry by entry, and skip those on a damaged page."""
+    number, last = connection.execute(
+        "SELECT number, last FROM sessions WHERE id = :id", {"id": session_id}
+    ).fetchone()
+    rows: list[tuple[int, bytes]] = []
+    for entry_id in range(1, last + 1):
+        try:
+            row = connection.execute(
+                "SELECT line FROM entries WHERE place = (:number << 32) + :id",
+                {"number": number, "id": entry_id},
+            ).fetchone()
+        except sqlite3.DatabaseError:
+            continue
+        if row is not None:
+            rows.append((entry_id, row[0]))
+    return rows
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and the system into errors of a store."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        # The low byte is the primary code.
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_NOTADB:
+            raise StoreDamaged(
+                f"the session store {path} is no longer a database; it was not changed. Restore "
+                "it from a copy, or move it away, and Clew creates a new one"
+            ) from error
+        if code == sqlite3.SQLITE_CORRUPT:
+            raise StoreDamaged(
+                f"the session store {path} is damaged ({error}); it was not changed. Restore it "
+                "from a copy, or save what can still be read: clew sessions export --salvage ID"
+            ) from error
+        hint = _FULL if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else ""
+        raise StoreUnavailable(f"the session store {path} cannot be used: {error}{hint}") from error
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the session store {path} cannot be used: {error.strerror}"
+        ) from error

@@ -1,0 +1,227 @@
+"""Sessions in PostgreSQL, and what may happen to the server."""
+
+from collections.abc import AsyncIterator
+
+import anyio
+import psycopg
+import pytest
+from msgspec.structs import replace
+
+from clew.core.entries import Entry, MessageAdded, SessionRecord
+from clew.core.errors import ConfigError, SessionBusy, StoreUnavailable
+from clew.core.ids import EntryId, SessionId
+from clew.core.messages import user
+from clew.providers.scripted import ScriptedProvider
+from clew.session.session import Session
+from clew.stores.leases import LEASE_TIMEOUT, SessionHeld
+from clew.stores.postgres import PostgresStore
+from tests.stores.postgres import Server
+
+pytestmark = pytest.mark.anyio
+
+A = SessionId("a")
+RECORD = SessionRecord(id=A, cwd="/work", created_at=1.0, updated_at=1.0)
+
+
+def entry(number: int, text: str = "hello") -> Entry:
+    return Entry(id=EntryId(number), at=1.0, body=MessageAdded(message=user(text)))
+
+
+@pytest.fixture
+def url(postgres: Server) -> str:
+    return postgres.fresh()
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[PostgresStore]:
+    made = PostgresStore(url)
+    yield made
+    await made.aclose()
+
+
+def cut_connections(url: str) -> None:
+    """End every other connection to the database, as a failing network would."""
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+@pytest.mark.req("STO-2")
+async def test_a_broken_connection_costs_one_call(store: PostgresStore, url: str) -> None:
+    await store.create(RECORD)
+    await store.append(A, [entry(1)])
+    cut_connections(url)
+
+    with pytest.raises(StoreUnavailable, match="cannot be used"):
+        await store.append(A, [entry(2)])
+    await store.append(A, [entry(2)])
+
+    assert (await store.load(A))[1] == [entry(1), entry(2)]
+
+
+@pytest.mark.req("STO-2")
+async def test_many_broken_connections_cost_one_call_too(store: PostgresStore, url: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(store.sessions)
+    cut_connections(url)
+
+    with pytest.raises(StoreUnavailable):
+        await store.sessions()
+
+    assert await store.sessions() == []
+
+
+@pytest.mark.req("STO-2", "SES-3")
+async def test_a_session_goes_on_after_the_server_was_away(
+    postgres: Server, store: PostgresStore
+) -> None:
+    provider = ScriptedProvider(["one", "two"])
+    async with Session(provider, model="m", store=store) as session:
+        await session.run("first")
+        postgres.control("-m", "immediate", "stop")
+        try:
+            with pytest.raises(StoreUnavailable, match="cannot be used"):
+                await session.run("second")
+            with pytest.raises(StoreUnavailable, match="cannot be used"):
+                await session.run("still away")
+        finally:
+            postgres.start()
+
+        assert await session.run("third") == "two"
+
+        said = [message.text for message in session.get_history()]
+        assert said[:2] == ["first", "one"]
+        assert said[-2:] == ["third", "two"]
+        assert (await store.load(session.session_id))[1] == session.journal.entries
+
+
+@pytest.mark.req("STO-2")
+async def test_what_cannot_be_reached_is_named_without_its_password() -> None:
+    store = PostgresStore("postgresql://ann:s3cret@127.0.0.1:1/sessions")
+
+    with pytest.raises(StoreUnavailable) as refused:
+        await store.sessions()
+
+    assert "sessions on 127.0.0.1" in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+    await store.aclose()
+
+
+def test_a_url_that_is_none_is_a_mistake_in_the_settings() -> None:
+    with pytest.raises(ConfigError, match="URL of the session store"):
+        PostgresStore("postgresql://host/db?no-such-option=1")
+
+
+@pytest.mark.req("STO-4")
+async def test_tables_of_an_older_release_are_brought_up_to_date(
+    store: PostgresStore, url: str
+) -> None:
+    await store.create(RECORD)
+    await store.append(A, [entry(1)])
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP TABLE clew_snapshots")
+        connection.execute("UPDATE clew_schema SET version = 1")
+    newer = PostgresStore(url)
+
+    await newer.save_snapshot(A, b"data")
+
+    assert await newer.snapshot(A) == b"data"
+    assert list((await newer.load(A))[1]) == [entry(1)]
+    await newer.aclose()
+
+
+@pytest.mark.req("STO-4")
+async def test_tables_of_a_newer_release_are_left_alone(store: PostgresStore, url: str) -> None:
+    await store.create(RECORD)
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE clew_schema SET version = 99")
+    newer = PostgresStore(url)
+
+    for work in (newer.sessions(), newer.append(A, [entry(1)])):
+        with pytest.raises(StoreUnavailable, match="newer Clew"):
+            await work
+    await newer.aclose()
+
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT version FROM clew_schema").fetchone() == (99,)
+        assert connection.execute("SELECT count(*) FROM clew_entries").fetchone() == (0,)
+
+
+async def test_tables_live_beside_those_of_others(postgres: Server, url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE sessions (id TEXT)")
+        connection.execute("CREATE SCHEMA apart")
+    beside = PostgresStore(url)
+    apart = PostgresStore(f"{url}&options=-csearch_path%3Dapart")
+
+    await beside.create(RECORD)
+
+    assert await apart.sessions() == []
+    await apart.create(RECORD)
+    await beside.aclose()
+    await apart.aclose()
+
+
+@pytest.mark.req("STO-4")
+async def test_a_holder_elsewhere_is_dead_by_the_clock_of_the_server(
+    store: PostgresStore, url: str
+) -> None:
+    elsewhere = PostgresStore(url)
+    elsewhere._holder = replace(elsewhere._holder, machine="elsewhere", host="far", pid=1)
+    await store.create(RECORD)
+    await elsewhere.lease(A)
+
+    def let_pass(seconds: float) -> None:
+        with psycopg.connect(url) as connection:
+            connection.execute(
+                "UPDATE clew_leases SET beat = beat - make_interval(secs => %s)", (seconds,)
+            )
+
+    let_pass(LEASE_TIMEOUT - 10)
+    with pytest.raises(SessionHeld, match="process 1 on far"):
+        await store.lease(A)
+    elsewhere._renew_leases()
+    let_pass(LEASE_TIMEOUT - 10)
+    with pytest.raises(SessionHeld):
+        await store.lease(A)
+    let_pass(20)
+    await store.lease(A)
+
+    with pytest.raises(SessionBusy):
+        await elsewhere.append(A, [entry(1)])
+    await elsewhere.aclose()
+    await store.append(A, [entry(1)])
+
+
+async def test_a_store_is_closed_although_the_server_is_away(
+    postgres: Server, store: PostgresStore
+) -> None:
+    await store.create(RECORD)
+    await store.lease(A)
+    postgres.control("-m", "immediate", "stop")
+
+    with anyio.fail_after(10):
+        store._renew_leases()
+        await store.aclose()
+
+    postgres.start()
+    await store.append(A, [entry(1)])
+
+
+async def test_calls_run_beside_each_other(store: PostgresStore) -> None:
+    for number in range(8):
+        await store.create(replace(RECORD, id=SessionId(str(number))))
+
+    async def write(session_id: SessionId) -> None:
+        for number in range(1, 21):
+            await store.append(session_id, [entry(number)])
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            for number in range(8):
+                tasks.start_soon(write, SessionId(str(number)))
+
+    assert [record.entries for record in await store.sessions()] == [20] * 8
