@@ -227,7 +227,7 @@ def fed(decoder: ChatDecoder, *events: ServerEvent) -> list[Chunk]:
 
 
 def test_a_stream_with_markup_becomes_thinking_words_and_calls() -> None:
-    decoder = ChatDecoder("gemma", marks=GEMMA, tools=TOOLS)
+    decoder = ChatDecoder("gemma", tags=GEMMA, tools=TOOLS)
     found = fed(
         decoder,
         event(content="<|chan"),
@@ -250,7 +250,7 @@ def test_a_stream_with_markup_becomes_thinking_words_and_calls() -> None:
 
 
 def test_words_that_were_held_back_come_before_the_calls() -> None:
-    decoder = ChatDecoder("qwen", marks=[THINK])
+    decoder = ChatDecoder("qwen", tags=[THINK])
     calls = [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]
 
     found = fed(decoder, event(content="<thi"), event(tool_calls=calls), event("tool_calls"))
@@ -261,7 +261,7 @@ def test_words_that_were_held_back_come_before_the_calls() -> None:
 
 
 def test_an_answer_in_one_piece_is_split_too() -> None:
-    decoder = ChatDecoder("qwen", marks=[THINK])
+    decoder = ChatDecoder("qwen", tags=[THINK])
     choice = {"message": {"content": "<think>hm</think>Yes."}, "finish_reason": "stop"}
 
     found = decoder.whole(json.dumps({"choices": [choice]}).encode())

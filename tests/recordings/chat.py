@@ -56,7 +56,7 @@ def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back."""
     policy = ReasoningPolicy(tools_used=True)
     request = Request(model="m", messages=(message,), reasoning=policy)
-    return _written(request, Dialect(thinking=ReasoningField.PIECES), streaming=True)
+    return _written(request, Dialect(reasoning=ReasoningField.PARTS), streaming=True)
 
 
 def normal(body: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _dialect(body: dict[str, Any]) -> Dialect:
         limit_field="max_tokens" if "max_tokens" in body else "max_completion_tokens",
         system_role="developer" if first == "developer" else "system",
         stream_usage="stream_options" in body,
-        thinking=ReasoningField.PIECES if "thinking" in pieces else ReasoningField.NOWHERE,
+        reasoning=ReasoningField.PARTS if "thinking" in pieces else ReasoningField.NOWHERE,
         result_images=True,
         documents=DocumentField.ADDRESS if "document_url" in pieces else DocumentField.FILE,
     )

@@ -75,7 +75,7 @@ class AzureOpenAI(Adapter):
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
-        request = self.completed(request)
+        request = self.complete_request(request)
         if self._deployment:
             request = replace(request, model=self._deployment)
         if self._responses is not None:

@@ -98,7 +98,7 @@ class Bedrock(Adapter):
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
-        body = encode(self.completed(request), self._kept(request), cache=self._cache)
+        body = encode(self.complete_request(request), self._kept(request), cache=self._cache)
         action = "converse-stream" if self.streaming else "converse"
         await self._prepare()
         answer = stream_call(
@@ -118,7 +118,7 @@ class Bedrock(Adapter):
         Raises:
             ProviderRejected: Bedrock cannot count tokens for this model.
         """
-        body = encode_count(self.completed(request), self._kept(request))
+        body = encode_count(self.complete_request(request), self._kept(request))
         await self._prepare()
         path = _path(count_tokens_name(request.model), "count-tokens")
         answer = await post(self.transport, path, body)

@@ -22,7 +22,7 @@ from clew.providers.wire.chat.encode import encode, message_cache
 BASE_URL = "https://api.deepseek.com"
 PATH = "chat/completions"
 _DIALECT = Dialect(
-    thinking=ReasoningField.CONTENT, always_thinking=True, text_lists=False, names=NAMES
+    reasoning=ReasoningField.CONTENT, always_reasoning=True, text_lists=False, names=NAMES
 )
 
 
@@ -38,7 +38,10 @@ class DeepSeek(Adapter):
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
         body = encode(
-            self.completed(request), self._fragments, dialect=_DIALECT, streaming=self.streaming
+            self.complete_request(request),
+            self._fragments,
+            dialect=_DIALECT,
+            streaming=self.streaming,
         )
         return stream_call(self.transport, PATH, body, decoder=partial(ChatDecoder, self.name))
 

@@ -55,16 +55,16 @@ class OpenAIChat(Adapter):
         self._dialect = dialect_for(base_url)
         self._fragments = message_cache(ReasoningReader(self.name), self._dialect)
 
-    def completed(self, request: Request) -> Request:
+    def complete_request(self, request: Request) -> Request:
         """Return `request` with the options that apply to every request."""
         search: dict[str, Any] = {"web_search_options": {}} if self.web_tools else {}
-        found = super().completed(request)
+        found = super().complete_request(request)
         return replace(found, options={**search, **found.options}) if search else found
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
         body = encode(
-            self.completed(request),
+            self.complete_request(request),
             self._fragments,
             dialect=self._dialect,
             streaming=self.streaming,

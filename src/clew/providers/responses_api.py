@@ -64,7 +64,7 @@ class ResponsesApi:
             async for chunk in chunks:
                 yield chunk
 
-    def counting(self, request: Request) -> bytes:
+    def encode_count(self, request: Request) -> bytes:
         """Return the body that counts the tokens of `request`."""
         bare = replace(
             request,

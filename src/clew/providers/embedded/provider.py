@@ -147,7 +147,7 @@ class Embedded:
         """Return the error of a process that died instead of the connection error it caused."""
         if error.status is not None or not await running.ended(within=_DEATH_LIMIT):
             return error
-        return running.death(self.name)
+        return running.exit_error(self.name)
 
     async def _stop(self) -> None:
         if self._running is None:

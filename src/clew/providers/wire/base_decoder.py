@@ -80,7 +80,7 @@ class EventDecoder(ABC):
     def __init__(self, provider: str) -> None:
         self.done = False
         self._provider = provider
-        self._halves = SurrogateJoiner()
+        self._surrogates = SurrogateJoiner()
 
     @property
     @abstractmethod
@@ -106,7 +106,7 @@ class EventDecoder(ABC):
             return []
         was_complete = self.complete
         try:
-            return self._halves.join(self._take(self._halves.read(event)))
+            return self._surrogates.join(self._take(self._surrogates.escape_event(event)))
         except _UNREADABLE as error:
             if was_complete:
                 return []
@@ -119,7 +119,7 @@ class EventDecoder(ABC):
     def whole(self, body: bytes) -> list[Chunk]:
         """Return the chunks of a non-streamed response; raises as `feed` does."""
         try:
-            return self._halves.join(self._take_whole(self._halves.body(body)))
+            return self._surrogates.join(self._take_whole(self._surrogates.escape_body(body)))
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
 

@@ -66,13 +66,13 @@ class ChatDecoder(EventDecoder):
     advice = "Check that the base URL is that of an OpenAI-compatible server."
 
     def __init__(
-        self, provider: str, *, marks: Iterable[TextTags] = (), tools: Iterable[str] = ()
+        self, provider: str, *, tags: Iterable[TextTags] = (), tools: Iterable[str] = ()
     ) -> None:
         """Decode a response of `provider`.
 
         Args:
             provider: The provider, for errors.
-            marks: Tags that the server may have left in the text.
+            tags: Tags that the server may have left in the text.
             tools: The names that a tool call in such tags may have.
         """
         super().__init__(provider)
@@ -82,10 +82,10 @@ class ChatDecoder(EventDecoder):
         self._refusal: list[str] = []
         self._ended = False
         self._calls = ToolCallTracker()
-        self._seals = ReasoningDetails()
+        self._details = ReasoningDetails()
         self._tools = HostToolTracker()
-        marks = tuple(marks)
-        self._splitter = MarkupSplitter(marks, tools) if marks else None
+        tags = tuple(tags)
+        self._splitter = MarkupSplitter(tags, tools) if tags else None
 
     @property
     def complete(self) -> bool:
@@ -128,7 +128,7 @@ class ChatDecoder(EventDecoder):
         delta = second or first if whole else first or second
         found: list[Chunk] = []
         if payload.citations or payload.search_results:
-            found += self._tools.cited(payload)
+            found += self._tools.read_citations(payload)
         if delta is not None:
             found += self._delta(delta)
         counted = find_usage(payload, choice)
@@ -141,10 +141,10 @@ class ChatDecoder(EventDecoder):
     def _delta(self, delta: ChatDelta) -> list[Chunk]:
         found: list[Chunk] = []
         if delta.annotations or delta.executed_tools:
-            found += self._tools.used(delta)
+            found += self._tools.read_delta(delta)
         details, content = delta.reasoning_details, delta.content
-        sealed = self._seals.add(details) if details else ""
-        if thought := delta.reasoning_content or delta.reasoning or sealed:
+        detail_text = self._details.add(details) if details else ""
+        if thought := delta.reasoning_content or delta.reasoning or detail_text:
             found.append(ReasoningChunk(index=0, text=thought))
         if content:
             if isinstance(content, list):
@@ -185,7 +185,7 @@ class ChatDecoder(EventDecoder):
         found: list[Chunk] = []
         for part in parts:
             if not isinstance(part, TextRun):
-                found.append(self._calls.written(part.name, part.arguments))
+                found.append(self._calls.text_call(part.name, part.arguments))
             elif part.thought:
                 found.append(ReasoningChunk(index=0, text=part.text))
             else:
@@ -213,7 +213,7 @@ class ChatDecoder(EventDecoder):
             return []
         self._ended = True
         found = self._held()
-        if seal := self._seals.whole():
+        if seal := self._details.whole():
             found.append(ReasoningChunk(index=0, signature=seal))
         return [*found, *self._calls.end(), *self._tools.end()]
 

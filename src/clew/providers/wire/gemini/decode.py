@@ -166,9 +166,9 @@ class GeminiDecoder(EventDecoder):
         for raw in (candidate.content and candidate.content.parts) or ():
             chunks += self._parts.take(raw)
         if candidate.url_context_metadata is not None:
-            chunks += self._parts.tools.fetched(candidate.url_context_metadata)
+            chunks += self._parts.tools.read_url_context(candidate.url_context_metadata)
         if candidate.grounding_metadata is not None:
-            chunks += self._parts.tools.grounded(candidate.grounding_metadata)
+            chunks += self._parts.tools.read_grounding(candidate.grounding_metadata)
         reason = _reason(candidate.finish_reason)
         if reason:
             self._reason = reason
