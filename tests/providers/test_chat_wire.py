@@ -48,7 +48,7 @@ from clew.providers.protocol import (
 )
 from clew.providers.sse import EventParser
 from clew.providers.wire.chat import encode as chat
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
@@ -80,7 +80,7 @@ def own(role: Role, *parts: Part) -> Message:
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), ChatDecoder("host")
+    parser, decoder = EventParser(), chat_decoder("host")
     found = [
         piece for data in chunks for event in parser.feed(data) for piece in decoder.feed(event)
     ]

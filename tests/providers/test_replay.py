@@ -349,7 +349,7 @@ async def test_a_rerun_names_the_entry_that_came_out_otherwise(tmp_path: Path) -
 async def test_a_file_of_no_known_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no session")
 
-    with pytest.raises(ConfigError, match="no recording that Clew can read"):
+    with pytest.raises(ConfigError, match="unknown format"):
         read_replay_script(tmp_path / "x")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_replay_script(tmp_path / "nowhere")

@@ -13,7 +13,7 @@ from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.anthropic.decode import MessagesDecoder
+from clew.providers.wire.anthropic.decode import messages_decoder
 from clew.providers.wire.anthropic.encode import encode, encode_count, message_cache
 
 BASE_URL = "https://api.anthropic.com/v1"
@@ -125,7 +125,7 @@ class Anthropic(Adapter):
             ceiling=facts.max_output if facts.known else None,
         )
         return stream_call(
-            self.transport, "messages", body, decoder=partial(MessagesDecoder, self.name)
+            self.transport, "messages", body, decoder=partial(messages_decoder, self.name)
         )
 
     async def count_tokens(self, request: Request) -> int:

@@ -22,7 +22,7 @@ from clew.providers.eventstream import EventStream, import_botocore
 from clew.providers.http import post, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.converse.block_encoder import EncodedContent
-from clew.providers.wire.converse.decode import ConverseDecoder
+from clew.providers.wire.converse.decode import converse_decoder
 from clew.providers.wire.converse.encode import encode, encode_count, message_cache
 from clew.providers.wire.converse.model_traits import count_tokens_name, find_traits
 from clew.providers.wire.message_cache import MessageCache
@@ -105,7 +105,7 @@ class Bedrock(Adapter):
             self.transport,
             _path(request.model, action),
             body,
-            decoder=partial(ConverseDecoder, NAME),
+            decoder=partial(converse_decoder, NAME),
             framing=partial(EventStream, NAME),
         )
         async with aclosing(answer) as chunks:

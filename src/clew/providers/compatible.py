@@ -18,7 +18,7 @@ from clew.providers.http import Transport, get, post, stream_call
 from clew.providers.profiles import Profile, WebToolFields, find_profile
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.chat import model_list
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.encode import encode, message_cache
 from clew.providers.wire.chat.model_list import ModelListApi, parse_response
 
@@ -101,7 +101,7 @@ class Compatible(Adapter):
             streaming=self.streaming,
         )
         names = [spec.name for spec in request.tools]
-        decoder = partial(ChatDecoder, self.name, tags=self.profile.tags, tools=names)
+        decoder = partial(chat_decoder, self.name, tags=self.profile.tags, tools=names)
         return stream_call(self.transport, PATH, body, decoder=decoder)
 
     async def models(self) -> list[ModelFacts]:

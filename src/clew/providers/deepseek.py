@@ -15,7 +15,7 @@ from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.http import get, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.chat import model_list
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.dialect import NAMES, Dialect, ReasoningField
 from clew.providers.wire.chat.encode import encode, message_cache
 
@@ -43,7 +43,7 @@ class DeepSeek(Adapter):
             dialect=_DIALECT,
             streaming=self.streaming,
         )
-        return stream_call(self.transport, PATH, body, decoder=partial(ChatDecoder, self.name))
+        return stream_call(self.transport, PATH, body, decoder=partial(chat_decoder, self.name))
 
     async def models(self) -> list[ModelFacts]:
         """Return the models that the server lists."""

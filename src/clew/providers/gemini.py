@@ -17,7 +17,7 @@ from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.gemini.decode import GeminiDecoder
+from clew.providers.wire.gemini.decode import gemini_decoder
 from clew.providers.wire.gemini.encode import (
     encode,
     encode_count,
@@ -106,7 +106,7 @@ class _GenerateContent(Adapter):
         how = "streamGenerateContent?alt=sse" if self.streaming else "generateContent"
         body = encode(self.complete_request(request), self._fragments)
         path = f"{self._path(request.model)}:{how}"
-        return stream_call(self.transport, path, body, decoder=partial(GeminiDecoder, self.name))
+        return stream_call(self.transport, path, body, decoder=partial(gemini_decoder, self.name))
 
     async def count_tokens(self, request: Request) -> int:
         """Return how many tokens `request` has for the model."""

@@ -13,7 +13,7 @@ from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.http import get, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.chat import model_list
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect
 from clew.providers.wire.chat.encode import PLAIN, encode, message_cache
 
@@ -69,7 +69,7 @@ class OpenAIChat(Adapter):
             dialect=self._dialect,
             streaming=self.streaming,
         )
-        return stream_call(self.transport, PATH, body, decoder=partial(ChatDecoder, self.name))
+        return stream_call(self.transport, PATH, body, decoder=partial(chat_decoder, self.name))
 
     async def models(self) -> list[ModelFacts]:
         """Return the models that the server lists."""

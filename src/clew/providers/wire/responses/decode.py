@@ -1,7 +1,7 @@
 """Decode the responses of the Responses API, streamed or whole."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -69,14 +69,20 @@ _event = msgspec.json.Decoder(_Event)
 _response = msgspec.json.Decoder(_Response)
 
 
-class ResponsesDecoder(EventDecoder):
-    """Decodes one response; see `clew.providers.wire.base_decoder.Decoder`."""
+def responses_decoder(provider: str) -> EventDecoder:
+    """Return the decoder of one response of `provider`."""
+    return EventDecoder(provider, ResponsesResponse(provider))
 
-    format = "a response of the Responses API"
-    advice = "Check that the base URL is that of a server with this API."
+
+class ResponsesResponse:
+    """Interprets one response; see `clew.providers.wire.base_decoder.ResponseFormat`."""
+
+    name: ClassVar = "a response of the Responses API"
+    advice: ClassVar = "Check that the base URL is that of a server with this API."
 
     def __init__(self, provider: str) -> None:
-        super().__init__(provider)
+        self.done = False
+        self._provider = provider
         self._stream = ItemStream(provider)
         self._items: dict[int | str, StreamedItem] = {}
         self._ended = 0
@@ -105,14 +111,8 @@ class ResponsesDecoder(EventDecoder):
         """True when the final response has arrived."""
         return self.done
 
-    def close(self) -> Finished:
-        """Return the end of the response.
-
-        Raises:
-            StreamBroken: The server stopped before the response was complete.
-        """
-        if not self.done:
-            raise self._stopped()
+    def finish(self) -> Finished:
+        """Return the end of the response."""
         response = self._response or _Response()
         reason, detail = self._end(response)
         usage = response.usage
@@ -123,7 +123,8 @@ class ResponsesDecoder(EventDecoder):
             detail=detail,
         )
 
-    def _take(self, event: ServerEvent) -> list[Chunk]:
+    def take(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event."""
         if event.data == DONE:
             self.done = True
             return []
@@ -134,11 +135,12 @@ class ResponsesDecoder(EventDecoder):
         handle = self._handlers.get(found.type)
         return handle(found) if handle else []
 
-    def _take_whole(self, body: bytes) -> list[Chunk]:
+    def take_whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of a non-streamed response."""
         chunks = self._finish(body)
         found = self._response
         if found is None or found.output is None:
-            raise self._unreadable("it has no `output`")
+            raise ValueError("it has no `output`")
         if found.status in _WAITING:
             raise ProviderRejected(
                 f"{self._provider} generates the response in the background, which Clew does"
