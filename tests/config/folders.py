@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clew.config.loading import Loaded, load_settings, load_trusted
+from clew.config.settings import Loaded, load_settings, load_trusted
 from clew.config.trust import Trust
 
 

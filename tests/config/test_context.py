@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from clew.config.context import context_options
 from clew.config.providers import resolve_provider
+from clew.config.session_options import context_options
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.sliding_window import SlidingWindow

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clew.config.describing import json_schema, markdown, table
-from clew.config.showing import rows, shown
+from clew.config.display import rows, shown
+from clew.config.schema_info import json_schema, markdown, table
 from tests.config.folders import Folders
 
 pytestmark = pytest.mark.req("CFG-1")

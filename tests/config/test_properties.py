@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.config.loading import Loaded
-from clew.config.merging import merge
+from clew.config.layers import merge
+from clew.config.settings import Loaded
 from clew.core.access import Access, Risk, TargetKind, Verdict
 from clew.core.errors import ConfigError
 from clew.permissions.decide import decide

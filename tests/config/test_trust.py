@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from clew.config.providers import resolve_provider
-from clew.config.screening import summary
 from clew.config.settings import Settings
-from clew.config.trust import Trust
+from clew.config.trust import Trust, summary
 from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError
 from tests.config.folders import Folders

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from clew.config.writing import add_allow_rules, set_value, target
+from clew.config.updates import add_allow_rules, set_value, target
 from clew.core.errors import ConfigError
 from tests.config.folders import Folders
 

@@ -8,7 +8,7 @@ from clew.cli.editor import LineEditor
 from clew.cli.harmless import one_line
 from clew.cli.screen import Screen
 from clew.cli.status import Standing
-from clew.config.loading import Loaded
+from clew.config.settings import Loaded
 from clew.sdk.finding import load, trust_of
 from clew.sdk.places import Homes, user_folder
 

@@ -13,15 +13,14 @@ import msgspec
 from clew.cli.harmless import harmless, harmless_json
 from clew.cli.places import user_folder, working_folder
 from clew.cli.streams import tell, write_out
-from clew.config.context import context_options
-from clew.config.describing import json_schema
-from clew.config.loading import Loaded, load_trusted
-from clew.config.merging import at
+from clew.config.display import rows, shown
+from clew.config.layers import at
 from clew.config.providers import mistakes
-from clew.config.screening import summary
-from clew.config.showing import rows, shown
-from clew.config.trust import Trust
-from clew.config.writing import find_key, set_value, target, unset_value
+from clew.config.schema_info import json_schema
+from clew.config.session_options import context_options
+from clew.config.settings import Loaded, load_trusted
+from clew.config.trust import Trust, summary
+from clew.config.updates import find_key, set_value, target, unset_value
 from clew.core.errors import ConfigError
 
 _WIDEST = 40

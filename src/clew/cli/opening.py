@@ -15,8 +15,8 @@ from clew.cli.log_option import session_log
 from clew.cli.places import working_folder
 from clew.cli.stores import ProjectStore, find_session, project_store
 from clew.cli.switching import Switchboard
-from clew.config.loading import Loaded
-from clew.config.writing import target
+from clew.config.settings import Loaded
+from clew.config.updates import target
 from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.events import Event

@@ -8,8 +8,8 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from clew.config.context import context_options
 from clew.config.providers import ResolvedProvider, current_type, resolve_provider
+from clew.config.session_options import context_options
 from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError
 from clew.core.events import Warned

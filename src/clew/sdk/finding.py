@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.config.loading import Loaded, load_settings, load_trusted
+from clew.config.settings import Loaded, load_settings, load_trusted
 from clew.config.trust import Trust
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition

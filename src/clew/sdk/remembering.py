@@ -5,7 +5,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from clew.config.writing import add_allow_rules
+from clew.config.updates import add_allow_rules
 from clew.core.errors import ConfigError
 from clew.sdk.finding import load, trust_of
 from clew.sdk.gatekeeping import Remember

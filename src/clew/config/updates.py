@@ -10,12 +10,11 @@ from typing import Any
 
 import msgspec
 
-from clew.config.checking import Fault, members, sections, spelled, spellings, values_of
-from clew.config.layers import understood
-from clew.config.loading import Loaded, fingerprint
-from clew.config.places import Place, Scope
-from clew.config.reading import decode, read_bytes
+from clew.config.documents import Fault, decode, spelled
+from clew.config.layers import Place, Scope, read_bytes, understood
 from clew.config.schema import Section, SettingsFile
+from clew.config.schema_info import members, sections, spellings, values_of
+from clew.config.settings import Loaded, fingerprint
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError
 from clew.files.atomic import make_private_folder, replace_file

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clew.config.loading import Loaded
-from clew.config.merging import leaves, put
+from clew.config.layers import leaves, put
 from clew.config.providers import reference
+from clew.config.settings import Loaded
 from clew.core.errors import ConfigError
 from clew.core.redaction import redact
 from clew.tools.builtin.child_process import is_secret

@@ -1,56 +1,171 @@
-"""Reading a settings file: strictly, and with the line on which something is wrong."""
+"""Comparing what a file holds with the schema, key by key.
+
+The result has every key under its one name. A mistake is a `Fault`, which knows the way to it
+as the file spells it; only who read the file can say on which line that is.
+"""
 
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from clew.config.checking import Fault, Keys, spelled
-from clew.config.places import Place, Scope
+import msgspec
+
+from clew.config.schema import Section
+from clew.config.schema_info import allowed, sections, spellings, tag_of, values_of
 from clew.core.errors import ConfigError
-from clew.files.safe_read import NotRegularFile, read_regular
 
-LARGEST = 1_000_000
-"""Bytes. Nobody writes such a file by hand."""
-_DEEPEST = 100
-_SURROGATE = re.compile("[\ud800-\udfff]")
+Key: TypeAlias = str | int
+Keys: TypeAlias = tuple[Key, ...]
+"""The way to a value: names of keys, and places in lists."""
 
 
-def read_bytes(place: Place) -> bytes | None:
-    """Return what the file holds, or None if there is none.
+class Fault(Exception):
+    """Something in a file that cannot stay so."""
+
+    def __init__(self, keys: Keys, problem: str, *, allowed: str = "") -> None:
+        super().__init__(problem)
+        self.keys = keys
+        self.problem = problem
+        self.allowed = allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a file says, by the names of the schema."""
+
+    data: dict[str, Any] = field(repr=False)
+    unknown: tuple[Keys, ...] = ()
+    """Ways to keys that the schema does not have; they are not in the data."""
+
+
+def check(data: Mapping[str, Any], kind: type[Section], *, tolerant: bool) -> Checked:
+    """Compare `data` with the schema `kind`.
+
+    Args:
+        data: What a file holds.
+        kind: The schema.
+        tolerant: Leave keys out that are not known, rather than refuse them.
 
     Raises:
-        ConfigError: It is too large, no file, not readable, or a project's file that leads
-            out of the project.
+        Fault: A value is not of its type, or a key is unknown or written twice.
     """
-    path = place.path
-    try:
-        real = path.resolve(strict=True)
-        if place.scope is Scope.PROJECT and not real.is_relative_to(place.root.resolve()):
-            raise ConfigError(
-                f"{path} leads out of the project, to {real}; put a file in place of the link"
-            )
-        return _content(real, path)
-    except (FileNotFoundError, NotADirectoryError):
-        if path.is_symlink():
-            raise ConfigError(f"{path} is a link to nothing; remove it") from None
-        return None
-    except RuntimeError as error:  # a circle of links, in Python before 3.13
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    checker = _Checker(tolerant=tolerant)
+    return Checked(checker.section(data, kind, ()), tuple(checker.unknown))
 
 
-def _content(real: Path, path: Path) -> bytes:
-    try:
-        data = read_regular(real, limit=LARGEST + 1)
-    except NotRegularFile as error:
-        raise ConfigError(f"{path} is not a file; remove it or put settings there") from error
-    if len(data) > LARGEST:
-        raise ConfigError(f"{path} is larger than {LARGEST:,} bytes; settings are much smaller")
-    return data
+def spelled(keys: Keys) -> str:
+    """Return the way to a value as people write it, on one line: `permissions.allow[2]`."""
+    text = ""
+    for key in keys:
+        if isinstance(key, int):
+            text += f"[{key}]"
+        else:
+            line = " ".join(key[: _LONGEST_SHOWN + 1].split())
+            short = line if len(key) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 1]}…"
+            plain = _PLAIN.fullmatch(short)
+            text += ("." if text else "") + (short if plain else f'"{short}"')
+    return text
+
+
+class _Checker:
+    """Walks a document along the schema, and gathers what it does not know."""
+
+    def __init__(self, *, tolerant: bool) -> None:
+        self.unknown: list[Keys] = []
+        self._tolerant = tolerant
+
+    def section(self, data: Mapping[str, Any], kind: type[Section], way: Keys) -> dict[str, Any]:
+        names = spellings(kind)
+        types = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
+        found: dict[str, Any] = {}
+        written: dict[str, str] = {}
+        for key, value in data.items():
+            name = names.get(key)
+            if name is None:
+                self._refuse_or_note(key, names, way)
+                continue
+            if name in written:
+                raise Fault((*way, key), f"says the same as {written[name]}; keep one of them")
+            written[name] = key
+            found[name] = self._value(value, types[name], (*way, key)) if name in types else value
+        for each in msgspec.structs.fields(kind):
+            if each.required and each.encode_name not in found:
+                raise Fault(way, f"lacks {each.encode_name}", allowed=allowed(each.type))
+        return found
+
+    def _value(self, value: Any, kind: Any, way: Keys) -> Any:
+        if isinstance(value, dict):
+            if kinds := sections(kind):
+                return self._one_of(value, kinds, way)
+            if (inner := values_of(kind)) is not None:
+                return {key: self._value(each, inner, (*way, key)) for key, each in value.items()}
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise _translated(error, value, kind, way) from error
+        return value
+
+    def _one_of(
+        self, value: dict[str, Any], kinds: tuple[type[Section], ...], way: Keys
+    ) -> dict[str, Any]:
+        if len(kinds) == 1:
+            return self.section(value, kinds[0], way)
+        tags = {tag_of(each): each for each in kinds}
+        tag = value.get("type")
+        plain = tag.replace("_", "-") if isinstance(tag, str) else ""
+        if plain in tags:
+            return self.section({**value, "type": plain}, tags[plain], way)
+        problem = "is not a type" if "type" in value else "lacks its type"
+        at = (*way, "type") if "type" in value else way
+        raise Fault(at, problem, allowed=", ".join(sorted(tags)))
+
+    def _refuse_or_note(self, key: str, names: Mapping[str, str], way: Keys) -> None:
+        if self._tolerant:
+            self.unknown.append((*way, key))
+            return
+        import difflib  # noqa: PLC0415 - only needed for a word that is wrong
+
+        near = difflib.get_close_matches(key, names, n=1)
+        if near:
+            raise Fault((*way, key), f"is not a setting; did you mean {names[near[0]]}?")
+        raise Fault((*way, key), "is not a setting", allowed=", ".join(sorted(set(names.values()))))
+
+
+def _translated(error: msgspec.ValidationError, value: object, kind: object, way: Keys) -> Fault:
+    """Say what msgspec says in words, with the way to it."""
+    reason, _, place = str(error).partition(" - at `$")
+    inner = tuple(int(number) for number in _INDEX.findall(place))
+    got = reason.partition(", got ")[2].strip("`")
+    problem = f"is {_GOT.get(got, got)}" if got else f"cannot be {_shown(value)}"
+    return Fault((*way, *inner), problem, allowed="" if inner else allowed(kind))
+
+
+def _shown(value: object) -> str:
+    """Return a short value. Keys that hold secrets take any text, so theirs never come here."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _LONGEST_SHOWN else "so long"
+
+
+_PLAIN = re.compile(r"[$\w-]+")
+_INDEX = re.compile(r"\[(\d+)\]")
+_LONGEST_SHOWN = 60
+_GOT = {
+    "str": "a text",
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+
+
+_DEEPEST = 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def decode(data: bytes, path: Path) -> dict[str, Any]:
