@@ -173,7 +173,6 @@ PAGES = (
         intro="Reading and writing settings files. The guide is [settings.md](../settings.md).",
         modules=(
             "clew.config.settings",
-            "clew.config.settings",
             "clew.config.trust",
             "clew.config.providers",
             "clew.config.session_options",

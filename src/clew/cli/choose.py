@@ -13,9 +13,9 @@ from clew.cli.local import Local
 from clew.config.providers import (
     ResolvedProvider,
     current_type,
-    profile_named,
+    resolve_profile,
     resolve_provider,
-    window_of,
+    window_for,
 )
 from clew.config.settings import Settings
 from clew.core.errors import UnknownModel
@@ -108,7 +108,7 @@ class Chooser:
 
     def _provided(self, name: str, model: str | None, base_url: str) -> Choice:
         if name in self._settings.providers:
-            profile = profile_named(self._settings, name, self._environ)
+            profile = resolve_profile(self._settings, name, self._environ)
             return self._profile(profile, model or "")
         family = find_family(name)
         if family is None:
@@ -157,7 +157,7 @@ class Chooser:
     def _made(
         self, provider: Provider, model: str, why: str, profile: ResolvedProvider | None = None
     ) -> Choice:
-        window = window_of(self._settings, profile, model)
+        window = window_for(self._settings, profile, model)
         return Choice(provider=provider, model=model, why=why, window=window)
 
 

@@ -15,8 +15,8 @@ from clew.cli.log_option import session_log
 from clew.cli.places import working_folder
 from clew.cli.stores import ProjectStore, find_session, project_store
 from clew.cli.switching import Switchboard
-from clew.config.settings import Loaded
-from clew.config.updates import target
+from clew.config.settings import LoadedSettings
+from clew.config.updates import find_target
 from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.events import Event
@@ -120,10 +120,10 @@ def _session_options(arguments: Namespace, choice: Choice) -> SessionOptions:
     return options
 
 
-def _keeps_rules(loaded: Loaded) -> bool:
+def _keeps_rules(loaded: LoadedSettings) -> bool:
     """Are there settings of the project that a rule may be added to?"""
     try:
-        return bool(target(loaded, "local")) and not loaded.withheld
+        return bool(find_target(loaded, "local")) and not loaded.withheld
     except ConfigError:
         return False
 

@@ -1,7 +1,7 @@
-"""Comparing what a file holds with the schema, key by key.
+"""One settings file: parse it, check it against the schema, and find the line of a mistake.
 
-The result has every key under its one name. A mistake is a `Fault`, which knows the way to it
-as the file spells it; only who read the file can say on which line that is.
+A checked document has every key under its canonical name. A mistake is an `InvalidSetting`, which
+has the path to the value as the file spells it; `locate_error` adds the line.
 """
 
 import json
@@ -15,146 +15,29 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.config.schema import Section
-from clew.config.schema_info import allowed, sections, spellings, tag_of, values_of
+from clew.config.schema_info import (
+    describe_allowed,
+    dict_value_type,
+    key_spellings,
+    section_types,
+    tag_of,
+)
 from clew.core.errors import ConfigError
+from clew.core.text import truncate
 
 Key: TypeAlias = str | int
-Keys: TypeAlias = tuple[Key, ...]
-"""The way to a value: names of keys, and places in lists."""
+KeyPath: TypeAlias = tuple[Key, ...]
+"""The path to a value: names of keys, and positions in lists."""
 
-
-class Fault(Exception):
-    """Something in a file that cannot stay so."""
-
-    def __init__(self, keys: Keys, problem: str, *, allowed: str = "") -> None:
-        super().__init__(problem)
-        self.keys = keys
-        self.problem = problem
-        self.allowed = allowed
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What a file says, by the names of the schema."""
-
-    data: dict[str, Any] = field(repr=False)
-    unknown: tuple[Keys, ...] = ()
-    """Ways to keys that the schema does not have; they are not in the data."""
-
-
-def check(data: Mapping[str, Any], kind: type[Section], *, tolerant: bool) -> Checked:
-    """Compare `data` with the schema `kind`.
-
-    Args:
-        data: What a file holds.
-        kind: The schema.
-        tolerant: Leave keys out that are not known, rather than refuse them.
-
-    Raises:
-        Fault: A value is not of its type, or a key is unknown or written twice.
-    """
-    checker = _Checker(tolerant=tolerant)
-    return Checked(checker.section(data, kind, ()), tuple(checker.unknown))
-
-
-def spelled(keys: Keys) -> str:
-    """Return the way to a value as people write it, on one line: `permissions.allow[2]`."""
-    text = ""
-    for key in keys:
-        if isinstance(key, int):
-            text += f"[{key}]"
-        else:
-            line = " ".join(key[: _LONGEST_SHOWN + 1].split())
-            short = line if len(key) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 1]}…"
-            plain = _PLAIN.fullmatch(short)
-            text += ("." if text else "") + (short if plain else f'"{short}"')
-    return text
-
-
-class _Checker:
-    """Walks a document along the schema, and gathers what it does not know."""
-
-    def __init__(self, *, tolerant: bool) -> None:
-        self.unknown: list[Keys] = []
-        self._tolerant = tolerant
-
-    def section(self, data: Mapping[str, Any], kind: type[Section], way: Keys) -> dict[str, Any]:
-        names = spellings(kind)
-        types = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
-        found: dict[str, Any] = {}
-        written: dict[str, str] = {}
-        for key, value in data.items():
-            name = names.get(key)
-            if name is None:
-                self._refuse_or_note(key, names, way)
-                continue
-            if name in written:
-                raise Fault((*way, key), f"says the same as {written[name]}; keep one of them")
-            written[name] = key
-            found[name] = self._value(value, types[name], (*way, key)) if name in types else value
-        for each in msgspec.structs.fields(kind):
-            if each.required and each.encode_name not in found:
-                raise Fault(way, f"lacks {each.encode_name}", allowed=allowed(each.type))
-        return found
-
-    def _value(self, value: Any, kind: Any, way: Keys) -> Any:
-        if isinstance(value, dict):
-            if kinds := sections(kind):
-                return self._one_of(value, kinds, way)
-            if (inner := values_of(kind)) is not None:
-                return {key: self._value(each, inner, (*way, key)) for key, each in value.items()}
-        try:
-            msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            raise _translated(error, value, kind, way) from error
-        return value
-
-    def _one_of(
-        self, value: dict[str, Any], kinds: tuple[type[Section], ...], way: Keys
-    ) -> dict[str, Any]:
-        if len(kinds) == 1:
-            return self.section(value, kinds[0], way)
-        tags = {tag_of(each): each for each in kinds}
-        tag = value.get("type")
-        plain = tag.replace("_", "-") if isinstance(tag, str) else ""
-        if plain in tags:
-            return self.section({**value, "type": plain}, tags[plain], way)
-        problem = "is not a type" if "type" in value else "lacks its type"
-        at = (*way, "type") if "type" in value else way
-        raise Fault(at, problem, allowed=", ".join(sorted(tags)))
-
-    def _refuse_or_note(self, key: str, names: Mapping[str, str], way: Keys) -> None:
-        if self._tolerant:
-            self.unknown.append((*way, key))
-            return
-        import difflib  # noqa: PLC0415 - only needed for a word that is wrong
-
-        near = difflib.get_close_matches(key, names, n=1)
-        if near:
-            raise Fault((*way, key), f"is not a setting; did you mean {names[near[0]]}?")
-        raise Fault((*way, key), "is not a setting", allowed=", ".join(sorted(set(names.values()))))
-
-
-def _translated(error: msgspec.ValidationError, value: object, kind: object, way: Keys) -> Fault:
-    """Say what msgspec says in words, with the way to it."""
-    reason, _, place = str(error).partition(" - at `$")
-    inner = tuple(int(number) for number in _INDEX.findall(place))
-    got = reason.partition(", got ")[2].strip("`")
-    problem = f"is {_GOT.get(got, got)}" if got else f"cannot be {_shown(value)}"
-    return Fault((*way, *inner), problem, allowed="" if inner else allowed(kind))
-
-
-def _shown(value: object) -> str:
-    """Return a short value. Keys that hold secrets take any text, so theirs never come here."""
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= _LONGEST_SHOWN else "so long"
-
-
-_PLAIN = re.compile(r"[$\w-]+")
+_MAX_DEPTH = 100
+_MAX_SHOWN = 60
+_PLAIN_KEY = re.compile(r"[$\w-]+")
 _INDEX = re.compile(r"\[(\d+)\]")
-_LONGEST_SHOWN = 60
-_GOT = {
-    "str": "a text",
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BLANK = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+_JSON_TYPES = {
+    "str": "a string",
     "int": "a number",
     "float": "a number",
     "bool": "true or false",
@@ -164,78 +47,215 @@ _GOT = {
 }
 
 
-_DEEPEST = 100
-_SURROGATE = re.compile("[\ud800-\udfff]")
+class InvalidSetting(Exception):
+    """A mistake in a settings file."""
+
+    def __init__(self, path: KeyPath, problem: str, *, allowed: str = "") -> None:
+        super().__init__(problem)
+        self.path = path
+        self.problem = problem
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        allowed = f"; allowed: {self.allowed}" if self.allowed else ""
+        key = format_key(self.path)
+        return f"{key}: {self.problem}{allowed}" if key else f"{self.problem}{allowed}"
 
 
-def decode(data: bytes, path: Path) -> dict[str, Any]:
-    """Return the object that a file holds, read as its name says: TOML or JSON.
+@dataclass(frozen=True, slots=True)
+class CheckedDocument:
+    """The content of a file, with the names of the schema."""
+
+    data: dict[str, Any] = field(repr=False)
+    unknown: tuple[KeyPath, ...] = ()
+    """Keys that are not in the schema; they are not in the data."""
+
+
+def check_document(
+    data: Mapping[str, Any], kind: type[Section], *, tolerant: bool
+) -> CheckedDocument:
+    """Check `data` against the schema `kind`.
+
+    Args:
+        data: The content of a file.
+        kind: The schema.
+        tolerant: Report unknown keys instead of raising.
 
     Raises:
-        ConfigError: It is malformed; the message names the line.
+        InvalidSetting: A value has the wrong type, or a key is unknown or written twice.
+    """
+    checker = _Checker(tolerant=tolerant)
+    return CheckedDocument(checker.section(data, kind, ()), tuple(checker.unknown))
+
+
+def parse_document(data: bytes, path: Path) -> dict[str, Any]:
+    """Parse a file as TOML or JSON, depending on its name.
+
+    Raises:
+        ConfigError: It is malformed; the message has the line.
     """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line, column = position(data[: error.start].decode("utf-8", "replace"))
+        line, column = line_and_column(data[: error.start].decode("utf-8", "replace"))
         raise ConfigError(f"{path}:{line}:{column}: this is not UTF-8 text") from error
     try:
-        found = _toml(text, path) if path.suffix == ".toml" else _json(text, path)
-        _refuse_odd(found, ())
-    except Fault as fault:
-        raise located(fault, data, path) from fault
+        found = _parse_toml(text, path) if path.suffix == ".toml" else _parse_json(text, path)
+        _check_values(found, ())
+    except InvalidSetting as error:
+        raise locate_error(error, data, path) from error
     except RecursionError as error:
         raise ConfigError(f"{path} is nested too deeply") from error
     return found
 
 
-def located(fault: Fault, data: bytes, path: Path) -> ConfigError:
-    """Return the error that names file, line, key and allowed values."""
-    line = _line_of(fault.keys, data.decode("utf-8-sig", "replace"), path)
-    key = spelled(fault.keys)
-    allowed = f"; allowed: {fault.allowed}" if fault.allowed else ""
-    at = f"{path}:{line}" if line else str(path)
-    named = f"{at}: {key}" if key else at
-    return ConfigError(f"{named}: {fault.problem}{allowed}")
+def locate_error(error: InvalidSetting, data: bytes, path: Path) -> ConfigError:
+    """Return an error with the file, the line, the key and the allowed values."""
+    line = _find_line(error.path, data.decode("utf-8-sig", "replace"), path)
+    return ConfigError(f"{path}:{line}: {error}" if line else f"{path}: {error}")
 
 
-def position(before: str) -> tuple[int, int]:
-    """Return line and column of what stands behind `before`, both from 1."""
+def line_and_column(before: str) -> tuple[int, int]:
+    """Return line and column of the character after `before`, both from 1."""
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
-def _json(text: str, path: Path) -> dict[str, Any]:
+def format_key(path: KeyPath) -> str:
+    """Format the path to a value on one line: `permissions.allow[2]`."""
+    text = ""
+    for key in path:
+        if isinstance(key, int):
+            text += f"[{key}]"
+        else:
+            short = truncate(" ".join(key[: _MAX_SHOWN + 1].split()), _MAX_SHOWN)
+            quoted = short if _PLAIN_KEY.fullmatch(short) else f'"{short}"'
+            text += f".{quoted}" if text else quoted
+    return text
+
+
+class _Checker:
+    """Walks a document along the schema and collects unknown keys.
+
+    Each value is converted by itself: the path in an error of msgspec does not have the keys of
+    objects such as `providers` and `env`, so converting the whole document could not name them.
+    """
+
+    def __init__(self, *, tolerant: bool) -> None:
+        self.unknown: list[KeyPath] = []
+        self._tolerant = tolerant
+
+    def section(
+        self, data: Mapping[str, Any], kind: type[Section], path: KeyPath
+    ) -> dict[str, Any]:
+        names = key_spellings(kind)
+        fields = {each.encode_name: each for each in msgspec.structs.fields(kind)}
+        found: dict[str, Any] = {}
+        written: dict[str, str] = {}
+        for key, value in data.items():
+            name = names.get(key)
+            if name is None:
+                self._reject_unknown(key, names, path)
+                continue
+            if name in written:
+                raise InvalidSetting(
+                    (*path, key), f"is the same setting as {written[name]}; keep one of them"
+                )
+            written[name] = key
+            is_field = name in fields
+            found[name] = self._value(value, fields[name].type, (*path, key)) if is_field else value
+        for name, each in fields.items():
+            if each.required and name not in found:
+                allowed = describe_allowed(each.type)
+                raise InvalidSetting(path, f"has no {name}", allowed=allowed)
+        return found
+
+    def _value(self, value: Any, kind: Any, path: KeyPath) -> Any:
+        if isinstance(value, dict):
+            if kinds := section_types(kind):
+                return self._one_of(value, kinds, path)
+            if (inner := dict_value_type(kind)) is not None:
+                return {key: self._value(each, inner, (*path, key)) for key, each in value.items()}
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise _describe_error(error, value, kind, path) from error
+        return value
+
+    def _one_of(
+        self, value: dict[str, Any], kinds: tuple[type[Section], ...], path: KeyPath
+    ) -> dict[str, Any]:
+        if len(kinds) == 1:
+            return self.section(value, kinds[0], path)
+        tags = {tag_of(each): each for each in kinds}
+        tag = value.get("type")
+        name = tag.replace("_", "-") if isinstance(tag, str) else ""
+        if name in tags:
+            return self.section({**value, "type": name}, tags[name], path)
+        problem = "is not a known type" if "type" in value else "has no type"
+        place = (*path, "type") if "type" in value else path
+        raise InvalidSetting(place, problem, allowed=", ".join(sorted(tags)))
+
+    def _reject_unknown(self, key: str, names: Mapping[str, str], path: KeyPath) -> None:
+        if self._tolerant:
+            self.unknown.append((*path, key))
+            return
+        import difflib  # noqa: PLC0415 - only needed for a misspelled key
+
+        near = difflib.get_close_matches(key, names, n=1)
+        if near:
+            raise InvalidSetting((*path, key), f"is not a setting; did you mean {names[near[0]]}?")
+        allowed = ", ".join(sorted(set(names.values())))
+        raise InvalidSetting((*path, key), "is not a setting", allowed=allowed)
+
+
+def _describe_error(
+    error: msgspec.ValidationError, value: object, kind: object, path: KeyPath
+) -> InvalidSetting:
+    """Translate an error of msgspec."""
+    reason, _, place = str(error).partition(" - at `$")
+    inner = tuple(int(number) for number in _INDEX.findall(place))
+    got = reason.partition(", got ")[2].strip("`")
+    if got:
+        problem = f"is {_JSON_TYPES.get(got, got)}"
+    else:
+        # Keys with secrets take any string, so their values are never shown here.
+        text = msgspec.json.encode(value).decode()
+        problem = f"cannot be {text}" if len(text) <= _MAX_SHOWN else "has a value that is too long"
+    return InvalidSetting((*path, *inner), problem, allowed="" if inner else describe_allowed(kind))
+
+
+def _parse_json(text: str, path: Path) -> dict[str, Any]:
     if not text.strip():
         raise ConfigError(f"{path} is empty; write {{}} into it or remove it")
     try:
-        found = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_number)
+        found = json.loads(text, object_pairs_hook=_build_object, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}:{error.colno}"
         raise ConfigError(f"{where}: this is not valid JSON: {error.msg}") from error
     except ValueError as error:
         raise ConfigError(f"{path}: this is not valid JSON: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigError(f"{path} must hold an object: {{ … }}")
+        raise ConfigError(f"{path} must contain an object: {{ … }}")
     return found
 
 
-def _pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        last = {name: place for place, (name, _) in enumerate(pairs)}
-        twice = next(name for place, (name, _) in enumerate(pairs) if last[name] != place)
-        # Of two lists of rules under one name, one would vanish.
-        raise Fault(
-            (), f"the key {spelled((twice,))} is there twice in one object; keep one of them"
+        last = {name: index for index, (name, _) in enumerate(pairs)}
+        twice = next(name for index, (name, _) in enumerate(pairs) if last[name] != index)
+        # One of two lists of rules with the same name would be lost.
+        raise InvalidSetting(
+            (), f"the key {format_key((twice,))} appears twice in one object; keep one of them"
         )
     return found
 
 
-def _no_number(text: str) -> float:
-    raise Fault((), f"{text} is not a number in JSON")
+def _reject_constant(text: str) -> float:
+    raise InvalidSetting((), f"{text} is not a number in JSON")
 
 
-def _toml(text: str, path: Path) -> dict[str, Any]:
+def _parse_toml(text: str, path: Path) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - most projects have no settings in TOML
 
     try:
@@ -245,85 +265,81 @@ def _toml(text: str, path: Path) -> dict[str, Any]:
         where = f"{path}:{found[1]}:{found[2]}" if found and found[1] else str(path)
         reason = str(error)[: found.start()] if found else str(error)
         raise ConfigError(f"{where}: this is not valid TOML: {reason}") from error
-    except ValueError as error:  # a number of too many digits
+    except ValueError as error:  # a number with too many digits
         raise ConfigError(f"{path}: this is not valid TOML: {error}") from error
 
 
-def _refuse_odd(value: Any, way: Keys) -> None:
-    """Refuse what JSON cannot hold, and what no person nests so deeply."""
-    if len(way) > _DEEPEST:
-        raise Fault(way[:3], "is nested too deeply")
+def _check_values(value: Any, path: KeyPath) -> None:
+    """Reject values that JSON cannot represent, and deep nesting."""
+    if len(path) > _MAX_DEPTH:
+        raise InvalidSetting(path[:3], "is nested too deeply")
     match value:
         case dict():
             for key, inner in value.items():
-                _refuse_odd(key, way)
-                _refuse_odd(inner, (*way, key))
+                _check_values(key, path)
+                _check_values(inner, (*path, key))
         case list():
             for index, inner in enumerate(value):
-                _refuse_odd(inner, (*way, index))
+                _check_values(inner, (*path, index))
         case str() if _SURROGATE.search(value):
-            raise Fault(way, "holds half a character (a lone surrogate)")
+            raise InvalidSetting(path, "contains half a character (a lone surrogate)")
         case float() if not math.isfinite(value):
-            raise Fault(way, "is not a finite number")
+            raise InvalidSetting(path, "is not a finite number")
         case str() | float() | bool() | int() | None:
             return
         case _:
-            raise Fault(way, "is a date or a time", allowed="texts, numbers, lists and objects")
+            allowed = "strings, numbers, lists and objects"
+            raise InvalidSetting(path, "is a date or a time", allowed=allowed)
 
 
-def _line_of(keys: Keys, text: str, path: Path) -> str:
-    if not keys:
+def _find_line(path: KeyPath, text: str, file: Path) -> str:
+    if not path:
         return ""
-    if path.suffix == ".toml":
-        return _toml_line(keys, text)
-    start = _find(text, keys)
-    return "" if start is None else "{}:{}".format(*position(text[:start]))
+    if file.suffix == ".toml":
+        return _find_toml_line(path, text)
+    return "{}:{}".format(*line_and_column(text[: _find_json(text, path)]))
 
 
-def _toml_line(keys: Keys, text: str) -> str:
-    """Return the line that sets the last key, where only one does."""
-    name = next((re.escape(key) for key in reversed(keys) if isinstance(key, str)), "")
+def _find_toml_line(path: KeyPath, text: str) -> str:
+    """Return the line that sets the last key, if exactly one line does."""
+    name = next((re.escape(key) for key in reversed(path) if isinstance(key, str)), "")
     pattern = rf"""(?m)^[ \t]*(?:[\w."'-]+\.)?["']?{name}["']?[ \t]*="""
     found = list(re.finditer(pattern, text))
     if len(found) != 1:
         return ""
-    return str(position(text[: found[0].end()])[0])
+    return str(line_and_column(text[: found[0].end()])[0])
 
 
-_BLANK = re.compile(r"[ \t\r\n]*")
-_DECODER = json.JSONDecoder()
-
-
-def _find(text: str, keys: Keys) -> int | None:
-    """Return where the value at the end of the way begins, in JSON that is known to be valid."""
-    start = _after_blank(text, 0)
-    for key in keys:
-        found = _child(text, start, key)
+def _find_json(text: str, path: KeyPath) -> int:
+    """Return where the value at `path`, or the nearest one above it, begins in valid JSON."""
+    start = _skip_blank(text, 0)
+    for key in path:
+        found = _find_child(text, start, key)
         if found is None:
-            return start
+            break
         start = found
     return start
 
 
-def _child(text: str, start: int, key: str | int) -> int | None:
+def _find_child(text: str, start: int, key: Key) -> int | None:
     opening = {"{": str, "[": int}.get(text[start])
     if opening is None or not isinstance(key, opening):
         return None
-    place, index = _after_blank(text, start + 1), 0
+    place, index = _skip_blank(text, start + 1), 0
     while text[place] not in "}]":
-        name: str | int = index
+        name: Key = index
         if opening is str:
             name, place = _DECODER.raw_decode(text, place)
-            place = _after_blank(text, _after_blank(text, place) + 1)
+            place = _skip_blank(text, _skip_blank(text, place) + 1)
         if name == key:
             return place
-        place = _after_blank(text, _DECODER.raw_decode(text, place)[1])
+        place = _skip_blank(text, _DECODER.raw_decode(text, place)[1])
         if text[place] == ",":
-            place = _after_blank(text, place + 1)
+            place = _skip_blank(text, place + 1)
         index += 1
     return None
 
 
-def _after_blank(text: str, start: int) -> int:
+def _skip_blank(text: str, start: int) -> int:
     found = _BLANK.match(text, start)
     return found.end() if found else start

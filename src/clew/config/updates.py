@@ -1,4 +1,4 @@
-"""Changing one value in a settings file, and nothing else in it."""
+"""Updates of settings files: set, unset and add values, and change nothing else."""
 
 import difflib
 import json
@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from clew.config.documents import Fault, decode, spelled
-from clew.config.layers import Place, Scope, read_bytes, understood
+from clew.config.documents import InvalidSetting, parse_document
+from clew.config.layers import SettingsPath, SettingsScope, parse_layer, read_bytes
 from clew.config.schema import Section, SettingsFile
-from clew.config.schema_info import members, sections, spellings, values_of
-from clew.config.settings import Loaded, fingerprint
+from clew.config.schema_info import dict_value_type, key_spellings, section_types, union_members
+from clew.config.settings import LoadedSettings, compute_fingerprint
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError
 from clew.files.atomic import make_private_folder, replace_file
@@ -25,62 +25,64 @@ TARGETS: Mapping[str, str] = {
     "project": ".clew/settings.json",
     "local": ".clew/settings.local.json",
 }
-"""The files that may be written: the user's own, and by their labels the project's."""
-_NOTHING = object()
-_PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
+"""The files that can be written: the user's own, and the project's by label."""
+_MISSING = object()
+_KEY_PART = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
 
 
-def target(loaded: Loaded, name: str) -> Place:
-    """Return the file that one of `TARGETS` means.
+def find_target(loaded: LoadedSettings, name: str) -> SettingsPath:
+    """Return the file for one of `TARGETS`.
 
     Raises:
-        ConfigError: There is no project here that is not the user's own folder.
+        ConfigError: The working folder is the home folder and has no project settings.
     """
     for layer in loaded.layers:
-        user = layer.place.scope is Scope.USER and layer.path.suffix == ".json"
+        user = layer.place.scope is SettingsScope.USER and layer.path.suffix == ".json"
         if (user and name == "user") or (layer.is_project and layer.label == TARGETS[name]):
             return layer.place
-    raise ConfigError("this is your home folder, whose settings are your own; use --user")
+    raise ConfigError("the home folder has no project settings; use --user")
 
 
-def set_value(loaded: Loaded, place: Place, key: str, text: str, *, trust: Trust) -> None:
-    """Set `key` in the file at `place` to what `text` says.
+def set_value(
+    loaded: LoadedSettings, place: SettingsPath, key: str, text: str, *, trust: Trust
+) -> None:
+    """Set `key` in the file at `place` to the value `text`.
 
-    What is set is a JSON value, or a text where the key takes one. Everything else in the
-    file stays, and nothing is written that could not be read again. Where the user trusted
-    the folder's settings before, they are trusted with this change too.
+    The value is JSON, or plain text if the key takes a string. The rest of the file stays, and
+    only valid settings are written. If the user trusted the folder's settings before, they are
+    trusted with this change too.
 
     Raises:
-        ConfigError: There is no such key, it cannot have that value, or the file cannot be
+        ConfigError: The key does not exist, cannot have that value, or the file cannot be
             written.
     """
-    way, kind = find_key(key)
+    path, kind = find_key(key)
     value = _value(kind, text)
-    _edit(loaded, place, lambda data: _put(data, SettingsFile, way, value), trust=trust)
+    _edit(loaded, place, lambda data: _put(data, SettingsFile, path, value), trust=trust)
 
 
-def unset_value(loaded: Loaded, place: Place, key: str, *, trust: Trust) -> None:
-    """Take `key` out of the file at `place`; everything else stays, as with `set_value`.
+def unset_value(loaded: LoadedSettings, place: SettingsPath, key: str, *, trust: Trust) -> None:
+    """Remove `key` from the file at `place`; the rest stays, as with `set_value`.
 
     Raises:
-        ConfigError: There is no such key, that file does not set it, or it cannot be written.
+        ConfigError: The key does not exist, the file does not set it, or it cannot be written.
     """
-    way, _ = find_key(key)
+    path, _ = find_key(key)
 
     def drop(data: dict[str, Any]) -> None:
-        if not _drop(data, SettingsFile, way):
+        if not _drop(data, SettingsFile, path):
             raise ConfigError(f"{key} is not set in {place.label}")
 
     _edit(loaded, place, drop, trust=trust)
 
 
-def add_allow_rules(loaded: Loaded, rules: Sequence[str], *, trust: Trust) -> None:
-    """Write rules that a person allowed into the project's settings for that person alone.
+def add_allow_rules(loaded: LoadedSettings, rules: Sequence[str], *, trust: Trust) -> None:
+    """Add rules to the user's own settings for this project.
 
     Args:
-        loaded: The settings as they are now; read anew for every call.
-        rules: What may run without asking.
-        trust: Where accepted folders are kept.
+        loaded: The current settings; load them again for every call.
+        rules: Rules for calls that run without asking.
+        trust: The accepted folders.
 
     Raises:
         ConfigError: A rule is malformed, or the file cannot be written.
@@ -90,36 +92,36 @@ def add_allow_rules(loaded: Loaded, rules: Sequence[str], *, trust: Trust) -> No
         known = data.get("permissions", {}).get("allow", [])
         _put(data, SettingsFile, ("permissions", "allow"), list(dict.fromkeys([*known, *rules])))
 
-    _edit(loaded, target(loaded, "local"), add, trust=trust)
+    _edit(loaded, find_target(loaded, "local"), add, trust=trust)
 
 
 def find_key(text: str) -> tuple[tuple[str, ...], Any]:
-    """Return the names that a key such as `context.strategy` is made of, and its type.
+    """Return the path and the type of a key such as `context.strategy`.
 
     Raises:
         ConfigError: There is no such setting.
     """
-    names = [quoted.replace('\\"', '"') or plain for quoted, plain in _PIECE.findall(text)]
-    way: list[str] = []
+    names = [quoted.replace('\\"', '"') or plain for quoted, plain in _KEY_PART.findall(text)]
+    path: list[str] = []
     kind: Any = SettingsFile
     for name in names:
-        inner = sections(kind)
+        inner = section_types(kind)
         if inner:
             name, kind = _field(inner, name, text)  # noqa: PLW2901
-        elif (values := values_of(kind)) is not None:
+        elif (values := dict_value_type(kind)) is not None:
             kind = values
         elif kind is not Any:
-            raise ConfigError(f"{'.'.join(way)} holds a value and no keys, so not {name}")
-        way.append(name)
-    if not way:
-        raise ConfigError("say which setting, such as context.strategy")
-    return tuple(way), kind
+            raise ConfigError(f"{'.'.join(path)} has a value and no keys, so there is no {name}")
+        path.append(name)
+    if not path:
+        raise ConfigError("the setting is missing; write one such as context.strategy")
+    return tuple(path), kind
 
 
 def _field(kinds: tuple[type[Section], ...], name: str, text: str) -> tuple[str, Any]:
     known: dict[str, str] = {}
     for kind in kinds:
-        names = spellings(kind)
+        names = key_spellings(kind)
         known |= names
         for each in msgspec.structs.fields(kind):
             if names.get(name) == each.encode_name:
@@ -130,7 +132,7 @@ def _field(kinds: tuple[type[Section], ...], name: str, text: str) -> tuple[str,
 
 
 def _value(kind: Any, text: str) -> Any:
-    if str in members(kind):
+    if str in union_members(kind):
         return text
     try:
         return json.loads(text)
@@ -139,40 +141,42 @@ def _value(kind: Any, text: str) -> Any:
 
 
 def _edit(
-    loaded: Loaded, place: Place, change: Callable[[dict[str, Any]], None], *, trust: Trust
+    loaded: LoadedSettings,
+    place: SettingsPath,
+    change: Callable[[dict[str, Any]], None],
+    *,
+    trust: Trust,
 ) -> None:
     with file_lock(place.path):
         before = read_bytes(place)
-        data = {} if before is None else decode(before, place.path)
+        data = {} if before is None else parse_document(before, place.path)
         if before is not None:
-            understood(place, before)
+            parse_layer(place, before)
         change(data)
         after = json.dumps(data, indent=2, ensure_ascii=False).encode() + b"\n"
         _check(place, after)
         _write(place, after, new=before is None)
-        if place.scope is Scope.PROJECT:
+        if place.scope is SettingsScope.PROJECT:
             _keep_trust(loaded, place, trust, before=before, after=after)
 
 
-def _check(place: Place, content: bytes) -> None:
-    """Make sure that a file may hold `content`, which is not written yet."""
+def _check(place: SettingsPath, content: bytes) -> None:
+    """Check `content` before it is written."""
     try:
-        understood(place, content)
+        parse_layer(place, content)
     except ConfigError as error:
-        fault = error.__cause__
-        if not isinstance(fault, Fault):
+        if not isinstance(error.__cause__, InvalidSetting):
             raise
-        allowed = f"; allowed: {fault.allowed}" if fault.allowed else ""
-        raise ConfigError(f"{spelled(fault.keys)}: {fault.problem}{allowed}") from error
+        raise ConfigError(str(error.__cause__)) from error
 
 
-def _drop(data: dict[str, Any], kind: Any, way: tuple[str, ...]) -> bool:
-    """Take out the value that the way leads to, and what is empty without it."""
-    key = _spelling(data, kind, way[0])
-    if len(way) == 1:
-        return data.pop(key, _NOTHING) is not _NOTHING
+def _drop(data: dict[str, Any], kind: Any, path: tuple[str, ...]) -> bool:
+    """Remove the value at `path`, and objects that are empty without it."""
+    key = _spelling(data, kind, path[0])
+    if len(path) == 1:
+        return data.pop(key, _MISSING) is not _MISSING
     below = data.get(key)
-    if not isinstance(below, dict) or not _drop(below, _below(kind, way[0]), way[1:]):
+    if not isinstance(below, dict) or not _drop(below, _below(kind, path[0]), path[1:]):
         return False
     if not below:
         del data[key]
@@ -180,40 +184,40 @@ def _drop(data: dict[str, Any], kind: Any, way: tuple[str, ...]) -> bool:
 
 
 def _spelling(data: Mapping[str, Any], kind: Any, name: str) -> str:
-    """Return how the file writes a key; its name, if it does not have it."""
+    """Return the spelling of a key in the file; its canonical name if the file does not have it."""
     names: dict[str, str] = {}
-    for section in sections(kind):
-        names |= spellings(section)
+    for section in section_types(kind):
+        names |= key_spellings(section)
     return next((each for each in data if names.get(each) == name), name)
 
 
-def _put(data: dict[str, Any], kind: Any, way: tuple[str, ...], value: Any) -> None:
-    """Put a value where the way leads, under the spelling that the file already has."""
-    key = _spelling(data, kind, way[0])
-    if len(way) == 1:
+def _put(data: dict[str, Any], kind: Any, path: tuple[str, ...], value: Any) -> None:
+    """Set the value at `path`, with the spelling that the file already has."""
+    key = _spelling(data, kind, path[0])
+    if len(path) == 1:
         data[key] = value
         return
     below = data.setdefault(key, {})
     if not isinstance(below, dict):
         below = data[key] = {}
-    _put(below, _below(kind, way[0]), way[1:], value)
+    _put(below, _below(kind, path[0]), path[1:], value)
 
 
 def _below(kind: Any, name: str) -> Any:
-    for section in sections(kind):
+    for section in section_types(kind):
         for each in msgspec.structs.fields(section):
             if each.encode_name == name:
                 return each.type
-    return values_of(kind) or Any
+    return dict_value_type(kind) or Any
 
 
-def _write(place: Place, data: bytes, *, new: bool) -> None:
-    private = place.scope is Scope.USER
+def _write(place: SettingsPath, data: bytes, *, new: bool) -> None:
+    private = place.scope is SettingsScope.USER
     folder = Path(os.path.realpath(place.path.parent))
     if not private and not folder.is_relative_to(os.path.realpath(place.root)):
         raise ConfigError(
             f"{place.path} cannot be written: {place.path.parent} leads out of the project, to"
-            f" {folder}; put a folder in place of the link"
+            f" {folder}; replace the link by a folder"
         )
     try:
         path = place.path
@@ -228,7 +232,7 @@ def _write(place: Place, data: bytes, *, new: bool) -> None:
 
 
 def _keep_trust(
-    loaded: Loaded, place: Place, trust: Trust, *, before: bytes | None, after: bytes
+    loaded: LoadedSettings, place: SettingsPath, trust: Trust, *, before: bytes | None, after: bytes
 ) -> None:
     files = {layer.label: layer.content for layer in loaded.layers if layer.is_project}
     trusted = loaded.accepted or not loaded.withheld
@@ -236,4 +240,4 @@ def _keep_trust(
         return
     files[place.label] = after
     there = [(label, content) for label, content in files.items() if content is not None]
-    trust.accept(loaded.cwd, fingerprint(there))
+    trust.accept(loaded.cwd, compute_fingerprint(there))

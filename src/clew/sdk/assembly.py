@@ -9,7 +9,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from clew.config.providers import ResolvedProvider, current_type, resolve_provider
-from clew.config.session_options import context_options
+from clew.config.session_options import build_session_options
 from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError
 from clew.core.events import Warned
@@ -305,7 +305,7 @@ class _Builder:
         }
         if self._options.get("checkpoints", True):
             shared["checkpoints"] = folder / "checkpoints"
-        own = context_options(self._settings, self._provider, model=self._model())
+        own = build_session_options(self._settings, self._provider, model=self._model())
         both = (project.compact_instructions, own.get("compact_instructions", ""))
         shared["compact_instructions"] = "\n".join(filter(None, both))
         return {**own, **shared, **self._options.get("session_options", {})}

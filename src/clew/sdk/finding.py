@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.config.settings import Loaded, load_settings, load_trusted
+from clew.config.settings import LoadedSettings, load_settings, load_trusted
 from clew.config.trust import Trust
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
@@ -26,7 +26,7 @@ _MOST_REASONS = 6
 class Found(Struct, frozen=True, kw_only=True):
     """What was found."""
 
-    loaded: Loaded
+    loaded: LoadedSettings
     project: ProjectContext
     skills: SkillCommandSource
     agents: Mapping[str, AgentDefinition]
@@ -75,7 +75,7 @@ def find(
 
 def load(
     cwd: Path, homes: Homes, environ: Mapping[str, str], *, accepted: bool | None = None
-) -> Loaded:
+) -> LoadedSettings:
     """Read the settings of a folder, its own as far as they may count.
 
     Args:
@@ -95,7 +95,7 @@ def load(
     return load_settings(cwd, user_home=user, clew_home=clew, environ=environ, accepted=accepted)
 
 
-def _withheld(loaded: Loaded) -> list[str]:
+def _withheld(loaded: LoadedSettings) -> list[str]:
     if not loaded.withheld:
         return []
     asked = _first([f"{one.key} in {one.path.name}" for one in loaded.withheld])
