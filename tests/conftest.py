@@ -3,7 +3,6 @@
 import ipaddress
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -31,32 +30,41 @@ sys.addaudithook(_refuse_far_addresses)
 
 SLOW: Mapping[str, str] = MappingProxyType(
     {
+        "checkpoints/test_crash": "kills processes",
         "cli/test_demo": "runs the embedded model",
+        "cli/test_editor": "starts clew in a terminal",
         "cli/test_first_start": "starts clew in a terminal",
         "cli/test_leaving": "starts clew",
         "cli/test_log": "starts clew",
         "cli/test_print_commands": "starts clew",
         "cli/test_print_mode": "starts clew",
+        "cli/test_prompt": "starts clew in a terminal",
+        "cli/test_questions": "starts clew in a terminal",
         "cli/test_sessions": "starts clew",
+        "cli/test_simulate": "starts clew",
         "cli/test_streams": "starts clew",
         "cli/test_terminal_sessions": "starts clew in a terminal",
-        "test_against_bash": "runs bash for every line",
-        "checkpoints/test_crash": "kills processes",
-        "test_crashes": "kills processes",
-        "test_embedded": "runs the embedded model",
-        "test_examples": "starts processes",
-        "test_import_is_light": "starts processes",
-        "test_on_llama_cpp": "runs the embedded model",
-        "test_on_the_embedded_model": "runs the embedded model",
-        "test_real_hooks": "starts processes",
-        "test_real_sessions": "reads real sessions with clew",
-        "test_sandbox": "starts processes",
+        "hooks/test_real_hooks": "starts processes",
+        "importers/test_real_sessions": "reads large recordings",
+        "log/test_replay": "plays long random sessions",
+        "permissions/test_against_bash": "runs bash for every line",
+        "providers/test_embedded": "runs the embedded model",
+        "sdk/test_hostile_folder": "makes large folders and starts git",
+        "session/test_crashes": "kills processes",
+        "session/test_faults": "starts processes",
+        "session/test_model_based": "plays long random sessions",
+        "session/test_on_llama_cpp": "runs the embedded model",
+        "session/test_on_the_embedded_model": "runs the embedded model",
+        "tests/test_examples": "starts processes",
+        "tests/test_import_is_light": "starts processes",
+        "tools/test_atomic": "kills processes",
+        "tools/test_sandbox": "starts processes",
     }
 )
-"""Test files that `make test-fast` leaves out, by name, and why. Single tests carry the marker
-`slow` themselves; tests on PostgreSQL are recognised by their name or parameter."""
+"""Test files that `make test-fast` leaves out, and why. Single tests carry the marker `slow`
+themselves; tests on PostgreSQL are recognised by their name or parameter."""
 
-SHARED_SERVER = frozenset({"test_on_llama_cpp", "test_recordings"})
+SHARED_SERVER = frozenset({"providers/test_recordings", "session/test_on_llama_cpp"})
 """Test files whose tests share a fixture that takes seconds to set up."""
 
 
@@ -64,18 +72,15 @@ SHARED_SERVER = frozenset({"test_on_llama_cpp", "test_recordings"})
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests, and keep tests that share an expensive server on one worker."""
     for item in items:
+        name = f"{item.path.parent.name}/{item.path.stem}"
         on_postgres = "postgres" in item.nodeid
-        reason = "runs on PostgreSQL" if on_postgres else _why_slow(item.path)
-        if reason is not None:
-            item.add_marker(pytest.mark.slow(reason))
         if on_postgres:
+            item.add_marker(pytest.mark.slow("runs on PostgreSQL"))
             item.add_marker(pytest.mark.xdist_group("postgres"))
-        elif item.path.stem in SHARED_SERVER:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
-def _why_slow(path: Path) -> str | None:
-    return SLOW.get(path.stem) or SLOW.get(f"{path.parent.name}/{path.stem}")
+        elif name in SLOW:
+            item.add_marker(pytest.mark.slow(SLOW[name]))
+        if name in SHARED_SERVER:
+            item.add_marker(pytest.mark.xdist_group(name))
 
 
 # The same examples on every machine, however slow it is: a failure here is a failure anywhere.

@@ -99,8 +99,7 @@ def test_bases_in_other_modules_count_once_and_outside_classes_do_not() -> None:
 
 
 def test_every_file_that_is_called_slow_exists() -> None:
-    files = list(TESTS.rglob("test_*.py"))
-    names = {path.stem for path in files} | {f"{path.parent.name}/{path.stem}" for path in files}
+    names = {f"{path.parent.name}/{path.stem}" for path in TESTS.rglob("test_*.py")}
 
     assert (SLOW.keys() | SHARED_SERVER) - names == set()
 

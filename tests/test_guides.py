@@ -33,6 +33,7 @@ def with_programs() -> list[Path]:
     return [path for path in GUIDES if any(True for _ in blocks(text_of(path)))]
 
 
+@pytest.mark.slow("starts a process for each guide")
 @pytest.mark.parametrize("path", with_programs(), ids=lambda path: path.stem)
 def test_the_programs_of_a_guide_run_as_they_stand(path: Path, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"

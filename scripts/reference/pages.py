@@ -120,7 +120,7 @@ PAGES = (
             "clew.tools.protocol",
             "clew.tools.builtin",
             "clew.tools.sandbox",
-            "clew.tools.web.search",
+            "clew.tools.web.protocol",
         ),
     ),
     Page(
@@ -189,6 +189,7 @@ PAGES = (
             "clew.log.replay_state",
             "clew.log.validation",
             "clew.sdk.replay",
+            "clew.sdk.replay_script",
         ),
     ),
     Page(

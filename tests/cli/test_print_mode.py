@@ -326,7 +326,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
         (["-p", "hi", "--continue"], "there is no session in this folder", 1),
         (
             ["-p", "hi", "--base-url", "http://127.0.0.1:9/v1", "--model", "x"],
-            "is the server running",
+            "Check that the server is running",
             1,
         ),
         (["-p", "hi", "--base-url", "nonsense", "--model", "x"], "nonsense", 1),

@@ -20,7 +20,6 @@ from clew.core.messages import Image, Message, Role, Text, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.log.events import LogLevel
-from clew.log.replay_script import script_from_journal, script_from_log
 from clew.log.replay_state import ReplayedLog, replay_log
 from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
@@ -35,6 +34,7 @@ from clew.providers.scripted import (
     text_reply,
 )
 from clew.sdk.replay import replay_session
+from clew.sdk.replay_script import script_from_journal, script_from_log
 from clew.stores.memory import MemoryStore
 
 FACTS = ModelFacts(name="m", window=4_000, max_output=400)

@@ -11,12 +11,12 @@ from clew.core.ids import CallId
 from clew.core.messages import ToolCall
 from clew.log.events import LogLevel, NativePayload
 from clew.log.reader import LogReader
-from clew.log.replay_script import script_from_log
 from clew.log.replay_state import ReplayState
 from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.replay import ReplayProvider
 from clew.sdk.replay import replay_session
+from clew.sdk.replay_script import script_from_log
 from clew.testing.fake_apis.protocol import ModelReply
 from clew.testing.provider_harness import API_KEY, HttpHarness
 from tests.providers.harnesses import HARNESSES

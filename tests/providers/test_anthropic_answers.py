@@ -387,7 +387,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
     begun = event("message_start", message={}) + start({"type": "text", "text": "a"})
 
     for cut in (begun, begun + event("message_delta", delta={}), begun + b"data: [DONE]\n\n"):
-        with pytest.raises(StreamBroken, match="middle of the answer"):
+        with pytest.raises(StreamBroken, match="before the response was complete"):
             decode(cut)
     assert decode(begun, event("message_delta", delta={"stop_reason": "end_turn"}))[-1] == DONE
     assert decode(begun, event("message_stop"), b"data: more\n\n")[-1] == DONE

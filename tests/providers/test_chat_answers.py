@@ -344,7 +344,7 @@ def test_an_error_is_found_wherever_a_host_puts_it(
 
 @pytest.mark.parametrize("body", [b'{"method":"POST"}', b"[]", b"{", b'{"choices":null}'])
 def test_a_document_that_is_no_answer_is_told_as_such(body: bytes) -> None:
-    with pytest.raises(StreamBroken, match="not a chat answer"):
+    with pytest.raises(StreamBroken, match="not a chat completion"):
         ChatDecoder("host").whole(body)
 
 

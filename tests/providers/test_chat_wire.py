@@ -548,7 +548,7 @@ def test_the_end_marker_alone_ends_an_answer() -> None:
 
 
 def test_an_answer_that_just_stops_is_broken() -> None:
-    with pytest.raises(StreamBroken, match="middle of the answer"):
+    with pytest.raises(StreamBroken, match="before the response was complete"):
         decode(delta(content="a"))
 
 

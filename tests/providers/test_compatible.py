@@ -87,7 +87,7 @@ async def test_a_profile_is_found_however_it_is_spelt(name: str) -> None:
 
 
 async def test_a_profile_that_is_not_there_names_those_that_are() -> None:
-    with pytest.raises(ConfigError, match=r"Known are: .*lm_studio.*OpenAIChat"):
+    with pytest.raises(ConfigError, match=r"Available: .*lm_studio.*OpenAIChat"):
         Compatible("nobody")
 
 
@@ -143,7 +143,7 @@ async def test_a_search_on_the_web_is_switched_on(name: str, told: dict[str, obj
 
 @pytest.mark.req("PRV-5")
 async def test_a_search_that_the_server_lacks_is_refused() -> None:
-    with pytest.raises(ConfigError, match="lm_studio has no web_search"):
+    with pytest.raises(ConfigError, match="lm_studio has no built-in web_search"):
         Compatible("lm_studio", web_search=True)
     both = Compatible("openrouter", api_key="k", web_search=True, web_fetch=True)
     assert both.web_tools == {"web_search", "web_fetch"}
@@ -435,7 +435,7 @@ async def test_configured_facts_win_over_what_the_server_tells() -> None:
 
 async def test_an_answer_that_tells_of_no_models_is_an_error() -> None:
     async with serve(document({"hello": "world"})) as server:
-        with pytest.raises(ProviderError, match="does not tell of models"):
+        with pytest.raises(ProviderError, match="unexpected list of models"):
             await listed(at(server, "vllm"))
 
 

@@ -173,9 +173,10 @@ async def test_the_process_ends_when_its_parent_is_killed(tmp_path: Path) -> Non
     code = (
         "import anyio, sys\n"
         "from pathlib import Path\n"
-        "from clew.providers.embedded.process import Launch, start\n"
+        "from clew.providers.embedded.process import LaunchOptions, start_server\n"
         "async def main():\n"
-        "    child = await start(Launch(model=Path(sys.argv[1])), provider='embedded')\n"
+        "    options = LaunchOptions(model=Path(sys.argv[1]))\n"
+        "    child = await start_server(options, provider='embedded')\n"
         "    print(child.address.rpartition(':')[2], flush=True)\n"
         "    await anyio.sleep_forever()\n"
         "anyio.run(main)\n"
@@ -198,7 +199,7 @@ async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        with pytest.raises(ConfigError, match=f"Port {port} is taken"):
+        with pytest.raises(ConfigError, match=f"Port {port} is already in use"):
             await ask(Embedded(file, port=port))
 
 

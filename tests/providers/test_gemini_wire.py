@@ -474,7 +474,7 @@ def test_a_list_of_events_is_read_as_a_whole_answer() -> None:
 
 
 def test_an_answer_that_just_stops_is_broken() -> None:
-    with pytest.raises(StreamBroken, match="middle of the answer"):
+    with pytest.raises(StreamBroken, match="before the response was complete"):
         decode(answer({"text": "a"}))
 
 

@@ -253,7 +253,7 @@ async def test_a_page_in_place_of_an_answer_says_that_the_address_is_wrong() -> 
     )
     async with fake_openai(page) as server:
         provider = OpenAIChat(server.url)
-        with pytest.raises(ProviderRejected, match=r"answered with text/html.*ends in /v1"):
+        with pytest.raises(ProviderRejected, match=r"returned text/html.*ends in /v1"):
             await anext(provider.stream(HELLO))
         await provider.aclose()
 
@@ -354,7 +354,7 @@ async def test_a_server_that_is_not_there_is_named() -> None:
     async with fake_openai() as server:
         url = server.url
 
-    with pytest.raises(ProviderError, match="is the server running") as caught:
+    with pytest.raises(ProviderError, match="Check that the server is running") as caught:
         await ask(OpenAIChat(url))
 
     assert url.removesuffix("/v1") in str(caught.value)

@@ -8,7 +8,7 @@ from tests.recordings.survey import KINDS, Survey, survey
 pytestmark = pytest.mark.skipif(not PRESENT, reason="the recordings are not here")
 
 LEAST = {"streams": 840, "answers": 2_400, "requests": 2_880, "tokens": 189}
-KNOWN = ("responses, streams: StreamBroken: openai sent something that is not an answer",)
+KNOWN = ("responses, streams: StreamBroken: openai returned data that is not a response",)
 """One recording of a stream has a line that is cut in the middle."""
 
 

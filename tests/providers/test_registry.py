@@ -81,7 +81,7 @@ async def test_the_qwen_profile_of_the_seeds_enables_both_web_tools(
         ({"builtInWebTools": True}, "accepts webSearch and webFetch only"),
         ({"builtInWebTools": {"webCrawl": True}}, "accepts webSearch and webFetch only"),
         ({"webFetch": "yes"}, "webFetch must be true or false"),
-        ({"webFetch": True}, "deepseek has no web_fetch"),
+        ({"webFetch": True}, "deepseek has no built-in web_fetch"),
     ],
 )
 def test_an_invalid_web_tool_is_an_error(options: dict[str, Any], message: str) -> None:

@@ -32,7 +32,6 @@ from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
 from clew.log.buffer import Redaction
 from clew.log.events import LogLevel
-from clew.log.replay_script import script_from_journal, script_from_log
 from clew.log.writer import SessionLog
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished, ReasoningChunk, Request, StopReason
@@ -40,7 +39,8 @@ from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recordi
 from clew.providers.replay import ReplayDiverged, ReplayProvider
 from clew.providers.request_diff import Difference
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
-from clew.sdk.replay import read_replay_script, replay_session
+from clew.sdk.replay import replay_session
+from clew.sdk.replay_script import read_replay_script, script_from_journal, script_from_log
 from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -148,7 +148,7 @@ async def test_failures_are_raised_again_as_they_were(tmp_path: Path) -> None:
 async def test_a_recording_that_is_used_up_says_so() -> None:
     provider = ReplayProvider(Recording(calls=()))
 
-    with pytest.raises(ProviderError, match="has 0 calls, and this is one more"):
+    with pytest.raises(ProviderError, match="has 0 calls; there is no call 1"):
         await _all(provider, Request(model="m", messages=(user("hi"),)))
     assert provider.name == "replay"
 
@@ -349,9 +349,9 @@ async def test_a_rerun_names_the_entry_that_came_out_otherwise(tmp_path: Path) -
 async def test_a_file_of_no_known_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no session")
 
-    with pytest.raises(ConfigError, match="no recording that Clew can read"):
+    with pytest.raises(ConfigError, match="has an unknown format"):
         read_replay_script(tmp_path / "x")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="cannot read"):
         read_replay_script(tmp_path / "nowhere")
 
 

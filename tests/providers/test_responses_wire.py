@@ -915,7 +915,7 @@ def test_a_server_may_tell_what_it_cost(said: Json, cost: float | None) -> None:
 
 
 def test_an_answer_that_just_stops_is_broken() -> None:
-    with pytest.raises(StreamBroken, match="middle of the answer"):
+    with pytest.raises(StreamBroken, match="before the response was complete"):
         decode(event("output_text.delta", output_index=0, delta="a"))
 
 

@@ -43,7 +43,7 @@ async def test_replies_are_given_in_order_and_run_out() -> None:
     with pytest.raises(ProviderBusy):
         await ask(model)
     assert (await ask(model))[0] == TextChunk("ok")
-    with pytest.raises(ProviderError, match="run out"):
+    with pytest.raises(ProviderError, match="no more replies"):
         await ask(model)
 
 

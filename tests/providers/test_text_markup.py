@@ -13,8 +13,7 @@ from clew.providers.protocol import CallChunk, Chunk, ReasoningChunk, StopReason
 from clew.providers.sse import ServerEvent
 from clew.providers.wire.chat.decode import ChatDecoder
 from clew.providers.wire.chat.text_markup import GEMMA, THINK, MarkupSplitter, TextCall, TextRun
-from clew.providers.wire.chat.text_tool_calls import CallSyntax, parse_call
-from clew.providers.wire.chat.text_tool_stream import LONGEST
+from clew.providers.wire.chat.text_tool_calls import LONGEST, CallSyntax, parse_call
 
 TOOLS = ("read", "write_file")
 

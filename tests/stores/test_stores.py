@@ -116,6 +116,7 @@ async def test_a_second_process_is_told_who_writes(place: str, stores: tuple[Sto
 
 
 @pytest.mark.req("STO-2", "STO-4")
+@pytest.mark.slow("starts processes")
 async def test_the_lease_of_a_killed_process_is_taken_over(
     place: str, stores: tuple[Store, Store]
 ) -> None:
@@ -133,6 +134,7 @@ async def test_the_lease_of_a_killed_process_is_taken_over(
 
 
 @pytest.mark.req("STO-4")
+@pytest.mark.slow("starts processes")
 async def test_of_processes_that_race_for_a_lease_exactly_one_wins(
     place: str, stores: tuple[Store, Store]
 ) -> None:
@@ -151,6 +153,7 @@ async def test_of_processes_that_race_for_a_lease_exactly_one_wins(
 
 
 @pytest.mark.req("STO-2")
+@pytest.mark.slow("starts processes")
 async def test_what_a_killed_process_had_written_is_there(
     place: str, stores: tuple[Store, Store]
 ) -> None:
@@ -178,6 +181,7 @@ async def test_what_a_killed_process_had_written_is_there(
 
 
 @pytest.mark.req("STO-4")
+@pytest.mark.slow("starts processes")
 async def test_processes_that_begin_at_once_make_one_store(place: str) -> None:
     async with AsyncExitStack() as stack:
         starters = [stack.enter_context(child(place, "begin")) for _ in range(4)]

@@ -28,7 +28,8 @@ from clew.log.reader import LogFault, LogLine, LogReader
 from clew.log.replay_state import replay_log
 from clew.log.validation import validate_log
 from clew.providers.replay import ReplayProvider
-from clew.sdk.replay import ReplayResult, read_replay_script, replay_session
+from clew.sdk.replay import ReplayResult, replay_session
+from clew.sdk.replay_script import read_replay_script
 
 _SHOWN = 100
 

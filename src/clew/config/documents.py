@@ -23,7 +23,7 @@ from clew.config.schema_info import (
     tag_of,
 )
 from clew.core.errors import ConfigError
-from clew.core.text import truncate
+from clew.core.text import split_validation_error, truncate
 
 Key: TypeAlias = str | int
 KeyPath: TypeAlias = tuple[Key, ...]
@@ -212,7 +212,7 @@ def _describe_error(
     error: msgspec.ValidationError, value: object, kind: object, path: KeyPath
 ) -> InvalidSetting:
     """Translate an error of msgspec."""
-    reason, _, place = str(error).partition(" - at `$")
+    reason, place = split_validation_error(error)
     inner = tuple(int(number) for number in _INDEX.findall(place))
     got = reason.partition(", got ")[2].strip("`")
     if got:

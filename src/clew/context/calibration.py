@@ -1,9 +1,8 @@
-"""Learning, from what a provider counts, how many of its tokens a unit is worth.
+"""Learns from a provider's counts how many tokens one estimated unit is.
 
-A count is exact, but what it covers is only partly known: a provider adds a preamble of its
-own. So two things are learned. How fast the count grows with the conversation gives the
-slope; where the last count stood gives the overhead. Everything is a pure function of the
-counts in their order, so a journal always leads to the same calibration.
+A count is exact, but a provider adds a preamble of unknown size. So two values are learned:
+the growth of the count gives the slope, the last count gives the overhead. The result is a
+pure function of the counts in their order, so a journal always gives the same calibration.
 """
 
 from functools import lru_cache
@@ -21,11 +20,11 @@ _SURPRISE = 3.0
 
 
 class ModelFamily(Struct, frozen=True, kw_only=True):
-    """What models of one make have in common, as far as counting goes."""
+    """How the models of one family count tokens."""
 
     rate: float = 1.0
     keeps_reasoning: bool = True
-    """False: thinking counts until the user speaks again, then the provider drops it."""
+    """False: the provider drops thinking when the next user message arrives."""
 
 
 _CLAUDE_OLD = ModelFamily(rate=1.17, keeps_reasoning=False)
@@ -52,41 +51,41 @@ _FAMILIES = (
     ("gemini", _DROPS),
     ("llama", _DROPS),
 )
-"""By what a name contains, first match first.
+"""Families by a part of the model name; the first match wins.
 
 Measured by `benchmarks/estimator.py` on Claude 4.5 and 4.6, GPT-4.1, 5.4 and 5.5 and Qwen 2.5.
-That Opus from 4.5 on keeps the thinking of earlier turns and Sonnet 4.5 does not is seen in
-the same counts. Newer Claudes count about a third more; the others are taken at one.
+The same counts show that Opus from 4.5 on keeps the thinking of earlier turns and Sonnet 4.5
+does not. Newer Claude models count about a third more; all others default to one.
 """
 
 
 @lru_cache
 def family_of(model: str) -> ModelFamily:
-    """Return what is known of the make of `model`; dots and dashes in names are the same."""
+    """Return the family of `model`; dots and dashes in names are equal."""
     name = model.lower().replace(".", "-")
     return next((found for part, found in _FAMILIES if part in name), ModelFamily())
 
 
 def make_prior(rate: float, weight: float = _PRIOR_UNITS) -> Calibration:
-    """Return where to start from: a rate, and the units of growth it is trusted like."""
+    """Return a starting calibration: a rate, with the weight of `weight` units of growth."""
     return Calibration(slope=_clamped(rate), weight=max(1.0, weight))
 
 
 def default_for(model: str) -> Calibration:
-    """Return where to start from with a model that nothing has been learned about."""
+    """Return the starting calibration for a model without counts."""
     return make_prior(family_of(model).rate)
 
 
 def estimate_tokens(calibration: Calibration, units: int) -> int:
-    """Return how many tokens a request of `units` is likely to be."""
+    """Estimate the tokens of a request of `units`."""
     return round(calibration.overhead + calibration.rate * max(0, units))
 
 
 def learn(calibration: Calibration, units: int, tokens: int) -> Calibration:
-    """Take in that the provider counted `tokens` for a request of `units`.
+    """Learn that the provider counted `tokens` for a request of `units`.
 
-    A count that no rate could explain is left out, and so is one that is far from what was
-    expected, unless the next one says the same.
+    A count that no rate can explain is ignored. A count far from the expected one is ignored
+    too, unless the next one confirms it.
     """
     if units <= 0 or tokens < MIN_RATE * units:
         return calibration
@@ -109,7 +108,7 @@ def _surprising(calibration: Calibration, units: int, tokens: int) -> bool:
 def _grown(calibration: Calibration, units: int, tokens: int) -> tuple[float, float]:
     """Return slope and weight after the step from the last count to this one.
 
-    Only growth teaches: a context that shrank may have lost more than its messages.
+    Only growth counts: a context that shrank may have lost more than its messages.
     """
     slope, weight = calibration.slope, calibration.weight
     more_units, more_tokens = units - calibration.units, tokens - calibration.tokens

@@ -1,7 +1,7 @@
-"""Making a view smaller, as decisions: which entries would do it.
+"""Decisions that make a view smaller: what to clear, drop, truncate and summarise by rules.
 
-The session carries them out and may have a model write the words; `clew.fit` and the
-simulator use them as they are, with words by rules.
+The session carries them out and can let a model write the summary; `clew.fit` and the
+simulator use them with summaries by rules.
 """
 
 from clew.context.estimate import text_units
@@ -26,7 +26,7 @@ _HEADING_UNITS = 24
 def plan_clearing(
     view: View, policy: ContextPolicy, strategy: Strategy, *, now: float
 ) -> ResultsCleared | None:
-    """Show answered tool results as markers, where the policy asks for it or it pays."""
+    """Replace answered tool results by markers, if the policy asks for it or it saves cost."""
     if policy.compress_over is not None:
         places = find_consumed(view.items, pinned=view.pinned, min_chars=policy.compress_over)
         why = "answered tool results are compressed"
@@ -39,7 +39,7 @@ def plan_clearing(
         )
         cold = view.calls > 0 and now - view.called_at > policy.economy.cold_after
         places = choose_worthwhile(view.items, places, policy.economy, calls=view.calls, cold=cold)
-        why = "the cache is cold" if cold else "what is saved pays for the cache it breaks"
+        why = "the cache is cold" if cold else "the saving pays for the broken cache prefix"
     else:
         places, why = [], ""
     if not places:
@@ -48,10 +48,9 @@ def plan_clearing(
 
 
 def _worth_a_look(view: View, policy: ContextPolicy, now: float) -> bool:
-    """Say whether results have grown since the last call, or the cache is cold.
+    """Return whether results have grown since the last call, or the cache is cold.
 
-    Looking at every result before each call would make a turn cost more the longer a session
-    lasts.
+    Checking every result before each call would make turns slower as a session grows.
     """
     if view.calls and now - view.called_at > policy.economy.cold_after:
         return True
@@ -61,7 +60,7 @@ def _worth_a_look(view: View, policy: ContextPolicy, now: float) -> bool:
 def make_budget(
     view: View, policy: ContextPolicy, strategy: Strategy, *, window: int | None = None
 ) -> Budget:
-    """Divide what a compaction may leave of a window, by default the model's own."""
+    """Divide what a compaction may leave of `window`, by default the model's own window."""
     return Budget.of(
         view,
         tokens=strategy.target(window or view.setup.model.window),
@@ -74,8 +73,8 @@ def plan_compaction(
 ) -> Reduce | Stuck:
     """Return the strategy's plan, or why it is not worth carrying out.
 
-    A plan must be able to shrink the request by a tenth, unless it `must` shrink; that is
-    known before anything is paid for.
+    A plan must save at least a tenth of the request. With `must`, any saving is enough. This
+    is checked before a summary is paid for.
     """
     plan = strategy.plan(view, budget)
     if isinstance(plan, Stuck):
@@ -84,22 +83,26 @@ def plan_compaction(
     best = build_compaction(view, plan, nothing, trigger="auto", strategy=strategy.name).report
     least = 0 if must else _LEAST_GAIN * best.tokens_before
     if best.tokens_before - best.tokens_after <= least:
-        return Stuck(why="too little would be gained")
+        return Stuck(why="it would save too little")
     return plan
 
 
 def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
-    """Shorten the largest tool results that are left, by `excess` tokens if they have as many."""
+    """Truncate the largest remaining tool results by up to `excess` tokens in total."""
     room = view.items.units() - round(excess / view.calibration.rate) - 1
     changes = shorten_results(view.items, view.pinned, room=room)
-    return ResultsCleared(replaced=changes, why="they do not fit") if changes else None
+    return (
+        ResultsCleared(replaced=changes, why="the request would exceed the window")
+        if changes
+        else None
+    )
 
 
 def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSummary:
-    """Write the words for `plan` without a model."""
+    """Write the summary for `plan` without a model."""
     gone = tuple(item for item in plan.dropped if item.kind is not ItemKind.SUMMARY)
     if len(gone) < len(plan.dropped) and not view.archived:
-        # No journal has what the old summary stands for, so its words must go on.
+        # Without a journal the old summary is all there is of what it covers, so keep its text.
         gone = (Item.of(EntryId(0), assistant(view.summary)), *gone)
     if not plan.dropped:
         return WrittenSummary(text="", author="rules")
@@ -122,7 +125,7 @@ def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSumma
 def compact_by_rules(
     view: View, policy: ContextPolicy, strategy: Strategy, *, trigger: Trigger = "auto"
 ) -> Compacted | Stuck:
-    """Return the entry of a compaction by rules alone."""
+    """Return the entry of a compaction that needs no model."""
     budget = make_budget(view, policy, strategy)
     plan = plan_compaction(view, strategy, budget)
     if isinstance(plan, Stuck):
@@ -130,5 +133,5 @@ def compact_by_rules(
     summary = summarise_by_rules(view, plan, budget)
     body = build_compaction(view, plan, summary, trigger=trigger, strategy=strategy.name)
     if body.report.tokens_after >= body.report.tokens_before:
-        return Stuck(why="the words about what goes would be longer than what goes")
+        return Stuck(why="the summary would be longer than the text it replaces")
     return body

@@ -1,9 +1,9 @@
 """Where a view may be cut.
 
 A provider rejects a conversation in which a tool call has lost its result, or a result its
-call; and one that signs its reasoning rejects a tool loop whose signed beginning is gone. Each
-rule below names the places it allows; a cut is legal where all of them agree. (Pinned messages
-and the current request need no rule: they are spared on whichever side of a cut they stand.)
+call. A provider that signs its reasoning also rejects a tool loop whose signed beginning is
+missing. Each rule below returns the places it allows; a cut is legal where all rules agree.
+Pinned messages and the current request need no rule: they stay on both sides of a cut.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from clew.core.ids import CallId
 
 
 def legal_cuts(items: Sequence[Item], *, inside_loops: bool = False) -> list[int]:
-    """Return every index at which the items before it may go and those from it on may stay.
+    """Return every index where the view may be cut: items before it leave, the others stay.
 
-    Always contains 0, and `len(items)` when no call waits for its result. With `inside_loops`
-    a tool loop may be parted from its signed beginning: the last resort for a loop too large
-    for the window, after which the model goes on without the thought it began with.
+    The list always contains 0, and `len(items)` if no call waits for its result. With
+    `inside_loops` a cut may separate a tool loop from its signed beginning: the last resort
+    for a loop that is too large for the window.
     """
     places = between_steps(items)
     return places if inside_loops else sorted(set(places) & outside_signed_loops(items))
 
 
 def between_steps(items: Sequence[Item]) -> list[int]:
-    """Allow places where no call waits for its result: a batch of calls is never split."""
+    """Return places where no call waits for its result; a batch of calls is never split."""
     waiting: set[CallId] = set()
     places = [0]
     for index, item in enumerate(items):
@@ -40,7 +40,7 @@ def between_steps(items: Sequence[Item]) -> list[int]:
 
 
 def outside_signed_loops(items: Sequence[Item]) -> set[int]:
-    """Allow places where no signed tool loop goes on, or where it is signed anew."""
+    """Return places outside of signed tool loops, and before each signed message in a loop."""
     signed = False
     places = {0, len(items)}
     for index, item in enumerate(items):
@@ -53,12 +53,12 @@ def outside_signed_loops(items: Sequence[Item]) -> set[int]:
 
 
 def turn_starts(items: Sequence[Item]) -> list[int]:
-    """Return the index of each user message: a turn is one and all up to the next."""
+    """Return the index of each user message; a turn extends to the next one."""
     return [index for index, item in enumerate(items) if item.kind is ItemKind.USER]
 
 
 def batches(items: Sequence[Item]) -> list[range]:
-    """Split the items into runs that must stay or go together: a call with its results."""
+    """Split the items into runs that stay or leave together: a call with its results."""
     bounds = between_steps(items)
     if bounds[-1] != len(items):
         bounds.append(len(items))

@@ -1,7 +1,13 @@
-"""A summary that no model writes: facts, telling excerpts, and an index of names.
+"""A summary without a model: facts, excerpts, and an index of names.
 
-Everything in it stood in the conversation; nothing can be invented. It is what compaction
-falls back on, and what it uses where a model's summaries are not to be trusted.
+Everything in it is quoted from the conversation, so nothing can be invented. Compaction uses
+it as the fallback, and for models with unreliable summaries.
+
+The weights for excerpts come from recorded agent sessions: for each line before a compaction,
+did the agent write it again afterwards (as a command, a path, a line to edit)? The best
+predictors are how recent a line is, where it comes from, and whether it occurs in more than
+one kind of source. A repeated line counts only at its newest place, so a file that was read
+twice is quoted once.
 """
 
 import math
@@ -26,14 +32,14 @@ _FACTS_SHARE = 0.15
 _NAMES_SHARE = 0.45
 _MOST_NAMES_CHARS = 9_000
 _REACH = 100_000
-"""Only the newest text is read line by line: this many units of it."""
+"""Units of the newest text that are read line by line."""
 _NAMES_HEADING = "Names that came up: "
 
 
 def write_digest(items: Sequence[Item], *, max_units: int, known: str = "") -> str:
-    """Summarise `items` by rules alone; deterministic, and never above `max_units`.
+    """Summarise `items` by rules; deterministic, and never longer than `max_units`.
 
-    `known` is text that stays in the view anyway, so that its names are not listed again.
+    `known` is text that stays in the view, so its names are not listed again.
     """
     stretch = list(split_passages(_newest(items, _REACH)))
     chars = max_units * _chars_per_unit(stretch)
@@ -81,10 +87,10 @@ def _chars_per_unit(stretch: Sequence[Passage]) -> float:
 
 
 _LEAST_CHARS = 24
-"""Shorter lines say little away from their neighbours."""
+"""Shorter lines mean little without their neighbours."""
 _MOST_CHARS = 400
 _BEGINNING = 200
-"""What is quoted of a longer line, such as a paragraph."""
+"""Characters that are quoted of a longer line, such as a paragraph."""
 _RECENCY = 0.64
 _SOURCE = {SPOKEN: -1.0, CALLED: 0.0, SHOWN: 0.0, PRINTED: -1.6, FOUND: -3.1}
 _SEVERAL_SOURCES = 1.2
@@ -103,9 +109,9 @@ class _Line:
 
 
 def choose_excerpts(stretch: Sequence[Passage], *, max_chars: int) -> list[str]:
-    """Quote the most telling lines of `stretch`, in order, each under where it came from.
+    """Quote the lines of `stretch` that are most likely needed again, under their source.
 
-    Never longer than `max_chars`, newlines included.
+    The lines keep their order. The result has at most `max_chars` characters with newlines.
     """
     lines = _lines(stretch)
     ranked = sorted(lines.items(), key=_rank)
@@ -184,10 +190,10 @@ _NEVER_CALLED = 10_000_000
 
 
 def choose_names(stretch: Sequence[Passage], *, known: str, max_chars: int) -> list[str]:
-    """List the names of `stretch` that `known` does not contain, the likeliest first.
+    """List files, hashes and identifiers of `stretch` that `known` does not contain.
 
-    Recent ones come first, above all those in recent tool calls. Joined with a comma and a
-    space they are never longer than `max_chars`.
+    Recent names come first, especially those in recent tool calls. Joined with a comma and a
+    space they have at most `max_chars` characters.
     """
     last: dict[str, int] = {}
     called: dict[str, int] = {}

@@ -1,9 +1,8 @@
-"""How many tokens a message is likely to be, without a tokenizer.
+"""Estimates the tokens of texts, messages, images and tool specs without a tokenizer.
 
-The result is in *units*: tokens of a typical model (fitted to o200k and to what providers
-counted in recorded sessions). A view learns how many tokens of its model one unit is worth
-(`clew.context.calibration`). An exact tokenizer can take the place of `text_units`: any
-`Meter` will do.
+The result is in *units*: tokens of a typical model (fitted to o200k and to provider counts in
+recorded sessions). A view learns how many tokens of its model one unit is
+(`clew.context.calibration`). An exact tokenizer can replace `text_units`: it is a `Meter`.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +24,7 @@ from clew.core.messages import (
 from clew.core.models import ToolSpec
 
 Meter: TypeAlias = Callable[[str], int]
-"""Says how many units a text is."""
+"""Returns the units of a text."""
 
 _MESSAGE_UNITS = 4
 _CALL_UNITS = 40
@@ -42,8 +41,8 @@ def _flags_by_byte() -> bytes:
     flags[ord("0") : ord("9") + 1] = bytes([0b01111001]) * 10
     flags[ord("A") : ord("Z") + 1] = bytes([0b00000111]) * 26
     flags[ord("a") : ord("z") + 1] = bytes([0b00000011]) * 26
-    # In UTF-8 the first byte of a character tells its script: Greek, Cyrillic and accented
-    # Latin; then East Asian scripts and symbols; then emoji. The bytes after it cost nothing.
+    # In UTF-8 the first byte of a character identifies its script: Greek, Cyrillic and accented
+    # Latin; then East Asian scripts and symbols; then emoji. Continuation bytes cost nothing.
     flags[0x80:0xC0] = bytes(0x40)
     flags[0xC0:0xE0] = bytes([0b00000100]) * 0x20
     flags[0xE0:0xF0] = bytes([0b00001100]) * 0x10
@@ -52,19 +51,19 @@ def _flags_by_byte() -> bytes:
 
 
 _FLAGS = _flags_by_byte()
-"""What kind of character a byte is, as a set of flags; kinds that tokenizers like to join
-(words and capitals, punctuation and line ends) share some."""
+"""The kind of a character as a set of flags. Kinds that tokenizers often join (words and
+capitals, punctuation and line ends) share flags."""
 _STRETCH = 1 << 16
-"""Bytes at a time: numbers that fit the processor's cache take half the time."""
+"""Bytes per step: numbers that fit the processor's cache take half the time."""
 
 
 def text_units(text: str) -> int:
-    """Estimate `text` by where its kinds of characters begin and how long they go on.
+    """Estimate `text` by the runs of its kinds of characters.
 
-    A flag costs 0.4 units where it begins and 0.06 on every byte on which it goes on, so a
-    word costs little more than its first letter. The flags of a stretch of text are the bits
-    of one large number, because counting bits, shifting and comparing such numbers run in C:
-    a megabyte takes about 2.5 ms.
+    A flag costs 0.4 units where a run begins and 0.06 on every following byte, so a word costs
+    little more than its first letter. The flags of a text are the bits of one large number,
+    because counting and shifting bits of such numbers runs in C: a megabyte takes about
+    2.5 ms.
     """
     data = text.encode("utf-8", "surrogatepass")
     fiftieths = 0
@@ -87,13 +86,13 @@ def part_units(part: Part, meter: Meter = text_units) -> int:
         signature = 0 if part.text else meter(part.signature)
         return meter(part.text) + signature + meter(part.redacted)
     if isinstance(part, Native):
-        # Mostly sealed pages, which the provider unseals before it counts them.
+        # Mostly encrypted pages, which the provider decrypts before it counts them.
         return len(part.data) // _SEALED_BYTES_PER_UNIT
     return file_units(part) if isinstance(part, File) else image_units(part)
 
 
 def message_units(message: Message, meter: Meter = text_units) -> int:
-    """Estimate a message with its framing."""
+    """Estimate a message including its framing."""
     units = _MESSAGE_UNITS
     for part in message.parts:
         units += part_units(part, meter)
@@ -101,7 +100,7 @@ def message_units(message: Message, meter: Meter = text_units) -> int:
 
 
 def tool_units(tools: Iterable[ToolSpec], meter: Meter = text_units) -> int:
-    """Estimate what declaring `tools` costs in every request."""
+    """Estimate the declaration of `tools` in a request."""
     return sum(
         meter(spec.name)
         + meter(spec.description)
@@ -118,7 +117,7 @@ _STARTS_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def image_units(image: Image) -> int:
-    """Estimate a picture by its area; one whose size cannot be read counts as a large one."""
+    """Estimate an image by its area; an image of unknown size counts as a large one."""
     size = pixel_size(image.data)
     if size is None:
         return _UNKNOWN
@@ -126,7 +125,7 @@ def image_units(image: Image) -> int:
 
 
 def file_units(file: File) -> int:
-    """Estimate a document, a recording or a film; only an address counts as a small one."""
+    """Estimate a document, audio or video by its length; a URL counts as a small file."""
     per_unit = next(
         (rate for kind, rate in _BYTES_PER_UNIT.items() if file.media_type.startswith(kind)), 4
     )
@@ -134,7 +133,7 @@ def file_units(file: File) -> int:
 
 
 def pixel_size(data: bytes) -> tuple[int, int] | None:
-    """Return width and height as a PNG, GIF, WebP or JPEG file states them, else None."""
+    """Return width and height from the header of a PNG, GIF, WebP or JPEG file, or None."""
     size: tuple[int, int] | None = None
     if data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) >= 24:
         size = _big(data[16:20]), _big(data[20:24])

@@ -1,4 +1,4 @@
-"""What happened, as code can tell it: no model writes these lines, so none is invented."""
+"""Facts about a conversation that code extracts: files, commands and open tasks."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,13 +14,13 @@ _CHANGES = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write", "ed
 _PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
 _COMMAND_KEYS = ("command", "cmd")
 _TASK_LISTS = {"TodoWrite": ("todos", "content"), "update_plan": ("plan", "step")}
-"""Tools that state the whole list of tasks: where it stands, and how a task is worded."""
+"""Tools that write the whole task list: the key of the list, and the key of a task's text."""
 _object = msgspec.json.Decoder(dict[str, object])
 _FINISHED = frozenset({"completed", "done", "cancelled"})
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """Files, commands and open tasks of a stretch of conversation, each once, newest last."""
+    """Files, commands and open tasks of a conversation, without duplicates, newest last."""
 
     files_read: tuple[str, ...] = ()
     files_changed: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     open_tasks: tuple[str, ...] = ()
 
     def lines(self, *, max_chars: int | None = None) -> list[str]:
-        """Return the facts as lines; where there is not room for all, the oldest give way."""
+        """Return the facts as lines; with `max_chars` the oldest are omitted."""
         named = (
             ("Open tasks", self.open_tasks),
             ("Files changed", self.files_changed),
@@ -49,10 +49,9 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 def gather_facts(items: Sequence[Item], *, max_chars: int | None = None) -> Facts:
-    """Collect the facts of `items` from their tool calls; calls that failed do not count.
+    """Collect facts from the tool calls of `items`; failed calls are ignored.
 
-    With `max_chars` only the newest are looked for, as many as could be told in that many
-    characters.
+    With `max_chars` the search ends when the newest facts fill that many characters.
     """
     failed: set[CallId] = set()
     read: dict[str, None] = {}

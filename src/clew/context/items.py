@@ -17,14 +17,14 @@ _GROWTH = 1.1
 
 
 class ItemKind(IntEnum):
-    """What a view item is spent on; also its column in the totals."""
+    """The category of an item; also its index in the totals."""
 
     USER = 0
     ASSISTANT = 1
     TOOL_RESULT = 2
     SUMMARY = 3
     REASONING = 4
-    """Only a column: thinking is part of an assistant message."""
+    """Only an index: thinking is part of an assistant message."""
 
 
 _KIND_OF_ROLE = {
@@ -35,20 +35,20 @@ _KIND_OF_ROLE = {
 
 
 class Item(Struct, frozen=True, kw_only=True):
-    """One message of the view, with the entry it comes from and what it is likely to cost."""
+    """One message of the view, with its entry and its estimated size."""
 
     entry_id: EntryId
-    """Below 1 for a message that is in no journal, so that nobody can look it up."""
+    """Below 1 for a message without a journal entry."""
     message: Message
     kind: ItemKind
     units: int
     reasoning_units: int = 0
     asks: tuple[CallId, ...] = ()
-    """The calls it makes."""
+    """Ids of the calls it makes."""
     answers: tuple[CallId, ...] = ()
-    """The calls whose results it brings."""
+    """Ids of the calls whose results it contains."""
     is_signed: bool = False
-    """True when it holds thinking that its provider will want to see again."""
+    """True if it contains thinking that its provider wants back."""
 
     @classmethod
     def of(
@@ -59,7 +59,7 @@ class Item(Struct, frozen=True, kw_only=True):
         *,
         meter: Meter = text_units,
     ) -> "Item":
-        """Make an item: look at the message once, so that nobody has to do so again."""
+        """Make an item: analyses and measures the message once."""
         asks: tuple[CallId, ...] = ()
         answers: tuple[CallId, ...] = ()
         thinking = 0
@@ -85,25 +85,25 @@ class Item(Struct, frozen=True, kw_only=True):
 
 
 class Tally(Struct):
-    """What is counted along while items are added, so that no question costs a pass over all."""
+    """Running totals of items, so no question needs a pass over all of them."""
 
     totals: list[int]
-    """Units by `ItemKind`; reasoning is counted apart from its message."""
+    """Units by `ItemKind`; reasoning is separate from its message."""
     turns: int = 0
     past_reasoning: int = 0
-    """Units of thinking from before the user last spoke."""
+    """Units of thinking before the last user message."""
     mark: float = 0.0
     marked_at: int = 0
-    """The length at which tool results had last grown by a tenth: see `Items.grown_since`."""
+    """The length at which tool results last grew by a tenth; see `Items.grown_since`."""
     outgoing: int = 0
-    """Messages that are sent: those that are not empty."""
+    """Number of messages that are sent: those that are not empty."""
     waiting: frozenset[CallId] = frozenset()
-    """Calls of the last answer that have no result yet."""
+    """Calls of the last answer without a result."""
     is_matched: bool = True
-    """False once a result came without its call, or something else before a result."""
+    """False after a result without its call, or another message before a result."""
 
     def add(self, item: Item, length: int) -> None:
-        """Count the item that makes the sequence `length` long."""
+        """Add an item; `length` is the new length of the sequence."""
         totals = self.totals
         thinking = item.reasoning_units
         totals[item.kind] += item.units - thinking
@@ -128,25 +128,25 @@ class Tally(Struct):
             self.waiting = frozenset(item.asks)
 
     def copy(self) -> "Tally":
-        """Return a tally that can be added to without changing this one."""
+        """Return an independent copy."""
         longer = copy(self)
         longer.totals = self.totals.copy()
         return longer
 
 
 class ItemIndex(Struct, frozen=True):
-    """What is known of a sequence of items without looking at one."""
+    """Ids and sums of a sequence of items, available without the items."""
 
     ids: list[EntryId]
     sums: list[int]
-    """The units up to each item, beginning with 0."""
+    """The units before each item, and the total; begins with 0."""
 
 
 class Items(Sequence[Item]):
-    """Items with running sums.
+    """An immutable sequence of items with running sums.
 
-    Appending shares the storage of the shorter sequence: two sequences differ only in how
-    far they look. Whoever appends to one that is no longer the longest gets a copy.
+    Appending shares the storage of the shorter sequence: two sequences differ only in their
+    length. Appending to a sequence that is not the longest makes a copy.
     """
 
     __slots__ = ("_ids", "_length", "_outgoing", "_store", "_sums", "_tally")
@@ -172,7 +172,7 @@ class Items(Sequence[Item]):
         known: "ItemIndex",
         tally: Tally,
     ) -> "Items":
-        """Return items whose sums are known, none of which has to be made for that."""
+        """Return items with known sums, without making any of them."""
         made = cls.__new__(cls)
         made._store, made._outgoing = items, outgoing
         made._ids, made._sums, made._length = known.ids, known.sums, len(items)
@@ -180,12 +180,12 @@ class Items(Sequence[Item]):
         return made
 
     def known(self) -> tuple["ItemIndex", Tally]:
-        """Return what `restored` needs beside the messages."""
+        """Return the arguments of `restored` beside the messages."""
         known = ItemIndex(ids=self._ids[: self._length], sums=self._sums[: self._length + 1])
         return known, self._tally
 
     def made(self) -> Iterable[tuple[int, Item]]:
-        """Go through the items that are there, with their indices."""
+        """Yield the items that are made already, with their indices."""
         if isinstance(self._store, LazyList):
             return ((index, item) for index, item in self._store.made() if index < self._length)
         return enumerate(self._store[: self._length])
@@ -208,42 +208,42 @@ class Items(Sequence[Item]):
 
     @property
     def totals(self) -> tuple[int, ...]:
-        """Units by `ItemKind`; reasoning is counted apart from its message."""
+        """Units by `ItemKind`; reasoning is separate from its message."""
         return tuple(self._tally.totals)
 
     @property
     def outgoing(self) -> list[Message]:
-        """The messages as they are sent: a summary as the user's words, none that is empty.
+        """The messages as they are sent: a summary as a user message, no empty ones.
 
-        The same objects every time, by which those who encode them know them again.
+        Always the same objects, so encoders can cache them by identity.
         """
         return self._outgoing[: self._tally.outgoing]
 
     @property
     def is_complete(self) -> bool:
-        """True when every call has its result directly after it, and every result its call."""
+        """True if every call has its result directly after it, and every result its call."""
         return self._tally.is_matched and not self._tally.waiting
 
     @property
     def turns(self) -> int:
-        """How many user messages there are."""
+        """Number of user messages."""
         return self._tally.turns
 
     @property
     def past_reasoning(self) -> int:
-        """Units of thinking from before the user last spoke."""
+        """Units of thinking before the last user message."""
         return self._tally.past_reasoning
 
     def grown_since(self, length: int) -> bool:
-        """Say whether tool results passed another tenth after the first `length` items.
+        """Return whether tool results grew by a tenth after the first `length` items.
 
-        Whoever looks at all results only then does so seldom enough for the cost per message
-        to stay the same, however long the conversation.
+        A caller that checks all results only then has a constant cost per message, however
+        long the conversation.
         """
         return self._tally.marked_at > length
 
     def units(self, start: int = 0) -> int:
-        """Return the units from index `start` to the end."""
+        """Return the units of the items from index `start` on."""
         return self._sums[self._length] - self._sums[start]
 
     def __len__(self) -> int:
@@ -275,7 +275,7 @@ class Items(Sequence[Item]):
 
 
 def outgoing_message(item: Item) -> Message:
-    """Return the message of an item as it is sent."""
+    """Return the message of an item as it is sent: a summary as a user message."""
     if item.kind is ItemKind.SUMMARY:
         return Message(role=Role.USER, parts=item.message.parts)
     return item.message

@@ -1,4 +1,4 @@
-"""A list whose elements are made when they are first looked at."""
+"""`LazyList`: a list that makes its elements on first access."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar, cast, overload
@@ -7,9 +7,9 @@ _T = TypeVar("_T")
 
 
 class LazyList(Sequence[_T]):
-    """Begins with `length` elements, each made once by `make` of its index; grows at its end.
+    """A list of `length` elements that `make` creates by index, once each; it can grow.
 
-    None stands for what is not made yet, so no element may be None.
+    None marks an element that is not made yet, so no element may be None.
     """
 
     __slots__ = ("_held", "_make", "_waiting")
@@ -21,7 +21,7 @@ class LazyList(Sequence[_T]):
 
     @classmethod
     def of(cls, elements: Iterable[_T]) -> "LazyList[_T]":
-        """Make a list in which all is there already."""
+        """Make a list whose elements are all made."""
         held = list(elements)
         made = cls(0, held.__getitem__)
         made.extend(held)
@@ -36,12 +36,12 @@ class LazyList(Sequence[_T]):
         self._held.extend(elements)
 
     def become(self, elements: Iterable[_T]) -> None:
-        """Hold these elements instead; whoever has this list sees them too."""
+        """Replace all elements; every holder of this list sees the new ones."""
         self._held = list(elements)
         self._waiting = 0
 
     def made(self) -> Iterator[tuple[int, _T]]:
-        """Go through the elements that are there, without making others; with their indices."""
+        """Yield the elements that are made already, with their indices."""
         for index, element in enumerate(self._held):
             if element is not None:
                 yield index, element

@@ -1,4 +1,4 @@
-"""The account of a compaction: what becomes of each entry, and what it saves."""
+"""Builds the entry of a compaction, with its `LossReport`."""
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +16,7 @@ from clew.core.usage import Usage
 
 
 class WrittenSummary(Struct, frozen=True, kw_only=True):
-    """The words that take the place of what is dropped."""
+    """The text that replaces dropped messages, and who wrote it."""
 
     text: str
     author: str
@@ -72,8 +72,7 @@ def build_compaction(
     saved = round((view.units - shrunk.units) * view.calibration.rate)
     after = report.tokens_before - saved
     if after <= 0:
-        # The provider counted less than the estimate of what goes: then the share of what
-        # stays says more.
+        # The provider counted less than the estimate of what leaves; use the share that stays.
         after = round(report.tokens_before * shrunk.units / max(1, view.units))
     return msgspec.structs.replace(
         draft, report=msgspec.structs.replace(report, tokens_after=after)

@@ -1,4 +1,4 @@
-"""What messages consist of, as text that can be quoted from: passages and their lines."""
+"""Passages: the quotable text of messages, with its source."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,12 +16,12 @@ _LINE_NUMBER = re.compile(r"^\s*\d+[→\t|:]")
 _any_json = msgspec.json.Decoder()
 
 SPOKEN, CALLED, SHOWN, PRINTED, FOUND = range(5)
-"""Where words come from: a person or model; a call's arguments; a file or page that a tool
-showed; a command's output; a search."""
+"""Sources of text: a message; a call's arguments; a file or page that a tool read; the output
+of a command; the result of a search."""
 
 
 class Passage(Struct, frozen=True, kw_only=True):
-    """A stretch of text from one message."""
+    """Text of one part of a message."""
 
     entry_id: EntryId
     label: str
@@ -30,7 +30,7 @@ class Passage(Struct, frozen=True, kw_only=True):
 
 
 def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
-    """Yield the quotable text of `items` in order. Reasoning is not quoted: it was private."""
+    """Yield the quotable text of `items` in order. Reasoning is private and not quoted."""
     shown_by: dict[str, str] = {}
     for item in items:
         for part in item.message.parts:
@@ -64,7 +64,7 @@ def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
 
 
 def strip_line_number(line: str) -> str:
-    """Return a line without indentation and without the number a file reader put before it."""
+    """Return a line without indentation and without the line number of a file reader."""
     line = line.strip()
     if line[:1].isdigit():
         line = _LINE_NUMBER.sub("", line).strip()
@@ -100,5 +100,5 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def render_text(items: Iterable[Item]) -> str:
-    """Return the words of `items` as one text, for searching and measuring."""
+    """Return the quotable text of `items` as one text, for searching and measuring."""
     return "\n".join(passage.text for passage in split_passages(list(items)))

@@ -1,4 +1,4 @@
-"""The decision about a view before it is sent, and the protocol of whoever makes it."""
+"""`Strategy`: the protocol that decides what leaves a view, its budget and its plan."""
 
 from enum import StrEnum
 from typing import Protocol, TypeAlias
@@ -11,21 +11,21 @@ from clew.core.entries import Replacement
 
 _TAIL, _WORDS, _SUMMARY = 0.35, 0.15, 0.50
 _MOST_SUMMARY = 16_000
-"""In tokens; beyond this more words about the past add cost and little else."""
+"""In tokens; a longer summary adds cost and little value."""
 
 
 class Wording(StrEnum):
-    """Who writes the words that take the place of what is dropped."""
+    """Who writes the summary of what is dropped."""
 
     MODEL = "model"
-    """A model, where one can be trusted with it; rules otherwise."""
+    """A model that can summarise; rules otherwise."""
     RULES = "rules"
     NOTICE = "notice"
-    """One line that says that something was set aside."""
+    """One line that says how many messages were dropped."""
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """How much a compaction may leave, in units of the view's estimate."""
+    """What a compaction may leave, in units of the view's estimate."""
 
     limit: int
     """All messages together."""
@@ -36,10 +36,10 @@ class Budget(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, view: View, *, tokens: int, recent_turns: int = 3, fill: float = 0.0) -> "Budget":
-        """Divide what a request of `tokens` may hold besides its system prompt and tools.
+        """Divide the room of a request of `tokens` beside its system prompt and tools.
 
-        A large request has more room than a summary needs; `fill` is the share of the rest
-        that the recent turns get.
+        A large request has more room than a summary needs; `fill` is the share of that spare
+        room for the recent turns.
         """
         limit = max(0, view.units_for(tokens) - view.system_units - view.tool_units)
         summary = min(int(limit * _SUMMARY), view.units_for(_MOST_SUMMARY))
@@ -54,12 +54,12 @@ class Budget(Struct, frozen=True, kw_only=True):
 
 
 class Reduce(Struct, frozen=True, kw_only=True):
-    """Make the view smaller this way."""
+    """A plan that makes the view smaller."""
 
     dropped: tuple[Item, ...] = ()
-    """Leave the view; words take their place."""
+    """Leave the view; a summary takes their place."""
     replaced: tuple[Replacement, ...] = ()
-    """Stay, shortened."""
+    """Stay in the view, truncated."""
     wording: Wording = Wording.MODEL
     summary_model: str | None = None
     """The model that writes the summary; None leaves the choice to the session."""
@@ -67,7 +67,7 @@ class Reduce(Struct, frozen=True, kw_only=True):
 
 
 class Stuck(Struct, frozen=True, kw_only=True):
-    """Nothing may go without breaking the conversation or losing what must be kept."""
+    """No plan: nothing can leave without breaking the conversation."""
 
     why: str
 
@@ -76,30 +76,32 @@ Plan: TypeAlias = Reduce | Stuck
 
 
 class Strategy(Protocol):
-    """A way of choosing what leaves the view. Pure: the same view gives the same plan."""
+    """Chooses what leaves the view. Pure: the same view gives the same plan."""
 
     @property
     def name(self) -> str:
-        """How journal and reports call it."""
+        """The name in journal and reports."""
         ...
 
     @property
     def clears_early(self) -> bool:
-        """True when answered tool results may be cleared before it is due, where that pays."""
+        """True to clear answered tool results before a compaction is due, if that saves cost."""
         ...
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:
-        """Say whether to compact before the next call.
+        """Return whether to compact before the next call.
 
-        `used` tokens are in the window; `threshold` is where the session's policy says to
-        compact, or None when it leaves that to others.
+        Args:
+            view: The present view.
+            used: Tokens in the window.
+            threshold: Tokens from which the policy compacts; None if it never does.
         """
         ...
 
     def target(self, window: int) -> int:
-        """Return how many tokens a request should have after a compaction."""
+        """Return the size of a request after a compaction, in tokens."""
         ...
 
     def plan(self, view: View, budget: Budget) -> Plan:
-        """Choose what to drop and what to shorten; never splits a call from its result."""
+        """Choose what to drop and what to truncate; never separates a call from its result."""
         ...

@@ -1,4 +1,4 @@
-"""When the context is full, and how much a compaction leaves."""
+"""`ContextPolicy`: thresholds and limits that decide how a session treats its window."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from clew.context.tool_results import Economy
 from clew.core.errors import ConfigError
 
 _CHARS_PER_TOKEN = 3
-"""A low guess, so that a limit in characters holds in tokens too."""
+"""A low guess, so a limit in characters also holds in tokens."""
 
 
 class Thresholds(Struct, frozen=True, kw_only=True):
@@ -21,9 +21,9 @@ class Thresholds(Struct, frozen=True, kw_only=True):
 
     warn: float = 0.70
     compact: float | Literal[False] = 0.835
-    """Compact before a call from here on; False leaves it to the caller."""
+    """Compact before a call from this share on; False disables automatic compaction."""
     block: float = 0.95
-    """Send nothing above this."""
+    """Refuse to send above this share."""
 
     def __post_init__(self) -> None:
         for name, share in (("warn", self.warn), ("compact", self.compact), ("block", self.block)):
@@ -31,23 +31,23 @@ class Thresholds(Struct, frozen=True, kw_only=True):
                 continue
             if isinstance(share, bool) or not 0 < share <= 1:
                 raise ConfigError(
-                    f"the {name} threshold must be above 0 and at most 1, not {share}"
+                    f"the {name} threshold must be above 0 and at most 1, but is {share}"
                 )
 
 
 class ContextPolicy(Struct, frozen=True, kw_only=True):
-    """How one session treats its window."""
+    """How one session treats its window. Frozen: a session exchanges the whole policy."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     preserve_recent_turns: int = 3
-    """Turns that a compaction keeps word for word, as far as the tail's share goes."""
+    """Recent turns that a compaction keeps word for word, within the budget for them."""
     compress_tool_results: bool | int = False
-    """Show answered tool results of more than 500 characters (or this many) as markers, from
-    the next call on, whatever that does to the provider's cache."""
+    """Replace answered tool results longer than 500 characters (or this many) by markers
+    before the next call, even if that breaks the provider's cached prefix."""
     economy: Economy = field(default_factory=Economy)
-    """When clearing answered results pays; what the default strategy goes by."""
+    """Decides when the default strategy clears answered tool results."""
     max_tool_output_chars: int = 30_000
-    """Longest tool output that enters the conversation; the rest stays in the journal."""
+    """Longest tool output in the conversation; the rest stays in the journal."""
 
     output_share: float = 0.25
     """Largest share of the window that one tool output may fill, whatever the limit above."""
@@ -57,7 +57,7 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
 
     @property
     def compress_over(self) -> int | None:
-        """Length from which answered results are compressed, or None for never."""
+        """Length above which answered results are compressed; None for never."""
         if self.compress_tool_results is False:
             return None
         return 500 if self.compress_tool_results is True else self.compress_tool_results
@@ -83,15 +83,19 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
         return replace(self, thresholds=thresholds)
 
     def output_limit(self, window: int) -> int:
-        """Return how many characters of a tool output enter a window of that many tokens."""
+        """Return the longest tool output, in characters, for a window of `window` tokens."""
         return min(self.max_tool_output_chars, int(window * self.output_share * _CHARS_PER_TOKEN))
 
     def __post_init__(self) -> None:
         if self.preserve_recent_turns < 1:
-            raise ConfigError("preserve_recent_turns must be at least 1")
+            raise ConfigError(
+                f"preserve_recent_turns must be at least 1, but is {self.preserve_recent_turns}"
+            )
         if self.compress_over is not None and self.compress_over < 1:
-            raise ConfigError("compress_tool_results must be true, false or a length above 0")
+            raise ConfigError("compress_tool_results must be true, false or a number above 0")
         if self.max_tool_output_chars < 200:
-            raise ConfigError("max_tool_output_chars must be at least 200")
+            raise ConfigError(
+                f"max_tool_output_chars must be at least 200, but is {self.max_tool_output_chars}"
+            )
         if self.usage_floor < 0:
             raise ConfigError(f"usage_floor must not be negative, but is {self.usage_floor}")

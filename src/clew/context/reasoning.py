@@ -1,8 +1,7 @@
-"""What becomes of a model's thinking, and of other private blocks, on the way to a provider.
+"""What a provider gets of a model's thinking and of other private blocks.
 
-A signature is worth something only to the family that issued it. So each block is sent back
-as it was, turned into plain words, or left out: a pure function of the block, of who will
-read it, and of what the user chose.
+Only the family that issued a signature accepts it. So each block is echoed, converted to
+text, or dropped: a pure function of the block, the reader and the policy.
 """
 
 from enum import StrEnum
@@ -14,21 +13,21 @@ from clew.core.messages import Message, Native, Part, Reasoning, Text
 from clew.core.text import truncate_middle
 
 LONGEST_TEXT = 1_200
-"""Characters of one block that are kept when thinking is sent as words."""
+"""Characters of one block when thinking is sent as text."""
 
 
 class Echoes(StrEnum):
-    """Which of its own thinking a provider wants to be sent again."""
+    """Which of its own thinking a provider wants back."""
 
     OWN_ISSUED = "own-issued"
-    """Blocks that bear its signature, or that it sealed."""
+    """Blocks with its signature, or encrypted by it."""
     TOOL_USE_ONLY = "tool-use-only"
-    """All of its own, signed or not, once the conversation has used tools."""
+    """All of its own, signed or not, after the first tool call."""
     NEVER = "never"
 
 
 class Fate(StrEnum):
-    """What is done with one block."""
+    """What happens to one block."""
 
     ECHO = "echo"
     TEXT = "text"
@@ -36,25 +35,25 @@ class Fate(StrEnum):
 
 
 class ReasoningReader(Struct, frozen=True):
-    """Who is going to read the messages: a provider family, and what it wants echoed."""
+    """The receiver of the messages: a provider family, and what it wants echoed."""
 
     provenance: str
     echoes: Echoes = Echoes.NEVER
 
 
 class ReasoningPolicy(Struct, frozen=True, kw_only=True):
-    """What a session says about thinking that the next reader cannot take as it is."""
+    """How to send thinking that the reader does not accept unchanged."""
 
     as_text: bool = False
-    """Send it as `<thinking>…</thinking>`; otherwise it is left out."""
+    """Send it as `<thinking>…</thinking>`; otherwise drop it."""
     longest_text: int | None = LONGEST_TEXT
-    """Characters that such a text keeps, head and tail; None for all."""
+    """Characters of such a text, head and tail; None for no limit."""
     tools_used: bool = False
-    """True when the conversation has called a tool, be it in a part that was compacted."""
+    """True if the conversation has called a tool, even if a compaction dropped the call."""
 
 
 def decide_fate(block: Reasoning, reader: ReasoningReader, policy: ReasoningPolicy) -> Fate:
-    """Decide about one block of thinking."""
+    """Decide what happens to one block of thinking."""
     own = block.provenance == reader.provenance
     match reader.echoes:
         case Echoes.OWN_ISSUED if own and (block.signature or block.redacted):
@@ -66,9 +65,9 @@ def decide_fate(block: Reasoning, reader: ReasoningReader, policy: ReasoningPoli
 
 
 def adapt_message(message: Message, reader: ReasoningReader, policy: ReasoningPolicy) -> Message:
-    """Return `message` with nothing in it that `reader` could not take.
+    """Return `message` without anything that `reader` does not accept.
 
-    A message that holds no such thing comes back as the same object.
+    A message without private content is returned as the same object.
     """
     own = message.provenance == reader.provenance
     parts: list[Part] = []
@@ -88,7 +87,7 @@ def adapt_message(message: Message, reader: ReasoningReader, policy: ReasoningPo
 
 
 def is_private_to(message: Message, provenance: str) -> bool:
-    """Say whether `message` holds anything that only that family would be sent back."""
+    """Return whether `message` contains anything that only this family gets back."""
     return message.provenance == provenance or any(
         part.provenance == provenance
         for part in message.parts
@@ -97,7 +96,7 @@ def is_private_to(message: Message, provenance: str) -> bool:
 
 
 def strip_reasoning(message: Message) -> Message:
-    """Return `message` with no thinking and no private fields: any provider takes it."""
+    """Return `message` without thinking and private fields: every provider accepts it."""
     parts: list[Part] = []
     for part in message.parts:
         match part:
@@ -111,7 +110,7 @@ def strip_reasoning(message: Message) -> Message:
 
 
 def format_reasoning(block: Reasoning, longest: int | None = LONGEST_TEXT) -> str:
-    """Return the words that stand in for a block, or nothing when it has none."""
+    """Return the text for a block of thinking; empty if it has no text."""
     text = "[redacted]" if block.redacted and not block.text else block.text.strip()
     if not text:
         return ""

@@ -1,4 +1,4 @@
-"""Finding again what left the view: every entry stays readable, word for word."""
+"""Search in the journal: entries that left the view stay readable word for word."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,11 +6,11 @@ from clew.core.entries import Compacted, Entry, MessageAdded, Noted
 from clew.core.messages import Reasoning, Text, ToolCall, ToolResult
 
 RECALL = "Recall"
-"""The name of the tool; its own results are not searched, or they would find themselves."""
+"""The name of the tool; its own results are not searched."""
 
 
 def entry_text(entry: Entry) -> str:
-    """Return all the words of an entry; a tool output that was cut is returned whole."""
+    """Return the text of an entry; a truncated tool output is returned in full."""
     match entry.body:
         case MessageAdded(full_text=str(full_text)):
             return full_text
@@ -25,9 +25,9 @@ def entry_text(entry: Entry) -> str:
 
 
 def search(entries: Iterable[Entry], query: str, *, limit: int = 20) -> list[Entry]:
-    """Return the entries that contain most words of `query`, in any case; of those the newest.
+    """Return the entries that contain the most words of `query`, newest first.
 
-    Where any entry contains all words, only such entries are returned.
+    The search ignores case. If an entry contains all words, only such entries are returned.
     """
     words = list(dict.fromkeys(query.casefold().split()))
     ranked: list[tuple[int, Entry]] = []
@@ -44,7 +44,7 @@ def search(entries: Iterable[Entry], query: str, *, limit: int = 20) -> list[Ent
 
 
 def excerpt_around(text: str, query: str, *, chars: int = 240) -> str:
-    """Return the stretch of `text` around that word of `query` which is rarest in it."""
+    """Return an excerpt of `text` around the word of `query` that is rarest in it."""
     folded = text.casefold()
     found = [word for word in query.casefold().split() if word in folded]
     first = folded.find(min(found, key=folded.count)) if found else 0

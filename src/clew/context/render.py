@@ -1,7 +1,7 @@
-"""From a view to the messages of a request.
+"""Renders a view as the messages of a request, and checks and repairs conversations.
 
-The order and the bytes of what was sent before stay the same from call to call, until an
-entry (a compaction, an undo, a new setup) says why not.
+Consecutive requests share their prefix byte for byte, until an entry (a compaction, an undo,
+a new setup) changes it.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,16 @@ from clew.core.ids import CallId
 from clew.core.messages import Message, Role, tool_result, user
 
 _BEGINNING = user("[the conversation begins here]")
-"""The same object every time, by which those who encode it know it again."""
+"""One object for all requests, so encoders can cache it by identity."""
 
 
 def render(view: View) -> tuple[Message, ...]:
-    """Return the messages a provider is sent, oldest first.
+    """Return the messages of the next request, oldest first.
 
-    A summary is part of the history as the assistant's words, but goes out as the user's:
-    every provider accepts a conversation that begins so. An answer without words or calls
-    is left out. Should a journal be broken, the request is not: calls without a result get
-    a failed one, results without a call are left out, and one that an answer begins gets a
-    line of the user's before it.
+    A summary is an assistant message in the history, but is sent as a user message: every
+    provider accepts that at the beginning. Empty answers are omitted. A broken journal still
+    gives a valid request: calls without a result get a failed one, results without a call
+    are omitted, and a conversation that begins with an answer gets a user message before it.
     """
     messages = view.items.outgoing
     if not view.items.is_complete:
@@ -36,9 +35,9 @@ LOST_RESULT = "Error: the session ended before this tool call was finished; it m
 
 
 def answer_missing_calls(items: Sequence[Item]) -> list[Message]:
-    """Return a failed result for every call of the last answer that has none.
+    """Return a failed result for every call of the last answer without a result.
 
-    Only the end is looked at: results always stand directly after the answer that asked.
+    Only the end is checked: results always follow directly after their answer.
     """
     answered = []
     for item in reversed(items):
@@ -58,7 +57,7 @@ def answer_missing_calls(items: Sequence[Item]) -> list[Message]:
 def repair(messages: Sequence[Message]) -> list[Message]:
     """Return `messages` with a failed result for each unanswered call, and no orphan results.
 
-    Messages that are in order come back as the same objects.
+    Valid messages are returned as the same objects.
     """
     result: list[Message] = []
     waiting: list[Message] = []
@@ -77,11 +76,11 @@ def repair(messages: Sequence[Message]) -> list[Message]:
 
 
 def find_problems(messages: Sequence[Message]) -> list[str]:
-    """Say in words what a provider would reject; nothing when the messages are in order.
+    """Describe what a provider would reject; an empty list if the messages are valid.
 
-    The rules hold for every provider family: each call is answered exactly once, directly
-    after the message that made it; no result without its call; no empty message; the user
-    speaks first.
+    The rules hold for every provider family: each call has exactly one result, directly after
+    its message; no result without its call; no empty message; the first message is the
+    user's.
     """
     found: list[str] = []
     waiting: dict[CallId, str] = {}
@@ -107,7 +106,7 @@ def find_problems(messages: Sequence[Message]) -> list[str]:
 
 
 def is_valid(items: Sequence[Item]) -> bool:
-    """Say quickly whether `find_problems` would find nothing in the messages of `items`."""
+    """Return quickly whether `find_problems` would find nothing in `items`."""
     if items and items[0].kind is not ItemKind.USER:
         return False
     waiting: set[CallId] = set()

@@ -1,8 +1,8 @@
-"""A view in few bytes: what a fold found out, without the messages that it read.
+"""Snapshot of a view: the result of a fold without the messages.
 
-With a snapshot, a journal is opened without looking at its entries: each message is read,
-and measured, when somebody asks for it. A snapshot is never needed. Whoever has none, or one
-that does not fit, folds the journal and gets the same view.
+With a snapshot, a journal opens without reading its entries: each message is read and
+measured on first access. A snapshot is only a cache. Without a matching one, folding the
+journal gives the same view.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,12 @@ from clew.core.messages import Message, user
 from clew.core.models import Calibration
 
 _UNREADABLE = user("[this message was damaged on disk and cannot be read]")
-"""Stands for one that was readable when the snapshot was made: only what is not changed is
-an entry's own message."""
+"""Replaces a message that was readable when the snapshot was made."""
 _PROBES = ("The quick brown fox", "def f(x):\n    return x[0]", "計算機 Ω 🧵", "0x1F 3.14159")
 
 
 class _Shown(Struct, frozen=True, array_like=True):
-    """Items: what is known of all, and the messages that no entry holds as they are."""
+    """Items: index and totals, and the messages that differ from their entries."""
 
     known: ItemIndex
     tally: Tally
@@ -38,7 +37,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     count: int
     meter: tuple[int, ...]
-    """How some texts were measured: by it, a meter is known again."""
+    """Measures of some sample texts, which identify the meter."""
     setup: bytes
     system_units: int
     tool_units: int
@@ -56,7 +55,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
-    """Return a snapshot of the view that `entries` lead to; None where one would not do."""
+    """Return a snapshot of the view after `entries`; None if it cannot represent the view."""
     if not entries or entries[-1].id != len(entries):
         return None
     archived = view.archived if isinstance(view.archived, Items) else Items(view.archived)
@@ -84,7 +83,7 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
 
 
 def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> View | None:
-    """Return the view after the first entries; None when it was measured by another meter."""
+    """Return the view of a snapshot; None if another meter measured it."""
     if snapshot.meter != _measured(meter):
         return None
     return View(
@@ -109,7 +108,7 @@ def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> 
 def _shown(items: Items, entries: Sequence[Entry]) -> _Shown | None:
     known, tally = items.known()
     if tally.outgoing != len(items):
-        # A message that is never sent would have to be left out of what is sent: rare.
+        # An empty message is not sent, so indices would differ. This is rare.
         return None
     changed = {
         index: (item.kind, item.message)
@@ -132,13 +131,13 @@ def _restored(shown: _Shown, entries: Sequence[Entry], meter: Meter) -> Items:
 
     items = LazyList(len(ids), item)
     for index in changed:
-        # So that whatever is not made yet is an entry's own message: see `_shown`.
+        # Make changed items now: an item that is not made is its entry's own message.
         items[index]
     return Items.restored(items, LazyList(len(ids), sent), known=shown.known, tally=shown.tally)
 
 
 def _own(entries: Sequence[Entry], entry_id: EntryId) -> Message | None:
-    """Return the message that an entry brought, if it did."""
+    """Return the message of an entry, or None."""
     body = entries[entry_id - 1].body if 0 < entry_id <= len(entries) else None
     return body.message if isinstance(body, MessageAdded) else None
 

@@ -1,4 +1,4 @@
-"""The one number: how full the window is, from the provider's count and our estimate."""
+"""Computes the `ContextState`: how full the window is, by provider count and estimate."""
 
 from clew.context.calibration import estimate_tokens
 from clew.context.items import ItemKind
@@ -10,11 +10,11 @@ from clew.core.context_state import Basis, Breakdown, ContextState, Status
 def compute_state(
     view: View, thresholds: Thresholds, *, window: int, floor: int = 0
 ) -> ContextState:
-    """Read the size of `view` against `window`.
+    """Compare the size of `view` with `window`.
 
-    With a provider's count and nothing after it the number is exact. With messages after
-    it, their estimate is added. A count from before a compaction, clear or undo is not
-    used. `floor` is the least a caller knows to be there.
+    If the provider counted the whole view, the number is exact. The estimate of later
+    messages is added to the count. A count from before a compaction, clear or undo is not
+    used. The result is never below `floor`.
     """
     used = max(_tokens(view), floor)
     exact = view.anchor is not None and view.anchor.length == len(view.items) and used > floor

@@ -1,7 +1,6 @@
-"""Putting into few words what leaves the view.
+"""Prompts for a summary by a model, and the instructions of a project for it.
 
-This is the way that asks a model; `digest` is the one that does not. Either way the facts
-come from code.
+`digest` writes a summary without a model. Both are completed by facts from code.
 """
 
 import re
@@ -35,7 +34,7 @@ _RESULT_CHARS = 1_500
 
 
 def split_transcript(items: Sequence[Item], *, max_chars: int) -> Iterator[list[str]]:
-    """Split the transcript of `items` into parts that a summariser can read one at a time."""
+    """Split the transcript of `items` into chunks that fit the summarising model."""
     part: list[str] = []
     size = 0
     for line in format_transcript(items):
@@ -51,7 +50,7 @@ def split_transcript(items: Sequence[Item], *, max_chars: int) -> Iterator[list[
 def build_summary_prompt(
     transcript: Sequence[str], *, previous: str = "", instructions: str = ""
 ) -> Message:
-    """Ask for a summary of a transcript, given the summary that it will replace."""
+    """Build the prompt for a summary of a transcript that updates the `previous` summary."""
     blocks = [_TASK]
     if instructions:
         blocks.append(f"Additional focus:\n{instructions}")
@@ -62,7 +61,7 @@ def build_summary_prompt(
 
 
 def format_transcript(items: Sequence[Item]) -> list[str]:
-    """Return `items` as readable lines: who said, called or answered what."""
+    """Return `items` as readable lines: messages, tool calls and results."""
     lines: list[str] = []
     for item in items:
         for part in item.message.parts:
@@ -84,7 +83,7 @@ def format_transcript(items: Sequence[Item]) -> list[str]:
 
 
 def format_facts(items: Sequence[Item], *, max_chars: int | None = None) -> str:
-    """Return the code-written facts about `items`, or an empty string."""
+    """Return the facts about `items` as text, or an empty string."""
     facts = gather_facts(items, max_chars=None if max_chars is None else 2 * max_chars)
     return "\n".join(facts.lines(max_chars=max_chars))
 
@@ -95,9 +94,9 @@ _WANTED = re.compile(r"compact\s+instructions", re.IGNORECASE)
 
 
 def find_compact_instructions(notes: str) -> str:
-    """Return the text under the first heading that speaks of compact instructions.
+    """Return the section "Compact Instructions" of a project's notes, or an empty string.
 
-    It goes on to the next heading of the same or a higher level. Empty when there is none.
+    It ends at the next heading of the same or a higher level.
     """
     level = 0
     fence = ""
@@ -115,7 +114,7 @@ def find_compact_instructions(notes: str) -> str:
 
 
 def _fence(line: str, fence: str) -> str:
-    """Return the fence that stands open after a line: what is inside is code, not a heading."""
+    """Return the code fence that is open after `line`; headings inside do not count."""
     found = _FENCE.match(line)
     if not fence:
         return found.group(1) if found else ""

@@ -1,12 +1,11 @@
-"""Clearing tool results that the model has read and answered: what may go, and when it pays.
+"""Clearing of tool results that the model has answered: which ones, and when it saves cost.
 
-A request's prefix that equals the last one's is read from the provider's cache at a fraction
-of the price; everything from the first changed byte on is written to the cache anew. So
-clearing R tokens out of a suffix of S tokens costs, once, `(S - R) × write - S × read`, and
-saves `R × read` in every later call. How many calls count? No more than are expected to come;
-and no more than half of those after which as much would have gathered again, for waiting
-makes a larger batch of the same rewrite: `R / (2 × growth per call)`. When the cache is cold
-clearing pays at once, because then everything is written anew anyway.
+A provider reads the unchanged prefix of a request from its cache at a fraction of the price;
+it writes everything after the first changed byte to the cache again. So clearing R tokens
+from a suffix of S tokens costs `(S - R) × write - S × read` once and saves `R × read` in
+every later call. The number of later calls is limited in two ways: by the calls that are
+expected, and by `R / (2 × growth per call)`, because waiting collects a larger batch for the
+same rewrite. With a cold cache clearing always pays, because everything is rewritten anyway.
 """
 
 from collections.abc import Sequence
@@ -20,30 +19,30 @@ from clew.core.entries import Replacement
 from clew.core.ids import EntryId
 
 DELEGATION_TOOLS = frozenset({"Agent", "Task", "delegate_to_agent"})
-"""Their results are another agent's whole work: never cleared."""
+"""Their results are the whole work of another agent and are never cleared."""
 MARKER = "[cleared: "
 
 
 class Economy(Struct, frozen=True, kw_only=True):
-    """What decides whether clearing pays: prices relative to plain input, and expectations."""
+    """Prices, relative to uncached input, and expectations that decide when clearing pays."""
 
     read_price: float = 0.1
     write_price: float = 1.25
     cold_after: float = 300.0
-    """Seconds without a call after which the provider has forgotten the prefix."""
+    """Seconds without a call after which the provider's cache has expired."""
     least_calls: int = 10
-    """Calls that are expected to come at least; beyond that, as many as there were."""
+    """Least number of expected calls; a session with more calls expects as many again."""
     recent_tokens: int = 16_000
-    """The newest part of the conversation, from which nothing is cleared to save cost."""
+    """Newest part of the conversation, which is never cleared to save cost."""
 
 
 def find_consumed(
     items: Sequence[Item], *, pinned: frozenset[EntryId], min_chars: int
 ) -> list[int]:
-    """Return where results stand that may be cleared: read by the model, long, not failed.
+    """Return the indices of results that may be cleared: answered, long, not failed.
 
-    A result is consumed once an assistant message follows it. Failed results, another
-    agent's work, pinned entries and what is cleared already stay as they are.
+    A result is consumed when an assistant message follows it. Failed results, results of
+    other agents, pinned entries and cleared results are excluded.
     """
     places: list[int] = []
     answered = 0
@@ -60,7 +59,7 @@ def find_consumed(
 
 
 def make_marker(item: Item) -> Replacement:
-    """Return the marker that takes the place of a result; it says where the whole is."""
+    """Return the marker that replaces a result; it says where the full text is."""
     results = item.message.results
     chars = sum(len(result.text) for result in results)
     where = f"; entry #{item.entry_id} has them" if item.entry_id > 0 else ""
@@ -71,7 +70,7 @@ def make_marker(item: Item) -> Replacement:
 def exclude_recent(
     items: Items, places: Sequence[int], *, recent_turns: int, tail: int
 ) -> list[int]:
-    """Keep of `places` those that stand before the recent turns and before the newest `tail`."""
+    """Return those of `places` before the recent turns and before the newest `tail` units."""
     starts = turn_starts(items)
     recent = starts[-recent_turns] if len(starts) >= recent_turns else 0
     return [
@@ -84,9 +83,9 @@ def exclude_recent(
 def choose_worthwhile(
     items: Items, places: Sequence[int], economy: Economy, *, calls: int, cold: bool
 ) -> list[int]:
-    """Choose which of `places` to clear now, if any: the suffix where the saving is largest.
+    """Choose which of `places` to clear now: the suffix with the largest saving, or none.
 
-    `calls` is how many the session has made so far.
+    `calls` is the number of calls so far. With a `cold` cache all are chosen.
     """
     if cold:
         return list(places)

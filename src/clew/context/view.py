@@ -1,7 +1,7 @@
-"""What the model would be shown now: a fold over the journal.
+"""`View`: what the model would see now, as a fold over the journal.
 
-`fold(entries)` and applying the same entries one by one give the same view. Nothing here
-is stored: a view can always be computed again from the journal.
+`fold(entries)` and applying the same entries one by one give the same view. A view is never
+stored: it can always be computed again from the journal.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,35 +47,35 @@ class Anchor(Struct, frozen=True, kw_only=True):
     length: int
     tokens: int
     units: int
-    """What the view was estimated at when it was counted."""
+    """The estimate of the view when it was counted."""
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """The conversation as a model would read it, and what is known about its size."""
+    """The conversation as the model would read it, and facts about its size."""
 
     setup: SetupChanged = _NO_SETUP
     system_units: int = 0
     tool_units: int = 0
     items: Items = field(default_factory=Items)
     archived: Sequence[Item] = ()
-    """Messages that left the view by compaction, oldest first."""
+    """Messages that compactions dropped, oldest first."""
     pinned: frozenset[EntryId] = frozenset()
     mode: str = ""
     anchor: Anchor | None = None
-    """None when a compaction, clear or undo came after the last count."""
+    """None if a compaction, clear or undo came after the last count."""
     calibration: Calibration = Calibration()
-    """How the model's tokens follow from units, as learned from every count so far."""
+    """How tokens follow from units, learned from all counts so far."""
     meter: Meter = text_units
     undoable: tuple[EntryId, ...] = ()
-    """Compactions, clears and rewinds that still count, oldest first."""
+    """Compactions, clears and rewinds in force, oldest first."""
     tools_used: bool = False
-    """True once a tool was called, also when the call has left the view by compaction."""
+    """True after the first tool call, even if a compaction dropped it."""
     settled: int = 0
-    """Leading items that no clearing of results will change again: a good place to cache."""
+    """Leading items that clearing of results will not change again: a good cache prefix."""
     calls: int = 0
-    """Answers whose size the provider reported."""
+    """Answers with a provider's count."""
     called_at: float = 0.0
-    """When the last of them came."""
+    """Time of the last of them."""
 
     @property
     def units(self) -> int:
@@ -85,16 +85,16 @@ class View(Struct, frozen=True, kw_only=True):
 
     @property
     def forgotten_units(self) -> int:
-        """Thinking that is in the items, but that the model's provider no longer counts."""
+        """Thinking in the items that the model's provider no longer counts."""
         return 0 if family_of(self.setup.model.name).keeps_reasoning else self.items.past_reasoning
 
     def units_for(self, tokens: int) -> int:
-        """Return how many estimated units that many of the model's tokens are."""
+        """Convert tokens of the model to estimated units."""
         return int(max(0.0, tokens - self.calibration.overhead) / self.calibration.rate)
 
     @property
     def summary(self) -> str:
-        """The summary in force, without its heading; empty when there is none."""
+        """The summary in force, without its heading; empty if there is none."""
         if not self.items or self.items[0].kind is not ItemKind.SUMMARY:
             return ""
         return self.items[0].message.text.removeprefix(SUMMARY_HEADING).lstrip("\n")
@@ -108,7 +108,7 @@ class View(Struct, frozen=True, kw_only=True):
 
 
 def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
-    """Compute the view that a whole journal leads to, texts measured by `meter`."""
+    """Compute the view after all `entries`; `meter` measures texts."""
     entries = list(entries)
     gone = find_withdrawn(entries)
     view = View(meter=meter)
@@ -119,9 +119,9 @@ def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
 
 
 def advance(view: View, journal: Sequence[Entry]) -> View:
-    """Bring `view` up to date with the newest entry of `journal`.
+    """Apply the newest entry of `journal` to `view`.
 
-    Costs no more than that entry, save for an undo or a rewind: these are rare, and fold anew.
+    The cost is that of one entry. Only an undo or a rewind folds the whole journal.
     """
     if isinstance(journal[-1].body, Undone | Rewound):
         return fold(journal, meter=view.meter)
@@ -129,7 +129,7 @@ def advance(view: View, journal: Sequence[Entry]) -> View:
 
 
 def _without_usage(entry: Entry) -> Entry:
-    """Drop a count that was made while something was in force that no longer is."""
+    """Drop a count that was made under an entry that was undone later."""
     if isinstance(entry.body, MessageAdded) and entry.body.usage is not None:
         body = msgspec.structs.replace(entry.body, usage=None)
         return msgspec.structs.replace(entry, body=body)
@@ -188,8 +188,8 @@ def _set_up(view: View, body: SetupChanged) -> View:
         same = body.model.name == view.setup.model.name
         calibration = view.calibration if same else default_for(body.model.name)
         if same and (body.system or body.tools) and not (view.setup.system or view.setup.tools):
-            # What was counted above the estimate was a prompt that nobody recorded, as in a
-            # session of another tool. This one has its own.
+            # The count included an unrecorded prompt, as in a session imported from another
+            # tool. This setup records its own.
             calibration = replace(calibration, units=0, tokens=0)
     return replace(
         view,
@@ -207,7 +207,7 @@ def _add(view: View, entry: Entry, body: MessageAdded) -> View:
     longer = replace(view, items=items, tools_used=view.tools_used or bool(item.asks))
     if body.usage is None or not _credible(body.usage, longer.units):
         return longer
-    # What was asked is known to the last word; what was answered may hold hidden thinking.
+    # The request is known completely; the answer may contain hidden thinking.
     return replace(
         longer,
         anchor=Anchor(length=len(items), tokens=body.usage.context_tokens, units=longer.units),
@@ -218,7 +218,7 @@ def _add(view: View, entry: Entry, body: MessageAdded) -> View:
 
 
 def _credible(usage: Usage, units: int) -> bool:
-    """Say whether a count can be true: a wrong one would stop the session."""
+    """Return whether a count is plausible: a wrong one would block the session."""
     return 0 < usage.context_tokens <= _MOST_HIDDEN + units * _MOST_PER_UNIT
 
 
@@ -242,7 +242,7 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
 
 
 def _settled(items: Items, changes: Iterable[Replacement]) -> int:
-    """Return how many items there are up to the last that was changed."""
+    """Return the number of items up to the last changed one."""
     changed = {change.entry_id for change in changes}
     return max((n for n, item in enumerate(items, 1) if item.entry_id in changed), default=0)
 
@@ -282,32 +282,32 @@ def _with_text(part: Part, text: str) -> Part:
 
 
 _LASTING = (SetupChanged, ModeChanged, PinChanged, ReasoningDropped)
-"""What a rewind leaves in force: how the session works now, and what a provider refuses."""
+"""Entries that a rewind leaves in force."""
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):
-    """What no longer counts in a journal."""
+    """Entries of a journal that have no effect any more."""
 
     undone: Mapping[EntryId, EntryId]
-    """Each entry that was undone, and the entry that says so."""
+    """Each undone entry, with the entry that undid it."""
     rewound: frozenset[EntryId]
-    """Entries that a rewind left behind."""
+    """Entries after the point of a rewind."""
 
     def counts(self, entry: Entry) -> bool:
-        """Say whether an entry still has an effect."""
+        """Return whether an entry still has an effect."""
         if entry.id in self.rewound:
             return isinstance(entry.body, _LASTING)
         return entry.id not in self.undone
 
     def is_stale(self, entry: Entry) -> bool:
-        """Say whether an entry was written while something was in force that no longer is."""
+        """Return whether an entry was written under an entry that was undone later."""
         return any(target < entry.id < undo for target, undo in self.undone.items())
 
 
 def find_withdrawn(entries: Sequence[Entry]) -> Withdrawn:
-    """Find what no longer counts.
+    """Find the entries that undos and rewinds disabled.
 
-    Read from the end: an undo or a rewind that was itself undone or left behind has no say.
+    It reads from the end: an undo or rewind that was itself undone has no effect.
     """
     undone: dict[EntryId, EntryId] = {}
     rewound: set[EntryId] = set()

@@ -1,6 +1,6 @@
-"""What a tool call wants to touch, and what may be answered.
+"""The access that a tool call needs, and the decision about it.
 
-Tools declare an `Access`; permissions judge it; neither knows the other.
+Tools declare an `Access`; permissions decide on it; the session joins the two.
 """
 
 from enum import StrEnum
@@ -10,33 +10,33 @@ from msgspec import Struct
 
 
 class Risk(StrEnum):
-    """What the worst outcome of a call is."""
+    """The worst that a call can do."""
 
     INSPECT = "inspect"
     """Reads only."""
     MODIFY = "modify"
     """Changes files through a tool that can show the change."""
     EXECUTE = "execute"
-    """May do anything the user may."""
+    """Can do anything that the user can."""
     UNKNOWN = "unknown"
-    """Nobody said, as with a tool of somebody else's server. Judged like the worst."""
+    """Not declared, as with tools of an MCP server. Treated like `EXECUTE`."""
 
 
 class TargetKind(StrEnum):
-    """What a target is, and so how rules are compared with it."""
+    """What a target is, which defines how rules match it."""
 
     TEXT = "text"
-    """Any text: compared as it is."""
+    """Any text, compared unchanged."""
     PATH = "path"
-    """A file or a folder: resolved before it is compared."""
+    """A file or folder, resolved before it is compared."""
     COMMAND = "command"
-    """A line for the shell: taken apart, and each command in it judged."""
+    """A shell command line, parsed; every command in it is checked."""
     ADDRESS = "address"
-    """A URL: compared by its host."""
+    """A URL, compared by its host."""
 
 
 class PermissionMode(StrEnum):
-    """How much runs without asking."""
+    """How much runs without a question to the user."""
 
     PLAN = "plan"
     DEFAULT = "default"
@@ -45,7 +45,7 @@ class PermissionMode(StrEnum):
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """One call's need."""
+    """What one tool call would access."""
 
     tool: str
     risk: Risk
@@ -53,20 +53,20 @@ class Access(Struct, frozen=True, kw_only=True):
     """The argument that rules match: a command line, a path, an address."""
     kind: TargetKind = TargetKind.TEXT
     further: tuple[str, ...] = ()
-    """More targets of the same kind: each must be allowed, and any may be denied."""
+    """More targets of the same kind. All must be allowed; one denied target denies the call."""
     call_id: str = ""
-    """The call, for whoever is asked about it; rules do not look at it."""
+    """The id of the call, for questions to the user; rules ignore it."""
     arguments: dict[str, Any] = {}
-    """What the call would run with, hooks' changes included; likewise."""
+    """The arguments of the call after changes by hooks; rules ignore them."""
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """All that the call touches."""
+        """All targets of the call."""
         return (self.target, *self.further)
 
 
 class Verdict(StrEnum):
-    """May the call run?"""
+    """Whether a call may run."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -89,7 +89,7 @@ class Decision(Struct, frozen=True):
 
 
 class Approval(StrEnum):
-    """A person's answer to a question about a call."""
+    """The user's answer to a question about a call."""
 
     NO = "no"
     ONCE = "once"

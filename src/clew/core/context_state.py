@@ -1,4 +1,8 @@
-"""How full the context is: the one number that screen, trigger and guard share."""
+"""The state of the context window, and the report of a compaction.
+
+`ContextState` is the one number that the status bar, `/context`, automatic compaction and
+the capacity guard share. `clew.context.state` computes it.
+"""
 
 from enum import StrEnum
 
@@ -8,7 +12,7 @@ from clew.core.ids import EntryId
 
 
 class Status(StrEnum):
-    """Where the used share stands against the thresholds."""
+    """The used share compared with the thresholds."""
 
     OK = "ok"
     WARNING = "warning"
@@ -16,14 +20,14 @@ class Status(StrEnum):
 
 
 class Basis(StrEnum):
-    """Whether the number came from the provider or was worked out here."""
+    """Whether the number is the provider's count or an estimate."""
 
     EXACT = "exact"
     ESTIMATED = "estimated"
 
 
 class Breakdown(Struct, frozen=True, kw_only=True):
-    """Used tokens by what they are spent on; the fields add up to the whole."""
+    """Used tokens by category; the fields add up to the total."""
 
     system: int = 0
     tools: int = 0
@@ -35,7 +39,7 @@ class Breakdown(Struct, frozen=True, kw_only=True):
 
 
 class ContextState(Struct, frozen=True, kw_only=True):
-    """One reading of the context window."""
+    """How full the context window is."""
 
     max_tokens: int
     used_tokens: int
@@ -45,7 +49,7 @@ class ContextState(Struct, frozen=True, kw_only=True):
 
     @property
     def used_percentage(self) -> float:
-        """Used share in percent, rounded to two places; above 100 when it does not fit."""
+        """Used share in percent, rounded to two places; above 100 if it does not fit."""
         return round(self.used_tokens / self.max_tokens * 100, 2)
 
     @property
@@ -55,23 +59,23 @@ class ContextState(Struct, frozen=True, kw_only=True):
 
 
 class LossReport(Struct, frozen=True, kw_only=True):
-    """Where every entry of the view went: each is in exactly one of the four lists.
+    """What a compaction did: each entry of the view is in exactly one of the four lists.
 
-    None of them is gone: all stay in the journal, can be searched, and come back with
-    an undo.
+    Nothing is lost: all entries stay in the journal, can be searched, and return with an
+    undo.
     """
 
     kept: tuple[EntryId, ...]
-    """Sent on word for word."""
+    """Still sent word for word."""
     summarised: tuple[EntryId, ...]
-    """Left the view; the summary speaks for them."""
+    """Left the view; the summary covers them."""
     cleared: tuple[EntryId, ...]
-    """Still in the view, shortened to a marker or an excerpt."""
+    """Still in the view, truncated to a marker or an excerpt."""
     archived: tuple[EntryId, ...]
-    """Left the view with no word of them in the summary."""
+    """Left the view without a summary."""
     tokens_before: int
     tokens_after: int
     author: str
-    """Who wrote the summary: `model` or `rules`."""
+    """Who wrote the summary: `model`, `rules` or `custom`."""
     why: str
-    """One sentence: what set the compaction off, and how the way was chosen."""
+    """One sentence: what triggered the compaction, and why it took this form."""

@@ -1,10 +1,9 @@
-"""What goes to disk: the journal's entries.
+"""Entries of the journal: everything that a session writes to disk.
 
-An `Entry` is an envelope (place, time, schema version) around a body that says what
-happened. Entries are appended and never changed; what a session looks like now is a
-fold over them (`clew.context.view`). A body of a kind or version that this release does
-not know is kept as the bytes it was read from, so that an older Clew never damages what
-a newer one wrote.
+An `Entry` is an envelope (id, time, schema version) around a body that says what happened.
+Entries are appended and never changed; the present state of a session is a fold over them
+(`clew.context.view`). A body of an unknown kind or version is kept as the bytes it was read
+from, so an older Clew never damages what a newer one wrote.
 """
 
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ from clew.core.models import Calibration, ModelFacts, ToolSpec
 from clew.core.usage import Spending, Usage
 
 SCHEMA = 1
-"""Version of the bodies below; raised when one changes its meaning."""
+"""Version of the bodies below; incremented when one changes its meaning."""
 
 Trigger: TypeAlias = Literal["auto", "manual", "overflow"]
 
@@ -29,35 +28,35 @@ Trigger: TypeAlias = Literal["auto", "manual", "overflow"]
 class SetupChanged(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="setup"
 ):
-    """What every request from here on begins with: model, system prompt, tools."""
+    """Sets the beginning of every following request: model, system prompt, tools."""
 
     model: ModelFacts
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     calibration: Calibration | None = None
-    """What earlier sessions learned about the model; None for what is known of its family."""
+    """Learned from earlier sessions with this model; None uses the default of its family."""
 
 
 class MessageAdded(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="message"
 ):
-    """A message joined the conversation."""
+    """Adds a message to the conversation."""
 
     message: Message
     usage: Usage | None = None
-    """What the provider counted for the call that produced this answer."""
+    """Tokens that the provider counted for the call that produced this answer."""
     cost: float | None = None
-    """US dollars that the call cost; None when its price is unknown, or there was no call."""
+    """Cost of the call in US dollars; None if the price is unknown or there was no call."""
     uncounted: bool = False
-    """True for a model's answer of which neither size nor price is known."""
+    """True for a model's answer without a token count and without a price."""
     full_text: str | None = None
-    """The uncut output of a tool whose result was shortened; never sent, always readable."""
+    """The full output of a tool whose result was truncated; never sent, always readable."""
     display: str | None = None
-    """What people are shown in place of a prompt that was made from what they typed."""
+    """Text for the screen, if the prompt was generated from what the user typed."""
 
 
 class Replacement(Struct, frozen=True, kw_only=True):
-    """How one entry reads in the view from now on."""
+    """The text that replaces one entry in the view."""
 
     entry_id: EntryId
     text: str
@@ -66,25 +65,25 @@ class Replacement(Struct, frozen=True, kw_only=True):
 class Compacted(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="compaction"
 ):
-    """The view was made smaller; the entries named here stay in the journal."""
+    """Makes the view smaller; the entries named here stay in the journal."""
 
     trigger: Trigger
     strategy: str
     summary: str
-    """Stands in the view where the first dropped entry stood; empty for none."""
+    """Replaces the dropped entries at the beginning of the view; empty for none."""
     dropped: tuple[EntryId, ...]
     replaced: tuple[Replacement, ...] = ()
     inserted: tuple[Message, ...] = ()
-    """Messages that a strategy of the user's own put first; they have no entry of their own."""
+    """Messages that a custom strategy put first; they have no entry of their own."""
     report: LossReport
     usage: Usage | None = None
-    """What the summary itself cost."""
+    """Tokens of the call that wrote the summary."""
 
 
 class ResultsCleared(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="results_cleared"
 ):
-    """Tool results that the model has answered are shown as markers from here on."""
+    """Shows answered tool results as markers in every following request."""
 
     replaced: tuple[Replacement, ...]
     why: str
@@ -93,7 +92,7 @@ class ResultsCleared(
 class Charged(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="charge"
 ):
-    """A call to a model whose answer is not in the conversation, such as a summary."""
+    """Records the cost of a model call outside the conversation, such as a summary."""
 
     why: str
     usage: Usage | None = None
@@ -104,10 +103,10 @@ class Charged(
 class ReasoningDropped(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="reasoning_dropped"
 ):
-    """A provider refused signed thinking; these messages go out without theirs from here on.
+    """Sends these messages without their thinking, because the provider rejected a signature.
 
-    The thinking stays in the journal. Whatever else was meant for the refusing family alone
-    (ids, signatures on calls) goes with it.
+    The thinking stays in the journal. Other private fields of that provider family (ids,
+    signatures on calls) are omitted too.
     """
 
     targets: tuple[EntryId, ...]
@@ -115,11 +114,11 @@ class ReasoningDropped(
 
 
 class Cleared(Struct, frozen=True, kw_only=True, tag_field="kind", tag="clear"):
-    """The conversation begins anew; the setup stays."""
+    """Starts an empty conversation; the setup stays."""
 
 
 class Undone(Struct, frozen=True, kw_only=True, tag_field="kind", tag="undo"):
-    """An earlier entry counts as if it had not happened: a compaction, a rewind, another undo."""
+    """Reverts an earlier entry: a compaction, a rewind or another undo."""
 
     target: EntryId
 
@@ -127,32 +126,32 @@ class Undone(Struct, frozen=True, kw_only=True, tag_field="kind", tag="undo"):
 class Rewound(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="rewind"
 ):
-    """The conversation, the files, or both went back to an earlier point.
+    """Returns the conversation, the files, or both to an earlier point.
 
-    Model, system prompt, tools, permission mode and pins are not part of what goes back.
+    Model, system prompt, tools, permission mode and pins stay as they are.
     """
 
     before: EntryId | None = None
-    """The conversation is what it was before this entry; None leaves it as it is."""
+    """The conversation returns to the state before this entry; None leaves it unchanged."""
     files: tuple[str, ...] = ()
-    """What was restored on disk."""
+    """Paths that were restored on disk."""
 
 
 class PinChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pin"):
-    """A message must survive every compaction word for word, or no longer need to."""
+    """Pins a message, which every compaction then keeps word for word, or unpins it."""
 
     target: EntryId
     pinned: bool
 
 
 class ModeChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mode"):
-    """The permission mode from here on."""
+    """Sets the permission mode."""
 
     mode: str
 
 
 class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="note"):
-    """Something for people, never for the model: a tool summary, an error, a warning."""
+    """A note for people that the model never sees: a tool summary, an error, a warning."""
 
     topic: str
     text: str
@@ -160,7 +159,7 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
 
 
 class UnknownBody(Struct, frozen=True):
-    """A body that this release cannot read, byte for byte as it was found."""
+    """A body that this release cannot read, kept byte for byte."""
 
     raw: bytes
 
@@ -187,13 +186,13 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     id: EntryId
     at: float
-    """Seconds since the epoch, for people; order is given by `id` alone."""
+    """Seconds since the epoch, for display; only `id` defines the order."""
     schema: int = SCHEMA
     body: Body
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):
-    """What a list of sessions shows, readable without the journal."""
+    """One row in a list of sessions, readable without the journal."""
 
     id: SessionId
     cwd: str
@@ -221,7 +220,7 @@ _KINDS = frozenset(body.__struct_config__.tag for body in get_args(KnownBody))
 
 
 def encode(entry: Entry) -> bytes:
-    """Return the one-line JSON of `entry`; an unknown body keeps its bytes."""
+    """Encode `entry` as one line of JSON; an unknown body keeps its bytes."""
     body = entry.body.raw if isinstance(entry.body, UnknownBody) else _encoder.encode(entry.body)
     return _encoder.encode(
         _Envelope(id=entry.id, at=entry.at, schema=entry.schema, body=msgspec.Raw(body))
@@ -229,7 +228,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(line: bytes) -> Entry:
-    """Read what `encode` wrote, in this release or another.
+    """Decode a line that `encode` wrote, in this release or another.
 
     Raises:
         StoreDamaged: The line is not an entry at all.

@@ -1,41 +1,41 @@
-"""Every error this package raises on purpose.
+"""The tree of errors that Clew raises on purpose.
 
     ClewError
     ├── ConfigError              the user must change something
-    │   ├── UnknownModel         no provider answers to that name
+    │   ├── UnknownModel         no provider has a model of that name
     │   ├── MissingExtra         a part of Clew is not installed (has `extra`)
-    │   └── ModelFileDamaged     a downloaded model is not what it should be
+    │   └── ModelFileDamaged     a downloaded model file is damaged
     ├── ProviderError            a model call failed
     │   ├── ProviderBusy         try again later (has `retry_after`)
     │   ├── ProviderRejected     the request is wrong; never retried
-    │   │   ├── SignatureRejected thinking that was sent back is not accepted
-    │   │   └── ReplayDiverged   a request is not the one that was recorded
+    │   │   ├── SignatureRejected the provider rejected signed thinking
+    │   │   └── ReplayDiverged   a request differs from the recorded one
     │   ├── ProviderDenied       the key is missing, wrong or out of credit
-    │   ├── ProviderTimeout      no sign of life for too long
-    │   ├── StreamBroken         the answer stopped before its end
+    │   ├── ProviderTimeout      the provider sent nothing for too long
+    │   ├── StreamBroken         the answer ended early
     │   └── ContextOverflow      the request is too long; compact, then retry
     ├── ContextError             the conversation does not fit (has `state`)
     │   ├── ContextFull          above the hard limit; nothing was sent
     │   └── NothingToDrop        no cut keeps the conversation valid
     ├── StoreError               the journal could not be read or written
-    │   ├── StoreUnavailable     the place cannot be opened or written to
-    │   ├── StoreDamaged         what is stored cannot be read
+    │   ├── StoreUnavailable     the store cannot be opened or written
+    │   ├── StoreDamaged         stored data cannot be read
     │   ├── SessionNotFound      no such session
     │   └── SessionBusy          another process writes to this session
-    └── SessionError             the session was asked for something it cannot do now
+    └── SessionError             the session cannot do this now
         ├── AlreadyRunning       one run at a time
-        ├── QueueFull            a prompt waits already, and only one can
-        ├── PromptCancelled      a prompt was taken back before its turn came
+        ├── QueueFull            a prompt is waiting already; only one can
+        ├── PromptCancelled      a waiting prompt was cancelled
         ├── SessionClosed        the session was shut down
-        ├── NothingToUndo        no compaction or clear is left to take back
-        ├── TurnLimitReached     `max_turns` model calls were made
-        ├── BudgetReached        the session has cost as much as it may
-        ├── PromptBlocked        a hook did not let a prompt pass
-        ├── RunStopped           a hook ended the run
-        ├── LoopDetected         the model went on making the same call
-        └── AbortError           the run was aborted; what had arrived is kept
+        ├── NothingToUndo        no compaction or clear is left to undo
+        ├── TurnLimitReached     the run made `max_turns` model calls
+        ├── BudgetReached        the session has reached its cost limit
+        ├── PromptBlocked        a hook blocked a prompt
+        ├── RunStopped           a hook stopped the run
+        ├── LoopDetected         the model repeated the same call
+        └── AbortError           the run was aborted; partial output is kept
 
-A tool that fails does not raise: its failure is a `ToolResult` the model reads.
+A failing tool does not raise: its failure is a `ToolResult` that the model reads.
 Cancellation is never wrapped.
 """
 
@@ -43,7 +43,7 @@ from clew.core.context_state import ContextState
 
 
 class ClewError(Exception):
-    """Root of the tree; its text is fit to be shown to a person."""
+    """Root of the tree. The text of every error can be shown to a user."""
 
 
 class ConfigError(ClewError):
@@ -51,11 +51,11 @@ class ConfigError(ClewError):
 
 
 class UnknownModel(ConfigError):
-    """No provider answers to that name."""
+    """No provider has a model of that name."""
 
 
 class MissingExtra(ConfigError):
-    """A part of Clew that this needs is not installed."""
+    """An optional part of Clew is not installed."""
 
     def __init__(self, message: str, *, extra: str) -> None:
         super().__init__(f"{message} Install it with: pip install 'clew[{extra}]'")
@@ -63,7 +63,7 @@ class MissingExtra(ConfigError):
 
 
 class ModelFileDamaged(ConfigError):
-    """A downloaded model is not what it should be."""
+    """A downloaded model file is damaged."""
 
 
 class ProviderError(ClewError):
@@ -76,7 +76,7 @@ class ProviderError(ClewError):
 
 
 class ProviderBusy(ProviderError):
-    """The provider asked us to come back later."""
+    """The provider asks to retry later."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class ProviderRejected(ProviderError):
 
 
 class SignatureRejected(ProviderRejected):
-    """The provider does not accept thinking that it was sent back."""
+    """The provider rejected signed thinking from an earlier answer."""
 
 
 class ProviderDenied(ProviderError):
@@ -103,11 +103,11 @@ class ProviderDenied(ProviderError):
 
 
 class ProviderTimeout(ProviderError):
-    """No sign of life for longer than the idle timeout."""
+    """The provider sent nothing for longer than the idle timeout."""
 
 
 class StreamBroken(ProviderError):
-    """The answer stopped before its end."""
+    """The answer ended before it was complete."""
 
 
 class ContextOverflow(ProviderError):
@@ -118,7 +118,7 @@ class ContextOverflow(ProviderError):
     ) -> None:
         super().__init__(message, provider=provider, status=status)
         self.limit = limit
-        """Tokens that the model can take, where the provider says so."""
+        """Tokens that the model accepts, if the provider reported the number."""
 
 
 class ContextError(ClewError):
@@ -134,7 +134,7 @@ class ContextFull(ContextError):
 
 
 class NothingToDrop(ContextError):
-    """The view is too long and no cut keeps it valid."""
+    """The view is too long, and no cut keeps it valid."""
 
 
 class StoreError(ClewError):
@@ -142,11 +142,11 @@ class StoreError(ClewError):
 
 
 class StoreUnavailable(StoreError):
-    """The place cannot be opened or written to."""
+    """The store cannot be opened or written."""
 
 
 class StoreDamaged(StoreError):
-    """What is stored cannot be read."""
+    """Stored data cannot be read."""
 
 
 class SessionNotFound(StoreError):
@@ -158,7 +158,7 @@ class SessionBusy(StoreError):
 
 
 class SessionError(ClewError):
-    """The session was asked for something it cannot do now."""
+    """The session cannot do this now."""
 
 
 class AlreadyRunning(SessionError):
@@ -166,40 +166,40 @@ class AlreadyRunning(SessionError):
 
 
 class QueueFull(SessionError):
-    """A prompt waits already, and only one can."""
+    """A prompt is waiting already; only one can wait."""
 
 
 class PromptCancelled(SessionError):
-    """A prompt was taken back before its turn came; it was never sent."""
+    """A waiting prompt was cancelled; it was never sent."""
 
 
 class SessionClosed(SessionError):
-    """The session was shut down and takes no more prompts."""
+    """The session was shut down and accepts no more prompts."""
 
 
 class NothingToUndo(SessionError):
-    """No compaction or clear is left to take back."""
+    """No compaction or clear is left to undo."""
 
 
 class TurnLimitReached(SessionError):
-    """The run made as many model calls as `max_turns` allows."""
+    """The run made `max_turns` model calls."""
 
 
 class BudgetReached(SessionError):
-    """The session has cost as much as it may; the model was not called again."""
+    """The session has reached its cost limit; the model was not called again."""
 
 
 class PromptBlocked(SessionError):
-    """A hook did not let a prompt pass; the conversation is as it was."""
+    """A hook blocked a prompt; the conversation is unchanged."""
 
 
 class RunStopped(SessionError):
-    """A hook ended the run; what was said until then is in the history."""
+    """A hook stopped the run; the history contains everything up to that point."""
 
 
 class LoopDetected(SessionError):
-    """The model went on making the same call with the same answer."""
+    """The model repeated the same call with the same result."""
 
 
 class AbortError(SessionError):
-    """The run was aborted; what had arrived is in the history."""
+    """The run was aborted; the history contains the partial answer."""

@@ -1,22 +1,22 @@
-"""Names for the things a session refers to."""
+"""Identifiers of sessions, entries and tool calls."""
 
 import os
 from typing import NewType
 
 EntryId = NewType("EntryId", int)
-"""Place of an entry in its journal, counted from 1: short enough for a model to quote."""
+"""Position of an entry in its journal, starting at 1: short enough for a model to quote."""
 
 CallId = NewType("CallId", str)
-"""What a provider named one tool call; unique within a journal."""
+"""The provider's id of a tool call; unique within a journal."""
 
 SessionId = NewType("SessionId", str)
 
 
 def new_session_id() -> SessionId:
-    """Return a fresh session id that is safe as a file name."""
+    """Return a new session id that is safe as a file name."""
     return SessionId(os.urandom(6).hex())
 
 
 def new_call_id() -> CallId:
-    """Return an id for a call that no provider named."""
+    """Return an id for a tool call that the provider sent without one."""
     return CallId(f"call_{os.urandom(8).hex()}")

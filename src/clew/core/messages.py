@@ -1,11 +1,11 @@
-"""What goes to a model and comes back: messages made of parts.
+"""Messages to and from a model, made of parts.
 
-A `Message` knows no provider. Adapters turn it into their wire format and decide
-there how results are grouped and where the system prompt stands.
+A `Message` is independent of providers. Adapters translate it to their wire format, group
+tool results and place the system prompt.
 
-What one provider family wrote beside the common fields (an item's id, a citation, a thought
-signature on a call) is kept as `extra`: the text of a JSON object, sent back to the family
-that the message came from and to no other.
+`extra` keeps fields that only one provider family understands (an item's id, a citation, a
+thought signature on a call): the text of a JSON object, sent back to that family and to no
+other.
 """
 
 from enum import StrEnum
@@ -18,7 +18,7 @@ from clew.core.ids import CallId
 
 
 class Role(StrEnum):
-    """Who speaks. The system prompt is not a message: it belongs to the setup."""
+    """The author of a message. The system prompt is not a message; it belongs to the setup."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -26,14 +26,14 @@ class Role(StrEnum):
 
 
 class Text(Struct, frozen=True, omit_defaults=True, tag="text"):
-    """Words."""
+    """Plain text."""
 
     text: str
     extra: str = ""
 
 
 class Image(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
-    """A picture: its bytes, or an address the provider fetches."""
+    """An image: its bytes, or a URL that the provider fetches."""
 
     media_type: str = "image/png"
     data: bytes = b""
@@ -42,7 +42,7 @@ class Image(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
 
 
 class File(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="file"):
-    """A document, a recording or a film: its bytes, or an address the provider fetches."""
+    """A document, audio or video: its bytes, or a URL that the provider fetches."""
 
     media_type: str
     data: bytes = b""
@@ -52,9 +52,9 @@ class File(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="file"):
 
 
 class Native(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="native"):
-    """A block that only one provider family understands, such as a search it ran itself.
+    """A block that only one provider family understands, such as its own web search.
 
-    It is sent back to that family as it came; to any other it is the `note`, or nothing.
+    That family gets it back unchanged; others get the `note`, or nothing.
     """
 
     provenance: str
@@ -64,28 +64,28 @@ class Native(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="native"
 
 
 class Reasoning(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="reasoning"):
-    """A model's thinking, kept byte for byte so that its signature stays valid."""
+    """A model's thinking, kept byte for byte so its signature stays valid."""
 
     text: str = ""
     provenance: str = ""
     """The provider family that issued it; only that family may be sent the signature."""
     signature: str = ""
     redacted: str = ""
-    """The opaque payload of a block whose text the provider withheld."""
+    """The opaque payload of a block whose text the provider redacted."""
     extra: str = ""
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
-    """A model's wish to run a tool; answered by exactly one `ToolResult`."""
+    """A model's request to run a tool; answered by exactly one `ToolResult`."""
 
     call_id: CallId
     name: str
     arguments: str = "{}"
-    """JSON exactly as the model wrote it, so that sending it back changes no byte."""
+    """JSON exactly as the model wrote it, so sending it back changes no byte."""
     extra: str = ""
 
     def decoded(self) -> dict[str, Any]:
-        """Return the arguments as an object.
+        """Decode the arguments.
 
         Raises:
             ValueError: The model did not write a JSON object.
@@ -103,7 +103,7 @@ class ToolResult(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="too
     name: str
     text: str
     failed: bool = False
-    """True when the tool could not do its work; the model reads why and may adapt."""
+    """True if the tool failed; the model reads why and can adapt."""
     images: tuple[Image, ...] = ()
     extra: str = ""
 
@@ -117,23 +117,23 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: Role
     parts: tuple[Part, ...]
     interrupted: bool = False
-    """True when the answer was cut off; what had arrived is all here."""
+    """True if the answer was cut off; the message contains everything received."""
     provenance: str = ""
-    """The provider family that wrote it; each `extra` in it is meant for that family."""
+    """The provider family that wrote it; every `extra` in it is for that family only."""
 
     @property
     def text(self) -> str:
-        """The words of the message, without reasoning, calls and results."""
+        """The text parts, without reasoning, calls and results."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls of the message, in the order the model made them."""
+        """The tool calls, in the order in which the model made them."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        """The tool results of the message."""
+        """The tool results."""
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
 

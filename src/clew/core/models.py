@@ -1,9 +1,9 @@
-"""What Clew knows of a model, as data: no provider is asked and no name is special-cased."""
+"""Facts about a model, as data: window, abilities, tool specs, and how it counts tokens."""
 
 from msgspec import Struct
 
 DEFAULT_WINDOW = 32_768
-"""Assumed where a window is unknown: small enough that most models can hold it."""
+"""Assumed for an unknown window: small enough for most models."""
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):
@@ -11,54 +11,54 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 
     name: str
     window: int = DEFAULT_WINDOW
-    """Tokens that prompt and answer may fill together."""
+    """Tokens for prompt and answer together."""
     max_output: int = 4_096
     calls_tools: bool = True
     """False: tool schemas are not sent."""
     summarises: bool = True
-    """False: its summaries are not to be trusted, so compaction goes by rules."""
+    """False: its summaries are unreliable, so compaction uses rules."""
     sees: bool = True
-    """False: pictures are not sent; a note says that there was one."""
+    """False: images are replaced by a note."""
     known: bool = True
-    """False: these are defaults for a name nobody told us about."""
+    """False: these are defaults for an unknown model name."""
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool as a model sees it."""
+    """The declaration of a tool, as the model sees it."""
 
     name: str
     description: str
     schema: dict[str, object]
     extra: dict[str, object] = {}
-    """Fields that only some providers know, such as `strict`; sent as they are."""
+    """Fields for some providers only, such as `strict`; sent unchanged."""
 
 
 class Calibration(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line through what the provider counted: `overhead + rate * units` tokens.
+    """How a model's token count follows from the estimate: `overhead + rate * units`.
 
-    The slope comes from how the count grew with the conversation, the height from the last
-    count. `clew.context.calibration` learns it; this is only its data.
+    The slope comes from how the provider's count grew with the conversation, the height from
+    its last count. `clew.context.calibration` learns these values.
     """
 
     slope: float = 1.0
-    """Tokens that one more estimated unit adds."""
+    """Tokens per additional estimated unit."""
     weight: float = 0.0
-    """Units of growth that stand behind the slope."""
+    """Units of growth from which the slope was learned."""
     units: int = 0
-    """The estimate of the last request that was counted; zero before the first."""
+    """The estimate of the last counted request; zero before the first."""
     tokens: int = 0
-    """What the provider counted for that request."""
+    """The provider's count for that request."""
     doubted: bool = False
-    """True after a count that did not fit and was left out; a second one is believed."""
+    """True after an implausible count was ignored; a second one is accepted."""
 
     @property
     def rate(self) -> float:
-        """Tokens per unit: the slope, or less where the last count leaves no room for it."""
+        """Tokens per unit: the slope, or less if the last count was smaller."""
         if self.units and self.slope * self.units > self.tokens:
             return self.tokens / self.units
         return self.slope
 
     @property
     def overhead(self) -> float:
-        """Tokens of every request that no estimate sees, such as a provider's own preamble."""
+        """Tokens in every request that the estimate cannot see, such as a provider's preamble."""
         return max(0.0, self.tokens - self.slope * self.units)

@@ -15,6 +15,8 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 """Control characters, line separators, bidirectional overrides and isolates, byte order marks."""
+_HEAD_SHARE = 0.7
+"""Share of the head in a text whose middle is omitted."""
 _MAX_SPACING = 4
 """`one_line` reads at most this many characters per character of its limit."""
 
@@ -41,6 +43,22 @@ def truncate(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
+def truncate_middle(text: str, limit: int, *, where: str = "") -> str:
+    """Return `text`, or its head and tail if it has more than `limit` characters.
+
+    The result never exceeds `limit`. A marker in the middle gives the full length and
+    `where`, which tells the reader where to find the rest.
+    """
+    if len(text) <= limit:
+        return text
+    marker = f"\n[… {len(text):,} characters in all, the middle is left out{where} …]\n"
+    room = limit - len(marker)
+    if room < 2:
+        return text[:limit]
+    head = round(room * _HEAD_SHARE)
+    return text[:head] + marker + text[len(text) - (room - head) :]
+
+
 def pluralize(count: int, one: str, many: str = "") -> str:
     """Return a number with its noun: `1 file`, `2 files`.
 
@@ -50,6 +68,12 @@ def pluralize(count: int, one: str, many: str = "") -> str:
         many: The plural, where it is not the singular with an `s`.
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def split_validation_error(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Split a message of msgspec into the problem and the path of the value, such as `a.b[0]`."""
+    problem, _, path = str(error).partition(" - at `$")
+    return problem, path.removesuffix("`").removeprefix(".")
 
 
 def replace_surrogates(text: str) -> str:
@@ -86,21 +110,3 @@ def _clean(value: object) -> object:
             return [_clean(inner) for inner in value]
         case _:
             return value
-
-
-_HEAD_SHARE = 0.7
-
-
-def truncate_middle(text: str, limit: int, *, where: str = "") -> str:
-    """Return `text` if it has at most `limit` characters, else its head and tail.
-
-    The result never exceeds `limit`. `where` tells the reader how to get the rest.
-    """
-    if len(text) <= limit:
-        return text
-    marker = f"\n[… {len(text):,} characters in all, the middle is left out{where} …]\n"
-    room = limit - len(marker)
-    if room < 2:
-        return text[:limit]
-    head = round(room * _HEAD_SHARE)
-    return text[:head] + marker + text[len(text) - (room - head) :]

@@ -1,13 +1,13 @@
-"""What a provider says a call consumed."""
+"""Tokens and money: `Usage` of one call, `Spending` of a session."""
 
 from msgspec import Struct
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens of one call.
+    """Tokens of one call, as the provider counted them.
 
-    `input_tokens` is the whole prompt; the cache counts are parts of it, not additions
-    to it. Adapters translate providers that count otherwise.
+    `input_tokens` is the whole prompt and includes the cache counts. Adapters convert the
+    numbers of providers that count differently.
     """
 
     input_tokens: int = 0
@@ -17,11 +17,11 @@ class Usage(Struct, frozen=True, kw_only=True):
 
     @property
     def context_tokens(self) -> int:
-        """What the conversation occupies once the answer is part of it."""
+        """Tokens of the conversation including the answer."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Return what two calls consumed together."""
+        """Return the sum of two calls."""
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
@@ -31,19 +31,19 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class Spending(Struct, frozen=True, kw_only=True):
-    """Calls, tokens and money. Nothing that was spent is ever taken back, not by an undo."""
+    """Calls, tokens and money spent by a session. An undo does not reduce it."""
 
     usd: float = 0.0
-    """US dollars, as far as prices are known."""
+    """US dollars of all calls with a known price."""
     calls: int = 0
     unpriced: int = 0
-    """Calls whose price is unknown: `usd` does not speak for them."""
+    """Calls with an unknown price, which `usd` does not include."""
     uncounted: int = 0
-    """Calls that no provider counted: `usage` does not speak for them."""
+    """Calls without a token count, which `usage` does not include."""
     usage: Usage = Usage()
 
     def __add__(self, other: "Spending") -> "Spending":
-        """Return both together."""
+        """Return the sum."""
         return Spending(
             usd=self.usd + other.usd,
             calls=self.calls + other.calls,

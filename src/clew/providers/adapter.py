@@ -1,12 +1,14 @@
-"""What adapters over HTTP have in common."""
+"""The base of all adapters over HTTP: connection, options and model facts."""
 
 import ssl
 from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
+import msgspec
 from msgspec.structs import replace
 
+from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import lookup
 from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Retry, Sign
@@ -17,30 +19,32 @@ from clew.providers.transport_tap import TappedTransport, TransportTap
 if TYPE_CHECKING:
     import aiohttp
 
+T = TypeVar("T")
+
 
 class AdapterOptions(TypedDict, total=False):
-    """What may be said of any adapter; each has a sensible default."""
+    """Options that every adapter accepts."""
 
     headers: Mapping[str, str]
     idle_timeout: float
-    """Seconds without a byte after which a call is given up."""
+    """Seconds without data after which a call fails."""
     retry: Retry
     proxy: str
-    """An HTTP proxy; without one, those of the environment are used."""
+    """An HTTP proxy; by default those of the environment."""
     tls: ssl.SSLContext | bool
-    """How the server's certificate is checked."""
+    """How to verify the server's certificate."""
     client: "aiohttp.ClientSession | None"
-    """A client of the caller's own, which stays the caller's to close."""
+    """A client that the caller owns and closes."""
     models: Mapping[str, ModelFacts]
-    """What is known of models, before the catalogue is asked."""
+    """Facts about models, which take precedence over the catalogue."""
     options: Mapping[str, Any]
-    """Fields of the provider's own API for every request, such as `thinking`."""
+    """Fields of the provider's API for every request, such as `thinking`."""
     streaming: bool
-    """False: answers are asked for in one piece."""
+    """False requests whole responses instead of streams."""
 
 
 class AuthOptions(TypedDict, total=False):
-    """How a server knows its callers."""
+    """How an adapter authenticates."""
 
     api_key: str
     key_header: str
@@ -48,7 +52,7 @@ class AuthOptions(TypedDict, total=False):
 
 
 class Adapter:
-    """Holds the connection and the settings; a subclass adds `stream`."""
+    """Holds the connection and the options; a subclass adds `stream`."""
 
     def __init__(
         self, name: str, base_url: str, access: AuthOptions, **options: Unpack[AdapterOptions]
@@ -77,21 +81,35 @@ class Adapter:
         return f"{type(self).__name__}({self.transport.endpoint.shown!r})"
 
     def facts(self, model: str) -> ModelFacts:
-        """Return what the configuration says of `model`, else what the catalogue says."""
+        """Return the configured facts about `model`, or those of the catalogue."""
         return self._models.get(model) or lookup(model)
 
     def completed(self, request: Request) -> Request:
-        """Return `request` with the options that hold for every one."""
+        """Return `request` with the options that apply to every request."""
         if not self._options:
             return request
         return replace(request, options={**self._options, **request.options})
 
+    def decode(self, body: bytes, kind: type[T]) -> T:
+        """Decode a JSON response.
+
+        Raises:
+            ProviderError: The response has another format.
+        """
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except msgspec.DecodeError as error:
+            raise ProviderError(
+                f"{self.name} returned an unexpected response ({error}). Check the base URL.",
+                provider=self.name,
+            ) from error
+
     def watched(self, watch: TransportTap) -> Self:
-        """Return a twin on the same connections that shows `watch` what it sends and gets."""
+        """Return a copy on the same connections that reports its traffic to `watch`."""
         twin = copy(self)
         twin.transport = TappedTransport(self.transport, watch)
         return twin
 
     async def aclose(self) -> None:
-        """Close the connections that are our own."""
+        """Close the adapter's own connections."""
         await self.transport.aclose()

@@ -1,16 +1,14 @@
-"""Anthropic's Claude models, and any server that speaks the Messages API."""
+"""Anthropic's Claude models, and servers that implement the Messages API."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 from urllib.parse import quote
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.reasoning import Echoes, ReasoningReader
-from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import get, post, stream_call
@@ -21,7 +19,7 @@ from clew.providers.wire.anthropic.encode import encode, encode_count, message_c
 BASE_URL = "https://api.anthropic.com/v1"
 VERSION = "2023-06-01"
 PAGE_SIZE = 1_000
-"""Models that are asked for at once: the most that the API gives."""
+"""Models per page: the API's maximum."""
 
 CacheTtl: TypeAlias = Literal["5m", "1h"]
 WebTool: TypeAlias = bool | Mapping[str, Any]
@@ -32,8 +30,6 @@ _WEB_FETCH_BETA = "web-fetch-2025-09-10"
 _OAUTH_PREFIX = "sk-ant-oat"
 _OAUTH_BETA = "oauth-2025-04-20"
 _BETA_HEADER = "anthropic-beta"
-
-T = TypeVar("T")
 
 
 class _Count(Struct):
@@ -62,18 +58,17 @@ class _Page(Struct):
 
 
 class Anthropic(Adapter):
-    """Speaks to the Messages API.
+    """Connects to the Messages API.
 
     Args:
-        api_key: A key of the console, or an access token, which is told by its beginning.
-        base_url: The address, with or without `/v1` at its end, as other clients take it too.
-        cache: Mark requests so that the provider remembers their beginning, for five minutes
-            or as long as is said here.
-        web_search: Let the model search the web by itself; a mapping says more, such as
-            `{"max_uses": 3, "allowed_domains": ["example.org"]}`.
-        web_fetch: Let the model read pages by itself; likewise.
-        beta: Names of features that the API wants to be asked for.
-        **options: What may be said of any adapter.
+        api_key: An API key or an OAuth access token; the prefix tells them apart.
+        base_url: The address, with or without `/v1` at the end.
+        cache: Set cache breakpoints, for five minutes or the given TTL.
+        web_search: Enable web search; a mapping adds fields, such as `{"max_uses": 3,
+            "allowed_domains": ["example.org"]}`.
+        web_fetch: Enable web fetch; likewise.
+        beta: Names of beta features to enable.
+        **options: See `AdapterOptions`.
     """
 
     def __init__(
@@ -103,11 +98,11 @@ class Anthropic(Adapter):
 
     @property
     def web_tools(self) -> frozenset[str]:
-        """Which of `web_search` and `web_fetch` are switched on."""
+        """The enabled tools, of `web_search` and `web_fetch`."""
         return frozenset(tool["name"] for tool in self._own_tools)
 
     def completed(self, request: Request) -> Request:
-        """Return `request` with what holds for every one, and with a limit, which the API wants."""
+        """Return `request` with the adapter's options and tools, and the required output limit."""
         request = super().completed(request)
         names = {tool.get("name") for tool in request.native_tools}
         added = [tool for tool in self._own_tools if tool["name"] not in names]
@@ -119,7 +114,7 @@ class Anthropic(Adapter):
         )
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Post the request and yield what the server sends back."""
+        """Post the request and yield the response."""
         facts = self.facts(request.model)
         body = encode(
             self.completed(request),
@@ -134,17 +129,17 @@ class Anthropic(Adapter):
         )
 
     async def count_tokens(self, request: Request) -> int:
-        """Return the tokens of `request` as the model would read them."""
+        """Return how many tokens `request` has for the model."""
         body = encode_count(self.completed(request), self._fragments)
         found = await post(self.transport, "messages/count_tokens", body)
-        return self._decoded(found, _Count).input_tokens
+        return self.decode(found, _Count).input_tokens
 
     async def models(self) -> list[ModelFacts]:
-        """Return the models that the key may use, the newest first."""
+        """Return the models that the key may use, newest first."""
         found: list[ModelFacts] = []
         path = f"models?limit={PAGE_SIZE}"
         while path:
-            page = self._decoded(await get(self.transport, path), _Page)
+            page = self.decode(await get(self.transport, path), _Page)
             found += map(self._facts_of, page.data)
             last = page.last_id if page.has_more else None
             path = f"models?limit={PAGE_SIZE}&after_id={quote(last)}" if last else ""
@@ -164,16 +159,6 @@ class Anthropic(Adapter):
 
     def _needs_beta(self) -> bool:
         return any(tool["type"] == _WEB_TOOLS["web_fetch"] for tool in self._own_tools)
-
-    def _decoded(self, body: bytes, kind: type[T]) -> T:
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except msgspec.DecodeError as error:
-            raise ProviderError(
-                f"{self.name} answered what cannot be read ({error})."
-                " Check that the base URL leads to it.",
-                provider=self.name,
-            ) from error
 
 
 def _with_version(base_url: str) -> str:

@@ -1,4 +1,4 @@
-"""OpenAI's models on Azure, by the Responses API or by Chat Completions."""
+"""OpenAI's models on Azure, through the Responses API or Chat Completions."""
 
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
@@ -18,16 +18,16 @@ from clew.providers.wire.chat import encode as chat_encode
 from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect
 
 _UNDATED = frozenset({"preview", "latest", "v1"})
-"""Versions of the new surface; all others are dates, and belong to the classic one."""
+"""Versions of the v1 API; all others are dates and select the classic API."""
 _DIALECT = Dialect(limit_field="max_completion_tokens", names=NAMES, ids=IDS)
 
 
 class AzureOpenAI(Adapter):
-    """Speaks to one resource, such as `https://mine.openai.azure.com`.
+    """Connects to one resource, such as `https://mine.openai.azure.com`.
 
-    A model is called by the name of its deployment. Without an `api_version`, or with one that
-    is no date, the new surface is used (`/openai/v1`); a dated one chooses the classic surface,
-    where each deployment has an address of its own.
+    A model is named by its deployment. Without an `api_version`, or with one that is not a date,
+    the v1 API is used (`/openai/v1`); a date selects the classic API, where each deployment has its
+    own address.
     """
 
     def __init__(
@@ -46,19 +46,20 @@ class AzureOpenAI(Adapter):
         Args:
             endpoint: The address of the resource, with or without `/openai/v1`.
             api_key: A key of the resource.
-            token: Returns a fresh token of Entra ID; asked before every request, instead of a key.
-            api: Which of the two APIs to speak.
+            token: Returns a valid Entra ID token; called before every request, instead of a
+                key.
+            api: Which of the two APIs to use.
             api_version: See the class.
-            deployment: What to send in place of each request's model.
+            deployment: Replaces the model of every request.
             options: See `AdapterOptions`.
 
         Raises:
-            ConfigError: The address cannot be right, or there is both a key and a token.
+            ConfigError: The address is invalid, or both a key and a token are given.
         """
         if api not in {"responses", "chat"}:
             raise ConfigError(f"Azure has no API {api!r}. Choose 'responses' or 'chat'.")
         if api_key and token is not None:
-            raise ConfigError("Azure takes an API key or a token. Leave one of them out.")
+            raise ConfigError("Pass either an API key or a token for Azure, not both.")
         self._is_classic = api_version is not None and api_version not in _UNDATED
         self._version = f"?api-version={quote(api_version)}" if api_version else ""
         self._deployment = deployment
@@ -73,7 +74,7 @@ class AzureOpenAI(Adapter):
         self._chat = chat_encode.message_cache(ReasoningReader(self.name), _DIALECT)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Post the request and yield what the server sends back."""
+        """Post the request and yield the response."""
         request = self.completed(request)
         if self._deployment:
             request = replace(request, model=self._deployment)

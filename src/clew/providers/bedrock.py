@@ -1,7 +1,7 @@
-"""AWS Bedrock, through Converse.
+"""AWS Bedrock, through the Converse API.
 
-botocore signs the requests, finds the credentials where AWS keeps them, and reads the event
-streams; everything else is Clew's own transport.
+botocore signs the requests, finds credentials where AWS keeps them, and decodes event streams;
+Clew's own transport does the rest.
 """
 
 import os
@@ -16,7 +16,7 @@ import anyio.to_thread
 import msgspec
 
 from clew.context.reasoning import Echoes, ReasoningReader
-from clew.core.errors import ConfigError, StreamBroken
+from clew.core.errors import ConfigError
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.eventstream import EventStream, import_botocore
 from clew.providers.http import post, stream_call
@@ -29,7 +29,7 @@ from clew.providers.wire.message_cache import MessageCache
 
 NAME = "bedrock"
 SERVICE = "bedrock"
-"""What signatures are made for; the host is called otherwise."""
+"""The service name in signatures, which differs from the host name."""
 KEY_VARIABLE = "AWS_BEARER_TOKEN_BEDROCK"
 
 _NO_CREDENTIALS = (
@@ -40,10 +40,10 @@ _NO_REGION = "No AWS region is set. Set AWS_REGION to one where Bedrock runs, su
 
 
 class Credentials(Protocol):
-    """Credentials as botocore has them, be they fixed or renewed from time to time."""
+    """Credentials of botocore, fixed or refreshable."""
 
     def get_frozen_credentials(self) -> Any:
-        """Return the keys that are valid now; may ask the network for them."""
+        """Return the current keys; may use the network."""
         ...
 
 
@@ -52,19 +52,19 @@ class _Counted(msgspec.Struct, rename="camel"):
 
 
 class Bedrock(Adapter):
-    """Speaks to Bedrock in one region. Credentials are looked for on first use.
+    """Connects to Bedrock in one region. The first call looks for credentials.
 
     Args:
-        region: Where the models run; by default as the AWS tools are set up.
-        profile: Whose settings and credentials are used, of those in the AWS files.
-        api_key: A Bedrock API key; requests then bear it and are not signed.
-        endpoint: The address to speak to instead of the region's own.
-        credentials: What to sign with, instead of what botocore finds.
-        cache: Set cache marks; by default where the model is known to take them.
-        **options: What may be said of any adapter.
+        region: The region of the models; by default that of the AWS configuration.
+        profile: The profile of the AWS configuration files.
+        api_key: A Bedrock API key; requests then use it instead of a signature.
+        endpoint: An address that replaces the region's own.
+        credentials: Credentials that replace those that botocore finds.
+        cache: Set cache points; by default for models that support them.
+        **options: See `AdapterOptions`.
 
     Raises:
-        ConfigError: No region is known, or the AWS settings cannot be read.
+        ConfigError: No region is configured, or the AWS configuration is invalid.
         MissingExtra: botocore is not installed.
     """
 
@@ -97,7 +97,7 @@ class Bedrock(Adapter):
         }
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Post the request and yield what the server sends back."""
+        """Post the request and yield the response."""
         body = encode(self.completed(request), self._kept(request), cache=self._cache)
         action = "converse-stream" if self.streaming else "converse"
         await self._prepare()
@@ -113,21 +113,16 @@ class Bedrock(Adapter):
                 yield chunk
 
     async def count_tokens(self, request: Request) -> int:
-        """Return the tokens of `request` as the model would read them.
+        """Return how many tokens `request` has for the model.
 
         Raises:
-            ProviderRejected: Bedrock cannot count for this model.
+            ProviderRejected: Bedrock cannot count tokens for this model.
         """
         body = encode_count(self.completed(request), self._kept(request))
         await self._prepare()
         path = _path(count_tokens_name(request.model), "count-tokens")
         answer = await post(self.transport, path, body)
-        try:
-            return msgspec.json.decode(answer, type=_Counted).input_tokens
-        except msgspec.DecodeError as error:
-            raise StreamBroken(
-                f"{NAME} did not count the tokens: {error}.", provider=NAME
-            ) from error
+        return self.decode(answer, _Counted).input_tokens
 
     def _kept(self, request: Request) -> MessageCache[EncodedContent]:
         return self._fragments[find_traits(request.model).signs]
@@ -138,7 +133,7 @@ class Bedrock(Adapter):
 
 
 class Signer:
-    """Signs requests with the credentials that botocore finds and renews."""
+    """Signs requests with credentials that botocore finds and refreshes."""
 
     def __init__(self, region: str, session: Any, credentials: Credentials | None = None) -> None:
         self._region = region
@@ -148,15 +143,15 @@ class Signer:
         self._lock = Lock()
 
     async def prepare(self) -> None:
-        """Have credentials that are valid now; to find them may take files and the network.
+        """Load or refresh the credentials, which may use files and the network.
 
         Raises:
-            ConfigError: There are none, or they could not be read or renewed.
+            ConfigError: There are no credentials, or loading them failed.
         """
         await anyio.to_thread.run_sync(self._renew, abandon_on_cancel=True)
 
     def __call__(self, url: str, headers: Mapping[str, str], body: bytes) -> Mapping[str, str]:
-        """Return the headers that sign a request; `prepare` comes first."""
+        """Return the headers that sign a request; call `prepare` first."""
         made = import_botocore("awsrequest").AWSRequest("POST", url, dict(headers), body)
         import_botocore("auth").SigV4Auth(self._frozen, SERVICE, self._region).add_auth(made)
         return dict(made.headers.items())
@@ -179,13 +174,13 @@ def _session(profile: str | None) -> Any:
 
 
 def _region(session: Any) -> str:
-    # botocore knows the older name of the variable alone.
+    # botocore only knows the older AWS_DEFAULT_REGION.
     if place := os.environ.get("AWS_REGION", ""):
         return place
     try:
         return session.get_config_variable("region") or ""
     except import_botocore("exceptions").BotoCoreError as error:
-        raise ConfigError(f"The AWS settings cannot be read: {error}.") from error
+        raise ConfigError(f"The AWS configuration is invalid: {error}.") from error
 
 
 def _address(region: str) -> str:
@@ -194,6 +189,6 @@ def _address(region: str) -> str:
 
 
 def _path(model: str, action: str) -> str:
-    # The colon stays: the HTTP client would send it bare anyhow, and what is signed must be
-    # what is sent. The slash of an ARN must not be taken for one of the path.
+    # The colon stays, because the HTTP client sends it unescaped and the signature must match.
+    # The slash of an ARN is escaped, because it is not part of the path.
     return f"model/{quote(model, safe=':')}/{action}"

@@ -1,4 +1,9 @@
-"""What is known of well-known models, and how a name finds it."""
+"""Facts about well-known models, and how to find them by name.
+
+Gateways, clouds and local servers each change a name in their own way:
+`us.anthropic.claude-sonnet-4-5-20250929-v1:0`, `claude-sonnet-4-5@20250929`,
+`anthropic/claude-sonnet-4.5` and `databricks-claude-sonnet-4-5` are one model.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +18,7 @@ from clew.providers.catalogue_table import ROWS, ModelRow
 SMOLLM2 = ModelFacts(
     name="smollm2-135m", window=8_192, max_output=160, calls_tools=False, summarises=False
 )
-"""The embedded model: it talks, and no more should be asked of it."""
+"""The embedded model: it can chat, but neither call tools nor summarize."""
 
 
 def _facts(row: ModelRow) -> ModelFacts:
@@ -31,7 +36,7 @@ def _facts(row: ModelRow) -> ModelFacts:
 CATALOGUE: dict[str, ModelFacts] = {
     name: facts for row in ROWS for facts in [_facts(row)] for name in row[0].split()
 } | {SMOLLM2.name: SMOLLM2}
-"""Facts under every name of the table; several names may share theirs."""
+"""The facts under every name of the table; several names may share them."""
 
 
 @cache
@@ -41,17 +46,17 @@ def _spelled() -> Mapping[str, ModelFacts]:
 
 @lru_cache(maxsize=1_024)
 def lookup(model: str) -> ModelFacts:
-    """Return what is known of `model`, under the name it was asked by.
+    """Return the facts about `model`, with the given name.
 
-    The longest known beginning counts, so dated, sized and suffixed names find their
-    family, however a gateway or a cloud dresses them. An unknown name gets careful defaults.
+    The longest known prefix applies, so names with dates, sizes, suffixes and vendor prefixes match
+    their family. An unknown name gets conservative defaults.
     """
     facts = match_name(model, _spelled())
     return replace(facts, name=model) if facts else ModelFacts(name=model, known=False)
 
 
 def families() -> Sequence[ModelFacts]:
-    """Return the facts of every family once, maker by maker, the newest first."""
+    """Return the facts of every family once, grouped by vendor, newest first."""
     return tuple(facts for name, facts in CATALOGUE.items() if name == facts.name)
 
 
@@ -59,7 +64,7 @@ T = TypeVar("T")
 
 _SEPARATORS = str.maketrans(".:@_ ", "-----")
 _POINT = r"(?<=\d)p(?=\d)"
-"""The point of a version where a host allows none: `glm-4p7`."""
+"""The point of a version, on hosts that allow none: `glm-4p7`."""
 _PREFIX = (
     r"[^/]*/"  # a path: `anthropic/…`, `models/…`, the head of an ARN
     r"|[a-z-]+\."  # a region or vendor on Bedrock: `us.`, `anthropic.`
@@ -69,23 +74,22 @@ _PREFIX = (
 
 
 def normalize_name(name: str) -> str:
-    """Return `name` as names are compared: in small letters, with one kind of separator."""
+    """Return `name` for comparison: in lower case, with one kind of separator."""
     return re.sub(_POINT, "-", name.lower().translate(_SEPARATORS))
 
 
 def match_name(model: str, kept: Mapping[str, T]) -> T | None:
-    """Return what is kept under the longest name that `model` begins with, or None.
+    """Return the value under the longest name that is a prefix of `model`, or None.
 
-    The keys of `kept` are spelled names. A name ends where a word ends, so `gpt-4` is not
-    the beginning of `gpt-4o`. What stands before the model's own name, such as a vendor or
-    a region, may be part of a key but need not.
+    The keys of `kept` are normalized names. A name ends at a word boundary, so `gpt-4` does not
+    match `gpt-4o`. A vendor or region before the model's name may be part of a key.
     """
     longest = max((_beginning(reading, kept) for reading in _readings(model)), key=len)
     return kept[longest] if longest else None
 
 
 def _readings(model: str) -> Iterator[str]:
-    """Yield `model` without its first prefix, without the second, and so on; whole at first."""
+    """Yield `model` as it is, then without its first prefix, without the second, and so on."""
     rest = model.lower()
     yield normalize_name(rest)
     while found := re.match(_PREFIX, rest):
@@ -94,7 +98,7 @@ def _readings(model: str) -> Iterator[str]:
 
 
 def _beginning(reading: str, kept: Mapping[str, T]) -> str:
-    """Return the longest name in `kept` that `reading` begins with; a path counts only whole."""
+    """Return the longest name in `kept` that is a prefix of `reading`; paths match whole."""
     shortest = reading.rfind("/") + 1
     for end in range(len(reading), shortest, -1):
         ends_a_word = not reading[end : end + 1].isalnum()

@@ -1,14 +1,14 @@
-"""Facts about the models people use, as makers and hosts publish them (November 2026).
+"""Facts about common models, as vendors and hosts publish them (November 2026).
 
-A row is names, window, longest answer and weaknesses: `blind` (takes no pictures),
-`toolless` (calls no tools), `weak` (too small to be trusted with a summary). The first name
-is the one to show; the others are further spellings, or beginnings that stand for the same.
-The newest models of a maker come first. Names are compared as `names.match` does, so dates,
-sizes, vendor prefixes and `.` for `-` need no rows of their own.
+A row contains names, context window, maximum output and weaknesses: `blind` (no image input),
+`toolless` (no tool calls), `weak` (too small to summarize reliably). The first name is the one to
+display; the others are aliases or prefixes with the same facts. The newest models of a vendor come
+first. Names are compared by `catalogue.match_name`, so dates, sizes, vendor prefixes and `.` for
+`-` need no rows of their own.
 
-Where a maker sets no limit to an answer but the window, the row says an eighth of the
-window: servers refuse a request whose prompt and answer might not fit together. Where
-hosts of an open model differ, the row holds what most of them can do.
+If a vendor limits the output only by the window, the row contains an eighth of the window: servers
+reject a request whose prompt and output might not fit together. If the hosts of an open model
+differ, the row contains what most of them offer.
 """
 
 from typing import TypeAlias

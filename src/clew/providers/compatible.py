@@ -1,4 +1,4 @@
-"""Servers that speak Chat Completions, each in its own dialect."""
+"""Servers with an OpenAI-compatible Chat Completions API, each with its dialect."""
 
 import dataclasses
 import os
@@ -27,11 +27,11 @@ _OLLAMA_WINDOW = 4_096
 
 
 class Compatible(Adapter):
-    """Speaks to a server as its profile says: `Compatible("lm_studio")`.
+    """Connects to a server according to its profile, as in `Compatible("lm_studio")`.
 
     Raises:
-        ConfigError: There is no such profile, its key is missing, or it cannot do what was
-            switched on.
+        ConfigError: The profile does not exist, its key is missing, or it lacks a web tool that
+            was enabled.
     """
 
     def __init__(
@@ -44,19 +44,19 @@ class Compatible(Adapter):
         web_fetch: bool = False,
         **options: Unpack[AdapterOptions],
     ) -> None:
-        """Speak by `profile`, at its usual address unless another is given.
+        """Connect with `profile`, at its default address unless another is given.
 
         Args:
-            profile: A profile, or the name of one.
-            base_url: Where the server is.
-            api_key: The key, where one is needed; at the usual address, the profile's variable
-                of the environment is looked up without one.
-            web_search: Let the server look things up on the web; not every one can.
-            web_fetch: Let the server read pages of the web; not every one can.
-            options: What may be said of any adapter.
+            profile: A profile or the name of one.
+            base_url: The address of the server.
+            api_key: The API key; at the default address, the profile's environment variable is
+                the fallback.
+            web_search: Enable the server's own web search, if it has one.
+            web_fetch: Enable the server's own web fetch, if it has one.
+            options: See `AdapterOptions`.
         """
         self.profile = find_profile(profile) if isinstance(profile, str) else profile
-        # A key goes to the server that it was made for: elsewhere it must be given by hand.
+        # The key of the environment is for the default address only.
         if not api_key and base_url is None and self.profile.key_env:
             api_key = os.environ.get(self.profile.key_env, "")
         _expect_key(self.profile, given=bool(api_key or base_url or options.get("headers")))
@@ -72,16 +72,16 @@ class Compatible(Adapter):
         self._fragments = message_cache(reader, self.profile.dialect)
 
     def facts(self, model: str) -> ModelFacts:
-        """Return what the configuration says of `model`, then the server, then the catalogue."""
+        """Return facts from the configuration, the server or the catalogue, in this order."""
         known = self._models.get(model) or self._told.get(model)
         if known is not None or self.profile.listing is not ModelListApi.OLLAMA:
             return known or super().facts(model)
-        # Whatever a model could take, Ollama gives it its own window and cuts what is longer
-        # without a word. So nothing is assumed but its smallest one, and the user is told.
+        # Ollama runs a model with its own window and silently truncates longer prompts. So
+        # assume the smallest one, and mark it as unknown, which the user sees.
         return replace(super().facts(model), window=_OLLAMA_WINDOW, max_output=1_024, known=False)
 
     def completed(self, request: Request) -> Request:
-        """Return `request` with the options and tools that hold for every one."""
+        """Return `request` with the options and tools that apply to every request."""
         options = dict(self.profile.options)
         for switch in self._switches:
             options |= switch.options
@@ -93,7 +93,7 @@ class Compatible(Adapter):
         )
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Post the request and yield what the server sends back."""
+        """Post the request and yield the response."""
         body = encode(
             self.completed(request),
             self._fragments,
@@ -105,7 +105,7 @@ class Compatible(Adapter):
         return stream_call(self.transport, PATH, body, decoder=decoder)
 
     async def models(self) -> list[ModelFacts]:
-        """Return the models that the server has; `facts` knows them from then on."""
+        """Return the models of the server; `facts` knows them afterwards."""
         found = await self._listed()
         self._told = {facts.name: facts for facts in found}
         return found
@@ -120,7 +120,7 @@ class Compatible(Adapter):
                 case ModelListApi.MODELS:
                     pass
         except ProviderRejected as error:
-            # A family's profile may be used with another server than the usual one.
+            # The profile may be used with another server than its default one.
             if error.status != 404:
                 raise
         return parse_response(
@@ -149,7 +149,7 @@ class Compatible(Adapter):
 
     @asynccontextmanager
     async def _beside(self) -> AsyncIterator[Transport]:
-        """Open the server's own API, which stands beside the compatible one."""
+        """Open the server's native API, which runs beside the compatible one."""
         endpoint = self.transport.endpoint
         root = endpoint.base_url.rstrip("/").removesuffix("/v1")
         native = Transport(
@@ -173,6 +173,6 @@ def _switch(profile: Profile, name: str) -> WebToolFields:
     found = profile.web.get(name)
     if found is None:
         raise ConfigError(
-            f"{profile.name} has no {name} of its own. Leave it off and use Clew's tools instead."
+            f"{profile.name} has no built-in {name}. Disable it and use Clew's own tools instead."
         )
     return found

@@ -1,7 +1,7 @@
 """The connections to one model server, through aiohttp.
 
-This module is imported when the first request is made: aiohttp takes its time to load.
-Everything that it may raise is translated here, once.
+Imported by the first request, because loading aiohttp takes time. All of its exceptions are
+translated here.
 """
 
 from asyncio import AbstractEventLoop, IncompleteReadError, get_running_loop
@@ -19,7 +19,7 @@ PIECE = 1 << 16
 
 
 class JsonBody(aiohttp.Payload):
-    """A request's bytes, sent piece by piece: aiohttp would warn of them, or copy them first."""
+    """A request body that is sent in blocks: aiohttp would warn about large bytes, or copy them."""
 
     _autoclose = True
 
@@ -28,18 +28,18 @@ class JsonBody(aiohttp.Payload):
         self._size = len(data)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """Return the text of the body."""
+        """Return the body as text."""
         return str(self._value, encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the body, waiting whenever the network cannot keep up."""
+        """Send the body block by block, with back pressure."""
         data = memoryview(self._value)
         for start in range(0, len(data), PIECE):
             await writer.write(data[start : start + PIECE])
 
 
 class HttpResponse:
-    """The answer to one request, as it is being read; see `clew.providers.http.Arriving`."""
+    """A response that is being read; see `clew.providers.http.ResponseStream`."""
 
     def __init__(
         self,
@@ -57,45 +57,45 @@ class HttpResponse:
 
     @property
     def is_json(self) -> bool:
-        """True when the server sends one JSON document, not a stream of events."""
+        """True when the server sends one JSON document instead of an event stream."""
         return self._response.content_type == "application/json"
 
     @property
     def content_type(self) -> str:
-        """What the server says it sends; empty if it does not."""
+        """The declared media type; empty if there is none."""
         return self._response.content_type if "Content-Type" in self._response.headers else ""
 
     async def read(self) -> bytes:
-        """Return the next bytes as they come; empty at the end."""
+        """Return the next bytes as they arrive; empty at the end."""
         try:
             return await self._response.content.readany()
         except TimeoutError as error:
             raise _silent(self._endpoint, self._provider) from error
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
-            # aiohttp knows no better word for a connection that somebody here has closed.
+            # aiohttp raises a plain RuntimeError for a connection that this side has closed.
             raise StreamBroken(
-                f"The connection to {self._endpoint.where} was lost in the middle of the answer."
-                " What had arrived is kept; send the message again to go on.",
+                f"Lost the connection to {self._endpoint.where} during the response."
+                " The partial response is kept; send the message again to continue.",
                 provider=self._provider,
             ) from error
 
     def without_secrets(self, text: str) -> str:
-        """Return `text` without the key or the token that the request was made with."""
+        """Return `text` without the key or token of the request."""
         text = self._endpoint.without_secrets(text)
         token = self._response.request_info.headers.get("Authorization", "").rpartition(" ")[2]
         return text.replace(token, "***") if token else text
 
     def close(self) -> None:
-        """Let go of the connection; one whose answer was read to its end is used again."""
+        """Release the connection; it is reused if the response was read to its end."""
         self._open_ones.discard(self)
         self._response.close()
 
 
 class Connections:
-    """Sends requests through a client of its own, or one that the caller owns.
+    """Sends requests through its own client, or one that the caller owns.
 
-    A client of its own is made on first use, inside the running loop, and closed by
-    `aclose`; a borrowed one is left alone.
+    Its own client is created by the first request, inside the running event loop, and closed by
+    `aclose`; a client of the caller stays open.
     """
 
     def __init__(self, *, provider: str, client: aiohttp.ClientSession | None = None) -> None:
@@ -108,7 +108,7 @@ class Connections:
     async def send(
         self, endpoint: Endpoint, path: str, body: bytes | None, method: str
     ) -> HttpResponse:
-        """Make one request; see `Transport.send`."""
+        """Send one request; see `Transport.send`."""
         url = endpoint.address(path)
         try:
             response = await self._client(endpoint).request(
@@ -123,7 +123,7 @@ class Connections:
                 raise_for_status=False,
             )
         except aiohttp.ClientResponseError as error:
-            # It knows the headers, and so the key: nobody needs it any more.
+            # The exception holds the headers, which contain the key.
             raise _unanswered(error, endpoint, self._provider) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _unanswered(error, endpoint, self._provider) from error
@@ -137,7 +137,7 @@ class Connections:
         raise error_for(response.status, text, response.headers, self._provider)
 
     async def aclose(self) -> None:
-        """End what is under way, and close the client if it is our own; harmless again."""
+        """Cancel open requests and close the own client; calling it twice is safe."""
         for answer in list(self._open):
             answer.close()
         client, self._owned = self._owned, None
@@ -149,7 +149,7 @@ class Connections:
             return self._borrowed
         loop = get_running_loop()
         if self._owned is None or self._loop is not loop:
-            # A client belongs to the loop it was made in, and that one may be over.
+            # A client belongs to the event loop that created it, which may have ended.
             self._loop = loop
             self._owned = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0), trust_env=not endpoint.is_local
@@ -164,11 +164,11 @@ def _timeout(endpoint: Endpoint) -> aiohttp.ClientTimeout:
 
 
 def _unanswered(error: Exception, endpoint: Endpoint, provider: str) -> ProviderError:
-    """Translate what happened before the server said anything."""
+    """Translate an error that occurred before any response."""
     where = endpoint.where
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return ProviderTimeout(
-            f"{where} could not be reached within {CONNECT_TIMEOUT:g} seconds."
+            f"Could not connect to {where} within {CONNECT_TIMEOUT:g} seconds."
             " Check the address and the network.",
             provider=provider,
         )
@@ -176,28 +176,28 @@ def _unanswered(error: Exception, endpoint: Endpoint, provider: str) -> Provider
         return _silent(endpoint, provider)
     if isinstance(error, aiohttp.ClientConnectorError):
         return ProviderError(
-            f"There is no connection to {where}: is the server running?"
-            f" ({error.os_error.strerror or error.os_error})",
+            f"Cannot connect to {where} ({error.os_error.strerror or error.os_error})."
+            " Check that the server is running.",
             provider=provider,
         )
     if isinstance(error, aiohttp.ClientConnectionError | ConnectionError):
-        # Most often a connection that was kept for the next request, and closed meanwhile.
+        # Usually a kept-alive connection that the server has closed meanwhile.
         return ProviderBusy(
-            f"{where} closed the connection before it answered. Try again in a moment.",
+            f"{where} closed the connection without a response. Try again.",
             provider=provider,
         )
     return ProviderError(
-        f"The call to {where} failed: {endpoint.without_secrets(str(error))}."
+        f"The request to {where} failed: {endpoint.without_secrets(str(error))}."
         " Check the address and the network.",
         provider=provider,
     )
 
 
 def _silent(endpoint: Endpoint, provider: str) -> ProviderTimeout:
-    """Return the error for a server that says nothing any more."""
+    """Return the error for a server that stopped sending data."""
     return ProviderTimeout(
-        f"{endpoint.where} gave no sign of life for {endpoint.idle_timeout:g} seconds."
-        " Send the message again, or raise the idle timeout.",
+        f"{endpoint.where} sent no data for {endpoint.idle_timeout:g} seconds."
+        " Send the message again, or increase the idle timeout.",
         provider=provider,
     )
 

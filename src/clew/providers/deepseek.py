@@ -1,9 +1,8 @@
-"""DeepSeek's API: Chat Completions with thinking that must be sent back.
+"""DeepSeek's API: Chat Completions with reasoning that must be sent back.
 
-Once a conversation has used tools, every later request has to repeat the thinking of every
-answer in it, or it is refused (https://api-docs.deepseek.com/guides/thinking_mode). Answers
-that hold no thinking of DeepSeek's, because another model gave them, are accepted with an
-empty one.
+Once a conversation has used tools, every request must repeat the reasoning of every response in it,
+or the API rejects it (https://api-docs.deepseek.com/guides/thinking_mode). Responses of other
+models have none; the API accepts an empty field for them.
 """
 
 from collections.abc import AsyncGenerator
@@ -28,7 +27,7 @@ _DIALECT = Dialect(
 
 
 class DeepSeek(Adapter):
-    """Speaks to DeepSeek with a key of its platform."""
+    """Connects to DeepSeek with an API key of its platform."""
 
     def __init__(
         self, api_key: str = "", *, base_url: str = BASE_URL, **options: Unpack[AdapterOptions]
@@ -37,13 +36,13 @@ class DeepSeek(Adapter):
         self._fragments = message_cache(ReasoningReader(self.name, Echoes.TOOL_USE_ONLY), _DIALECT)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Post the request and yield what the server sends back."""
+        """Post the request and yield the response."""
         body = encode(
             self.completed(request), self._fragments, dialect=_DIALECT, streaming=self.streaming
         )
         return stream_call(self.transport, PATH, body, decoder=partial(ChatDecoder, self.name))
 
     async def models(self) -> list[ModelFacts]:
-        """Return the models that the server has."""
+        """Return the models that the server lists."""
         body = await get(self.transport, "models")
         return model_list.parse_response(model_list.parse_models, body, self.name)

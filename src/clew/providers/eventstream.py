@@ -1,7 +1,6 @@
-"""The event streams of AWS, parsed as the bytes arrive.
+"""A parser for AWS event streams that works on any chunk boundaries.
 
-Pure: bytes go in at whatever boundaries the network chose, whole events come out. botocore
-reads the frames; it comes with the extra `bedrock` and is loaded on first use.
+botocore decodes the frames; the extra `bedrock` installs it, and it is imported on first use.
 """
 
 from importlib import import_module
@@ -13,11 +12,11 @@ from clew.core.errors import MissingExtra, StreamBroken
 from clew.providers.sse import ServerEvent
 
 EXCEPTION = "exception/"
-"""What the name of an event begins with when it reports an error."""
+"""The prefix of the names of error events."""
 
 
 class EventStream:
-    """Turns the bytes of one response into events; each has the name of its type.
+    """Parses the bytes of one response into events, named by their type.
 
     Raises:
         MissingExtra: botocore is not installed.
@@ -31,10 +30,10 @@ class EventStream:
         self._broken: Exception | None = None
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Take the next bytes and return the events that they complete.
+        """Add the next bytes and return the events that they complete.
 
         Raises:
-            StreamBroken: The bytes are no frames, or were damaged on the way.
+            StreamBroken: The bytes are not valid frames.
         """
         self._buffer.add_data(chunk)
         events: list[ServerEvent] = []
@@ -42,17 +41,17 @@ class EventStream:
             while self._broken is None and (event := self._next()):
                 events.append(event)
         except self._unreadable as error:
-            # What stood before the damage is handed out first.
+            # The events before the damage are returned first.
             self._broken = error
         if self._broken is not None and not events:
             raise self._damaged() from self._broken
         return events
 
     def close(self) -> list[ServerEvent]:
-        """Return nothing: half a frame says nothing.
+        """Return no events: an incomplete frame is unusable.
 
         Raises:
-            StreamBroken: The last bytes were no frames, or were damaged on the way.
+            StreamBroken: The last bytes were not valid frames.
         """
         if self._broken is not None:
             raise self._damaged() from self._broken
@@ -64,14 +63,14 @@ class EventStream:
 
     def _damaged(self) -> StreamBroken:
         return StreamBroken(
-            f"{self._provider} sent an event stream that cannot be read ({self._broken})."
-            " What had arrived is kept; send the message again to go on.",
+            f"{self._provider} sent an invalid event stream ({self._broken})."
+            " The partial response is kept; send the message again to continue.",
             provider=self._provider,
         )
 
 
 def import_botocore(module: str) -> Any:
-    """Return a module of botocore.
+    """Import a module of botocore.
 
     Raises:
         MissingExtra: botocore is not installed.

@@ -1,21 +1,18 @@
-"""Google's Gemini models, through the Gemini API or through Vertex AI.
+"""Google's Gemini models, through the Gemini API or Vertex AI.
 
-Both speak generateContent. They differ in where they are, in how they know their callers,
-and in a few fields.
+Both implement generateContent. They differ in address, authentication and a few fields.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 from urllib.parse import quote
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.reasoning import Echoes, ReasoningReader
-from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import get, post, stream_call
@@ -30,7 +27,7 @@ from clew.providers.wire.gemini.encode import (
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
 PAGE_SIZE = 1_000
-"""Models that are asked for at once: the most that the API gives."""
+"""Models per page: the API's maximum."""
 
 _WEB_TOOLS: dict[str, dict[str, Any]] = {
     "web_search": {"googleSearch": {}},
@@ -38,21 +35,19 @@ _WEB_TOOLS: dict[str, dict[str, Any]] = {
 }
 _COUNTED_ON_VERTEX = frozenset({"generationConfig", "systemInstruction", "tools"})
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """Where the two ways differ."""
+    """Where the two APIs differ."""
 
     name: str
-    """Whose signatures and blocks they are: the one does not take all of the other's."""
+    """The provenance of signatures and blocks: one API does not accept all of the other's."""
     models: str
-    """The path under which the models are."""
+    """The path of the models."""
     wraps_counts: bool
-    """True when a request to be counted is told whole, in a wrapper."""
+    """True when token counting takes the whole request in a wrapper."""
     flags_own_tools: bool
-    """True when Google's tools must be asked for once more to run beside functions."""
+    """True when Google's tools need a flag to run beside functions."""
 
 
 _GEMINI = _Dialect("gemini", "models", wraps_counts=True, flags_own_tools=True)
@@ -76,7 +71,7 @@ class _Page(Struct, rename="camel"):
 
 
 class _GenerateContent(Adapter):
-    """What both ways have in common."""
+    """The common part of both APIs."""
 
     def __init__(
         self,
@@ -93,7 +88,7 @@ class _GenerateContent(Adapter):
         self._fragments = message_cache(ReasoningReader(dialect.name, Echoes.OWN_ISSUED))
 
     def completed(self, request: Request) -> Request:
-        """Return `request` with the options and the tools that hold for every one."""
+        """Return `request` with the options and tools that apply to every request."""
         request = super().completed(request)
         own = (tool for name, tool in _WEB_TOOLS.items() if name in self.web_tools)
         added = [tool for tool in own if tool not in request.native_tools]
@@ -107,14 +102,14 @@ class _GenerateContent(Adapter):
         return request
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Post the request and yield what the server sends back."""
+        """Post the request and yield the response."""
         how = "streamGenerateContent?alt=sse" if self.streaming else "generateContent"
         body = encode(self.completed(request), self._fragments)
         path = f"{self._path(request.model)}:{how}"
         return stream_call(self.transport, path, body, decoder=partial(GeminiDecoder, self.name))
 
     async def count_tokens(self, request: Request) -> int:
-        """Return the tokens of `request` as the model would read them."""
+        """Return how many tokens `request` has for the model."""
         request, path = self.completed(request), self._path(request.model)
         if self._dialect.wraps_counts:
             body = encode_count(request, self._fragments, model=path)
@@ -122,28 +117,18 @@ class _GenerateContent(Adapter):
             options = {k: v for k, v in request.options.items() if k in _COUNTED_ON_VERTEX}
             body = encode(replace(request, options=options), self._fragments)
         found = await post(self.transport, f"{path}:countTokens", body)
-        return self._decoded(found, _Count).total_tokens
+        return self.decode(found, _Count).total_tokens
 
     def _path(self, model: str) -> str:
-        """Return the path of a model; a name with a slash is one already."""
+        """Return the path of a model; a name with a slash already is one."""
         return quote(model if "/" in model else f"{self._dialect.models}/{model}")
-
-    def _decoded(self, body: bytes, kind: type[T]) -> T:
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except msgspec.DecodeError as error:
-            raise ProviderError(
-                f"{self.name} answered what cannot be read ({error})."
-                " Check that the base URL leads to it.",
-                provider=self.name,
-            ) from error
 
 
 class Gemini(_GenerateContent):
-    """Speaks to the Gemini API with a key of Google AI Studio.
+    """Connects to the Gemini API with a key of Google AI Studio.
 
-    `google_search` and `url_context` let the model use the web by itself. Beside functions
-    they need Gemini 3 or later: earlier models refuse a request with both.
+    `google_search` and `url_context` enable Google's web tools. Together with functions they need
+    Gemini 3 or later: earlier models reject a request with both.
     """
 
     def __init__(
@@ -160,13 +145,13 @@ class Gemini(_GenerateContent):
         super().__init__(_GEMINI, base_url, access, web_tools=web_tools, **options)
 
     async def models(self) -> list[ModelFacts]:
-        """Return the models that can be talked to, with the limits that the API tells."""
+        """Return the models that generate content, with the limits that the API reports."""
         found: list[ModelFacts] = []
         path = f"models?pageSize={PAGE_SIZE}"
         token = ""
         while True:
             turned = f"{path}&pageToken={quote(token, safe='')}" if token else path
-            page = self._decoded(await get(self.transport, turned), _Page)
+            page = self.decode(await get(self.transport, turned), _Page)
             found += [
                 self._facts_of(model)
                 for model in page.models
@@ -187,9 +172,9 @@ class Gemini(_GenerateContent):
 
 
 class Vertex(_GenerateContent):
-    """Speaks to Vertex AI on behalf of a project.
+    """Connects to Vertex AI for one project.
 
-    `token` returns an access token that is still good; it is asked before every request.
+    `token` returns a valid access token; it is called before every request.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""The way to a model server over HTTP, shared by the adapters.
+"""HTTP requests to a model server, with retries and streaming, for all adapters.
 
-A key goes into the headers and nowhere else: not into a log, a repr or an error.
+API keys go into headers only: never into a log, a repr or an error.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -23,41 +23,41 @@ if TYPE_CHECKING:
 
 
 class ResponseStream(Protocol):
-    """An answer that is being read. Its owner closes it, which ends the request at once."""
+    """A response that is being read. Closing it cancels the request."""
 
     @property
     def is_json(self) -> bool:
-        """True when the server sends one JSON document, not a stream of events."""
+        """True when the server sends one JSON document instead of an event stream."""
         ...
 
     @property
     def content_type(self) -> str:
-        """What the server says it sends, such as `text/event-stream`; empty if it does not."""
+        """The media type that the server declares, such as `text/event-stream`; may be empty."""
         ...
 
     async def read(self) -> bytes:
-        """Return the next bytes as they come; empty at the end.
+        """Return the next bytes as they arrive; empty at the end.
 
         Raises:
-            ProviderTimeout: No byte came for the idle timeout.
+            ProviderTimeout: No data arrived within the idle timeout.
             StreamBroken: The connection was lost.
         """
         ...
 
     def without_secrets(self, text: str) -> str:
-        """Return `text` without the key or the token that the request was made with."""
+        """Return `text` without the key or token of the request."""
         ...
 
     def close(self) -> None:
-        """Let go of the connection; one whose answer was read to its end is used again."""
+        """Release the connection; it is reused if the response was read to its end."""
         ...
 
 
 class Transport:
-    """Posts to one endpoint through a client of its own, or one that the caller owns.
+    """Sends requests to one endpoint, through its own client or one that the caller owns.
 
-    A client of its own is made on first use, inside the running loop, and closed by
-    `aclose`; a borrowed one is left alone.
+    Its own client is created by the first request, inside the running event loop, and closed by
+    `aclose`; a client of the caller stays open.
     """
 
     def __init__(
@@ -72,34 +72,35 @@ class Transport:
         return f"Transport({self.endpoint.shown!r})"
 
     async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> ResponseStream:
-        """Make one request and return its answer, which has a good status.
+        """Send one request and return its response, which has a success status.
 
         Raises:
-            ProviderBusy: The server asks to come back later.
-            ProviderTimeout: No byte came for the idle timeout.
-            ProviderError: The server cannot be reached, or refused.
+            ProviderBusy: The server asks to retry later.
+            ProviderTimeout: No data arrived within the idle timeout.
+            ProviderError: The server cannot be reached, or rejected the request.
         """
         if self._connections is None:
-            # Imported here because nobody needs an HTTP client before the first request.
+            # Importing aiohttp is slow, and only the first request needs it.
             from clew.providers.connections import Connections  # noqa: PLC0415
 
             self._connections = Connections(provider=self.provider, client=self._client)
         return await self._connections.send(self.endpoint, path, body, method)
 
     async def aclose(self) -> None:
-        """End what is under way, and close the client if it is our own; harmless again."""
+        """Cancel open requests and close the transport's own client; calling it twice is safe."""
         if self._connections is not None:
             await self._connections.aclose()
 
 
 DRAIN_LIMIT = 0.1
-"""Seconds to wait, after the answer, for the end that lets its connection be used again."""
+"""Seconds to wait for the end of the stream after the response, so that the connection can be
+reused."""
 
 USAGE_LIMIT = 2.0
-"""Seconds to wait, after a complete answer, for its token counts."""
+"""Seconds to wait for the token counts after a complete response."""
 
 _PAGE = "text/html"
-"""What no model answers with, but any web server does."""
+"""No model answers with it, but any web server does."""
 
 T = TypeVar("T")
 
@@ -112,10 +113,10 @@ async def stream_call(
     decoder: Callable[[], Decoder],
     framing: Callable[[], Framing] = EventParser,
 ) -> AsyncGenerator[Chunk, None]:
-    """Post `body` and yield the answer; ends, raises and closes as `Provider.stream` does.
+    """Post `body` and yield the response; ends, raises and closes as `Provider.stream` does.
 
-    A server that is busy is asked again, but never once it has begun to answer. One that
-    answers with a whole document where a stream was asked for is understood too.
+    Busy servers are retried, but never after the first chunk of a response. A JSON document instead
+    of an event stream is accepted too.
     """
     for attempt in count(1):
         begun = False
@@ -136,12 +137,12 @@ async def stream_call(
 
 
 async def post(transport: Transport, path: str, body: bytes) -> bytes:
-    """Post `body` and return the whole answer; a server that is busy is asked again."""
+    """Post `body` and return the whole response; busy servers are retried."""
     return await _retried(transport, lambda: _whole(transport, path, body, "POST"))
 
 
 async def get(transport: Transport, path: str) -> bytes:
-    """Fetch `path` and return the whole answer; a server that is busy is asked again."""
+    """Fetch `path` and return the whole response; busy servers are retried."""
     return await _retried(transport, lambda: _whole(transport, path, None, "GET"))
 
 
@@ -152,8 +153,8 @@ async def _attempt(
     try:
         if arriving.content_type == _PAGE:
             raise ProviderRejected(
-                f"{transport.endpoint.where} answered with {_PAGE}, not with a stream: is the"
-                " address right (often it ends in /v1)?",
+                f"{transport.endpoint.where} returned {_PAGE} instead of a model's response."
+                " Check the base URL; it often ends in /v1.",
                 provider=transport.provider,
             )
         data = await arriving.read()
@@ -171,12 +172,12 @@ async def _attempt(
             for chunk in decoder.feed(event):
                 yield chunk
         finished = decoder.close()
-        # Before the end is told, because most callers stop reading there.
+        # Before `Finished`, because most callers stop reading there.
         with suppress(ProviderError), anyio.move_on_after(DRAIN_LIMIT):
             await _rest(arriving)
         yield finished
     except ProviderError as error:
-        # A server may repeat the key in what it says is wrong.
+        # A server may repeat the key in its error message.
         error.args = (arriving.without_secrets(str(error)),)
         raise
     finally:
@@ -184,7 +185,7 @@ async def _attempt(
 
 
 def _leftover(framing: Framing, decoder: Decoder) -> list[ServerEvent]:
-    """Return what the end of the response completes."""
+    """Return the events that the end of the response completes."""
     try:
         return framing.close()
     except StreamBroken:
@@ -194,7 +195,7 @@ def _leftover(framing: Framing, decoder: Decoder) -> list[ServerEvent]:
 
 
 async def _more(arriving: ResponseStream, decoder: Decoder) -> bytes:
-    """Read on; an answer that is complete is not lost to what happens to the line after it."""
+    """Read on; a complete response survives a connection that fails afterwards."""
     if not decoder.complete:
         return await arriving.read()
     with suppress(ProviderError), anyio.move_on_after(USAGE_LIMIT):
@@ -227,7 +228,7 @@ async def _retried(transport: Transport, work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _pause(transport: Transport, attempt: int, busy: ProviderBusy) -> None:
-    """Wait before another attempt; raises `busy` when it is not worth one."""
+    """Wait before the next attempt; raises `busy` when no attempt is left."""
     retry = transport.endpoint.retry
     delay = retry.delay(attempt, busy)
     if delay is None:

@@ -1,7 +1,7 @@
-"""What a provider's error answer means, as one of Clew's own errors.
+"""Map the error responses of providers to Clew's exceptions.
 
-Pure, and shared by the adapters: hosts that speak the same protocol word their errors
-differently, and gateways pass on the words of others.
+Pure, and shared by all adapters: hosts with the same API word their errors differently, and
+gateways forward the errors of others.
 """
 
 import re
@@ -20,7 +20,7 @@ from clew.core.errors import (
 )
 
 MAX_TEXT = 500
-"""Characters of a provider's own words that an error repeats."""
+"""Characters of a provider's error message that an exception repeats."""
 
 _OVERFLOW_CODES = frozenset(
     {
@@ -31,7 +31,7 @@ _OVERFLOW_CODES = frozenset(
         "too_many_tokens",
     }
 )
-# The patterns below are compiled when a call has failed: most runs never need them.
+# Compiled when a call fails: most runs never need these patterns.
 _OVERFLOW_TEXT = (
     r"(?i)prompt (is )?too long"
     r"|maximum (context|prompt) length"
@@ -54,7 +54,7 @@ _LIMIT_TEXT = (
     r"|context size \((\d{3,8}) tokens\)"
     r'|"n_ctx": ?(\d{3,8})'
 )
-"""How providers say what they can take; an output limit must not be read as one."""
+"""How providers report their context limit; an output limit must not match."""
 _SIGNATURE_CODES = frozenset({"invalid_encrypted_content", "thinking_signature_invalid"})
 _SIGNATURE_TEXT = (
     r"(?is)(invalid|corrupted|missing|unknown)\W{0,3}(a )?\W?(thought.?)?signature"
@@ -84,58 +84,58 @@ _DENIED = frozenset({401, 402, 403})
 def error_for(
     status: int | None, body: str, headers: Mapping[str, str], provider: str
 ) -> ProviderError:
-    """Return the error that an answer with this status and body stands for.
+    """Return the exception for an error response.
 
     Args:
-        status: The HTTP status; None for an error in mid-stream that names none.
-        body: The text of the answer, JSON or not.
-        headers: The headers of the answer; names compare without case.
-        provider: Who sent it, for the message.
+        status: The HTTP status; None for a mid-stream error without one.
+        body: The response body, JSON or not.
+        headers: The response headers; names are case-insensitive.
+        provider: The provider, for the message.
     """
     text, codes = _read(body)
     where = f"{provider} (HTTP {status})" if status else provider
     said = f": {_cut(text)}" if text else "."
     if status in _DENIED or _is_about_credit(status, text, codes):
         return ProviderDenied(
-            f"{where} did not accept the API key or the account{said}"
-            " Check the key, its rights and the credit.",
+            f"{where} rejected the API key or the account{said}"
+            " Check the key, its permissions and the account's credit.",
             provider=provider,
             status=status,
         )
     if status != 429 and (status == 413 or _is_overflow(text, codes)):
         return ContextOverflow(
-            f"The conversation is too long for the model, says {where}{said}"
-            " Compact it, or choose a model with a larger window.",
+            f"{where} reports that the conversation is too long for the model{said}"
+            " Compact it, or choose a model with a larger context window.",
             provider=provider,
             status=status,
             limit=_limit(f"{text} {body}"),
         )
     if _is_about_signature(text, codes):
         return SignatureRejected(
-            f"{where} did not accept thinking that it was sent back{said}"
-            " It is left out from here on; send the message again.",
+            f"{where} rejected reasoning that was sent back{said}"
+            " Clew leaves it out from now on; send the message again.",
             provider=provider,
             status=status,
         )
     if _is_busy(status, codes):
         return ProviderBusy(
-            f"{where} is busy or out of order{said} Try again in a moment.",
+            f"{where} is overloaded or unavailable{said} Try again later.",
             provider=provider,
             status=status,
             retry_after=retry_after(headers) or _asked_in(body),
         )
     hint = "the base URL and the model name" if status == 404 else "the model and the settings"
     return ProviderRejected(
-        f"{where} rejected the request{said} Check {hint}; sending it again would not help.",
+        f"{where} rejected the request{said} Check {hint}; retrying will not help.",
         provider=provider,
         status=status,
     )
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the provider asks to wait, if it says so.
+    """Return how many seconds the provider asks to wait, or None.
 
-    A date is read against the answer's own `Date`, so no clock is asked.
+    A date is compared with the response's own `Date` header, so the local clock does not matter.
     """
     lower = {name.lower(): value.strip() for name, value in headers.items()}
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
@@ -152,7 +152,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _asked_in(body: str) -> float | None:
-    """Return the pause that Google asks for in the body."""
+    """Return the delay that Google puts into the body."""
     found = re.search(r'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d+)?)s"', body)
     return float(found[1]) if found else None
 
@@ -175,7 +175,7 @@ def _is_about_signature(text: str, codes: frozenset[str]) -> bool:
 
 
 def _is_about_credit(status: int | None, text: str, codes: frozenset[str]) -> bool:
-    # OpenAI answers 429 when the credit is used up: waiting would not help.
+    # OpenAI answers 429 when the credit is used up; waiting does not help.
     return "insufficient_quota" in codes or (
         status == 400 and re.search(_KEY_TEXT, text) is not None
     )
@@ -188,7 +188,7 @@ def _is_busy(status: int | None, codes: frozenset[str]) -> bool:
 
 
 def _read(body: str) -> tuple[str, frozenset[str]]:
-    """Return the message and the codes and types of an error body of any known shape."""
+    """Return the message and the codes and types of an error body in any known format."""
     try:
         found = msgspec.json.decode(body)
     except msgspec.DecodeError:

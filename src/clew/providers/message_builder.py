@@ -1,4 +1,4 @@
-"""Putting the chunks of an answer together into one message."""
+"""Build an assistant message from the chunks of a response."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ class _Call(Struct):
 
 
 class MessageBuilder:
-    """An answer that is still arriving. Parts stand in the order in which they began."""
+    """Builds the assistant message from the chunks of a response, in the order they started."""
 
     def __init__(self, *, provenance: str) -> None:
         self._provenance = provenance
@@ -85,7 +85,7 @@ class MessageBuilder:
         self.usage: Usage | None = None
 
     def add(self, chunk: Chunk) -> None:
-        """Take the next chunk."""
+        """Add the next chunk."""
         match chunk:
             case TextChunk():
                 self._speak(chunk)
@@ -105,10 +105,9 @@ class MessageBuilder:
                 self.finished = chunk
 
     def message(self) -> Message:
-        """Return what has arrived; without a `Finished` it is marked interrupted.
+        """Return the message so far; without a `Finished` it is marked interrupted.
 
-        A call that was still being written when the answer broke off is left out: half
-        its arguments say nothing.
+        An incomplete tool call of an interrupted response is left out.
         """
         parts = [part for slot in self._slots if (part := slot.part()) is not None]
         return Message(

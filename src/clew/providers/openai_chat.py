@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions, and any server that speaks it without a profile of its own."""
+"""OpenAI's Chat Completions API, and compatible servers without a profile."""
 
 from collections.abc import AsyncGenerator
 from functools import partial
@@ -26,13 +26,13 @@ _OPENAI_HOSTS = ("openai.com", "openai.azure.com")
 
 
 def dialect_for(base_url: str) -> Dialect:
-    """Return how the server at `base_url` is spoken to: OpenAI has fields that others lack."""
+    """Return the dialect of the server at `base_url`: OpenAI has fields that others lack."""
     is_openai = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
     return _OPENAI if is_openai else PLAIN
 
 
 class OpenAIChat(Adapter):
-    """Speaks to one base URL, such as `https://api.openai.com/v1`."""
+    """Connects to one base URL, such as `https://api.openai.com/v1`."""
 
     def __init__(
         self,
@@ -42,13 +42,13 @@ class OpenAIChat(Adapter):
         web_search: bool = False,
         **options: Unpack[AdapterOptions],
     ) -> None:
-        """Speak to the server at `base_url`.
+        """Connect to the server at `base_url`.
 
         Args:
-            base_url: Where the API is.
-            api_key: The key, where one is needed.
-            web_search: Let the model search the web; OpenAI's search models can.
-            options: What may be said of any adapter.
+            base_url: The address of the API.
+            api_key: The API key, if the server needs one.
+            web_search: Enable web search, for OpenAI's search models.
+            options: See `AdapterOptions`.
         """
         super().__init__("openai_chat", base_url, {"api_key": api_key}, **options)
         self.web_tools = frozenset({"web_search"} if web_search else ())
@@ -56,13 +56,13 @@ class OpenAIChat(Adapter):
         self._fragments = message_cache(ReasoningReader(self.name), self._dialect)
 
     def completed(self, request: Request) -> Request:
-        """Return `request` with the options that hold for every one."""
+        """Return `request` with the options that apply to every request."""
         search: dict[str, Any] = {"web_search_options": {}} if self.web_tools else {}
         found = super().completed(request)
         return replace(found, options={**search, **found.options}) if search else found
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Post the request and yield what the server sends back."""
+        """Post the request and yield the response."""
         body = encode(
             self.completed(request),
             self._fragments,
@@ -72,6 +72,6 @@ class OpenAIChat(Adapter):
         return stream_call(self.transport, PATH, body, decoder=partial(ChatDecoder, self.name))
 
     async def models(self) -> list[ModelFacts]:
-        """Return the models that the server has."""
+        """Return the models that the server lists."""
         body = await get(self.transport, "models")
         return model_list.parse_response(model_list.parse_models, body, self.name)

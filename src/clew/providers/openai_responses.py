@@ -1,13 +1,11 @@
-"""OpenAI by its Responses API, and any server that speaks it."""
+"""OpenAI's Responses API, and compatible servers."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.http import get, post
@@ -29,11 +27,8 @@ class _Models(Struct):
     data: list[_Model]
 
 
-T = TypeVar("T")
-
-
 class OpenAIResponses(Adapter):
-    """Speaks to one base URL; the server keeps nothing of the conversation."""
+    """Connects to one base URL; the server stores nothing of the conversation."""
 
     def __init__(
         self,
@@ -47,8 +42,8 @@ class OpenAIResponses(Adapter):
 
         Args:
             api_key: Sent as a bearer token.
-            base_url: The address up to and with its version.
-            web_search: Let the model search the web; a mapping says how, as the API spells it.
+            base_url: The address, including the version.
+            web_search: Enable web search; a mapping adds fields to the tool.
             options: See `AdapterOptions`.
         """
         super().__init__("openai", base_url, {"api_key": api_key}, **options)
@@ -60,37 +55,28 @@ class OpenAIResponses(Adapter):
 
     @property
     def web_tools(self) -> frozenset[str]:
-        """Which tools for the web are switched on."""
+        """The enabled web tools."""
         return frozenset({"web_search"} if self._search else ())
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Post the request and yield what the server sends back."""
+        """Post the request and yield the response."""
         request = self._equipped(request)
         return self._calls.stream(self.transport, "responses", request, streaming=self.streaming)
 
     async def count_tokens(self, request: Request) -> int:
-        """Ask the server how long `request` is."""
+        """Return how many tokens `request` has, as the server counts them."""
         body = self._calls.counting(self._equipped(request))
         answer = await post(self.transport, "responses/input_tokens", body)
-        return self._read(answer, _Count).input_tokens
+        return self.decode(answer, _Count).input_tokens
 
     async def models(self) -> list[ModelFacts]:
-        """Return the models that the server names."""
+        """Return the models that the server lists."""
         answer = await get(self.transport, "models")
-        return [self.facts(model.id) for model in self._read(answer, _Models).data]
+        return [self.facts(model.id) for model in self.decode(answer, _Models).data]
 
     def _equipped(self, request: Request) -> Request:
-        """Return `request` with all that holds for every one."""
+        """Return `request` with the options and tools that apply to every request."""
         request = self.completed(request)
         if self._search is None or self._search in request.native_tools:
             return request
         return replace(request, native_tools=(*request.native_tools, self._search))
-
-    def _read(self, answer: bytes, kind: type[T]) -> T:
-        try:
-            return msgspec.json.decode(answer, type=kind)
-        except msgspec.DecodeError as error:
-            raise ProviderError(
-                f"{self.name} sent an answer of another kind ({error}). Check the base URL.",
-                provider=self.name,
-            ) from error

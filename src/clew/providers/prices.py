@@ -1,10 +1,10 @@
-"""What a call costs, in US dollars.
+"""The cost of a call in US dollars.
 
-List prices come from the data inside the package `genai-prices`; nothing is fetched. It is
-imported when the first list price is asked for, which takes about a sixth of a second.
+List prices come from the data in the package `genai-prices`; nothing is downloaded. The first
+lookup imports it, which takes about a sixth of a second.
 
-Discounts of one's own and batches are not known here, and what is written to a cache is
-taken to stay there for the seller's default time; `overrides` say it better.
+Discounts and batches are unknown here, and cache writes are priced for the default lifetime; use
+`overrides` for exact prices.
 """
 
 import math
@@ -18,7 +18,7 @@ from clew.core.usage import Usage
 from clew.providers.catalogue import match_name, normalize_name
 
 _UNBILLED = frozenset({"embedded", "llamacpp", "lmstudio", "ollama", "vllm"})
-"""They run on the user's own machines, where nobody bills tokens."""
+"""Local servers, which bill no tokens."""
 
 _SELLERS = {
     "anthropic": "anthropic",
@@ -36,14 +36,14 @@ _SELLERS = {
     "moonshot": "moonshotai",
     "openrouter": "openrouter",
     "perplexity": "perplexity",
-    "qwen": None,  # Alibaba's own prices are not in the data, and other hosts' are not its.
+    "qwen": None,  # The data lacks Alibaba's prices, and those of other hosts differ.
     "scripted": None,
     "together": "together",
     "vertex": "google",
     "xai": "x-ai",
     "zai": "zai",
 }
-"""Who sends the bill, by provider. Whoever is not named here may be anybody."""
+"""The billing company by provider; any other provider may have any seller."""
 
 _MAKERS = {
     "chatgpt": "openai",
@@ -52,40 +52,40 @@ _MAKERS = {
     "computer-use": "openai",
     "gemini": "google",
     "gpt": "openai",
-    "gpt-oss": None,  # Open weights cost what each host takes.
+    "gpt-oss": None,  # Open weights have a different price on each host.
     "grok": "x-ai",
     "o1": "openai",
     "o3": "openai",
     "o4": "openai",
 }
-"""Who makes the models that cost the same wherever they are sold, by how a name begins."""
+"""Vendors whose models cost the same everywhere, by name prefix."""
 
 _OPEN_ON_AZURE = {"deepseek": True, "gpt-oss": True, "kimi": True}
-"""What Azure hosts at prices of its own, where the data would answer with another host's."""
+"""Models that Azure hosts at its own prices, for which the data has those of another host."""
 
 _NAMED_BY_PATH = frozenset({"fireworks", "groq", "openrouter", "together"})
-"""Sellers to whom `vendor/model` is the name of the model."""
+"""Sellers whose model names have the form `vendor/model`."""
 
 
 class Price(Struct, frozen=True, kw_only=True):
     """US dollars per million tokens.
 
     Raises:
-        ConfigError: A price is below zero or not a number.
+        ConfigError: A price is negative or not a number.
     """
 
     input: float
     output: float
     cache_read: float | None = None
-    """None: what is read from the cache costs as much as fresh input."""
+    """None: cache reads cost as much as other input."""
     cache_write: float | None = None
-    """None: what is written to the cache costs as much as fresh input."""
+    """None: cache writes cost as much as other input."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             dollars = getattr(self, name)
             if dollars is not None and not 0 <= dollars < math.inf:
-                raise ConfigError(f"the {name} price must be a number from 0 on, not {dollars}")
+                raise ConfigError(f"the {name} price must be at least 0, not {dollars}")
 
 
 def price(
@@ -96,14 +96,14 @@ def price(
     overrides: Mapping[str, Price] | None = None,
     at: datetime | None = None,
 ) -> float | None:
-    """Return what a call cost in US dollars, or None when its price is unknown.
+    """Return the cost of a call in US dollars, or None if its price is unknown.
 
     Args:
-        usage: The tokens of one call: prices may rise with the length of its prompt.
+        usage: The tokens of one call: prices may depend on the prompt length.
         provider: The provider's name.
-        model: The model's name, as the provider was asked for it.
-        overrides: Prices that count before any other, by the beginning of a model's name.
-        at: When the call was made, for prices that change with time; None for now.
+        model: The model's name, as sent to the provider.
+        overrides: Prices that take precedence, by the prefix of a model's name.
+        at: The time of the call, for prices that change; None for now.
     """
     usage = _consistent(usage)
     given = match_name(
@@ -112,14 +112,14 @@ def price(
     if given is not None:
         return _cost(usage, given)
     if provider in _UNBILLED:
-        # Ollama passes these on to its own cloud, which has plans instead of prices.
+        # Ollama forwards these to its cloud, which has plans instead of prices.
         return None if model.endswith(("-cloud", ":cloud")) else 0.0
     seller = _seller(provider, model)
     return _list_price(usage, seller, model, at) if seller else None
 
 
 def _consistent(usage: Usage) -> Usage:
-    """Return `usage` with no count below zero and its cache counts within the input."""
+    """Return `usage` with no negative count and its cache counts within the input."""
     read, written = max(0, usage.cache_read_tokens), max(0, usage.cache_write_tokens)
     return Usage(
         input_tokens=max(usage.input_tokens, read + written),
@@ -144,7 +144,7 @@ def _cost(usage: Usage, given: Price) -> float:
 
 
 def _seller(provider: str, model: str) -> str | None:
-    """Return who bills for `model`; None when that could be several, or nobody we know."""
+    """Return who bills for `model`; None if that is ambiguous or unknown."""
     if provider not in _SELLERS:
         return match_name(model, _MAKERS)
     seller = _SELLERS[provider]
@@ -152,7 +152,7 @@ def _seller(provider: str, model: str) -> str | None:
 
 
 def _list_price(usage: Usage, seller: str, model: str, at: datetime | None) -> float | None:
-    import genai_prices  # noqa: PLC0415 - heavy, and many sessions never ask
+    import genai_prices  # noqa: PLC0415 - slow to import
 
     counted = genai_prices.Usage(
         input_tokens=usage.input_tokens,

@@ -1,7 +1,7 @@
-"""Servers that speak Chat Completions, each with what it wants to be told differently.
+"""Profiles of servers with an OpenAI-compatible Chat Completions API.
 
-Data only: `clew.providers.compatible` speaks by it. A profile of one's own is
-`msgspec.structs.replace(PROFILES["vllm"], …)`, or a new `Profile`.
+Data for `clew.providers.compatible`. For a profile of your own use
+`msgspec.structs.replace(PROFILES["vllm"], …)` or a new `Profile`.
 """
 
 from collections.abc import Mapping
@@ -17,39 +17,39 @@ from clew.providers.wire.chat.text_markup import GEMMA, THINK, TextTags
 from clew.providers.wire.sanitize import NameRule
 
 ALL = ("",)
-"""The beginning of every name."""
+"""The prefix of every name."""
 
 
 class WebToolFields(Struct, frozen=True, kw_only=True):
-    """How a tool that the server runs itself is switched on."""
+    """What a request contains to enable a tool that the server runs itself."""
 
     tools: tuple[dict[str, Any], ...] = ()
     options: dict[str, Any] = {}
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """How to speak with one server, or with one family of models on any server."""
+    """How to talk to one server, or to one family of models on any server."""
 
     name: str
-    """What errors call it, and what the thinking that it sends is marked with."""
+    """The name in errors and in the provenance of reasoning."""
     base_url: str
     key_env: str = ""
-    """The variable that people keep its key in; read where no key is given."""
+    """The environment variable of the API key."""
     needs_key: bool = True
     echoes: Echoes = Echoes.NEVER
-    """Which of its own thinking it wants back; where, says the dialect."""
+    """Which of its own reasoning it needs back; the dialect says in which field."""
     dialect: Dialect = Dialect()
     marks: tuple[TextTags, ...] = ()
-    """Markup that the models may leave among their words."""
+    """Tags that the models may leave in their text."""
     listing: ModelListApi = ModelListApi.MODELS
     web: Mapping[str, WebToolFields] = {}
-    """How `web_search` and `web_fetch` are switched on, where it has them."""
+    """How to enable `web_search` and `web_fetch`, where the server has them."""
     options: dict[str, Any] = {}
     """Fields for the body of every request."""
 
 
-# The templates of Gemma and of older Mistral models refuse any other order than user and
-# assistant in turn; they run on all of these servers.
+# The chat templates of Gemma and of older Mistral models require that user and assistant
+# alternate; these models run on all local servers.
 _LOCAL = Dialect(bridged=ALL, merges=True)
 _HOSTED = Dialect(names=NAMES)
 
@@ -64,7 +64,7 @@ _LM_STUDIO = Profile(
 
 _ALL = (
     _LM_STUDIO,
-    # The family's own markup is what matters; LM Studio is merely where it most often runs.
+    # For the tags of the model family; LM Studio is just its usual server.
     Profile(
         name="gemma",
         base_url=_LM_STUDIO.base_url,
@@ -179,16 +179,16 @@ PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _ALL}
 
 
 def find_profile(name: str) -> Profile:
-    """Return the profile of that name, however people spell it: `LM Studio`, `llama.cpp`.
+    """Return the profile with that name; case and punctuation do not matter (`LM Studio`).
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no such profile.
     """
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
     for known, profile in PROFILES.items():
         if known.replace("_", "") == plain:
             return profile
     raise ConfigError(
-        f"There is no profile {name!r}. Known are: {', '.join(sorted(PROFILES))}."
-        " For any other server, use OpenAIChat with its address."
+        f"There is no profile {name!r}. Available: {', '.join(sorted(PROFILES))}."
+        " For any other server, use OpenAIChat with its base URL."
     )

@@ -1,7 +1,7 @@
 """The contract between a session and a model.
 
-A request goes in whole; the answer comes back as chunks that end with exactly one
-`Finished`.
+A provider receives a complete request and streams the response as chunks. The stream ends with
+exactly one `Finished`.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,52 +18,52 @@ from clew.core.usage import Usage
 
 
 class StopReason(StrEnum):
-    """Why an answer ended."""
+    """Why a response ended."""
 
     DONE = "done"
     TOOL_CALLS = "tool_calls"
     LENGTH = "length"
     REFUSED = "refused"
     PAUSED = "paused"
-    """The provider stopped in the middle of its own work: send the conversation again."""
+    """The provider stopped during its own work; send the conversation again to continue."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """All that a provider needs to know for one call."""
+    """Everything a provider needs for one call."""
 
     model: str
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     native_tools: tuple[dict[str, Any], ...] = ()
-    """Tools that the provider runs itself, as its API spells them."""
+    """Tools that the provider runs itself, in the format of its API."""
     max_output_tokens: int | None = None
     temperature: float | None = None
     reasoning: ReasoningPolicy = ReasoningPolicy()
     settled: int = 0
-    """How many leading messages the next requests are sure to repeat: a place to cache up to."""
+    """How many leading messages later requests will repeat: a good place to cache up to."""
     cache_key: str = ""
-    """Equal for requests that share a beginning; helps a provider to find its cache."""
+    """Equal for requests with a common prefix; helps a provider to find its cache."""
     sees: bool = True
-    """False: the model can see no pictures and read no files, so notes stand in for them."""
+    """False for a model without vision: text notes replace images and files."""
     options: dict[str, Any] = {}
-    """Fields of the provider's own API, laid over the body that Clew makes."""
+    """Fields of the provider's API, merged over the body that Clew builds."""
 
 
 class TextChunk(Struct, frozen=True):
-    """A piece of the answer.
+    """A delta of the response text.
 
-    Pieces follow one another in one part; a piece whose `index` differs begins a new part.
+    Deltas with the same `index` form one part; a different `index` starts a new part.
     """
 
     text: str
     index: int = 0
     extra: str = ""
-    """What to keep beside the part, once it is known; see `clew.core.messages`."""
+    """Private fields to store with the part, once known; see `clew.core.messages`."""
 
 
 class ReasoningChunk(Struct, frozen=True, kw_only=True):
-    """A piece of thinking; chunks with the same `index` belong to one block."""
+    """A delta of reasoning; chunks with the same `index` form one block."""
 
     index: int
     text: str = ""
@@ -73,7 +73,7 @@ class ReasoningChunk(Struct, frozen=True, kw_only=True):
 
 
 class CallChunk(Struct, frozen=True, kw_only=True):
-    """A piece of a tool call; chunks with the same `index` belong to one call."""
+    """A delta of a tool call; chunks with the same `index` form one call."""
 
     index: int
     call_id: CallId | None = None
@@ -81,41 +81,41 @@ class CallChunk(Struct, frozen=True, kw_only=True):
     arguments: str = ""
     extra: str = ""
     complete: bool = False
-    """True when no more of this call will come."""
+    """True when this call is complete."""
 
 
 class PartChunk(Struct, frozen=True):
-    """A part that came whole: a picture, a file, a block that only this provider understands."""
+    """A part that arrived whole: an image, a file, or a provider's native block."""
 
     part: Image | File | Native
 
 
 class ServerToolChunk(Struct, frozen=True, kw_only=True):
-    """The provider began a tool of its own, or (`ended`) that tool answered. For screens only."""
+    """The provider started a tool of its own, or (`ended`) that tool finished. For display only."""
 
     call_id: str
     name: str
     text: str = ""
-    """The arguments, then the answer, as far as people can read them."""
+    """The arguments or the result, as far as they are readable."""
     ended: bool = False
     failed: bool = False
 
 
 class UsageChunk(Struct, frozen=True):
-    """What the call has consumed so far, for an answer that may be broken off."""
+    """The usage so far, for a response that may be interrupted."""
 
     usage: Usage
 
 
 class Finished(Struct, frozen=True, kw_only=True):
-    """The end of the answer. Calls that were begun are complete from here on."""
+    """The end of a response. Every tool call that was started is now complete."""
 
     reason: StopReason
     usage: Usage | None = None
     cost: float | None = None
-    """US dollars, where the provider says so itself."""
+    """The cost in US dollars, if the provider reports it."""
     detail: str = ""
-    """Why an answer was refused or cut, in the provider's words."""
+    """Why the response was refused or truncated, in the provider's words."""
 
 
 Chunk: TypeAlias = (
@@ -124,62 +124,62 @@ Chunk: TypeAlias = (
 
 
 class Provider(Protocol):
-    """One way of reaching a family of models.
+    """A connection to a family of models.
 
-    Implementations hold no conversation state: every call carries its whole request.
-    They may be shared by many sessions at once.
+    Implementations keep no conversation state: every call carries its whole request. Many sessions
+    may share one provider at the same time.
     """
 
     @property
     def name(self) -> str:
-        """The family, as reasoning provenance and error messages show it."""
+        """The provider's family, as used in reasoning provenance and error messages."""
         ...
 
     def facts(self, model: str) -> ModelFacts:
-        """Return what is known of `model`; an unknown name gets careful defaults."""
+        """Return the known facts about `model`; an unknown name gets conservative defaults."""
         ...
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Send `request` and yield the answer as it arrives.
+        """Send `request` and yield the response as it arrives.
 
-        The stream ends with exactly one `Finished`. Closing it early cancels the call.
+        The stream ends with exactly one `Finished`. Closing it early cancels the request.
 
         Raises:
-            ProviderBusy: Worth another try; nothing was yielded.
+            ProviderBusy: The call may succeed later; nothing was yielded.
             ContextOverflow: The request is too long for the model.
-            SignatureRejected: Thinking that was sent back is not accepted.
-            ProviderError: Anything else that went wrong on the way.
+            SignatureRejected: The provider rejected reasoning that was sent back.
+            ProviderError: Any other failure.
         """
         ...
 
     async def aclose(self) -> None:
-        """Give back what the provider holds; harmless when called again."""
+        """Release connections and processes; calling it twice is safe."""
         ...
 
 
 @runtime_checkable
 class CountsTokens(Protocol):
-    """A provider that can say how long a request is without answering it."""
+    """A provider that can count the tokens of a request without answering it."""
 
     async def count_tokens(self, request: Request) -> int:
-        """Return the tokens of `request` as the model would read them; raises as `stream` does."""
+        """Return how many tokens `request` has for the model; raises as `stream` does."""
         ...
 
 
 @runtime_checkable
 class ListsModels(Protocol):
-    """A provider that can say which models it serves."""
+    """A provider that can list its models."""
 
     async def models(self) -> list[ModelFacts]:
-        """Return the models, with what the server tells of them; raises as `stream` does."""
+        """Return the models with the facts that the server reports; raises as `stream` does."""
         ...
 
 
 @runtime_checkable
 class SearchesWeb(Protocol):
-    """A provider that can look things up on the web by itself."""
+    """A provider with its own web tools."""
 
     @property
     def web_tools(self) -> frozenset[str]:
-        """Which of `web_search` and `web_fetch` are switched on."""
+        """The enabled tools, of `web_search` and `web_fetch`."""
         ...

@@ -1,4 +1,4 @@
-"""Model calls as they were recorded: what was sent, as far as that is known, and what came back."""
+"""Recorded model calls: what was sent, as far as known, and what was received."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,49 +25,49 @@ _EMPTY = Request(model="", messages=())
 
 
 class RecordedRequest(Struct, frozen=True, kw_only=True):
-    """What a call was asked. What a recording does not hold is None, and is not compared."""
+    """A recorded request. A field that the recording lacks is None and is not compared."""
 
     keep: int = 0
-    """How many leading messages are those of the recorded call before."""
+    """How many leading messages equal those of the previous recorded call."""
     new: tuple[Message, ...] = ()
     """The messages after those."""
     model: str | None = None
     system: str | None = None
     tools: tuple[ToolSpec, ...] | None = None
     head: dict[str, Any] | None = None
-    """All other fields of the request that are not as they always are."""
+    """All other fields of the request that differ from their defaults."""
 
 
 class RecordedCall(Struct, frozen=True, kw_only=True):
-    """One call: a request, and the chunks or the error that answered it, or first one then both."""
+    """One call: a request, and the chunks, the error, or both that followed."""
 
     request: RecordedRequest | None
-    """None when it cannot be made out; then any request will do."""
+    """None when the request is unknown; then any request matches."""
     chunks: tuple[Chunk, ...] = ()
     error: ProviderError | None = None
     provider: str = "replay"
-    """The family that answered."""
+    """The provider that answered."""
     is_turn: bool = True
-    """False for a call beside the conversation, such as a summary."""
+    """False for a call outside the conversation, such as a summary."""
 
 
 class Recording(Struct, frozen=True, kw_only=True):
-    """The calls of a session, in order."""
+    """The recorded calls of a session, in order."""
 
     calls: tuple[RecordedCall, ...]
     models: dict[str, ModelFacts] = {}
-    """What was known of the models that were asked."""
+    """The known facts about the models that were called."""
 
     @property
     def turns(self) -> "Recording":
-        """The same, with nothing but the calls of the conversation itself."""
+        """The same recording with only the calls of the conversation."""
         return replace(self, calls=tuple(call for call in self.calls if call.is_turn))
 
 
 def extra_fields(request: Request) -> dict[str, Any]:
-    """Return the fields of a request beside model, messages, system prompt and tools.
+    """Return the fields of a request other than model, messages, system prompt and tools.
 
-    Those that are as they always are, are left out.
+    Fields with default values are left out.
     """
     return {
         name: msgspec.to_builtins(value)
@@ -77,7 +77,7 @@ def extra_fields(request: Request) -> dict[str, Any]:
 
 
 def to_chunks(message: Message, finished: Finished | None) -> tuple[Chunk, ...]:
-    """Return chunks that put together make `message`; without an end, they break off."""
+    """Return chunks that build `message`; without `finished` the stream ends early."""
     return (*_pieces(message), *([finished] if finished else []))
 
 

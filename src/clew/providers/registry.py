@@ -1,7 +1,7 @@
-"""Which provider serves a model: names, keys and addresses as data.
+"""The providers by name, their API keys and addresses, and how to create them.
 
-A model is asked for as `family/name`, such as `anthropic/claude-sonnet-4-6`, or by its bare
-name where that tells the family. An adapter is imported only when it is made.
+A model is named `family/name`, such as `anthropic/claude-sonnet-4-6`, or by its bare name if that
+identifies the family. Creating a provider imports its adapter.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,23 +24,23 @@ _WEB_TOOLS = {"webSearch": "web_search", "webFetch": "web_fetch"}
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True):
-    """What a family needs to be told to make its provider."""
+    """The settings from which a family creates its provider."""
 
     api_key: str = ""
     base_url: str = ""
     timeout: float | None = None
-    """Seconds without a sign of life; None for the adapter's own limit."""
+    """Seconds without data before a call fails; None for the default."""
     web_search: bool = False
-    """Let the provider search the web by itself, where it can."""
+    """Enable the provider's own web search."""
     web_fetch: bool = False
     options: Mapping[str, Any] = {}
-    """Fields of the provider's own API for every request."""
+    """Fields of the provider's API for every request."""
 
     def __repr__(self) -> str:
         return "Settings(…)"
 
     def common(self) -> "AdapterOptions":
-        """Return what every adapter that speaks HTTP understands."""
+        """Return the options of all HTTP adapters."""
         common: AdapterOptions = {}
         if self.timeout is not None:
             common["idle_timeout"] = self.timeout
@@ -50,25 +50,25 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
 
 
 class ProviderFamily(Struct, frozen=True, kw_only=True):
-    """One way to reach models, and how to know that it is meant."""
+    """One kind of provider, and how to recognize its models."""
 
     name: str
     make: Callable[[ProviderSettings], Provider]
     key_names: tuple[str, ...] = ()
-    """Variables that may hold the key; the first that is set counts."""
+    """Environment variables of the API key; the first that is set applies."""
     needs_key: bool = True
     address_name: str = ""
-    """The variable that may hold the address."""
+    """The environment variable of the address."""
     read_address: Callable[[str], str] = str
-    """Makes an address of what the variable holds."""
+    """Converts the value of that variable into a base URL."""
     default_model: str = ""
     prefixes: tuple[str, ...] = ()
-    """What the bare names of its models begin with."""
+    """Prefixes of the bare names of its models."""
 
     def settings(
         self, environ: Mapping[str, str], *, base_url: str = "", api_key: str = ""
     ) -> ProviderSettings:
-        """Return what the environment says, unless the caller says otherwise."""
+        """Return the settings from the environment; the arguments take precedence."""
         found = next((environ[name] for name in self.key_names if environ.get(name)), "")
         address = environ.get(self.address_name, "") if self.address_name else ""
         if address and not base_url:
@@ -76,7 +76,7 @@ class ProviderFamily(Struct, frozen=True, kw_only=True):
         return ProviderSettings(api_key=api_key or found, base_url=base_url)
 
     def is_ready(self, environ: Mapping[str, str]) -> bool:
-        """Say whether the environment holds a key for it."""
+        """Return whether the environment contains a key."""
         return any(environ.get(name) for name in self.key_names)
 
 
@@ -179,10 +179,12 @@ def _compatible(profile: str) -> Callable[[ProviderSettings], Provider]:
 
 
 def _refuse(family: str, **asked: bool) -> None:
-    """Refuse web tools that a provider does not have."""
+    """Reject web tools that a provider lacks."""
     for name, wanted in asked.items():
         if wanted:
-            raise ConfigError(f"{family} has no {name} of its own; switch it off in its options")
+            raise ConfigError(
+                f"{family} has no built-in {name}; disable it in the options of the profile"
+            )
 
 
 _OWN = (
@@ -242,15 +244,15 @@ _OWN = (
 
 
 def ollama_address(host: str) -> str:
-    """Return the address that `OLLAMA_HOST` means: `host`, `host:port` or `http://host:port`.
+    """Return the base URL for `OLLAMA_HOST`: `host`, `host:port` or `http://host:port`.
 
-    A server that listens on every address of the machine is reached on its own.
+    A server that listens on all addresses is reached through loopback.
 
     Raises:
-        ConfigError: It is none of these.
+        ConfigError: The value has another format.
     """
     scheme, found, rest = host.strip().partition("://")
-    # As Ollama has it, the usual port of the scheme counts where the scheme is written.
+    # Like Ollama: with a scheme, the default port is that of the scheme.
     usual = {"http": 80, "https": 443}.get(scheme, 0) if found else 11_434
     parts = urlsplit(f"//{(rest if found else scheme).partition('/')[0]}")
     try:
@@ -258,7 +260,7 @@ def ollama_address(host: str) -> str:
     except ValueError:
         port = 0
     if not port:
-        raise ConfigError(f"OLLAMA_HOST is {host!r}: write host, host:port or http://host:port")
+        raise ConfigError(f"OLLAMA_HOST is {host!r}: use host, host:port or http://host:port")
     name = parts.hostname or "127.0.0.1"
     name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104
     return f"{scheme if found else 'http'}://{f'[{name}]' if ':' in name else name}:{port}/v1"
@@ -280,27 +282,27 @@ FAMILIES: Mapping[str, ProviderFamily] = {
     **{family.name: family for family in _OWN},
     **{profile.name: _of_profile(profile) for profile in PROFILES.values()},
 }
-"""All that can be named before the slash, in the order in which keys are looked for."""
+"""All names that may precede the slash, in the order in which keys are looked up."""
 
 
 class ModelMatch(Struct, frozen=True, kw_only=True):
-    """A family, and the model that was asked of it."""
+    """A provider family and the name of one of its models."""
 
     family: ProviderFamily
     model: str
 
 
 def find_family(name: str) -> ProviderFamily | None:
-    """Return the family of that name, however people spell it: `LM Studio`, `llama.cpp`."""
+    """Return the family with that name; case and punctuation do not matter (`LM Studio`)."""
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
     return next((FAMILIES[key] for key in FAMILIES if key.replace("_", "") == plain), None)
 
 
 def find_model(model: str) -> ModelMatch:
-    """Tell the family of `family/name`, or of a bare name that only one family has.
+    """Return the family and model for `family/name`, or for a bare name that identifies it.
 
     Raises:
-        UnknownModel: Nothing here goes by that name.
+        UnknownModel: No family matches.
     """
     head, slash, rest = model.partition("/")
     if slash and rest and (family := find_family(head)) is not None:
@@ -310,8 +312,8 @@ def find_model(model: str) -> ModelMatch:
         if any(bare.startswith(prefix) for prefix in each.prefixes):
             return ModelMatch(family=each, model=model)
     raise UnknownModel(
-        f"no provider is known for the model {model!r}. Write it with its provider, such as"
-        f" ollama/{model}; there are: {', '.join(FAMILIES)}"
+        f"no provider is known for the model {model!r}. Add the provider, as in ollama/{model};"
+        f" available: {', '.join(FAMILIES)}"
     )
 
 

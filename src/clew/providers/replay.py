@@ -1,4 +1,4 @@
-"""A provider that answers from a recording: a session runs again, with no network and no bill."""
+"""A provider that replays a recording: a session runs again without network or cost."""
 
 from collections.abc import AsyncGenerator
 
@@ -12,19 +12,19 @@ from clew.providers.request_diff import Comparison, Difference, Redact
 
 
 class ReplayDiverged(ProviderRejected):
-    """A request is not the one that was recorded."""
+    """A request differs from the recorded one."""
 
     def __init__(self, difference: Difference, *, provider: str) -> None:
-        super().__init__(f"the replay departs from the recording: {difference}", provider=provider)
+        super().__init__(f"the request differs from the recording: {difference}", provider=provider)
         self.difference = difference
 
 
 class ReplayProvider:
-    """Answers the n-th request as the n-th recorded call was answered.
+    """Answers the n-th request with the n-th recorded response.
 
-    Each request is compared with the recorded one. A `strict` provider refuses a request that
-    differs; a lenient one answers all the same, and remembers the first difference. For one
-    session: the place in the recording is its state.
+    Each request is compared with the recorded one. In `strict` mode a different request is an
+    error; otherwise the provider answers anyway and records the difference. Use one instance per
+    session: the position in the recording is its state.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class ReplayProvider:
         """Replay `recording`.
 
         Args:
-            recording: Made from a log or a journal by `clew.log.replay_script`.
-            strict: See the class.
-            redact: What was done to the recording before it was written, done to requests too
-                before they are compared.
+            recording: A recording made from a log or a journal by `clew.sdk.replay_script`.
+            strict: Raise `ReplayDiverged` at the first difference.
+            redact: The redaction that was applied to the recording, to apply to requests before
+                they are compared.
         """
         self._recording = recording
         self._strict = strict
@@ -47,7 +47,7 @@ class ReplayProvider:
 
     @property
     def name(self) -> str:
-        """The family that answered the call whose turn it is."""
+        """The provider that answered the current recorded call."""
         calls = self._recording.calls
         return calls[min(self._next, len(calls) - 1)].provider if calls else "replay"
 
@@ -58,20 +58,20 @@ class ReplayProvider:
 
     @property
     def calls_made(self) -> int:
-        """How many calls were answered."""
+        """How many calls were replayed."""
         return self._next
 
     @property
     def calls_left(self) -> int:
-        """How many recorded calls nobody asked for yet."""
+        """How many recorded calls remain."""
         return len(self._recording.calls) - self._next
 
     def facts(self, model: str) -> ModelFacts:
-        """Return what was known of `model` when it was recorded."""
+        """Return the recorded facts about `model`."""
         return self._recording.models.get(model) or ModelFacts(name=model)
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Yield the next recorded answer, or raise what ended it."""
+        """Yield the next recorded response, or raise the recorded error."""
         call = self._take(request)
         for chunk in call.chunks:
             await anyio.lowlevel.checkpoint()
@@ -80,13 +80,13 @@ class ReplayProvider:
             raise call.error
 
     async def aclose(self) -> None:
-        """Do nothing: a recording holds nothing open."""
+        """Do nothing: a recording holds no resources."""
 
     def _take(self, request: Request) -> RecordedCall:
         name, place = self.name, self._next
         if not self.calls_left:
             raise ProviderError(
-                f"The recording has {place} calls, and this is one more.", provider=name
+                f"The recording has {place} calls; there is no call {place + 1}.", provider=name
             )
         call = self._recording.calls[place]
         self._next += 1

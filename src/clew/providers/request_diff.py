@@ -1,4 +1,4 @@
-"""Where a request departs from the one that was recorded."""
+"""Find where a request differs from the recorded one."""
 
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
@@ -18,16 +18,16 @@ Redact = Callable[[Any], Any]
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """One place where two requests are not the same."""
+    """The first place where two requests differ."""
 
     call: int
-    """Which call, counted from 1."""
+    """The number of the call, starting at 1."""
     where: str
-    """Such as `message 3 (tool), part 1 (tool_result), text, character 120`."""
+    """For example `message 3 (tool), part 1 (tool_result), text, character 120`."""
     expected: str
     found: str
     message: int | None = None
-    """Which message, counted from 1."""
+    """The number of the message, starting at 1."""
     part: int | None = None
 
     def __str__(self) -> str:
@@ -35,9 +35,9 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Comparison:
-    """Compares the requests of a session with those of a recording, one after the other.
+    """Compares the requests of a session with those of a recording, in order.
 
-    Messages that were compared in the call before are not looked at again.
+    Messages that matched in the previous call are not compared again.
     """
 
     def __init__(self, redact: Redact | None = None) -> None:
@@ -47,7 +47,7 @@ class Comparison:
         self._agreed = 0
 
     def compare(self, call: int, expected: RecordedRequest, request: Request) -> Difference | None:
-        """Return the first difference in the order of a request, or None."""
+        """Return the first difference in request order, or None."""
         del self._expected[expected.keep :]
         self._expected += expected.new
         kept = min(self._agreed, expected.keep)
@@ -153,7 +153,7 @@ def _part(
 def _text(
     where: str, expected: str, found: str, *, message: int | None = None, part: int | None = None
 ) -> Difference:
-    """Describe how two texts differ, around the first character that does."""
+    """Describe where two texts differ, with some context."""
     pairs = zip(expected, found, strict=False)
     least = min(len(expected), len(found))
     first = next((n for n, (a, b) in enumerate(pairs) if a != b), least)
@@ -195,7 +195,7 @@ def _json(value: Any) -> str:
 
 
 def compare_messages(one: Sequence[Message], other: Sequence[Message]) -> Difference | None:
-    """Return where two conversations differ first, or None."""
+    """Return the first difference between two conversations, or None."""
     comparison = Comparison()
     expected = RecordedRequest(new=tuple(one))
     return comparison.compare(0, expected, Request(model="", messages=tuple(other)))

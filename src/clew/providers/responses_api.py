@@ -1,4 +1,4 @@
-"""Calls to the Responses API, for every adapter that speaks it."""
+"""Calls to the Responses API, shared by its adapters."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -26,15 +26,14 @@ _COUNTED = frozenset(
         "truncation",
     }
 )
-"""The options that the counting of tokens takes as well."""
+"""The options that the token counting endpoint accepts."""
 
 
 class ResponsesApi:
-    """Encodes the requests of one adapter, sends them and reads the answers.
+    """Encodes the requests of one adapter, sends them and decodes the responses.
 
-    Every request asks for sealed thinking, so that the model gets it back in the next one. A
-    model that does not think rejects such a request: it is asked again without, then and ever
-    after.
+    Requests ask for encrypted reasoning, so that the next request can send it back. A model without
+    reasoning rejects that; it is then called again without, and the model is remembered.
     """
 
     def __init__(self, provider: str) -> None:
@@ -45,7 +44,7 @@ class ResponsesApi:
     async def stream(
         self, transport: Transport, path: str, request: Request, *, streaming: bool
     ) -> AsyncGenerator[Chunk, None]:
-        """Post `request` and yield the answer; ends, raises and closes as `Provider.stream`."""
+        """Post `request` and yield the response; ends, raises and closes as `Provider.stream`."""
         if request.model not in self._unsealed:
             try:
                 body = self._body(request, STATELESS, streaming=streaming)
@@ -66,7 +65,7 @@ class ResponsesApi:
                 yield chunk
 
     def counting(self, request: Request) -> bytes:
-        """Return the body that asks how long `request` is."""
+        """Return the body that counts the tokens of `request`."""
         bare = replace(
             request,
             max_output_tokens=None,

@@ -1,4 +1,4 @@
-"""A provider that answers from a script: for tests, examples and benchmarks."""
+"""A provider that answers from a script, for tests, examples and benchmarks."""
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ from clew.providers.protocol import CallChunk, Chunk, Finished, Request, StopRea
 
 
 class Pause:
-    """A place in a reply where the stream stands still until it is released.
+    """A point in a reply where the stream waits until it is released.
 
-    A test waits for `reached`, does what it came to do, and calls `release`, or aborts.
+    A test waits for `reached`, acts, and then calls `release` or aborts.
     """
 
     def __init__(self) -> None:
@@ -26,11 +26,11 @@ class Pause:
         self._released = anyio.Event()
 
     def release(self) -> None:
-        """Let the stream go on."""
+        """Let the stream continue."""
         self._released.set()
 
     async def wait(self) -> None:
-        """Say that the place is reached, and wait for the release."""
+        """Set `reached` and wait for the release."""
         self.reached.set()
         await self._released.wait()
 
@@ -40,10 +40,10 @@ ScriptedReply: TypeAlias = str | Exception | Sequence[ScriptedStep]
 
 
 class ScriptedProvider:
-    """Answers the n-th request with the n-th reply, and remembers what it was asked.
+    """Answers the n-th request with the n-th reply, and records the requests.
 
-    A string is streamed word by word; a sequence chunk by chunk, with pauses where it
-    says so; an exception is raised. The task yields to others before every chunk.
+    A string is streamed word by word and a sequence chunk by chunk, with pauses where it contains
+    them; an exception is raised. Every chunk is preceded by a checkpoint.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ScriptedProvider:
         self.requests: list[Request] = []
 
     def facts(self, model: str) -> ModelFacts:
-        """Return the facts the script was given, or plain defaults."""
+        """Return the given facts, or defaults."""
         return self._facts or ModelFacts(name=model)
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -68,7 +68,7 @@ class ScriptedProvider:
         reply = next(self._replies, None)
         if reply is None:
             raise ProviderError(
-                "The script has run out: give it another reply.", provider=self.name
+                "The script has no more replies; add another one.", provider=self.name
             )
         steps = [reply] if isinstance(reply, Exception) else reply
         for step in text_reply(steps) if isinstance(steps, str) else steps:
@@ -81,20 +81,20 @@ class ScriptedProvider:
                 yield step
 
     async def aclose(self) -> None:
-        """Do nothing: a script holds nothing."""
+        """Do nothing: a script holds no resources."""
 
 
 def text_reply(text: str, *, usage: Usage | None = None) -> list[ScriptedStep]:
-    """Make a reply that says `text` word by word."""
+    """Return a reply that streams `text` word by word."""
     return [*_words(text), Finished(reason=StopReason.DONE, usage=usage)]
 
 
 def call_reply(
     *calls: tuple[str, Mapping[str, object]], text: str = "", usage: Usage | None = None
 ) -> list[ScriptedStep]:
-    """Make a reply that says `text` and then calls tools, each given as name and arguments.
+    """Return a reply that streams `text` and then calls tools, given as name and arguments.
 
-    Every call gets a fresh id, and its arguments arrive in two pieces.
+    Every call gets a new id, and its arguments arrive in two chunks.
     """
     steps: list[ScriptedStep] = [*_words(text)]
     for index, (name, arguments) in enumerate(calls):

@@ -1,7 +1,6 @@
-"""Server-sent events, parsed as the bytes arrive.
+"""A parser for server-sent events that works on any chunk boundaries.
 
-Pure: bytes go in at whatever boundaries the network chose, whole events come out. The
-same bytes give the same events however they were cut.
+Pure: the same bytes give the same events, however the network splits them.
 """
 
 from dataclasses import dataclass
@@ -11,16 +10,16 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event: its data lines joined by newlines, and its name if it has one."""
+    """One event: its data lines joined by newlines, and its name, if any."""
 
     data: str
     name: str = ""
 
 
 class EventParser:
-    """Turns the bytes of one response into events.
+    """Parses the bytes of one response into events.
 
-    Comments, ids and retry hints are dropped, and so is an event without data.
+    Ignores comments, ids, retry hints and events without data.
     """
 
     def __init__(self) -> None:
@@ -31,7 +30,7 @@ class EventParser:
         self._after_cr = False
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Take the next bytes and return the events that they complete."""
+        """Add the next bytes and return the events that they complete."""
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
@@ -46,7 +45,7 @@ class EventParser:
         return self._take(lines)
 
     def close(self) -> list[ServerEvent]:
-        """Return the event that the end of the response cut short of its blank line, if any."""
+        """Return the last event if the response ended without its blank line."""
         lines = [bytes(self._tail), b""] if self._tail else [b""]
         self._tail.clear()
         return self._take(lines)

@@ -1,7 +1,7 @@
-"""Exact token counts for models whose vocabulary is public, with the extra `tokenizers`.
+"""Exact token counts for models with a public vocabulary, through the extra `tokenizers`.
 
-Makers who keep theirs to themselves (Claude, Gemini) are estimated and calibrated instead:
-another maker's tokenizer would be a worse estimate that looks exact.
+Models without one (Claude, Gemini) are estimated and calibrated instead: the tokenizer of another
+vendor would be a worse estimate that looks exact.
 """
 
 import re
@@ -19,7 +19,7 @@ _VOCABULARIES = (
     (r"qwen-?(2[.-]5|2|3)(?!\.?[5-9])", "qwen3"),
     (r"deepseek-(v3|r1|chat|reasoner)(?!-distill)", "deepseek_v3"),
 )
-"""By how a name begins, first match first. Distilled models keep their base's vocabulary."""
+"""By name prefix, first match first. Distilled models keep the vocabulary of their base."""
 
 
 class _Tokenizer(Protocol):
@@ -27,7 +27,7 @@ class _Tokenizer(Protocol):
 
 
 def vocabulary_for(model: str) -> str:
-    """Return the name of the vocabulary that `model` counts by, or nothing if none is public.
+    """Return the name of the vocabulary of `model`, or an empty string if none is public.
 
     A vendor prefix (`openai/…`) is ignored.
     """
@@ -36,10 +36,9 @@ def vocabulary_for(model: str) -> str:
 
 
 def meter_for(model: str, *, package: str = PACKAGE) -> Meter | None:
-    """Return what counts text as `model` does, or None where that cannot be known here.
+    """Return a function that counts tokens as `model` does, or None if that is unknown.
 
-    The vocabulary is loaded when the first text is counted. The meter may be called from
-    several threads at once.
+    The vocabulary is loaded by the first call. The function is thread-safe.
     """
     vocabulary = vocabulary_for(model)
     if not vocabulary or not _is_installed(package):

@@ -1,4 +1,4 @@
-"""Looking on while an adapter talks to its server: for logs, never for decisions."""
+"""Observe the traffic of an adapter, for logging only."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from clew.providers.http import ResponseStream, Transport
 
 
 class TransportTap(Protocol):
-    """Is shown what goes over the wire, but for headers: those hold keys."""
+    """Receives request and response bodies, without headers, which may contain keys."""
 
     def sent(self, path: str, body: bytes | None) -> None:
         """Take note of a request, or of another attempt at it."""
@@ -27,7 +27,7 @@ class TransportTap(Protocol):
 
 
 class TappedTransport(Transport):
-    """Does all through another transport, and shows it to a `TransportTap`."""
+    """Forwards to another transport and reports the traffic to a `TransportTap`."""
 
     def __init__(self, transport: Transport, watch: TransportTap) -> None:
         super().__init__(transport.endpoint, provider=transport.provider)
@@ -35,7 +35,7 @@ class TappedTransport(Transport):
         self._watch = watch
 
     async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> ResponseStream:
-        """Make one request; see `Transport.send`."""
+        """Send one request; see `Transport.send`."""
         self._watch.sent(path, body)
         try:
             arriving = await self._transport.send(path, body, method=method)
@@ -46,7 +46,7 @@ class TappedTransport(Transport):
         return _WatchedArriving(arriving, self._watch)
 
     async def aclose(self) -> None:
-        """Leave the other transport to its owner."""
+        """Do nothing: the other transport belongs to its owner."""
 
 
 class _WatchedArriving(ResponseStream):

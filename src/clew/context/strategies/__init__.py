@@ -1,4 +1,8 @@
-"""Strategies by name, for settings and flags."""
+"""Strategies: how to choose what leaves a view that is too large.
+
+`make_strategy` returns one by name, for settings and flags. `Custom` takes a function and has
+no name here.
+"""
 
 from clew.context.plan import Strategy
 from clew.context.strategies.compact import Compact
@@ -10,10 +14,10 @@ STRATEGIES = ("tiered", "sliding_window", "summarize", "compact")
 
 
 def make_strategy(name: str, *, max_tokens: int | None = None) -> Strategy:
-    """Return the strategy of that name, with its defaults.
+    """Return the strategy `name` with its default options.
 
     Raises:
-        ConfigError: There is no such strategy.
+        ConfigError: There is no strategy of that name.
     """
     match name:
         case "tiered":
@@ -26,4 +30,4 @@ def make_strategy(name: str, *, max_tokens: int | None = None) -> Strategy:
             return Compact(max_tokens=max_tokens)
         case _:
             known = ", ".join(STRATEGIES)
-            raise ConfigError(f"there is no context strategy {name!r}; there are {known}")
+            raise ConfigError(f"there is no context strategy {name!r}; use one of {known}")

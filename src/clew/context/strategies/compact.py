@@ -1,4 +1,4 @@
-"""Shorten by rules: no model is called, and every word that stays was said."""
+"""`Compact`: shortens by rules, without a model call."""
 
 from msgspec import Struct
 
@@ -14,10 +14,10 @@ from clew.core.messages import Text, ToolCall
 
 
 class Compact(Struct, frozen=True, kw_only=True):
-    """Shorten old answers and clear old tool results; set turns aside only if that is too little.
+    """Truncates old answers and clears old tool results; drops turns only if that is not enough.
 
-    The recent turns, the user's words, pinned messages and calls are not touched by the
-    first step. The second writes a digest by rules.
+    The first step does not change recent turns, user messages, pinned messages and calls. The
+    second writes a digest by rules.
     """
 
     name: str = "compact"
@@ -29,15 +29,15 @@ class Compact(Struct, frozen=True, kw_only=True):
     text_excerpt_chars: int = 200
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
-        """Due at `max_tokens`, or at the policy's threshold."""
+        """Return True from `max_tokens` or the policy's threshold on."""
         return is_reached(used, threshold, self.max_tokens)
 
     def target(self, window: int) -> int:
-        """Return a little under half of what is allowed."""
+        """Return a little less than half of the limit."""
         return target_tokens(window, self.max_tokens)
 
     def plan(self, view: View, budget: Budget) -> Plan:
-        """Shorten in place where that is enough, else set aside by rules."""
+        """Truncate in place if that is enough; otherwise drop old turns."""
         changes = (*self._results(view), *self._texts(view))
         sizes = {item.entry_id: item.units for item in view.items}
         saved = sum(sizes[change.entry_id] - text_units(change.text) for change in changes)

@@ -1,4 +1,7 @@
-"""What every strategy spares: pins, the current request, the user's own words, the tail."""
+"""Selection of messages that strategies share: what stays, what is truncated, what leaves.
+
+Pinned messages, the current request and the last step always stay.
+"""
 
 from collections.abc import Sequence
 
@@ -16,9 +19,9 @@ from clew.core.text import truncate_middle
 
 
 def find_inner_cuts(items: Items, *, limit: int) -> list[int]:
-    """Return the legal cuts that keep the last step: what the model has not answered yet.
+    """Return the legal cuts that keep the last step, which the model has not answered yet.
 
-    Where a signed tool loop alone exceeds `limit`, cuts inside it count as well.
+    If a signed tool loop alone exceeds `limit`, cuts inside it are included.
     """
     last = max(0, len(items) - 1)
     for place in range(len(items) - 1, -1, -1):
@@ -34,7 +37,7 @@ def find_inner_cuts(items: Items, *, limit: int) -> list[int]:
 
 
 def subtract_pins(view: View, budget: Budget) -> Budget:
-    """Take what pinned messages fill off the budget: they stay, whatever else goes."""
+    """Reduce the budget by the size of the pinned messages, which always stay."""
     if not view.pinned:
         return budget
     taken = sum(item.units for item in view.items if item.entry_id in view.pinned)
@@ -48,9 +51,9 @@ def subtract_pins(view: View, budget: Budget) -> Budget:
 
 
 def find_tail_cut(items: Items, budget: Budget) -> int:
-    """Return the legal cut that keeps the recent turns, or as much of them as the tail holds.
+    """Return the legal cut that keeps the recent turns, as far as they fit into the tail.
 
-    The last step of the conversation is always behind the cut.
+    The last step of the conversation is always after the cut.
     """
     inner = find_inner_cuts(items, limit=budget.limit)
     starts = turn_starts(items)
@@ -61,7 +64,7 @@ def find_tail_cut(items: Items, budget: Budget) -> int:
 
 
 def find_required(view: View, cut: int) -> set[EntryId]:
-    """Return what stands before `cut` and may not go: pinned steps and the current request."""
+    """Return the entries before `cut` that must stay: pinned steps and the current request."""
     items = view.items
     spared: set[EntryId] = set()
     for batch in batches(items[:cut]) if view.pinned else []:
@@ -75,7 +78,7 @@ def find_required(view: View, cut: int) -> set[EntryId]:
 
 
 def choose_user_messages(view: View, cut: int, *, room: int) -> set[EntryId]:
-    """Return the user's messages before `cut` that fit into `room`, the newest first."""
+    """Return the user's messages before `cut` that fit into `room`, preferring the newest."""
     chosen: set[EntryId] = set()
     for index in reversed([start for start in turn_starts(view.items) if start < cut]):
         item = view.items[index]
@@ -91,7 +94,7 @@ _LEAST_CHARS = 200
 def shorten_results(
     items: Sequence[Item], pinned: frozenset[EntryId], *, room: int
 ) -> tuple[Replacement, ...]:
-    """Cut the largest tool results among `items` until all of them fit into `room` units."""
+    """Truncate the largest tool results of `items` until all items fit into `room` units."""
     excess = sum(item.units for item in items) - room
     changes: list[Replacement] = []
     for item in sorted(items, key=lambda item: -item.units):
@@ -108,7 +111,7 @@ def shorten_results(
 
 
 def shorten_result(item: Item, *, by: int) -> Replacement:
-    """Return head and tail of a result, `by` units shorter if it has as many to give."""
+    """Return head and tail of a result, up to `by` units shorter."""
     text = _text(item)
     chars = round(len(text) * max(0.0, 1 - by / max(1, item.units)))
     where = f"; entry #{item.entry_id} has it" if item.entry_id > 0 else ""
@@ -127,10 +130,10 @@ _TARGET = 0.45
 def set_aside(
     view: View, budget: Budget, *, wording: Wording, summary_model: str | None = None
 ) -> Plan:
-    """Drop what stands before the recent turns, except what must survive word for word.
+    """Drop everything before the recent turns, except what must stay word for word.
 
-    That is: pinned messages, the current request, and the user's own words, newest first. A
-    recent tool output too large to keep whole is shortened, not dropped.
+    Pinned messages, the current request and the newest of the user's own messages stay. A
+    recent tool output that is too large is truncated, not dropped.
     """
     budget = subtract_pins(view, budget)
     cut = find_tail_cut(view.items, budget)
@@ -141,21 +144,21 @@ def set_aside(
     dropped = tuple(item for item in view.items[:cut] if item.entry_id not in spared)
     replaced = shorten_results(view.items[cut:], view.pinned, room=budget.tail)
     if not dropped and not replaced:
-        return Stuck(why="every message is recent, pinned or the user's own request")
+        return Stuck(why="every message is recent, pinned or the current request")
     return Reduce(
         dropped=dropped,
         replaced=replaced,
         wording=wording,
         summary_model=summary_model,
-        why=f"the last {len(view.items) - cut} messages and the user's words are kept",
+        why=f"the last {len(view.items) - cut} messages and the user's own messages are kept",
     )
 
 
 def is_reached(used: int, *limits: int | None) -> bool:
-    """Say whether `used` has come to one of the limits that are set."""
+    """Return whether `used` has reached one of the limits that are set."""
     return any(limit is not None and used >= limit for limit in limits)
 
 
 def target_tokens(window: int, max_tokens: int | None) -> int:
-    """Return a little under half of what is allowed: room for many calls until the next time."""
+    """Return a little less than half of the limit: room for many calls before the next time."""
     return int(min(window, max_tokens or window) * _TARGET)

@@ -1,4 +1,4 @@
-"""Keep the last turns, set the rest aside: the cheapest strategy, and the most forgetful."""
+"""`SlidingWindow`: keeps the last turns and drops the rest, without a summary."""
 
 from msgspec import Struct
 
@@ -10,9 +10,9 @@ from clew.core.errors import ConfigError
 
 
 class SlidingWindow(Struct, frozen=True, kw_only=True):
-    """Show the model the last `max_turns` turns, pinned messages and the current request.
+    """Keeps the last `max_turns` turns, pinned messages and the current request.
 
-    Where those do not fit the budget, fewer turns are kept.
+    If they exceed the budget, it keeps fewer turns.
     """
 
     name: str = "sliding_window"
@@ -21,19 +21,19 @@ class SlidingWindow(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:
-            raise ConfigError(f"max_turns must be at least 1, not {self.max_turns}")
+            raise ConfigError(f"max_turns must be at least 1, but is {self.max_turns}")
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:
-        """Due as soon as there is a turn too many, or when the window is full."""
+        """Return True with more than `max_turns` turns, or from the policy's threshold on."""
         too_many = view.items.turns > self.max_turns
         return too_many or (threshold is not None and used >= threshold)
 
     def target(self, window: int) -> int:
-        """Return three quarters of the window: it is the number of turns that decides."""
+        """Return three quarters of the window; usually the number of turns decides."""
         return window * 3 // 4
 
     def plan(self, view: View, budget: Budget) -> Plan:
-        """Drop what stands before the last turns."""
+        """Drop everything before the last turns."""
         items = view.items
         starts = turn_starts(items)
         wanted = starts[-self.max_turns] if len(starts) > self.max_turns else 0
@@ -44,7 +44,7 @@ class SlidingWindow(Struct, frozen=True, kw_only=True):
         spared = find_required(view, cut)
         dropped = tuple(item for item in items[:cut] if item.entry_id not in spared)
         if not dropped:
-            return Stuck(why="every message belongs to the last turns, is pinned or asked for")
+            return Stuck(why="every message is in the last turns, pinned or the current request")
         return Reduce(
             dropped=dropped,
             wording=Wording.NOTICE,

@@ -1,7 +1,7 @@
-"""The default strategy: the cheapest step that is enough.
+"""`Tiered`, the default strategy, and `Summarize`, which is its last step alone.
 
-First, tool results that the model has read and answered are cleared, where that alone makes
-enough room. Otherwise everything before the recent turns is set aside and summarised.
+`Tiered` takes the cheapest step that is enough: it clears answered tool results if that makes
+enough room; otherwise it drops and summarises everything before the recent turns.
 """
 
 from msgspec import Struct
@@ -15,42 +15,42 @@ from clew.context.view import View
 from clew.core.entries import Replacement
 
 _ENOUGH = 1.2
-"""Clearing alone is enough when it leaves at most this many times the budget."""
+"""Clearing is enough if it leaves at most this multiple of the budget."""
 _MOST_CLEARED = 0.5
-"""Beyond this share of the tool results a digest, which quotes them, says more in less room."""
+"""Largest share of the tool results to clear; beyond it a digest says more in less room."""
 
 
 class Tiered(Struct, frozen=True, kw_only=True):
-    """Clear, then compact; see the module."""
+    """Clears answered tool results if that is enough; otherwise summarises old turns."""
 
     name: str = "tiered"
     clears_early: bool = True
     max_tokens: int | None = None
-    """Compact from here on, below the policy's threshold; None leaves it to the policy."""
+    """Compact from this many tokens on, even below the policy's threshold."""
     wording: Wording = Wording.MODEL
     summary_model: str | None = None
     """The model that writes summaries, on the same provider; it takes precedence over the
     session's `summary_model`."""
     min_chars: int = 500
-    """Tool results up to this length are never worth clearing."""
+    """Shorter tool results are not cleared."""
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
-        """Due at the policy's threshold, or at `max_tokens`."""
+        """Return True from `max_tokens` or the policy's threshold on."""
         return is_reached(used, threshold, self.max_tokens)
 
     def target(self, window: int) -> int:
-        """Return a little under half of the window."""
+        """Return a little less than half of the limit."""
         return target_tokens(window, self.max_tokens)
 
     def plan(self, view: View, budget: Budget) -> Plan:
-        """Clear if that is enough; else set aside what stands before the recent turns."""
+        """Clear if that is enough; otherwise drop everything before the recent turns."""
         changes = self._clearing(view, budget)
         if not changes:
             return set_aside(view, budget, wording=self.wording, summary_model=self.summary_model)
         return Reduce(
             replaced=changes,
             wording=Wording.RULES,
-            why=f"clearing {len(changes)} tool results that were answered is enough",
+            why=f"clearing {len(changes)} answered tool results is enough",
         )
 
     def _clearing(self, view: View, budget: Budget) -> tuple[Replacement, ...]:
@@ -69,9 +69,9 @@ class Tiered(Struct, frozen=True, kw_only=True):
 
 
 class Summarize(Struct, frozen=True, kw_only=True):
-    """Summarise when a request would exceed `max_tokens`; the recent turns stay as they are.
+    """Summarises old turns when a request would exceed `max_tokens`; recent turns stay.
 
-    Unlike the default it clears no tool results first: all that goes is summarised.
+    Unlike the default strategy it does not clear tool results first.
     """
 
     name: str = "summarize"
@@ -82,13 +82,13 @@ class Summarize(Struct, frozen=True, kw_only=True):
     session's `summary_model`."""
 
     def due(self, view: View, *, used: int, threshold: int | None) -> bool:  # noqa: ARG002
-        """Due at `max_tokens`, or at the policy's threshold."""
+        """Return True from `max_tokens` or the policy's threshold on."""
         return is_reached(used, threshold, self.max_tokens)
 
     def target(self, window: int) -> int:
-        """Return a little under half of what is allowed."""
+        """Return a little less than half of the limit."""
         return target_tokens(window, self.max_tokens)
 
     def plan(self, view: View, budget: Budget) -> Plan:
-        """Set aside what stands before the recent turns, to be summarised by a model."""
+        """Drop everything before the recent turns, for a summary by a model."""
         return set_aside(view, budget, wording=Wording.MODEL, summary_model=self.summary_model)

@@ -1,10 +1,9 @@
-"""Keeping secrets out of what is written down.
+"""Redaction: replaces secrets in texts and documents by `[redacted:kind]`.
 
-`redact` cleans a text or a document; a `Redactor` does so many times with the same settings, and
-a `StreamRedactor` cleans text that arrives in pieces. What is found is replaced by
-`[redacted:kind]`. Nothing here reads or writes anything.
+`redact` handles one value; a `Redactor` handles many with the same options, and a
+`StreamRedactor` handles text that arrives in pieces. All are pure.
 
-The patterns take a while to compile, so they are loaded when the first text is cleaned.
+Compiling the patterns takes a while, so they are loaded with the first use.
 """
 
 from collections.abc import Iterable
@@ -17,31 +16,27 @@ if TYPE_CHECKING:
 __all__ = ["Redactor", "StreamRedactor", "redact"]
 
 _T = TypeVar("_T")
-_LATER = {
-    "Redactor": "clew.core.redaction.redactor",
-    "StreamRedactor": "clew.core.redaction.redactor",
-}
+_LAZY = frozenset({"Redactor", "StreamRedactor"})
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    return getattr(import_module("clew.core.redaction.redactor"), name)
 
 
 def redact(value: _T, *, extra_keys: Iterable[str] = (), extra_values: Iterable[str] = ()) -> _T:
-    """Return `value` with every secret in it replaced by `[redacted:kind]`.
+    """Return a copy of `value` with `[redacted:kind]` in place of every secret.
 
-    Texts are searched for what looks like a secret and for what stands beside a secret's name;
-    in objects the keys are such names. Types and structure stay as they are: only texts change,
-    so a number is never hidden. What was redacted once is not changed by a second time. The
-    argument is left alone.
+    A secret is recognised by its form (such as `sk-ant-…`) or by the name beside it; the keys
+    of objects are such names. Only texts change; types and structure stay, so numbers are
+    never redacted. Redacting twice gives the same result as redacting once.
 
     Args:
         value: A text, or anything made of dicts, lists, tuples and scalars.
-        extra_keys: Further names of secrets, written in any style.
-        extra_values: Texts to hide wherever they stand, such as a key from the settings. Those
-            below four characters are passed over: they would tear any text to pieces.
+        extra_keys: More names of secrets, in any spelling (`api_key`, `apiKey`, `API-Key`).
+        extra_values: Texts to redact everywhere, such as a key from the settings. Values of
+            fewer than four characters are ignored, because they occur in any text.
     """
     from clew.core.redaction.redactor import Redactor  # noqa: PLC0415 - compiles the patterns
 

@@ -1,7 +1,7 @@
-"""Secrets that are known by the name beside them: `password = …`, `"token": …`, `--api-key …`.
+"""Secrets that are recognised by the name beside them: `password = …`, `"token": …`, `--api-key …`.
 
-The names are found by the few words that every secret's name contains. Each name is looked at
-once, and no further than `MAX_VALUE` bytes beyond it, so that the time stays linear.
+The scan looks for the few words that every secret's name contains. It checks each name once
+and reads at most `MAX_VALUE` bytes after it, so the time is linear.
 """
 
 import re
@@ -22,7 +22,7 @@ from clew.core.redaction.classification import (
 from clew.core.redaction.patterns import ScanText, Span
 
 Place: TypeAlias = tuple[int, int]
-"""From, to."""
+"""Start and end."""
 
 MAX_VALUE: Final = 8192
 _TRIGGERS: Final = (
@@ -42,9 +42,9 @@ _OPERATOR = re.compile(
     )""",
     re.VERBOSE,
 )
-"""What stands between a name and its value."""
+"""The operator between a name and its value."""
 _OPENING = re.compile(rb"""[bBrRuUfF]{0,2}(\\*["'`])(?!\s*[,:\]}])""")
-"""A quote, but not one that ends a string of a JSON text."""
+"""An opening quote, but not one that ends a string in JSON."""
 _WORD = re.compile(rb"""[^\s"'`\\,;&<>]{1,4096}+(?![^\s"'`\\,;&<>])""")
 _LINE_VALUE = re.compile(rb"""(?:[^\s"'`\\&]++|&(?![\w.-]+=))++(?<![,;)])(?=[\s\\&]|$)""")
 _REST_OF_QUOTE = re.compile(rb"""[^\r\n"'`\\]{1,%d}""" % MAX_VALUE)
@@ -59,11 +59,11 @@ _HEADER = re.compile(rb"[\w.%-]{1,128}=|" + SCHEME.encode(), re.IGNORECASE)
 
 
 def find_assigned_secrets(text: ScanText, extra: Mapping[str, bytes]) -> Iterator[Span]:
-    """Yield the secrets beside a name.
+    """Yield the secrets that have a name beside them.
 
     Args:
-        text: Where to look.
-        extra: Further names, in their plain form, each with a word that all its forms contain.
+        text: The text to scan.
+        extra: More names in normalized form, each with a word that all its spellings contain.
     """
     names = frozenset(extra)
     done = 0
@@ -75,7 +75,7 @@ def find_assigned_secrets(text: ScanText, extra: Mapping[str, bytes]) -> Iterato
 
 
 def _words(text: ScanText, triggers: Iterable[bytes]) -> set[Place]:
-    """Return where the words are that contain one of `triggers`."""
+    """Return the places of all words that contain one of `triggers`."""
     found: set[Place] = set()
     for trigger in triggers:
         place = text.lower.find(trigger)
@@ -127,7 +127,7 @@ def _value(text: ScanText, start: int, end: int, name: SecretName) -> Place | No
 
 
 def _is_followed(data: bytes, start: int, name: SecretName) -> bool:
-    """May the value come after mere blanks, as on a command line or in a netrc file?"""
+    """Return whether a value may follow after spaces, as on a command line or in netrc."""
     if data[start : start + 1] == b"-":
         return True
     return name.kind == "password" and bool(_NETRC.search(data, max(0, start - 100), start))
@@ -144,7 +144,7 @@ def _quoted(
 ) -> Place | None:
     start, end = opening.end(), _closing(data, opening.end(), opening[1])
     if end < 0:
-        # Cut off: the rest of the word is what there is of it.
+        # The closing quote is missing: take the rest of the word.
         found = _WORD.match(data, start)
         return _checked(data, found.span(), name, ValueForm.BARE) if found else None
     if strict and not looks_random(data[start:end].decode("latin-1"), 6):
@@ -153,10 +153,10 @@ def _quoted(
 
 
 def _closing(data: bytes, start: int, opening: bytes) -> int:
-    """Return where the quote that `opening` began is closed, or -1.
+    """Return the position of the closing quote for `opening`, or -1.
 
-    Inside a string inside a string a quote has backslashes of its own: one that has more than
-    the opening belongs to the value, and one that has fewer ends what is around it.
+    In a nested string a quote is escaped with backslashes. A quote with more backslashes than
+    the opening one is part of the value; one with fewer ends the outer string.
     """
     depth, quote = len(opening) - 1, opening[-1:]
     limit = _before(data, b"\n", start, start + MAX_VALUE)
@@ -176,13 +176,13 @@ def _closing(data: bytes, start: int, opening: bytes) -> int:
 
 
 def _before(data: bytes, sign: bytes, start: int, end: int) -> int:
-    """Return where `sign` stands first between two places; `end` when it does not."""
+    """Return the first position of `sign` between two places, or `end`."""
     found = data.find(sign, start, end)
     return end if found < 0 else found
 
 
 def _tight(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
-    """Read `NAME=value`: in a file of settings, an address or a connection string it is a value."""
+    """Parse `NAME=value`, as in a settings file, a URL or a connection string."""
     named = data[start : place - 1]
     line = _LINE_START.search(data, max(0, start - 80), start) and _LINE_VALUE.match(data, place)
     found = line or _WORD.match(data, place)
@@ -195,7 +195,7 @@ def _tight(data: bytes, start: int, place: int, name: SecretName) -> Place | Non
 
 
 def _header(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
-    """Read a header, which goes to the end of its line, or of the text that quotes it."""
+    """Parse a header value, which ends with its line or with the enclosing quote."""
     is_plain = _PLAIN_START.search(data, max(0, start - 256), start)
     rest = (_REST_OF_LINE if is_plain else _REST_OF_QUOTE).match(data, place)
     return _checked(data, rest.span(), name, ValueForm.QUOTED) if rest else None

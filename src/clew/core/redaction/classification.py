@@ -1,7 +1,11 @@
-"""Which names announce a secret: `api_key`, `clientSecret` and `DB_PASS`, not `max_tokens`.
+"""Classification of names and values: is `value` beside `name` a secret?
 
-A name is cut into its words, so that a word inside a longer one (`secretary`, `tokenizer`) never
-counts, and its last words decide: `password_hint` is a hint and `token_count` a count.
+Names such as `api_key`, `clientSecret` and `DB_PASS` announce a secret; `max_tokens` does not.
+A name is split into words, so `secretary` and `tokenizer` do not match, and the last words
+decide: `password_hint` is a hint and `token_count` a count.
+
+A quoted value counts as a value. A bare word may be a variable, a type or other code, so it
+must look random to count as a secret.
 """
 
 import re
@@ -15,25 +19,25 @@ MAX_NAME = 80
 
 
 class SecretSort(Enum):
-    """What a name promises about its value, and so how much the value must look like one."""
+    """What a name says about its value, which defines how strictly the value is checked."""
 
     PHRASE = auto()
-    """A password: anything at all, with blanks or without."""
+    """A password: any text, with or without spaces."""
     HEADER = auto()
-    """Credentials or a cookie, perhaps behind the name of their scheme; or one word about them."""
+    """Credentials or a cookie, possibly after the name of a scheme."""
     KEY = auto()
-    """An API key or the like: one word."""
+    """An API key or similar: one word."""
     TOKEN = auto()
-    """Perhaps a credential, perhaps a token of a language: one long word that is no plain word."""
+    """A credential or a token of a language: one long word that is not plain prose."""
     HINT = auto()
     """`NAME_KEY`, `auth`: only a long value that looks random."""
 
 
 class SecretName(Struct, frozen=True):
-    """What is known about a secret from its name."""
+    """The kind of secret that a name announces."""
 
     kind: str
-    """What stands in the place of the value."""
+    """The kind in `[redacted:kind]`."""
     sort: SecretSort
 
 
@@ -70,7 +74,7 @@ _KEYS = _set(
     " license master private root secret service session shared signing ssh storage subscription"
     " webhook"
 )
-"""`… key` is a secret after one of these."""
+"""Words before `key` that make it a secret."""
 _HARMLESS_KEYS = _set(
     "cache composite dedup foreign group hash host idempotency index known lookup map object"
     " partition primary public publishable registry routing row sort surrogate unique"
@@ -80,12 +84,12 @@ _HARMLESS_TOKENS = _set(
     " input last lex mask max min next num output pad page parse prev previous prompt sep sop"
     " special start stop sync total unk whitespace"
 )
-"""`… token` of a language model, of a parser, or of a list that comes in pages."""
+"""Words before `token` that make it one of a language model, a parser or a paged list."""
 _SECRET_TOKENS = _set(
     "access api app auth bearer bot client csrf id oauth personal private refresh secret security"
     " service session user xsrf"
 )
-"""`… token` is a secret after one of these, and `… tokens` after nothing else."""
+"""Words before `token` or `tokens` that make it a secret."""
 _PASS_OWNERS = _set(
     "admin auth database db email ftp ldap login mail mysql pg postgres proxy redis root smtp ssh"
     " sudo user"
@@ -94,7 +98,7 @@ _TAILS = _set(
     "b64 base base64 current data default dev live local new old pem plain plaintext prod"
     " production raw staging test text value"
 )
-"""Words behind the one that matters: `API_KEY_PROD`, `client-key-data`."""
+"""Trailing words that are ignored: `API_KEY_PROD`, `client-key-data`."""
 _QUESTIONS = _set(
     "allow can change check create disable enable expire fetch forgot generate get has hide is load"
     " make max min needs no num parse print read require requires reset rotate should show skip"
@@ -105,7 +109,7 @@ _QUESTIONS = _set(
 
 @lru_cache(maxsize=8192)
 def classify_name(name: str) -> SecretName | None:
-    """Say what the value beside `name` is expected to be; None when it is no secret."""
+    """Return the kind of secret that `name` announces, or None."""
     if len(name) > MAX_NAME:
         return None
     parts = split_words(name)
@@ -138,22 +142,22 @@ def _by_last(last: str, before: str, *, is_variable: bool) -> SecretName | None:
 
 
 def classify_name_or_extra(name: str, extra: frozenset[str]) -> SecretName | None:
-    """Judge `name`, and take it for a secret when a caller listed it in `extra`."""
+    """Classify `name`; a name in `extra` always announces a secret."""
     return _SECRET if extra and normalize_name(name) in extra else classify_name(name)
 
 
 def split_words(name: str) -> list[str]:
-    """Cut a name into its words, in lower case."""
+    """Split a name into its words, in lower case."""
     return [word.lower() for word in _WORD.findall(name)]
 
 
 def normalize_name(name: str) -> str:
-    """Return a form in which `api_key`, `API-Key` and `apiKey` are equal."""
+    """Return a form that is equal for `api_key`, `API-Key` and `apiKey`."""
     return "".join(split_words(name))
 
 
 MARK = "[redacted:"
-"""How every replacement begins; what holds it is left alone, so that redacting twice is once."""
+"""Prefix of every replacement. Values that contain it are skipped, so redaction is idempotent."""
 
 _EMPTY_WORDS = frozenset(
     (
@@ -168,7 +172,7 @@ _PLACEHOLDER = re.compile(
     | [A-Za-z_][\w.]*\( | (?:os|process|import\.meta)\.env""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""How blanks, variables, templates and calls begin."""
+"""Beginnings of placeholders, variables, templates and calls."""
 _TEMPLATE = re.compile(r"\{\w*\}|%\(\w+\)|%[sdr](?!\w)")
 _WORDY = re.compile(r"[A-Za-z]+(?:[-_./:\\ ][A-Za-z]+)*[-_.]?\d{0,4}")
 _DOTTED = re.compile(r"[A-Za-z_$][\w$]{0,18}(?:\.[A-Za-z_$][\w$]{0,30})+")
@@ -180,27 +184,27 @@ _BLANK = re.compile(r"\s")
 SCHEME = r"(?:Basic|Bearer|Token|Digest|Negotiate|ApiKey|Key|Bot|AWS4-HMAC-SHA256)[ \t]+"
 _SCHEME = re.compile(SCHEME, re.IGNORECASE)
 _PARAMETER = re.compile(r"""[A-Za-z]\w*=["\w]""")
-"""Credentials such as `username="…", response="…"` go to the end of the line."""
+"""Credentials such as `username="…", response="…"` extend to the end of the line."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+(?:[-_][A-Za-z]+)+")
 _REFERENCE = re.compile(r"[a-z][a-z0-9+.-]*://|arn:|[.~]{0,2}(?:/[A-Za-z._-]+\d{0,3})+/?$")
-"""An address or a path: it says where the secret is."""
+"""A URL or a path: it says where the secret is stored."""
 _LONG_WORD = 16
 """Below this, letters alone are a word."""
 
 
 class ValueForm(Enum):
-    """How sure it is that something is a value."""
+    """Where a value was found, which says how certain it is that it is one."""
 
     FIELD = auto()
-    """A field of a document, known by its key."""
+    """A field of a document, with its key."""
     QUOTED = auto()
-    """In quotes, somewhere in a text."""
+    """A quoted string in a text."""
     BARE = auto()
     """A word without quotes."""
 
 
 def is_secret(value: str, name: SecretName, form: ValueForm) -> bool:
-    """Is `value`, found beside `name`, to be hidden?"""
+    """Return whether `value`, found beside `name`, must be redacted."""
     if not value or value.lower() in _EMPTY_WORDS or is_placeholder(value):
         return False
     if form is ValueForm.FIELD:
@@ -211,7 +215,7 @@ def is_secret(value: str, name: SecretName, form: ValueForm) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Does `value` only stand for a secret, or for one that was hidden already?"""
+    """Return whether `value` is a placeholder, or redacted already."""
     return MARK in value or _PLACEHOLDER.match(value) is not None
 
 
@@ -255,7 +259,7 @@ def _is_bare(value: str, name: SecretName) -> bool:
 
 
 def looks_random(value: str, least: int) -> bool:
-    """Does `value` have letters and some digits, `least` in all or more, and not read as words?"""
+    """Return whether `value` has `least` characters, letters and digits, and is not prose."""
     return (
         len(value) >= least
         and _DIGITS.search(value) is not None
@@ -266,9 +270,9 @@ def looks_random(value: str, least: int) -> bool:
 
 
 def find_secret_part(value: str, name: SecretName, form: ValueForm) -> tuple[int, int]:
-    """Return from where to where `value` is to be hidden; twice 0 when it is not.
+    """Return start and end of the secret in `value`; `(0, 0)` if there is none.
 
-    The scheme in front of credentials stays, as does what follows them in prose.
+    The scheme before credentials stays visible, and so does text after them.
     """
     scheme = _SCHEME.match(value) if name.sort is SecretSort.HEADER else None
     if scheme is None:

@@ -1,7 +1,9 @@
-"""A text as the search for secrets sees it: bytes, and two shadows of them.
+"""Secrets that are recognised by their form: one pattern per kind.
 
-Bytes are searched several times as fast as characters, and everything that is looked for is
-ASCII. The shadows have the same length, so that a place in one is the same place in all.
+Each secret contains a run of letters, digits, `-` and `_`; its pattern is tried where such a
+run begins. Most begin with fixed letters. One alternation of all patterns fails fast, because
+`re` looks at the first character of an alternative before it tries it. So the patterns have
+no groups, and the kind is looked up after a match.
 """
 
 import re
@@ -10,14 +12,18 @@ from functools import cache
 from typing import Final, TypeAlias
 
 Span: TypeAlias = tuple[int, int, str]
-"""From, to, and the kind of secret in between."""
+"""Start, end and kind of a secret."""
 
 _WORD_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 _SHADOW = bytes(0x61 if byte in _WORD_BYTES else 0x20 for byte in range(256))
 
 
 class ScanText:
-    """One text, ready to be searched."""
+    """A text prepared for scanning: its bytes and two transformed copies.
+
+    Searching bytes is several times as fast as searching characters, and all patterns are
+    ASCII. The copies have the same length, so an index is valid in all three.
+    """
 
     __slots__ = ("data", "lower", "shape")
 
@@ -25,10 +31,10 @@ class ScanText:
         self.data = text.encode("utf-8", "surrogatepass")
         self.lower = self.data.lower()
         self.shape = self.data.translate(_SHADOW)
-        """Blanks, except where a letter, a digit, `-` or `_` is."""
+        """`a` for every letter, digit, `-` and `_`; a space for every other byte."""
 
     def word_around(self, place: int, most: int) -> tuple[int, int]:
-        """Return where the word at `place` begins and ends, at most `most` bytes off."""
+        """Return the start and end of the word at `place`, within `most` bytes of it."""
         start = self.shape.rfind(b" ", max(0, place - most), place) + 1
         end = self.shape.find(b" ", place, place + most)
         if not start and place > most:
@@ -37,7 +43,7 @@ class ScanText:
 
 
 MIN_RUN: Final = 18
-"""The shortest run that can hold a secret."""
+"""Length of the shortest run that can be a secret."""
 
 _END = r"(?![A-Za-z0-9])"
 
@@ -127,7 +133,7 @@ PLAIN: Final[dict[str, str]] = {
     "adafruit-key": rf"aio_[A-Za-z0-9]{{28}}{_END}",
     "jwt": r"eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){0,3}",
 }
-"""By the letters they begin with; the first that fits is taken."""
+"""Patterns by kind, for secrets with a fixed prefix; the first match wins."""
 
 BEHIND: Final[dict[str, str]] = {
     "google-oauth-token": r"(?<=ya29\.)[\w-]{18,}(?:\.[\w-]+)?",
@@ -144,12 +150,15 @@ BEHIND: Final[dict[str, str]] = {
     "dropbox-token": r"(?<=sl\.)(?:u\.)?[\w-]{60,}",
     "twitch-token": rf"(?<=oauth:)[a-z0-9]{{30}}{_END}",
 }
-"""By what stands before the run, which stays: one of `.`, `:`, `/` and `-`."""
+"""Patterns by kind, for secrets after a fixed prefix that ends with `.`, `:`, `/` or `-`.
+
+The prefix is not redacted.
+"""
 
 BOUNDARY: Final = (
     rb"(?>(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
 )
-"""Before a secret stands no letter and no digit, unless they end an escape."""
+"""No letter or digit precedes a secret, unless it ends an escape sequence."""
 
 
 def _any(patterns: Iterable[str]) -> str:
@@ -158,7 +167,7 @@ def _any(patterns: Iterable[str]) -> str:
 
 @cache
 def _patterns() -> tuple[re.Pattern[bytes], dict[str, re.Pattern[bytes]]]:
-    """Compile the patterns, when the first text is looked at: all together, and each alone."""
+    """Compile all patterns together, and each one alone, on first use."""
     behind = "(?<=[.:/-])" + _any(BEHIND.values())
     together = BOUNDARY + _any([*PLAIN.values(), behind]).encode()
     each = {kind: re.compile(how.encode(), re.ASCII) for kind, how in {**PLAIN, **BEHIND}.items()}
@@ -166,11 +175,11 @@ def _patterns() -> tuple[re.Pattern[bytes], dict[str, re.Pattern[bytes]]]:
 
 
 _PROSE = re.compile(rb"[a-z_-]+[A-Z_-]*")
-"""Letters alone are a placeholder, such as `sk-ant-your-key-goes-here` or `hf_XXXXXXXX`."""
+"""Only letters: a placeholder such as `sk-ant-your-key-goes-here` or `hf_XXXXXXXX`."""
 
 
 def match_token(data: bytes, place: int) -> Span | None:
-    """Return the secret that begins at `place`."""
+    """Return the secret that begins at `place`, or None."""
     together, each = _patterns()
     found = together.match(data, place)
     if found is None or _PROSE.fullmatch(found[0]):

@@ -1,4 +1,4 @@
-"""Redaction of whole documents: texts, and objects and lists of them."""
+"""`Redactor` for documents and `StreamRedactor` for text that arrives in pieces."""
 
 import re
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ from clew.core.redaction.classification import (
 )
 
 _Open: TypeAlias = tuple[dict[object, object] | list[object], SecretName | None]
-"""A copy whose contents are still to be cleaned, and the name that they all have."""
+"""A copy whose contents are not redacted yet, and the name that applies to them."""
 
 _SHORTEST_VALUE = 4
 _SCHEMA_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
 
 class Redactor:
-    """Redacts with the same extra names and values again and again."""
+    """Redacts texts and nested documents with the same extra names and values."""
 
     def __init__(self, extra_keys: Iterable[str] = (), extra_values: Iterable[str] = ()) -> None:
         named = {normalize_name(key): split_words(key) for key in extra_keys}
@@ -36,11 +36,11 @@ class Redactor:
         self._values = tuple(dict.fromkeys([*known, *escaped]))
 
     def redact(self, value: object, name: SecretName | None = None) -> object:
-        """Return a copy of `value` without secrets, however deep it is nested.
+        """Return a copy of `value` without secrets, at any depth.
 
         Args:
-            value: What to clean.
-            name: What is known of it from outside.
+            value: A text, or anything made of dicts, lists, tuples and scalars.
+            name: The kind of secret that `value` is known to be.
         """
         todo: list[_Open] = []
         result = self._copy(value, name, todo)
@@ -56,14 +56,14 @@ class Redactor:
         return result
 
     def text(self, text: str) -> str:
-        """Return `text` without secrets; the same object when it has none."""
+        """Return `text` without secrets; the same object if it has none."""
         return scan.redact_text(text, names=self._triggers, values=self._values)
 
     def _name(self, key: object) -> SecretName | None:
         return classify_name_or_extra(key, self._names) if isinstance(key, str) else None
 
     def _pair(self, copy: dict[object, object]) -> SecretName | None:
-        """Return what `{"name": "DB_PASSWORD", "value": …}` says about its value."""
+        """Classify the value of a pair such as `{"name": "DB_PASSWORD", "value": …}`."""
         return self._name(copy.get("name")) or self._name(copy.get("key"))
 
     def _copy(self, value: object, name: SecretName | None, todo: list[_Open]) -> object:
@@ -108,14 +108,15 @@ _MAX_HELD = 65_536
 _MAX_TAIL = 4_096
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 _NAME_WAITS = re.compile(r"""\b(?:name|key)["']?[ ]*:[ ]*["']?[\w.-]{1,80}["']?,?\s*$""")
-"""The end of a line such as `- name: DB_PASSWORD`, whose value comes on the next one."""
+"""A line such as `- name: DB_PASSWORD`, whose value is on the next line."""
 
 
 class StreamRedactor:
-    """Redacts a text piece by piece, holding back what may be the first half of a secret.
+    """Redacts a text piece by piece, buffering what may be the beginning of a secret.
 
-    A line comes out when it is complete, a private key when its end has come. At most 64 KiB
-    are held: a longer line is cut at a blank, and a secret across that cut may be missed.
+    It returns a line when the line is complete, and a private key when its end arrived. The
+    buffer holds at most 64 KiB: a longer line is split at a space, and a secret across that
+    split may be missed.
     """
 
     def __init__(self, extra_keys: Iterable[str] = (), extra_values: Iterable[str] = ()) -> None:
@@ -123,19 +124,19 @@ class StreamRedactor:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Take in the next piece, and return what is ready to be shown or stored."""
+        """Add the next piece, and return the text that is ready."""
         self._held += piece
         ready = self._ready()
         done, self._held = self._held[:ready], self._held[ready:]
         return self._redactor.text(done)
 
     def close(self) -> str:
-        """Return the rest. Nothing may be fed after this."""
+        """Return the rest. Do not call `feed` after this."""
         rest, self._held = self._held, ""
         return self._redactor.text(rest)
 
     def _ready(self) -> int:
-        """Return how much of what is held can be judged without what comes next."""
+        """Return how much of the buffer can be redacted without the next piece."""
         held, ready = self._held, self._held.rfind("\n") + 1
         if len(held) > _MAX_HELD:
             tail = len(held) - _MAX_TAIL

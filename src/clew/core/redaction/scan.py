@@ -1,8 +1,8 @@
-"""Finding the secrets of one text, and writing it without them.
+"""Scan of one text: find its secrets and replace them.
 
-Three searches look for what a secret looks like, for the name beside it, and for a few shapes
-with signs of their own (keys in PEM, passwords in addresses). Each begins with a plain search
-for bytes that ordinary text rarely has, so that text without secrets costs next to nothing.
+The scan looks for secrets by form, by the name beside them, and by a few special signs (PEM
+keys, passwords in URLs). Each search begins with a plain search for bytes that ordinary text
+rarely contains, so text without secrets costs almost nothing.
 """
 
 import re
@@ -15,11 +15,11 @@ from clew.core.redaction.classification import MARK, is_placeholder
 from clew.core.redaction.patterns import BOUNDARY, MIN_RUN, ScanText, Span, match_token
 
 _SHORTEST = 8
-"""Below this many characters a text holds no name with a value."""
+"""A shorter text cannot contain a name with a value."""
 _MAX_ROUNDS = 8
 _RUN = b"a" * MIN_RUN
 _INNER = 512
-"""How far into a long run its parts are looked at, beyond its beginning."""
+"""Bytes of a long run whose parts are checked, after its beginning."""
 _SEPARATOR = re.compile(rb"[-_]")
 _HAS_PARTS = re.compile(rb"(?=[A-Za-z_-]*+[0-9])[A-Za-z0-9]*+[-_]")
 
@@ -36,14 +36,14 @@ _LOOSE = frozenset({"password", "secret", "key", "token", "authorization", "cook
 
 
 class _Sign(Struct, frozen=True):
-    """Bytes that ordinary text rarely has, and the secrets that may be around them."""
+    """Bytes that ordinary text rarely contains, and patterns of secrets around them."""
 
     sign: bytes
     """In lower case."""
     patterns: tuple[tuple[str, re.Pattern[bytes]], ...]
-    """The kinds, and how they look; the group is what is hidden."""
+    """Pairs of kind and pattern; the group of the pattern is redacted."""
     back: int = 0
-    """How far before the sign the patterns begin."""
+    """Bytes before the sign where the patterns begin."""
 
 
 def _sign(sign: bytes, *, back: int = 0, **patterns: bytes) -> _Sign:
@@ -72,17 +72,17 @@ _SIGNS = (
 def redact_text(
     text: str, *, names: Mapping[str, bytes] | None = None, values: Iterable[str] = ()
 ) -> str:
-    """Return `text` without its secrets; the same object when it has none.
+    """Return `text` with its secrets replaced; the same object if it has none.
 
     Args:
-        text: What to clean.
-        names: Further names of secrets: see `assigned.find_assigned_secrets`.
-        values: Texts to hide wherever they stand.
+        text: The text to scan.
+        names: More names of secrets; see `find_assigned_secrets`.
+        values: Texts to redact everywhere.
     """
     if len(text) < _SHORTEST and not values:
         return text
     rounds, found = _MAX_ROUNDS, ScanText(text)
-    # Once a secret is gone, what stood next to it may be read in another way.
+    # Replacing a secret can change how the text beside it is parsed, so scan again.
     while rounds and (spans := sorted(find_secrets(found, names or {}, values))):
         text = _without(found.data, spans).decode("utf-8", "surrogatepass")
         rounds, found = rounds - 1, ScanText(text)
@@ -106,7 +106,7 @@ def _without(data: bytes, spans: Iterable[Span]) -> bytes:
     start, end, kind = 0, 0, ""
     for span in (*spans, (len(data) + 1, 0, "")):
         if span[0] < end:
-            # One secret seen twice: its looks say more than the name beside it.
+            # Two searches found the same secret: the kind by form is more precise.
             kind = span[2] if kind in _LOOSE else kind
             end = max(end, span[1])
             continue
@@ -130,7 +130,7 @@ def _literals(data: bytes, values: Iterable[str]) -> Iterator[Span]:
 
 
 def _in_mark(data: bytes, start: int, end: int) -> bool:
-    """Is this place a part of what stands for an earlier secret?"""
+    """Return whether this place is inside an earlier replacement."""
     mark = data.rfind(MARK.encode(), max(0, start - 40), end + len(MARK) - 1)
     return mark >= 0 and data.find(b"]", mark, start) < 0
 
@@ -154,7 +154,7 @@ def _tokens(text: ScanText) -> Iterator[Span]:
 
 
 def _escape_length(data: bytes, place: int) -> int:
-    """Return how much of a run is the letter or the number of a JSON escape before it."""
+    """Return how many bytes of a run belong to a JSON escape sequence."""
     first = data[place]
     if data[place - 1 : place] != b"\\" or first not in b"nrtbfu":
         return 0
@@ -167,7 +167,7 @@ def _escape_length(data: bytes, place: int) -> int:
 
 
 def _token_in_parts(data: bytes, start: int, end: int) -> Span | None:
-    """Look for a secret behind each `-` and `_`."""
+    """Look for a secret after each `-` and `_`."""
     for separator in _SEPARATOR.finditer(data, start, end):
         if found := match_token(data, separator.end()):
             return found
@@ -203,6 +203,6 @@ def _key_end(data: bytes, start: int, close: int) -> int:
     end = _PEM_END.match(data, close) if close - start <= _MAX_PEM else None
     if end and data.find(b"-----BEGIN ", start, close) < 0:
         return end.end()
-    # The end is cut off: the key is what still looks like one.
+    # The end is missing: redact everything that still looks like a key.
     body = _PEM_BODY.match(data, start)
     return body.end() if body else start

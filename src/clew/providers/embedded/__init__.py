@@ -1,1 +1,1 @@
-"""A small language model that runs on this machine, in a process of its own."""
+"""The embedded model: a small local model that runs in a process of its own."""

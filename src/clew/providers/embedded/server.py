@@ -1,8 +1,8 @@
-"""The process that holds the embedded model and serves it on loopback.
+"""The process that runs the embedded model and serves it on loopback.
 
-Run as `python -m clew.providers.embedded.server --model PATH`. It writes one line of JSON
-to stdout, the address or what went wrong, and ends when its stdin does: so it dies with
-its parent, even one that was killed.
+Run as `python -m clew.providers.embedded.server --model PATH`. It writes one line of JSON to
+stdout, with its address or the error, and exits when stdin closes: so it ends with its parent, even
+if that was killed.
 """
 
 import argparse
@@ -16,13 +16,13 @@ import msgspec
 
 HOST = "127.0.0.1"
 KEY_VARIABLE = "CLEW_EMBEDDED_KEY"
-"""Where the parent leaves the key without which the server answers nobody."""
+"""The parent passes the API key in this variable."""
 CACHE_MIB = 64
 HTTP_THREADS = 4
 
 
 class StartupReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The one line that the parent waits for."""
+    """The line that the parent waits for."""
 
     address: str = ""
     error: str = ""
@@ -31,9 +31,9 @@ class StartupReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until stdin ends."""
+    """Serve until stdin closes."""
     options = _parser().parse_args(arguments)
-    # llama.cpp may print; stdout belongs to the report.
+    # llama.cpp may print; stdout is reserved for the report.
     out = os.dup(1)
     os.dup2(2, 1)
     report, server = _start(options)
@@ -41,13 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if server is None:
         sys.exit(1)
     sys.stdin.buffer.read()
-    # A plain exit would wait for the generation under way.
+    # A normal exit would wait for the current generation.
     os._exit(0)
 
 
 def _start(options: argparse.Namespace) -> tuple[StartupReport, object | None]:
     try:
-        import xllamacpp  # noqa: PLC0415 - it may be absent, and the parent must be told
+        import xllamacpp  # noqa: PLC0415 - it may be missing, which is reported to the parent
     except ImportError as error:
         return StartupReport(error="missing", detail=str(error)), None
     if not _is_free(options.port):
@@ -76,7 +76,7 @@ def _params(make: Callable[[], Any], options: argparse.Namespace) -> object:
     params.verbosity = 0
     params.cors_origins = "null"
     params.cache_ram_mib = CACHE_MIB
-    # A model this small rambles and repeats itself when left to its defaults.
+    # With the default sampling, a model this small repeats itself.
     params.sampling.temp = 0.2
     params.sampling.penalty_repeat = 1.15
     params.sampling.seed = 7

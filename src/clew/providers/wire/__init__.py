@@ -1,7 +1,7 @@
-"""The wire formats: pure functions between Clew's values and a provider's bytes.
+"""The wire formats: pure conversions between Clew's values and the bytes of the APIs.
 
-One package per API, each with the same three modules: `encode` (a `Request` to a body),
-`decode` (the events of an answer, or a whole answer, to chunks) and `recorded` (a body back
-to a `Request`). Beside them stands what they share: what is kept of messages, how names and
-arguments are spelt, how events are read. Nothing here opens a connection.
+There is one package per API, with `encode` (a `Request` to a body) and `decode` (the events of a
+stream, or a whole response, to chunks). The modules beside them are shared: the cache of encoded
+messages, the sanitizing of names and arguments, the base of the decoders. Nothing here opens a
+connection.
 """

@@ -1,4 +1,4 @@
-"""What every wire format's decoder promises."""
+"""The contract of response decoders, and their common part."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, Protocol
@@ -12,19 +12,19 @@ from clew.providers.wire.surrogates import SurrogateJoiner
 
 
 class Decoder(Protocol):
-    """Folds one answer into chunks: feed every event, or the whole answer, then close once."""
+    """Decodes one response into chunks: feed every event, or the whole response, then close."""
 
     @property
     def done(self) -> bool:
-        """True when the server has ended the answer, so nothing more needs to be read."""
+        """True when the server has ended the response, so reading can stop."""
         ...
 
     @property
     def complete(self) -> bool:
-        """True when the whole answer has come, though more may follow, such as its usage.
+        """True when the response is complete, although more may follow, such as usage.
 
-        From here on neither an error of the server nor a lost connection spoils the answer:
-        `feed` ignores the one, and whoever reads may take the other for the end.
+        From here on neither a server error nor a lost connection affects the response: `feed`
+        ignores the former, and a reader may take the latter for the end.
         """
         return False
 
@@ -33,32 +33,32 @@ class Decoder(Protocol):
 
         Raises:
             ProviderError: The event reports an error.
-            StreamBroken: The event cannot be read.
+            StreamBroken: The event is not readable.
         """
         ...
 
     def whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of an answer that came in one piece; raises as `feed` does."""
+        """Return the chunks of a non-streamed response; raises as `feed` does."""
         ...
 
     def close(self) -> Finished:
-        """Return the end of the answer.
+        """Return the end of the response.
 
         Raises:
-            StreamBroken: The server stopped without ending the answer.
+            StreamBroken: The server stopped before the response was complete.
         """
         ...
 
 
 class Framing(Protocol):
-    """Finds the events in the bytes of one response, however they were cut."""
+    """Splits the bytes of one response into events, at any chunk boundaries."""
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Take the next bytes and return the events that they complete."""
+        """Add the next bytes and return the events that they complete."""
         ...
 
     def close(self) -> list[ServerEvent]:
-        """Return what the end of the response completes."""
+        """Return the events that the end of the response completes."""
         ...
 
 
@@ -66,16 +66,16 @@ _UNREADABLE = (msgspec.DecodeError, RecursionError, ValueError)
 
 
 class EventDecoder(ABC):
-    """Reads events and whole answers with care; a subclass knows what they say.
+    """Reads events and whole responses safely; a subclass interprets them.
 
-    Characters that were cut in two are joined, and what nobody can read is a `StreamBroken`.
-    Once the answer is complete, nothing that still comes can spoil it.
+    It joins split surrogate pairs and turns unreadable data into `StreamBroken`. Nothing that
+    arrives after a complete response affects it.
     """
 
     format: ClassVar[str]
-    """What errors call an answer, such as `a chat answer`."""
+    """What errors call a response, such as `a chat completion`."""
     advice: ClassVar[str]
-    """Where to look when something else came."""
+    """What to check when something else arrives."""
 
     def __init__(self, provider: str) -> None:
         self.done = False
@@ -85,7 +85,7 @@ class EventDecoder(ABC):
     @property
     @abstractmethod
     def complete(self) -> bool:
-        """True when the whole answer has come, though its usage or its end may be missing."""
+        """True when the response is complete, although usage or its end may be missing."""
 
     @abstractmethod
     def _take(self, event: ServerEvent) -> list[Chunk]:
@@ -93,14 +93,14 @@ class EventDecoder(ABC):
 
     @abstractmethod
     def _take_whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of an answer that came in one piece."""
+        """Return the chunks of a non-streamed response."""
 
     def feed(self, event: ServerEvent) -> list[Chunk]:
         """Return the chunks of one event of a stream; never a `Finished`.
 
         Raises:
             ProviderError: The event reports an error.
-            StreamBroken: The event cannot be read.
+            StreamBroken: The event is not readable.
         """
         if self.done:
             return []
@@ -117,7 +117,7 @@ class EventDecoder(ABC):
             raise
 
     def whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of an answer that came in one piece; raises as `feed` does."""
+        """Return the chunks of a non-streamed response; raises as `feed` does."""
         try:
             return self._halves.join(self._take_whole(self._halves.body(body)))
         except _UNREADABLE as error:
@@ -125,13 +125,13 @@ class EventDecoder(ABC):
 
     def _unreadable(self, error: object) -> StreamBroken:
         return StreamBroken(
-            f"{self._provider} sent something that is not {self.format} ({error}). {self.advice}",
+            f"{self._provider} returned data that is not {self.format} ({error}). {self.advice}",
             provider=self._provider,
         )
 
     def _stopped(self) -> StreamBroken:
         return StreamBroken(
-            f"{self._provider} stopped in the middle of the answer."
-            " What had arrived is kept; send the message again to go on.",
+            f"{self._provider} ended the stream before the response was complete."
+            " The partial response is kept; send the message again to continue.",
             provider=self._provider,
         )

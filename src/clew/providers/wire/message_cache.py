@@ -1,4 +1,4 @@
-"""Encoded messages, kept so that a request costs only what is new in it."""
+"""A cache of encoded messages, so that a request costs only its new messages."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -12,9 +12,9 @@ from clew.providers.protocol import Request
 from clew.providers.wire.unsupported_media import replace_media
 
 LIMIT = 256 << 20
-"""Bytes that are kept before the older half is let go."""
+"""Bytes to keep before the older half is evicted."""
 OVERHEAD = 600
-"""Bytes that an entry takes beside its fragment: the message, and the places in memory."""
+"""Bytes per entry besides its encoding: the message and the dict slot."""
 
 F = TypeVar("F")
 _Key: TypeAlias = tuple[ReasoningPolicy, bool]
@@ -22,10 +22,10 @@ _object = msgspec.json.Decoder(dict[str, Any])
 
 
 class MessageCache(Generic[F]):
-    """Prepares messages for one reader, encodes them, and keeps what came out.
+    """Prepares messages for one provider, encodes them and caches the result.
 
-    A message is known again by identity: views hand out the same objects turn after turn.
-    Safe to share between sessions.
+    Messages are identified by object identity: views return the same objects every turn. Sessions
+    may share a cache.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class MessageCache(Generic[F]):
         *,
         limit: int = LIMIT,
     ) -> None:
-        """Encode with `make`, which returns a fragment and how many bytes it is."""
+        """Encode with `make`, which returns an encoded message and its size in bytes."""
         self.reader = reader
         self._make = make
         self._limit = limit
@@ -43,7 +43,7 @@ class MessageCache(Generic[F]):
         self._kept: dict[_Key, dict[int, tuple[Message, F, int]]] = {}
 
     def encode(self, request: Request) -> list[F]:
-        """Return the fragment of each message of `request`, in order."""
+        """Return the encoded messages of `request`, in order."""
         kept = self._kept.setdefault((request.reasoning, request.sees), {})
         found: list[F] = []
         for message in request.messages:
@@ -57,7 +57,7 @@ class MessageCache(Generic[F]):
         return found
 
     def prepared(self, message: Message, request: Request) -> Message:
-        """Return `message` with nothing in it that the reader of `request` could not take."""
+        """Return `message` without anything that the model of `request` cannot take."""
         found = adapt_message(message, self.reader, request.reasoning)
         return found if request.sees else replace_media(found)
 
@@ -67,7 +67,7 @@ class MessageCache(Generic[F]):
         return message, fragment, size + OVERHEAD
 
     def _let_go(self) -> None:
-        """Forget the older half. Not all: other sessions are still at work with the rest."""
+        """Evict the older half; other sessions may still use the rest."""
         for kept in self._kept.values():
             for place in list(islice(kept, (len(kept) + 1) // 2)):
                 self._size -= kept.pop(place)[2]
@@ -75,14 +75,14 @@ class MessageCache(Generic[F]):
 
 
 def merge_extra(block: dict[str, Any], extra: str) -> dict[str, Any]:
-    """Return `block` with the family's own fields beside the common ones."""
+    """Return `block` merged with the private fields of its part."""
     return {**block, **_object.decode(extra)} if extra else block
 
 
 def join_array(begin: bytes, pieces: list[bytes]) -> bytes:
-    """Return a body that ends with an array: its beginning, the pieces, and the end of both.
+    """Return a body that ends with an array: its beginning, the elements and the closing brackets.
 
-    One join makes it, because a long conversation is many megabytes; `pieces` is used up.
+    It uses a single join, because long conversations have many megabytes, and consumes `pieces`.
     """
     pieces = pieces or [b""]
     pieces[0] = begin + pieces[0]

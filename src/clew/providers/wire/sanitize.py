@@ -1,8 +1,8 @@
-"""Names and ids as an API takes them.
+"""Make tool names, call ids and arguments acceptable for an API.
 
-Models make up names, and providers let each other's spellings pass in their own answers
-(`functions.Read:0`, nothing at all, an id of 90 characters). In what it is sent, a strict API
-rejects them, and with them every further request of the conversation.
+Models invent names, and providers accept their own variants in responses (`functions.Read:0`, an
+empty name, an id of 90 characters). A strict API rejects them in requests, and with them every
+later request of the conversation. The same goes for arguments that are cut off or are not JSON.
 """
 
 import re
@@ -14,22 +14,22 @@ from msgspec import Struct
 
 NAMELESS = "unnamed"
 _DIGEST = 12
-"""Characters that tell a changed name from all others."""
+"""Characters that make a changed name unique."""
 
 
 class NameRule(Struct, frozen=True, kw_only=True):
-    """What an API takes as a name or an id; the defaults take all but an empty one."""
+    """What an API accepts as a name or an id; by default everything but an empty string."""
 
     characters: str = ""
-    """Those that are allowed, as between the brackets of a regular expression; empty for all."""
+    """The allowed characters, as in a regular expression's brackets; empty for all."""
     first: str = ""
-    """Those that it may begin with, where not all of them may."""
+    """The allowed first characters, if they are restricted further."""
     shortest: int = 1
     longest: int = 0
     """0 for any length."""
 
     def takes(self, given: str) -> bool:
-        """Say whether `given` is fine as it is."""
+        """Return whether `given` is valid."""
         if len(given) < self.shortest or (self.longest and len(given) > self.longest):
             return False
         if self.first and not re.match(f"[{self.first}]", given):
@@ -38,9 +38,10 @@ class NameRule(Struct, frozen=True, kw_only=True):
 
 
 def sanitize_name(given: str, rule: NameRule) -> str:
-    """Return `given` if `rule` takes it, else a name of its own that the rule takes.
+    """Return `given` if it is valid, else a valid replacement.
 
-    Equal ones stay equal and different ones different, so a call and its result stay a pair.
+    Equal names get equal replacements and different names different ones, so a call and its result
+    stay a pair.
     """
     if rule.takes(given):
         return given
@@ -59,7 +60,7 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def is_object(text: str) -> bool:
-    """Say whether `text` is a JSON object, and not so deep that nobody could read it."""
+    """Return whether `text` is a JSON object that is not nested too deeply."""
     try:
         _object.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -68,7 +69,7 @@ def is_object(text: str) -> bool:
 
 
 def sanitize_arguments(arguments: str) -> str:
-    """Return `arguments` as they are if they are a JSON object, else an object around them."""
+    """Return `arguments` if they are a JSON object, else an object that contains them."""
     if is_object(arguments):
         return arguments
     return _json.encode({"arguments": arguments}).decode() if arguments.strip() else "{}"

@@ -1,9 +1,9 @@
-"""Characters that a server cut in two.
+"""Join characters that a server split into two surrogates.
 
-JSON writes a character such as an emoji as two escapes, and a server that cuts its text by
-such units sends one half in one event and the other half in the next. A half alone is no
-character, so no parser takes it. Here it is read as a stand-in, and joined when the other half
-has come: in each text, in each thought and in the arguments of each call.
+JSON escapes a character such as an emoji as two surrogates. A server that splits its text between
+them sends one half in one event and the other in the next, and no parser accepts a lone surrogate.
+This module replaces each by a private-use placeholder and joins the halves when both have arrived,
+per text, reasoning block and tool call.
 """
 
 import re
@@ -33,7 +33,7 @@ C = TypeVar("C", bound=Struct)
 
 
 class SurrogateJoiner:
-    """Follows one answer, and joins what belongs together."""
+    """Tracks one response and joins its surrogates."""
 
     def __init__(self) -> None:
         self._any = False
@@ -41,12 +41,12 @@ class SurrogateJoiner:
         """First halves, by the text that they are the end of."""
 
     def read(self, event: ServerEvent) -> ServerEvent:
-        """Return `event` with a stand-in for every half that is alone in it."""
+        """Return `event` with a placeholder for every lone surrogate."""
         data = self.readable(event.data)
         return event if data is event.data else ServerEvent(data, event.name)
 
     def readable(self, text: str) -> str:
-        """Return JSON with a stand-in for every half that is alone in it."""
+        """Return JSON with a placeholder for every lone surrogate."""
         if "\\ud" not in text and "\\uD" not in text:
             return text
         made = _ESCAPE.sub(_stand_in, text)
@@ -56,13 +56,13 @@ class SurrogateJoiner:
         return made
 
     def body(self, data: bytes) -> bytes:
-        """Return the bytes of a JSON document with a stand-in for every half that is alone."""
+        """Return a JSON document with a placeholder for every lone surrogate."""
         if b"\\ud" not in data and b"\\uD" not in data:
             return data
         return self.readable(data.decode(errors="replace")).encode()
 
     def join(self, chunks: list[Chunk]) -> list[Chunk]:
-        """Return `chunks` without stand-ins; a half at the end of a text waits for the other."""
+        """Return `chunks` without placeholders; a trailing half waits for the next chunk."""
         if not self._any:
             return chunks
         return [self._joined(chunk) for chunk in chunks]
@@ -82,7 +82,7 @@ class SurrogateJoiner:
                 return _mended(chunk)
 
     def _next(self, kind: type, index: int, text: str) -> str:
-        """Return the next piece of one text, with the half that had been waiting for it."""
+        """Return the next delta of one text, with the half that was waiting for it."""
         if not text:
             return ""
         text = join_pairs(self._waiting.pop((kind, index), "") + text)
@@ -93,17 +93,17 @@ class SurrogateJoiner:
 
 
 def join_pairs(text: str) -> str:
-    """Return `text` with its halves joined; one that is alone stays."""
+    """Return `text` with surrogate pairs joined; lone placeholders stay."""
     return _PAIR.sub(_character, text)
 
 
 def repair_surrogates(text: str) -> str:
-    """Return `text` with its halves joined; one that is alone is lost."""
+    """Return `text` with surrogate pairs joined and lone ones replaced by U+FFFD."""
     return _ALONE.sub(_LOST, join_pairs(text))
 
 
 def _mended(struct: C) -> C:
-    """Return a chunk or a part with all of its words whole."""
+    """Return a chunk or a part with all of its texts repaired."""
     changed: dict[str, Any] = {
         name: repair_surrogates(value)
         for name in struct.__struct_fields__

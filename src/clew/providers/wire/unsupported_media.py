@@ -1,4 +1,4 @@
-"""What a model is told of pictures and files that it cannot see."""
+"""Text notes in place of images and files that a model cannot take."""
 
 from msgspec.structs import replace
 
@@ -6,9 +6,9 @@ from clew.core.messages import File, Image, Message, Part, Text, ToolResult
 
 
 def replace_media(message: Message) -> Message:
-    """Return `message` with a note in place of every picture and file.
+    """Return `message` with a note in place of every image and file.
 
-    A message that holds none comes back as the same object.
+    A message without any is returned unchanged, as the same object.
     """
     if not any(map(_shows, message.parts)):
         return message
@@ -16,7 +16,7 @@ def replace_media(message: Message) -> Message:
 
 
 def media_note(part: Image | File) -> str:
-    """Return the words that stand for `part`."""
+    """Return the note for `part`."""
     kind, sense = ("picture", "see") if isinstance(part, Image) else ("file", "read")
     name = f" {part.name!r}" if isinstance(part, File) and part.name else ""
     return f"[A {kind}{name} ({part.media_type}) that this model cannot {sense}.]"

@@ -1,7 +1,7 @@
-"""The content blocks of an answer while they arrive.
+"""Decode the content blocks of a response while they stream.
 
-A block begins, grows and ends; each step yields chunks. A block of an answer that came in one
-piece begins complete and ends at once, so both ways of answering are read by the same code.
+A block begins, grows and ends; each step returns chunks. The blocks of a non-streamed response
+begin complete and end at once, so the same code decodes both.
 """
 
 from typing import Any, Protocol, TypeAlias
@@ -23,7 +23,7 @@ from clew.providers.protocol import (
 from clew.providers.wire.anthropic import block_text
 
 LONGEST_ANSWER = 2_000
-"""Characters of what one of the provider's own tools answered that a screen is given."""
+"""Characters of a server tool's result to display."""
 
 RawFields: TypeAlias = dict[str, Raw]
 
@@ -34,7 +34,7 @@ _list = msgspec.json.Decoder(list[Raw] | None)
 
 
 class BlockDelta(Struct):
-    """What is added to a block; the kinds differ in which field is there."""
+    """What is added to a block; each type has its own field."""
 
     text: str | None = None
     thinking: str | None = None
@@ -47,23 +47,23 @@ _delta = msgspec.json.Decoder(BlockDelta)
 
 
 class StreamedBlock(Protocol):
-    """One block of an answer."""
+    """One block of a response."""
 
     def begin(self) -> list[Chunk]:
-        """Return the chunks of what was there at once."""
+        """Return the chunks of the block's initial content."""
         ...
 
     def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:
-        """Return the chunks of what was added; `raw` is the delta as it came."""
+        """Return the chunks of a delta; `raw` is the delta as it arrived."""
         ...
 
     def end(self) -> list[Chunk]:
-        """Return the chunks that only the end allows."""
+        """Return the chunks that are known only at the end."""
         ...
 
 
 class TextBlock:
-    """Words, and where they were found."""
+    """Text with citations."""
 
     def __init__(self, index: int, fields: RawFields) -> None:
         self._index = index
@@ -73,25 +73,25 @@ class TextBlock:
         self._fields = drop_fields(fields, "text", "citations")
 
     def begin(self) -> list[Chunk]:
-        """Return the words that were there at once."""
+        """Return the initial text."""
         return [TextChunk(self._said, self._index)] if self._said else []
 
     def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
-        """Return further words; keep a citation for the end."""
+        """Return more text; citations wait for the end."""
         if bytes(delta.citation):
             self._citations.append(delta.citation)
         self._any = self._any or bool(delta.text)
         return [TextChunk(delta.text, self._index)] if delta.text else []
 
     def end(self) -> list[Chunk]:
-        """Return what stands beside the words."""
+        """Return the citations and other fields."""
         citations = {"citations": self._citations} if self._citations else {}
         extra = encode_extra({**self._fields, **citations})
         return [TextChunk("", self._index, extra)] if extra and self._any else []
 
 
 class ThinkingBlock:
-    """Thinking, with its signature or sealed."""
+    """Thinking with a signature, or redacted thinking."""
 
     def __init__(self, index: int, fields: RawFields) -> None:
         self._first = ReasoningChunk(
@@ -103,23 +103,23 @@ class ThinkingBlock:
         )
 
     def begin(self) -> list[Chunk]:
-        """Return what was there at once: all of it, when it is sealed."""
+        """Return the initial content; redacted thinking is complete."""
         return [self._first] if self._first != ReasoningChunk(index=self._first.index) else []
 
     def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
-        """Return further thoughts, or the signature."""
+        """Return more thinking, or the signature."""
         if not delta.thinking and not delta.signature:
             return []
         index, text, signature = self._first.index, delta.thinking or "", delta.signature or ""
         return [ReasoningChunk(index=index, text=text, signature=signature)]
 
     def end(self) -> list[Chunk]:
-        """Return nothing: all has been said."""
+        """Return nothing: the block is complete."""
         return []
 
 
 class ToolUseBlock:
-    """A call of a tool of ours."""
+    """A call of one of the client's tools."""
 
     def __init__(self, index: int, fields: RawFields) -> None:
         self._index = index
@@ -134,27 +134,27 @@ class ToolUseBlock:
         )
 
     def begin(self) -> list[Chunk]:
-        """Return the name; the arguments follow."""
+        """Return the id and name; the arguments follow."""
         return [self._first]
 
     def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:  # noqa: ARG002
-        """Return a piece of the arguments as the model wrote it."""
+        """Return a delta of the arguments."""
         if not delta.partial_json:
             return []
         self._any = True
         return [CallChunk(index=self._index, arguments=delta.partial_json)]
 
     def end(self) -> list[Chunk]:
-        """Return the end of the call, with the arguments if they came with its beginning."""
+        """Return the end of the call, with the arguments if they were in its beginning."""
         rest = "" if self._any else self._whole
         return [CallChunk(index=self._index, arguments=rest, complete=True)]
 
 
 class NativeBlock:
-    """Anything else: kept as it came, so that it can be sent back."""
+    """Any other block: kept as it arrived, so that it can be sent back."""
 
     def __init__(self, raw: Raw, provenance: str, tools: dict[str, str]) -> None:
-        """Note in `tools` how a tool is called, or look up whose answer this is."""
+        """Store the name of a called tool in `tools`, or look up the tool of a result."""
         self._raw = raw
         self._provenance = provenance
         self._tools = tools
@@ -163,11 +163,11 @@ class NativeBlock:
         self._input: list[str] = []
 
     def begin(self) -> list[Chunk]:
-        """Return nothing: the block is shown when it is complete."""
+        """Return nothing: the block is reported when it is complete."""
         return []
 
     def grow(self, delta: BlockDelta, raw: Raw) -> list[Chunk]:
-        """Add to the block; fields of unknown kinds are laid over it, texts appended."""
+        """Merge a delta into the block: text fields are appended, others replaced."""
         if delta.partial_json is not None:
             self._input.append(delta.partial_json)
             return []
@@ -178,7 +178,7 @@ class NativeBlock:
         return []
 
     def end(self) -> list[Chunk]:
-        """Return the block, and what a screen should say of it."""
+        """Return the block and what to display of it."""
         data = self._data()
         block = msgspec.json.decode(data, type=dict[str, Any])
         kind, shown = str(block.get("type", "")), list[Chunk]()
@@ -212,7 +212,7 @@ class NativeBlock:
 
 
 def open_block(index: int, raw: Raw, provenance: str, tools: dict[str, str]) -> StreamedBlock:
-    """Return the block that begins with `raw`; `tools` is shared by the blocks of an answer."""
+    """Return the decoder of the block that begins with `raw`; all blocks share `tools`."""
     fields = _fields.decode(raw)
     match read_text(fields, "type"):
         case "text":
@@ -226,7 +226,7 @@ def open_block(index: int, raw: Raw, provenance: str, tools: dict[str, str]) -> 
 
 
 def read_delta(raw: Raw) -> BlockDelta:
-    """Return what is known of a delta; one of an unknown kind is empty."""
+    """Parse a delta; one of an unknown type is empty."""
     try:
         return _delta.decode(raw)
     except msgspec.ValidationError:
@@ -234,7 +234,7 @@ def read_delta(raw: Raw) -> BlockDelta:
 
 
 def read_text(fields: RawFields, name: str) -> str:
-    """Return a text field, or an empty text where it is missing or something else."""
+    """Return a text field, or an empty string if it is missing or has another type."""
     try:
         return _text.decode(fields[name]) or "" if name in fields else ""
     except msgspec.ValidationError:
@@ -242,16 +242,16 @@ def read_text(fields: RawFields, name: str) -> str:
 
 
 def read_list(fields: RawFields, name: str) -> list[Raw]:
-    """Return a list field, each element as it came."""
+    """Return the elements of a list field."""
     found = _list.decode(fields[name]) if name in fields else None
     return list(found or ())
 
 
 def drop_fields(fields: RawFields, *names: str) -> RawFields:
-    """Return the fields that have no common form."""
+    """Return the fields other than `type` and `names`."""
     return {name: value for name, value in fields.items() if name not in {"type", *names}}
 
 
 def encode_extra(fields: dict[str, Any]) -> str:
-    """Return fields as the text of a JSON object; empty when there are none."""
+    """Return fields as a JSON object; empty if there are none."""
     return _json.encode(fields).decode() if fields else ""

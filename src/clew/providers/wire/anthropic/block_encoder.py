@@ -1,7 +1,6 @@
-"""The parts of a message as the content blocks of the Messages API.
+"""Encode the parts of a message as content blocks of the Messages API.
 
-Every block that is made here begins with its type, so `is_thinking` and `is_text` need not
-read the rest.
+Every block starts with its type, so `is_thinking` and `is_text` only look at its first bytes.
 """
 
 from base64 import b64encode
@@ -27,10 +26,10 @@ from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_
 SILENT_FAILURE = "The tool failed and gave no reason."
 
 NAMES = NameRule(characters="a-zA-Z0-9_-", longest=128)
-"""What the API takes as a name, and as an id."""
+"""What the API accepts as a name and as an id."""
 PDF = "application/pdf"
 WEB = ("https://", "http://")
-"""How an address begins that the provider can reach."""
+"""The schemes of URLs that the provider can fetch."""
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _TEXTUAL = frozenset({"application/json", "application/xml", "application/yaml"})
 _THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
@@ -39,12 +38,12 @@ _json = msgspec.json.Encoder()
 
 
 def is_thinking(block: bytes) -> bool:
-    """Say whether a block is thinking, sealed or not."""
+    """Return whether a block contains thinking, redacted or not."""
     return block.startswith(_THINKING)
 
 
 def is_text(block: bytes) -> bool:
-    """Say whether a block is plain words."""
+    """Return whether a block is plain text."""
     return block.startswith(b'{"type":"text"')
 
 
@@ -54,7 +53,7 @@ def result_blocks(message: Message) -> tuple[bytes, ...]:
 
 
 def other_blocks(message: Message) -> tuple[bytes, ...]:
-    """Return what `message` holds besides results, without words that say nothing."""
+    """Return the content of `message` other than tool results, without blank text."""
     block = _answer_block if message.role is Role.ASSISTANT else _user_block
     found: list[bytes] = []
     for part in message.parts:
@@ -155,7 +154,7 @@ def _file(file: File) -> dict[str, Any]:
 
 
 def _source(file: File) -> dict[str, Any] | None:
-    """Return a document's source; None for what the API cannot read."""
+    """Return a document's source, or None for a type that the API cannot read."""
     if file.media_type == PDF:
         if file.url.startswith(WEB):
             return {"type": "url", "url": file.url}

@@ -1,4 +1,4 @@
-"""What people, and other models, are told of blocks that only this provider understands."""
+"""Describe native blocks as text, for people and for other models."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import msgspec
 from clew.core.text import truncate_middle
 
 LONGEST_NOTE = 500
-"""Characters of the line that stands in for a block where it cannot be sent."""
+"""Characters of the note that replaces a block for other models."""
 
 _json = msgspec.json.Encoder()
 _KINDS = {
@@ -21,7 +21,7 @@ _KINDS = {
 
 
 def describe_input(block: Mapping[str, Any]) -> str:
-    """Return what a tool was called with: its one text, or all as JSON."""
+    """Return the input of a tool: its only text, or all of it as JSON."""
     given = block.get("input")
     if isinstance(given, dict) and len(given) == 1:
         (only,) = given.values()
@@ -31,22 +31,22 @@ def describe_input(block: Mapping[str, Any]) -> str:
 
 
 def describe_result(block: Mapping[str, Any]) -> str:
-    """Return what a tool answered, as far as people can read it."""
+    """Return the readable text of a tool result."""
     return "\n".join(_lines(block.get("content")))
 
 
 def is_failed(block: Mapping[str, Any]) -> bool:
-    """Say whether a tool reports that it could not do its work."""
+    """Return whether a tool reports an error."""
     content = block.get("content")
     return bool(block.get("is_error")) or (isinstance(content, dict) and "error_code" in content)
 
 
 def summarize_block(block: Mapping[str, Any], tool: str = "") -> str:
-    """Return one line that stands in for `block`, or nothing.
+    """Return a one-line note that replaces `block`, or an empty string.
 
     Args:
-        block: The block as an object.
-        tool: The name of the tool whose answer it is.
+        block: The block.
+        tool: The name of the tool whose result it is.
     """
     kind = str(block.get("type", ""))
     if kind.endswith("tool_use"):
@@ -65,7 +65,7 @@ def summarize_block(block: Mapping[str, Any], tool: str = "") -> str:
 
 
 def _lines(value: object) -> Iterator[str]:
-    """Yield what is readable in a block's content, whatever its kind."""
+    """Yield the readable text in a block's content of any type."""
     match value:
         case str():
             yield value

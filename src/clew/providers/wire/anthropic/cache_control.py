@@ -1,8 +1,8 @@
-"""Where a request tells the provider to remember its beginning.
+"""Set the `cache_control` breakpoints of a request.
 
-The API remembers what stands before a mark and finds it again for a later request. A mark is
-set on a copy: what is kept of the messages stays unmarked, so that a longer request repeats
-the bytes of a shorter one.
+The API caches what precedes a breakpoint and looks it up for later requests. Breakpoints are set on
+copies: the cached messages stay unmarked, so that a longer request repeats the bytes of a shorter
+one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ from clew.providers.wire.anthropic.turns import ASSISTANT, WHOLE, EncodedTurn, m
 
 FIELD = "cache_control"
 MAX_BREAKPOINTS = 4
-"""Marks that the API takes in one request."""
+"""The API's maximum per request."""
 LOOKBACK_BLOCKS = 20
-"""Blocks before a mark in which the API looks for what an earlier request left."""
+"""How many blocks before a breakpoint the API searches for an earlier cache entry."""
 
 _ELIGIBLE = tuple(
     b'{"type":"%b"' % kind for kind in (b"text", b"tool_use", b"tool_result", b"image", b"document")
@@ -27,15 +27,15 @@ Fragment: TypeAlias = tuple[EncodedTurn, ...]
 
 
 def make_cache_control(ttl: str) -> dict[str, str]:
-    """Return the mark itself; five minutes is what the API takes for granted."""
+    """Return the value of `cache_control`; five minutes is the API's default."""
     return {"type": "ephemeral", "ttl": ttl} if ttl not in {"", "5m"} else {"type": "ephemeral"}
 
 
 def choose_breakpoints(fragments: Sequence[Fragment], settled: int) -> list[int]:
-    """Return before which messages to set a mark, the most useful first.
+    """Return the message counts after which to set breakpoints, the most useful first.
 
-    Always after the last message, and after those that the next requests are sure to repeat.
-    Where the last request ended out of reach of this one's end, there too.
+    Always after the last message and after the settled ones. Also where the previous request ended,
+    if that is out of the lookback range.
     """
     found = [len(fragments)]
     before, blocks = _last_end(fragments)
@@ -47,7 +47,7 @@ def choose_breakpoints(fragments: Sequence[Fragment], settled: int) -> list[int]
 
 
 def _last_end(fragments: Sequence[Fragment]) -> tuple[int, int]:
-    """Return where the request before this one ended, and how many blocks have come since."""
+    """Return where the previous request ended, and how many blocks have been added since."""
     place, blocks = len(fragments), 0
     for answers in (False, True):
         while place and (not fragments[place - 1] or _is_answer(fragments[place - 1]) is answers):
@@ -57,7 +57,7 @@ def _last_end(fragments: Sequence[Fragment]) -> tuple[int, int]:
 
 
 def add_breakpoints(fragments: Iterable[Fragment], ends: Iterable[int], ttl: str) -> list[Fragment]:
-    """Return the fragments with a mark on the nearest block that can bear one before each end."""
+    """Return copies with a breakpoint on the last block before each end that can have one."""
     found = list(fragments)
     splice = b',"%b":%b}' % (FIELD.encode(), msgspec.json.encode(make_cache_control(ttl)))
     for end in ends:
@@ -86,7 +86,7 @@ def _marked(fragment: Fragment, splice: bytes) -> Fragment | None:
 
 
 def _last_eligible(blocks: Sequence[bytes]) -> int | None:
-    """Return the last block that may be marked: no thinking, and no block of another's making."""
+    """Return the last block that may have a breakpoint: no thinking, no native block."""
     for place in range(len(blocks) - 1, -1, -1):
         if blocks[place].startswith(_ELIGIBLE):
             return place

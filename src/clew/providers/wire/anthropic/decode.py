@@ -1,4 +1,4 @@
-"""The answers of the Messages API, streamed or whole, as chunks."""
+"""Decode the responses of the Messages API, streamed or whole."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class _StopDetails(Struct):
 
 
 class _Ending(Struct):
-    """Why an answer ended: in the delta of a stream, or beside the content of a whole one."""
+    """Why a response ended: in the delta of a stream, or in a whole response."""
 
     stop_reason: str | None = None
     stop_details: _StopDetails | None = None
@@ -41,7 +41,7 @@ class _Message(_Ending):
 
 
 class _Event(Struct):
-    """An event whose fields are read only when its type is known."""
+    """An event whose fields are parsed once its type is known."""
 
     type: str | None = None
     index: int | None = None
@@ -67,7 +67,7 @@ _REASONS = {
     "pause_turn": StopReason.PAUSED,
     "compaction": StopReason.PAUSED,
 }
-# What an error in mid-stream would have had for a status, had it come in time.
+# The HTTP status that a mid-stream error would have had before the stream.
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -83,10 +83,10 @@ _STATUS = {
 
 
 class MessagesDecoder(EventDecoder):
-    """Folds one answer into chunks; see `clew.providers.wire.base_decoder.Decoder`."""
+    """Decodes one response; see `clew.providers.wire.base_decoder.Decoder`."""
 
-    format = "an answer of the Messages API"
-    advice = "Check that the base URL leads to a server that speaks it."
+    format = "a response of the Messages API"
+    advice = "Check that the base URL is that of a server with this API."
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
@@ -97,14 +97,14 @@ class MessagesDecoder(EventDecoder):
 
     @property
     def complete(self) -> bool:
-        """True when the reason has come for which the model stopped."""
+        """True when the stop reason has arrived."""
         return self._ended is not None
 
     def close(self) -> Finished:
-        """Return the end of the answer.
+        """Return the end of the response.
 
         Raises:
-            StreamBroken: The server stopped without ending the answer.
+            StreamBroken: The server stopped before the response was complete.
         """
         if self._ended is None:
             raise self._stopped()
@@ -167,7 +167,7 @@ class MessagesDecoder(EventDecoder):
         return block.end() if block else []
 
     def _count(self, found: _Usage | None) -> list[Chunk]:
-        """Take what the call has consumed so far; each report replaces the one before."""
+        """Update the usage; each report replaces the previous one."""
         if found is None:
             return []
         usage = _usage(found)

@@ -1,7 +1,7 @@
-"""A request as the body of the Messages API.
+"""Encode a request as the body of the Messages API.
 
-The messages stand last in the body, so a request that appends to another begins with the
-same bytes (but for cache marks); the provider's prompt cache lives off that.
+The messages come last in the body, so a request that appends to another starts with the same bytes
+except for breakpoints, which the provider's prompt cache needs.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from clew.providers.wire.anthropic.turns import (
 from clew.providers.wire.message_cache import LIMIT, MessageCache
 
 LEAST_THINKING = 1_024
-"""Tokens of thinking below which the API takes no budget."""
+"""The API's minimum thinking budget in tokens."""
 
 _COUNTED = frozenset(
     {
@@ -53,7 +53,7 @@ _json = msgspec.json.Encoder()
 def message_cache(
     reader: ReasoningReader, *, limit: int = LIMIT
 ) -> MessageCache[tuple[EncodedTurn, ...]]:
-    """Return a place to keep the encoded messages for `reader`."""
+    """Return a cache for encoded messages."""
     return MessageCache(reader, _fragment, limit=limit)
 
 
@@ -66,15 +66,15 @@ def encode(
     ttl: str = "",
     ceiling: int | None = None,
 ) -> bytes:
-    """Return the body that asks for `request`.
+    """Return the body for `request`.
 
     Args:
-        request: What to ask.
-        kept: Messages that were encoded before.
-        streaming: Ask for a stream of events.
-        cache: Mark what the provider should remember for the next request.
-        ttl: For how long: `5m`, which is the default, or `1h`.
-        ceiling: The longest answer that the model can give, where it is known.
+        request: The request.
+        kept: The cache of encoded messages.
+        streaming: Request an event stream.
+        cache: Set cache breakpoints.
+        ttl: The lifetime of the cache: `5m`, the default, or `1h`.
+        ceiling: The model's maximum output, if known.
     """
     head = _head(request)
     if streaming:
@@ -89,9 +89,9 @@ def encode(
 
 
 def encode_count(request: Request, kept: MessageCache[tuple[EncodedTurn, ...]]) -> bytes:
-    """Return the body that asks how long `request` is.
+    """Return the body that counts the tokens of `request`.
 
-    Tools that the provider runs itself are left out, because they cannot be counted.
+    Server tools are left out, because the endpoint rejects them.
     """
     head = {name: value for name, value in _head(request).items() if name in _COUNTED}
     if "tools" in head:
@@ -110,7 +110,7 @@ def _fragment(message: Message) -> tuple[tuple[EncodedTurn, ...], int]:
 
 
 def _head(request: Request) -> dict[str, Any]:
-    """Return everything but the messages."""
+    """Return the body without its messages."""
     head: dict[str, Any] = {}
     if request.model:
         head["model"] = request.model
@@ -137,7 +137,7 @@ def _is_counted(tool: dict[str, Any]) -> bool:
 def _with_marks(
     head: dict[str, Any], found: list[tuple[EncodedTurn, ...]], request: Request, ttl: str
 ) -> list[tuple[EncodedTurn, ...]]:
-    """Mark the end, what is settled and the system prompt, as far as marks are left."""
+    """Set breakpoints at the end, after settled messages and on the system prompt, as available."""
     left = cache_control.MAX_BREAKPOINTS - sum(
         piece.marks for fragment in found for piece in fragment
     )
@@ -153,10 +153,10 @@ def _with_marks(
 
 
 def _settle_thinking(head: dict[str, Any], turns: list[EncodedTurn], ceiling: int | None) -> None:
-    """Make `thinking` agree with the rest of the request, as the API demands.
+    """Make `thinking` consistent with the messages, as the API requires.
 
-    Switched on, it wants the current tool loop to begin with thinking; switched off, it takes
-    none in there. Between the two, a loop that began elsewhere can only go on without.
+    If enabled, the current tool loop must start with thinking; if disabled, it must contain none. A
+    loop that started on another model can only continue without thinking.
     """
     thinking = head.get("thinking")
     kind = thinking.get("type") if isinstance(thinking, dict) else None
@@ -171,7 +171,7 @@ def _settle_thinking(head: dict[str, Any], turns: list[EncodedTurn], ceiling: in
 
 
 def _make_room(head: dict[str, Any], ceiling: int | None) -> None:
-    """Let the answer be longer than its thinking: more room first, then less thinking."""
+    """Raise the output limit above the thinking budget, or lower the budget if it cannot."""
     budget, limit = head["thinking"].get("budget_tokens"), head.get("max_tokens")
     if not isinstance(budget, int) or not isinstance(limit, int) or budget < limit:
         return

@@ -1,4 +1,8 @@
-"""What messages become in a request: encoded once, kept, and put together as bytes."""
+"""Encode messages as turns that the Messages API accepts.
+
+Messages are encoded once, cached, and joined as bytes for every request, without parsing JSON. User
+and assistant alternate, the user starts, and tool results come first in a turn.
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -27,27 +31,27 @@ _NONE: frozenset[str] = frozenset()
 
 
 class EncodedTurn(Struct, frozen=True):
-    """A message of the API, encoded; what it is made of can be cut out again."""
+    """An encoded message of the API that can be split into its blocks again."""
 
     role: str
-    """`WHOLE`: the blocks are messages already, in the API's own words."""
+    """`WHOLE`: the blocks are complete messages in the API's format."""
     data: bytes
     ends: tuple[int, ...]
-    """Where in `data` each block ends."""
+    """The end of each block in `data`."""
     results: int
-    """How many of the blocks are tool results: as a message gives them, all or none."""
+    """How many blocks are tool results: either all or none of a message."""
     begins_thinking: bool
     ends_thinking: bool
     asked: frozenset[str] = _NONE
-    """Ids of the provider's own tool calls that have no answer in this piece."""
+    """The ids of server tool calls without a result in this turn."""
     answered: frozenset[str] = _NONE
-    """Ids of answers whose call is not in this piece."""
+    """The ids of server tool results without a call in this turn."""
     marks: int = 0
-    """How many cache marks it came with."""
+    """How many cache breakpoints the message already has."""
 
     @property
     def asks(self) -> bool:
-        """True for words, pictures or files of the user, be it beside results."""
+        """True for text, images or files of the user, even beside results."""
         return self.role == USER and len(self.ends) > self.results
 
     def blocks(self) -> list[bytes]:
@@ -57,7 +61,7 @@ class EncodedTurn(Struct, frozen=True):
 
 
 class _Link(Struct):
-    """The fields by which a call of the provider's own tools and its answer find each other."""
+    """The fields that link a server tool call with its result."""
 
     type: str | None = ""
     id: str | None = ""
@@ -69,7 +73,7 @@ _links = msgspec.json.Decoder(_Link)
 
 
 def make_turn(role: str, blocks: Sequence[bytes], results: int = 0) -> EncodedTurn:
-    """Put blocks together; say how many of them are tool results."""
+    """Join blocks; `results` says how many of them are tool results."""
     before = _BEFORE[role]
     ends: list[int] = []
     end = len(before) - 1
@@ -87,7 +91,7 @@ def make_turn(role: str, blocks: Sequence[bytes], results: int = 0) -> EncodedTu
 
 
 def join_turns(encode_turns: Sequence[EncodedTurn]) -> EncodedTurn:
-    """Return pieces of one role as one message, results first."""
+    """Return turns of one role as one, results first."""
     ordered = sorted(encode_turns, key=_has_no_results)
     role = encode_turns[0].role
     start = len(_BEFORE[role])
@@ -108,7 +112,7 @@ def join_turns(encode_turns: Sequence[EncodedTurn]) -> EncodedTurn:
 
 
 def encode_turns(message: Message) -> tuple[EncodedTurn, ...]:
-    """Return `message` as pieces; none when nothing of it is sent."""
+    """Return `message` as turns; empty if nothing of it is sent."""
     found: list[EncodedTurn] = []
     if results := result_blocks(message):
         found.append(_marked(make_turn(USER, results, len(results))))
@@ -147,11 +151,11 @@ def _linked(piece: EncodedTurn, links: Iterable[_Link]) -> EncodedTurn:
 
 
 def drop_unpaired(encode_turns: list[EncodedTurn]) -> list[EncodedTurn]:
-    """Leave out calls of the provider's own tools without an answer, and answers without a call.
+    """Drop server tool calls without a result, and results without a call.
 
-    The API rejects both: the first is left by an answer that broke off, the second by a cut.
-    A call may be answered later, while results of our own tools are sent; but once the user
-    has spoken, it will not be.
+    The API rejects both: an interrupted response leaves the former, a compaction the latter. The
+    result of a call may come later, while results of the client's tools are sent, but not after the
+    next user message.
     """
     if not any(piece.asked or piece.answered for piece in encode_turns):
         return encode_turns
@@ -179,7 +183,7 @@ def _without(piece: EncodedTurn, lost: set[str]) -> EncodedTurn | None:
 
 
 OPENING = "(The conversation goes on.)"
-"""What the user says where a conversation would begin with an answer."""
+"""The user message before a conversation that starts with the assistant."""
 
 _json = msgspec.json.Encoder()
 _opening = make_turn(USER, [_json.encode({"type": "text", "text": OPENING})])
@@ -187,7 +191,7 @@ _role = attrgetter("role")
 
 
 def arrange_turns(fragments: Iterable[tuple[EncodedTurn, ...]]) -> list[EncodedTurn]:
-    """Return the messages as turns, without what the API would reject."""
+    """Return the conversation as turns, without what the API would reject."""
     turns = _grouped(drop_unpaired([piece for fragment in fragments for piece in fragment]))
     if any(turn.ends_thinking for turn in turns):
         turns = _grouped(kept for turn in turns if (kept := _ended(turn)) is not None)
@@ -204,7 +208,7 @@ def _grouped(pieces: Iterable[EncodedTurn]) -> list[EncodedTurn]:
 
 
 def _ended(turn: EncodedTurn) -> EncodedTurn | None:
-    """Return an answer that does not end with thinking, as one does that broke off there."""
+    """Return a turn that does not end with thinking, as an interrupted response does."""
     if not turn.ends_thinking:
         return turn
     blocks = turn.blocks()
@@ -214,7 +218,7 @@ def _ended(turn: EncodedTurn) -> EncodedTurn | None:
 
 
 def _trimmed(turn: EncodedTurn) -> EncodedTurn:
-    """Return a last answer without the blanks at its end, which the API forbids there."""
+    """Return the last turn without trailing whitespace, which the API rejects there."""
     *blocks, last = turn.blocks()
     if not is_text(last):
         return turn
@@ -226,10 +230,10 @@ def _trimmed(turn: EncodedTurn) -> EncodedTurn:
 
 
 def find_loop_start(turns: list[EncodedTurn]) -> int | None:
-    """Return where the answers begin that follow the user's last words, if there are any.
+    """Return the index of the first assistant turn after the last user message, if any.
 
-    Words that stand beside the last results are passed over, because it is not said whether
-    they end a tool loop.
+    Text beside the last results does not count, because the API does not say whether it ends the
+    tool loop.
     """
     first: int | None = None
     for place in range(len(turns) - 1, -1, -1):
@@ -242,7 +246,7 @@ def find_loop_start(turns: list[EncodedTurn]) -> int | None:
 
 
 def drop_thinking(turns: list[EncodedTurn], since: int) -> None:
-    """Leave thinking out of the last turns: the API takes none there while it is off."""
+    """Drop thinking from the last turns: the API rejects it there while thinking is off."""
     for place in range(since, len(turns)):
         turn = turns[place]
         if turn.role == ASSISTANT:

@@ -1,1 +1,1 @@
-"""OpenAI Chat Completions, and everything that speaks like it."""
+"""OpenAI's Chat Completions API, in the dialects of many servers."""

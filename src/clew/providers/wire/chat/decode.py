@@ -1,4 +1,4 @@
-"""The answers of OpenAI Chat Completions, streamed or whole, as chunks."""
+"""Decode the responses of OpenAI Chat Completions, streamed or whole."""
 
 from base64 import b64decode
 from collections.abc import Iterable
@@ -56,24 +56,24 @@ _REASONS = {
 }
 _NONE = ChatChoice()
 _BREAKDOWNS = frozenset({"error", "insufficient_system_resource", "network_error"})
-"""Reasons with which hosts say that they could not go on."""
+"""Finish reasons of hosts that failed."""
 
 
 class ChatDecoder(EventDecoder):
-    """Folds one answer into chunks; see `clew.providers.wire.base_decoder.Decoder`."""
+    """Decodes one response; see `clew.providers.wire.base_decoder.Decoder`."""
 
-    format = "a chat answer"
-    advice = "Check that the base URL leads to an OpenAI-compatible server."
+    format = "a chat completion"
+    advice = "Check that the base URL is that of an OpenAI-compatible server."
 
     def __init__(
         self, provider: str, *, marks: Iterable[TextTags] = (), tools: Iterable[str] = ()
     ) -> None:
-        """Read an answer of `provider`.
+        """Decode a response of `provider`.
 
         Args:
-            provider: Who answers, for errors.
-            marks: Markup of the model that the server may have left among the words.
-            tools: Names that a call in such markup may have.
+            provider: The provider, for errors.
+            marks: Tags that the server may have left in the text.
+            tools: The names that a tool call in such tags may have.
         """
         super().__init__(provider)
         self._reason: StopReason | None = None
@@ -89,11 +89,11 @@ class ChatDecoder(EventDecoder):
 
     @property
     def complete(self) -> bool:
-        """True when the reason has come for which the model stopped; usage may follow."""
+        """True when the finish reason has arrived; usage may follow."""
         return self.done or self._reason is not None
 
     def close(self) -> Finished:
-        """Return the end of the answer."""
+        """Return the end of the response."""
         if not self.complete:
             raise self._stopped()
         return Finished(
@@ -113,18 +113,18 @@ class ChatDecoder(EventDecoder):
         payload = _payload.decode(body)
         found = self._chunks(payload, body.decode(errors="replace"), whole=True)
         if payload.choices is None:
-            raise self._unreadable("it has no choices")
+            raise self._unreadable("it has no `choices`")
         self.done = True
         return [*found, *self._end()]
 
     def _chunks(self, payload: ChatPayload, text: str, *, whole: bool) -> list[Chunk]:
         choice = _first(payload.choices)
         problem = _problem(payload, choice)
-        # Behind a complete answer an error says nothing of it, but its event may tell the usage.
+        # After a complete response an error does not matter, but its event may contain the usage.
         if problem is not None and not self.complete:
             raise self._failure(text, problem)
         first, second = choice.delta, choice.message
-        # Perplexity sends both: what is new, and all there is so far.
+        # Perplexity sends both: the delta, and the message so far.
         delta = second or first if whole else first or second
         found: list[Chunk] = []
         if payload.citations or payload.search_results:
@@ -158,7 +158,7 @@ class ChatDecoder(EventDecoder):
         return [*found, *self._rest(delta)] if _has_more(delta) else found
 
     def _rest(self, delta: ChatDelta) -> list[Chunk]:
-        """Return what few answers have."""
+        """Return what few responses contain."""
         found: list[Chunk] = []
         if delta.audio is not None and delta.audio.transcript:
             found.append(TextChunk(delta.audio.transcript))
@@ -178,7 +178,7 @@ class ChatDecoder(EventDecoder):
         return [*self._held(), *map(self._calls.chunk, calls)] if calls else []
 
     def _held(self) -> list[Chunk]:
-        """Return the words that were held back, should they have been markup."""
+        """Return the text that was held back as possible markup."""
         return [] if self._splitter is None else self._said(self._splitter.close())
 
     def _said(self, parts: list[MarkupItem]) -> list[Chunk]:
@@ -194,21 +194,21 @@ class ChatDecoder(EventDecoder):
 
     def _count(self, found: ChatUsage, *, ending: bool) -> list[Chunk]:
         before, self._usage, self._cost = self._usage, read_usage(found), read_cost(found)
-        # At the end of the answer the `Finished` tells it.
+        # At the end, `Finished` reports it.
         known = ending or self._reason is not None or self._usage == before
         return [] if known else [UsageChunk(self._usage)]
 
     def _finish(self, reason: str) -> list[Chunk]:
         if reason.lower() in _BREAKDOWNS:
             raise ProviderBusy(
-                f"{self._provider} could not finish the answer ({reason}). Try again in a moment.",
+                f"{self._provider} could not finish the response ({reason}). Try again later.",
                 provider=self._provider,
             )
         self._reason = _REASONS.get(reason.lower(), StopReason.DONE)
         return self._end()
 
     def _end(self) -> list[Chunk]:
-        """Return what is known only at the end of the answer, once."""
+        """Return what is known only at the end of the response, once."""
         if self._ended:
             return []
         self._ended = True
@@ -220,7 +220,7 @@ class ChatDecoder(EventDecoder):
     def _stop_reason(self) -> StopReason:
         if self._refusal:
             return StopReason.REFUSED
-        # Some servers say "stop" though they called tools, or the reverse.
+        # Some servers report "stop" although they called tools, or the reverse.
         if self._reason in {None, StopReason.DONE, StopReason.TOOL_CALLS}:
             return StopReason.TOOL_CALLS if self._calls.count else StopReason.DONE
         return self._reason or StopReason.DONE
@@ -233,12 +233,12 @@ class ChatDecoder(EventDecoder):
 
 
 def _first(choices: list[ChatChoice] | None) -> ChatChoice:
-    """Return the one answer that counts, where several were asked for."""
+    """Return the first choice."""
     return next((each for each in choices or () if not each.index), _NONE)
 
 
 def _problem(payload: ChatPayload, choice: ChatChoice) -> Any:
-    """Return the error that `payload` reports, wherever the host puts it."""
+    """Return the error in `payload`, wherever the host puts it."""
     if payload.error is not None or choice.error is not None:
         return payload.error or choice.error
     if payload.x_groq is not None and payload.x_groq.error is not None:

@@ -1,4 +1,4 @@
-"""How servers that speak Chat Completions differ, as data."""
+"""How servers with a Chat Completions API differ, as data."""
 
 from enum import StrEnum
 
@@ -7,63 +7,63 @@ from msgspec import Struct
 from clew.providers.wire.sanitize import NameRule
 
 NAMES = NameRule(characters="a-zA-Z0-9_-", longest=64)
-"""What OpenAI and most hosts take as the name of a function."""
+"""What OpenAI and most hosts accept as a function name."""
 IDS = NameRule(longest=40)
-"""What OpenAI takes as the id of a call."""
+"""What OpenAI accepts as a call id."""
 
 
 class ReasoningField(StrEnum):
-    """Where an assistant message holds the thinking that is sent back."""
+    """The field of an assistant message that returns reasoning to the server."""
 
     NOWHERE = ""
     CONTENT = "reasoning_content"
     REASONING = "reasoning"
     PIECES = "thinking"
-    """As pieces of the content, before its words."""
+    """As content parts, before the text."""
 
 
 class DocumentField(StrEnum):
-    """Which piece of content brings a document that is neither a picture, a sound nor a film."""
+    """The content part for documents other than images, audio and video."""
 
     FILE = "file"
     ADDRESS = "document_url"
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
-    """What one server wants to be told differently; the defaults suit most."""
+    """What one server needs differently; the defaults suit most."""
 
     limit_field: str = "max_tokens"
-    """How the limit on the answer's length is spelt."""
+    """The field for the maximum number of output tokens."""
     system_role: str = "system"
     key_field: str = ""
-    """Where `Request.cache_key` goes; nowhere unless named."""
+    """The field for `Request.cache_key`; none by default."""
     stream_usage: bool = True
-    """Ask for the usage of a stream with `stream_options`."""
+    """Request the usage of a stream with `stream_options`."""
     thinking: ReasoningField = ReasoningField.NOWHERE
     always_thinking: bool = False
-    """Every assistant message must have the field, be it empty."""
+    """Every assistant message must have the reasoning field, even if it is empty."""
     text_lists: bool = True
-    """Several texts are sent as a list; otherwise as one text with blank lines between."""
+    """Send several texts as a list; otherwise as one text with blank lines between."""
     result_images: bool = False
-    """Pictures may stand in tool messages; otherwise a note tells of them."""
+    """Tool messages may contain images; otherwise notes replace them."""
     documents: DocumentField = DocumentField.FILE
     cache_marks: tuple[str, ...] = ()
-    """Beginnings of the names of models that cache only up to marks in the messages."""
+    """Prefixes of models that cache only up to breakpoints in the messages."""
 
     names: NameRule = NameRule()
-    """How a call must be named; what another model wrote may break it."""
+    """The rule for tool names; those of other models may break it."""
     ids: NameRule = NameRule()
-    """How the id of a call must be spelt."""
+    """The rule for call ids."""
     bridged: tuple[str, ...] = ()
-    """Beginnings of the names of models that want an answer between results and the user's
-    next words; `("",)` for all."""
+    """Prefixes of models that need an assistant message between tool results and the next user
+    message; `("",)` for all."""
     merges: bool = False
-    """Messages of one side in a row are sent as one: templates may want the two to alternate."""
+    """Merge consecutive messages of one role: chat templates may require alternation."""
 
     def bridges(self, model: str) -> bool:
-        """Say whether `model` wants an answer after the results of tools."""
+        """Return whether `model` needs an assistant message after tool results."""
         return model.startswith(self.bridged)
 
     def marks(self, model: str) -> bool:
-        """Say whether messages for `model` need cache marks."""
+        """Return whether messages for `model` need cache breakpoints."""
         return model.startswith(self.cache_marks)

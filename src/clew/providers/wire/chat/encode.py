@@ -1,7 +1,9 @@
-"""A request as the body of OpenAI Chat Completions.
+"""Encode a request as the body of OpenAI Chat Completions.
 
-The messages stand last in the body, so a request that appends to another begins with the
-same bytes; the provider's prompt cache lives off that.
+The messages come last in the body, so a request that appends to another starts with the same bytes,
+which the provider's prompt cache needs. Strict servers get the messages in an order that they
+accept: Mistral rejects a user message right after tool results, as after an abort, and some chat
+templates require that user and assistant alternate.
 """
 
 from collections.abc import Iterable
@@ -22,14 +24,14 @@ from clew.providers.wire.message_cache import LIMIT, MessageCache, join_array
 
 PLAIN = Dialect()
 _FUNCTION_FIELDS = frozenset({"strict"})
-"""Of a tool's private fields, those that belong to its function; the rest stand beside it."""
+"""The private fields of a tool that belong into its function; the rest go beside it."""
 
 _json = msgspec.json.Encoder()
 
 
 USER, ASSISTANT, TOOL = "user", "assistant", "tool"
 BRIDGE = "I have read the results."
-"""What the assistant is taken to have said between results and the user's next words."""
+"""The assistant message between tool results and the next user message."""
 
 _CALLS = "tool_calls"
 _PLAIN = frozenset({"role", "content"})
@@ -37,7 +39,7 @@ _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
 class WireMessage(NamedTuple):
-    """One message of the API, encoded."""
+    """One encoded message of the API."""
 
     role: str
     data: bytes
@@ -49,7 +51,7 @@ _bridge = WireMessage(ASSISTANT, _json.encode({"role": ASSISTANT, "content": BRI
 def message_cache(
     reader: ReasoningReader, dialect: Dialect = PLAIN, *, limit: int = LIMIT
 ) -> MessageCache[tuple[WireMessage, ...]]:
-    """Return a place to keep the messages for `reader`, encoded in `dialect`."""
+    """Return a cache for messages encoded in `dialect`."""
     return MessageCache(reader, partial(_fragment, dialect), limit=limit)
 
 
@@ -60,13 +62,13 @@ def encode(
     dialect: Dialect = PLAIN,
     streaming: bool = True,
 ) -> bytes:
-    """Return the body that asks for `request`.
+    """Return the body for `request`.
 
     Args:
-        request: What to ask.
-        kept: Messages that were encoded before, in the same dialect.
-        dialect: How the server wants it.
-        streaming: Ask for a stream of events.
+        request: The request.
+        kept: The cache of encoded messages, for the same dialect.
+        dialect: The dialect of the server.
+        streaming: Request an event stream.
     """
     found = kept.encode(request)
     marking = dialect.marks(request.model)
@@ -124,7 +126,7 @@ def _mark(
     kept: MessageCache[tuple[WireMessage, ...]],
     dialect: Dialect,
 ) -> None:
-    """Mark how far the server is to cache: the part that stays, and all there is now."""
+    """Set cache breakpoints: after the messages that stay, and after the last."""
     for end in {min(request.settled, len(found)), len(found)}:
         for place in range(end - 1, -1, -1):
             made = add_cache_control(kept.prepared(request.messages[place], request), dialect)
@@ -134,7 +136,7 @@ def _mark(
 
 
 def arrange_messages(messages: Iterable[WireMessage], dialect: Dialect, model: str) -> list[bytes]:
-    """Return `messages` in an order that the server takes for `model`."""
+    """Return `messages` in an order that the server accepts for `model`."""
     bridges = dialect.bridges(model)
     if not bridges and not dialect.merges:
         return [message.data for message in messages]
@@ -152,7 +154,7 @@ def arrange_messages(messages: Iterable[WireMessage], dialect: Dialect, model: s
 
 
 def _merged(first: WireMessage, second: WireMessage) -> WireMessage | None:
-    """Return two messages as one; None where they cannot be one."""
+    """Return two messages as one, or None if they cannot be merged."""
     if first.role != second.role or first.role not in {USER, ASSISTANT}:
         return None
     one, other = _fields.decode(first.data), _fields.decode(second.data)
@@ -164,7 +166,7 @@ def _merged(first: WireMessage, second: WireMessage) -> WireMessage | None:
 
 
 def _joined(one: bytes, other: bytes) -> bytes:
-    """Return two contents as one: texts with a blank line between, else a list of pieces."""
+    """Return two contents as one: texts with a blank line between, else a list of parts."""
     if b"null" in {one, other}:
         return other if one == b"null" else one
     if one.startswith(b'"') and other.startswith(b'"'):

@@ -1,8 +1,8 @@
-"""Messages as Chat Completions puts them.
+"""Convert messages to those of Chat Completions.
 
-What has no common form is kept in a part's `extra`: its fields are laid over the piece that
-the part becomes, and those under `message` over the message that the piece stands in. A
-`Native` is a whole message if it has a role, otherwise a piece of content.
+A part's `extra` holds its private fields: they are merged into the content part, and those under
+`message` into the message around it. A `Native` part is a whole message if it has a role, otherwise
+a content part.
 """
 
 from base64 import b64encode
@@ -32,7 +32,7 @@ _MESSAGE = "message"
 
 
 def wire_messages(message: Message, dialect: Dialect) -> list[dict[str, Any] | msgspec.Raw]:
-    """Return `message` as the messages that the API has for it, in order."""
+    """Return the messages of the API for `message`, in order."""
     found: list[dict[str, Any] | msgspec.Raw] = []
     found += [_result(result, dialect) for result in message.results]
     rest: list[Part] = []
@@ -46,7 +46,7 @@ def wire_messages(message: Message, dialect: Dialect) -> list[dict[str, Any] | m
 
 
 def add_cache_control(message: Message, dialect: Dialect) -> list[dict[str, Any] | msgspec.Raw]:
-    """Return `message` with a cache mark on its last words; nothing if it cannot have one."""
+    """Return `message` with a cache breakpoint at its end; empty if it cannot have one."""
     found = wire_messages(message, dialect)
     last = found[-1] if found else None
     if not isinstance(last, dict) or not last.get("content"):
@@ -55,12 +55,12 @@ def add_cache_control(message: Message, dialect: Dialect) -> list[dict[str, Any]
 
 
 def system_message(text: str, dialect: Dialect, *, mark: bool) -> dict[str, Any]:
-    """Return the message that holds the system prompt."""
+    """Return the message with the system prompt."""
     return {"role": dialect.system_role, "content": _with_mark(text) if mark else text}
 
 
 def file_part(file: File, documents: DocumentField) -> dict[str, Any]:
-    """Return the piece of content for `file`, as its kind asks for."""
+    """Return the content part for `file`, according to its media type."""
     kind, _, subtype = file.media_type.partition("/")
     if kind == "audio" and file.data:
         sound = {
@@ -78,7 +78,7 @@ def file_part(file: File, documents: DocumentField) -> dict[str, Any]:
 
 
 def data_url(part: Image | File) -> str:
-    """Return where the bytes are, or the bytes themselves as an address."""
+    """Return the URL of the content, or a data URL with its bytes."""
     return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
 
 
@@ -105,7 +105,7 @@ def _answer(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
 
 
 def _words(parts: list[Part], dialect: Dialect) -> str | list[Any]:
-    """Return the content of an answer: one text, unless some piece of it is more than that."""
+    """Return the content of an assistant message: one text, if all parts are plain text."""
     pieces: list[Any] = []
     for part in parts:
         if isinstance(part, Image | File):
@@ -121,7 +121,7 @@ def _words(parts: list[Part], dialect: Dialect) -> str | list[Any]:
 
 
 def _thinking(thoughts: list[Reasoning], dialect: Dialect) -> dict[str, Any]:
-    """Return the fields of a message that hold what was thought."""
+    """Return the fields of a message that contain its reasoning."""
     found: dict[str, Any] = {}
     text = "".join(part.text for part in thoughts)
     if text and dialect.thinking in {ReasoningField.CONTENT, ReasoningField.REASONING}:
@@ -207,7 +207,7 @@ def _with_mark(content: str | list[Any]) -> list[Any]:
 
 
 def _laid_over(block: dict[str, Any], extra: str) -> dict[str, Any]:
-    """Return `block` with the private fields of its part; objects in both are joined."""
+    """Return `block` merged with the private fields of its part, objects recursively."""
     if not extra:
         return block
     found = dict(block)

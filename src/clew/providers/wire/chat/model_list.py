@@ -1,8 +1,7 @@
-"""What servers tell of the models they serve.
+"""Parse what servers report about their models.
 
-Most answer `GET models` as OpenAI does, and put what else they know beside the names, each
-in words of its own; Ollama tells it in calls of its own. What a server does not say comes
-from the catalogue.
+Most answer `GET models` as OpenAI does and add fields of their own; Ollama has its own endpoints.
+The catalogue supplies what a server does not report.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,12 +20,12 @@ T = TypeVar("T")
 
 
 class ModelListApi(StrEnum):
-    """Where a server tells of its models."""
+    """Where a server lists its models."""
 
     MODELS = "models"
-    """At `models`, beside the API itself."""
+    """At `models`, in the API itself."""
     LM_STUDIO = "lm-studio"
-    """At `/api/v0/models`, which knows more than that."""
+    """At `/api/v0/models`, which reports more."""
     OLLAMA = "ollama"
     """At `/api/tags`, `/api/ps` and `/api/show`."""
 
@@ -52,7 +51,7 @@ class _Abilities(Struct):
 
 
 class _Model(Struct):
-    """A model in a list, in the words of many servers."""
+    """A model in a list, with the fields of many servers."""
 
     id: str
     type: str | None = None
@@ -95,48 +94,47 @@ _models = msgspec.json.Decoder(_Models | list[_Model])
 _ollama_names = msgspec.json.Decoder(_OllamaNames)
 _ollama_model = msgspec.json.Decoder(_OllamaModel)
 _TALKERS = frozenset({"llm", "vlm", "chat", "language", "model", "base"})
-"""Types of models that answer; others embed, rank, draw or listen."""
+"""Types of models that generate text; others embed, rank, draw or transcribe."""
 
 
 def parse_response(read: Callable[[bytes], T], body: bytes, provider: str) -> T:
-    """Return what `read` makes of the answer of a server.
+    """Parse the response of a server with `read`.
 
     Raises:
-        ProviderError: The answer is something else.
+        ProviderError: The response has another format.
     """
     try:
         return read(body)
     except msgspec.DecodeError as error:
         raise ProviderError(
-            f"{provider} sent something that does not tell of models ({error})."
-            " Check the base URL.",
+            f"{provider} returned an unexpected list of models ({error}). Check the base URL.",
             provider=provider,
         ) from error
 
 
 def parse_models(body: bytes) -> list[ModelFacts]:
-    """Read a list of models; what cannot hold a conversation is left out where that is told."""
+    """Parse a list of models, without those that are known not to chat."""
     found = _models.decode(body)
     every = found if isinstance(found, list) else found.data
     return [_told(model) for model in every if _answers(model)]
 
 
 def parse_ollama_names(body: bytes) -> list[str]:
-    """Read Ollama's list (`/api/tags`)."""
+    """Parse Ollama's list (`/api/tags`)."""
     return [model.name for model in _ollama_names.decode(body).models]
 
 
 def parse_ollama_loaded(body: bytes) -> dict[str, int]:
-    """Read which models Ollama has loaded (`/api/ps`), with the windows they were given."""
+    """Parse which models Ollama has loaded (`/api/ps`), with their windows."""
     loaded = _ollama_names.decode(body).models
     return {model.name: model.context_length for model in loaded if model.context_length}
 
 
 def parse_ollama_model(body: bytes, name: str, loaded: Mapping[str, int]) -> ModelFacts:
-    """Read what Ollama tells of one model (`/api/show`).
+    """Parse what Ollama reports about one model (`/api/show`).
 
-    It cuts a longer prompt without a word, so the window counts that the model is run with:
-    what it was loaded with, or what its file sets, before what it was trained for.
+    Ollama truncates a longer prompt silently, so the window that the model runs with applies: the
+    loaded one, or that of its file, before the one it was trained for.
     """
     model = _ollama_model.decode(body)
     info = model.model_info or {}
@@ -169,7 +167,7 @@ def _told(model: _Model) -> ModelFacts:
 
 
 def _window(model: _Model) -> int | None:
-    """Return the window a model is run with, or else the largest it could have."""
+    """Return the window that a model runs with, or else the largest possible one."""
     meta, top = model.meta or _Meta(), model.top_provider or _TopProvider()
     sizes = (
         model.loaded_context_length,
@@ -218,7 +216,7 @@ def _facts(
     tools: bool | None,
     sees: bool | None,
 ) -> ModelFacts:
-    """Return what is known of a model, with what the server tells laid over it."""
+    """Return the facts of the catalogue, overridden by those that the server reports."""
     facts = lookup(name)
     whole = window or facts.window
     return replace(

@@ -1,8 +1,8 @@
-"""The blocks of thinking that gateways want back exactly: `reasoning_details`.
+"""Collect `reasoning_details`, the blocks of reasoning that gateways need back unchanged.
 
-OpenRouter and others pass a provider's signed or encrypted thinking on as a list of blocks,
-and ask for the whole list, in order, with the next request. So the list as JSON is the seal
-of the thinking. A stream brings it in pieces.
+OpenRouter and others forward a provider's signed or encrypted reasoning as a list of blocks, and
+need the complete list with the next request. The list as JSON serves as the signature of the
+reasoning. A stream delivers it in deltas.
 """
 
 from typing import Any
@@ -11,17 +11,17 @@ import msgspec
 
 _json = msgspec.json.Encoder()
 _WORDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""The kinds of blocks that come in pieces, and the field that grows."""
+"""The block types that arrive in deltas, and the field that grows."""
 
 
 class ReasoningDetails:
-    """Puts the list together again, piece by piece."""
+    """Assembles the list from its deltas."""
 
     def __init__(self) -> None:
         self._blocks: list[dict[str, Any]] = []
 
     def add(self, blocks: list[dict[str, Any]]) -> str:
-        """Take the next blocks or pieces and return the words in them."""
+        """Add the next blocks or deltas and return their text."""
         for block in blocks:
             last = self._blocks[-1] if self._blocks else {}
             if _continues(last, block):
@@ -31,12 +31,12 @@ class ReasoningDetails:
         return readable_text(blocks)
 
     def whole(self) -> str:
-        """Return the list as JSON; empty where there was none."""
+        """Return the list as JSON; empty if there was none."""
         return _json.encode(self._blocks).decode() if self._blocks else ""
 
 
 def readable_text(blocks: list[dict[str, Any]]) -> str:
-    """Return what people can read of a list of blocks."""
+    """Return the readable text of a list of blocks."""
     return "".join(map(_words, blocks))
 
 

@@ -1,4 +1,7 @@
-"""What servers send back, as far as Clew reads it. Every field may be absent or null."""
+"""The response format, as far as Clew reads it, and its usage.
+
+Every field may be absent or null.
+"""
 
 from typing import Any
 
@@ -8,7 +11,7 @@ from clew.core.usage import Usage
 
 
 class ContentPart(Struct):
-    """A piece of content; Mistral sends these when the model thinks."""
+    """A content part; Mistral sends these when the model reasons."""
 
     type: str | None = None
     text: str | None = None
@@ -16,20 +19,20 @@ class ContentPart(Struct):
 
 
 class FunctionCall(Struct):
-    """What is called."""
+    """The function of a tool call."""
 
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
 class ToolCallDelta(Struct):
-    """A tool call, or a piece of one."""
+    """A tool call, or a delta of one."""
 
     index: int | None = None
     id: str | None = None
     function: FunctionCall | None = None
     extra_content: dict[str, Any] | None = None
-    """Gemini's signature of the thought that led to the call."""
+    """Gemini's thought signature."""
 
 
 class ExecutedTool(Struct):
@@ -42,13 +45,13 @@ class ExecutedTool(Struct):
 
 
 class GeneratedImage(Struct):
-    """A picture that the model drew."""
+    """An image that the model generated."""
 
     image_url: dict[str, Any] | None = None
 
 
 class AudioOutput(Struct):
-    """What the model said aloud."""
+    """Audio that the model generated."""
 
     id: str | None = None
     data: str | None = None
@@ -56,7 +59,7 @@ class AudioOutput(Struct):
 
 
 class ChatDelta(Struct):
-    """A message, or what a stream adds to it."""
+    """A message, or a delta of it."""
 
     content: str | list[ContentPart] | None = None
     reasoning_content: str | None = None
@@ -73,7 +76,7 @@ class ChatDelta(Struct):
 
 
 class PromptDetails(Struct):
-    """What the prompt consisted of."""
+    """The cache counts of the prompt."""
 
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
@@ -81,13 +84,13 @@ class PromptDetails(Struct):
 
 
 class CostDetails(Struct):
-    """What a gateway's own provider charges."""
+    """The cost at a gateway's upstream provider."""
 
     upstream_inference_cost: float | None = None
 
 
 class ChatUsage(Struct):
-    """What a call consumed, in the words of many hosts."""
+    """The usage of a call, in the fields of many hosts."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -104,7 +107,7 @@ class ChatUsage(Struct):
 
 
 class ChatChoice(Struct):
-    """One of the answers that were asked for."""
+    """One of the requested choices."""
 
     index: int | None = 0
     delta: ChatDelta | None = None
@@ -115,14 +118,14 @@ class ChatChoice(Struct):
 
 
 class GroqExtras(Struct):
-    """What Groq sends beside the common fields."""
+    """Groq's additional fields."""
 
     usage: ChatUsage | None = None
     error: Any = None
 
 
 class ChatPayload(Struct):
-    """An answer, or one event of it."""
+    """A response, or one event of it."""
 
     object: str | None = None
     choices: list[ChatChoice] | None = None
@@ -137,7 +140,7 @@ _TICKS_PER_DOLLAR = 1e10
 
 
 def find_usage(payload: ChatPayload, choice: ChatChoice) -> ChatUsage | None:
-    """Return what an answer says of usage, wherever the host puts it."""
+    """Return the usage of a response, wherever the host puts it."""
     if payload.usage is not None:
         return payload.usage
     if payload.x_groq is not None and payload.x_groq.usage is not None:
@@ -147,7 +150,7 @@ def find_usage(payload: ChatPayload, choice: ChatChoice) -> ChatUsage | None:
 
 
 def read_usage(found: ChatUsage) -> Usage:
-    """Return the tokens of a call."""
+    """Return the token counts of a call."""
     details = found.prompt_tokens_details or PromptDetails()
     prompt, answer = found.prompt_tokens or 0, found.completion_tokens or 0
     return Usage(
@@ -167,7 +170,7 @@ def read_usage(found: ChatUsage) -> Usage:
 
 
 def read_cost(found: ChatUsage) -> float | None:
-    """Return the US dollars that the host says a call cost."""
+    """Return the cost in US dollars that the host reports."""
     if found.cost_in_usd_ticks is not None:
         return found.cost_in_usd_ticks / _TICKS_PER_DOLLAR
     price = found.cost.get("total_cost") if isinstance(found.cost, dict) else found.cost

@@ -1,8 +1,7 @@
-"""Thinking and tool calls that a model wrote into its words, found as the words arrive.
+"""Find reasoning and tool calls that a model wrote into its text, while it streams.
 
-Servers for local models are meant to take a model's own markup out of its answer, and do not
-always know it. So a profile may name the marks of its family. The same text gives the same
-result however it is cut.
+Servers of local models should remove a model's own markup, but do not always know it. So a profile
+can name the tags of its family. The same text gives the same result, wherever it is split.
 """
 
 from collections.abc import Iterable
@@ -10,19 +9,23 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from clew.providers.wire.chat.text_tool_calls import CallSyntax, parse_call
-from clew.providers.wire.chat.text_tool_stream import PartialTextCall, suffix_overlap
+from clew.providers.wire.chat.text_tool_calls import (
+    CallSyntax,
+    PartialTextCall,
+    parse_call,
+    suffix_overlap,
+)
 
 
 class ThinkTags(Struct, frozen=True):
-    """What stands around thinking. It counts only where the answer begins."""
+    """The tags around reasoning. They count only at the start of a response."""
 
     opening: str
     closing: str
 
 
 class CallTags(Struct, frozen=True):
-    """What stands around one tool call. It counts anywhere, if there is a call in it."""
+    """The tags around a tool call. They count anywhere, if they contain a call."""
 
     opening: str
     closing: str
@@ -38,19 +41,19 @@ GEMMA: tuple[TextTags, ...] = (
     CallTags("<|tool_call>call:", "<tool_call|>", CallSyntax.GEMMA),
     CallTags("[TOOL_REQUEST]", "[END_TOOL_REQUEST]", CallSyntax.JSON),
 )
-"""Gemma 4's own marks (https://ai.google.dev/gemma/docs/core/prompt-formatting-gemma4), and
+"""The tags of Gemma 4 (https://ai.google.dev/gemma/docs/core/prompt-formatting-gemma4), and
 those that LM Studio gives models which have none."""
 
 
 class TextRun(Struct, frozen=True):
-    """Words of the answer, or of the thinking before it."""
+    """Text of the response, or of its reasoning."""
 
     text: str
     thought: bool = False
 
 
 class TextCall(Struct, frozen=True):
-    """A tool call among the words."""
+    """A tool call in the text."""
 
     name: str
     arguments: str
@@ -60,10 +63,10 @@ MarkupItem: TypeAlias = TextRun | TextCall
 
 
 class MarkupSplitter:
-    """Takes the words of one answer and returns what they are."""
+    """Splits the text of one response into text, reasoning and tool calls."""
 
     def __init__(self, marks: Iterable[TextTags], tools: Iterable[str] = ()) -> None:
-        """Look for `marks`. What names none of `tools` is no call: a model may quote one."""
+        """Look for `marks`. A call of an unknown tool stays text: a model may quote one."""
         marks = tuple(marks)
         self._thoughts = [each for each in marks if isinstance(each, ThinkTags)]
         self._calls = [each for each in marks if isinstance(each, CallTags)]
@@ -75,7 +78,7 @@ class MarkupSplitter:
         self._trims = False
 
     def feed(self, text: str) -> list[MarkupItem]:
-        """Return what can be told of the words so far; the rest of a mark is waited for."""
+        """Return what the text so far contains; an incomplete tag is held back."""
         self._held += text
         found: list[MarkupItem] = []
         while self._step(found):
@@ -83,7 +86,7 @@ class MarkupSplitter:
         return found
 
     def close(self) -> list[MarkupItem]:
-        """Return what was waited for in vain: the answer is over, so these are its words."""
+        """Return the text that was held back, as the response is over."""
         held, self._held = self._held, ""
         match self._inside:
             case ThinkTags():
@@ -95,7 +98,7 @@ class MarkupSplitter:
                 return self._said(held)
 
     def _step(self, found: list[MarkupItem]) -> bool:
-        """Move on by one mark; False when that takes more words."""
+        """Process one tag; False when that needs more text."""
         match self._inside:
             case ThinkTags() as marks:
                 return self._think(marks, found)
@@ -151,7 +154,7 @@ class MarkupSplitter:
         return True
 
     def _all_but(self, marks: list[str]) -> str:
-        """Return what is held, but for an end that may be the beginning of a mark."""
+        """Return the held text, except an end that may be the start of a tag."""
         keep = max((suffix_overlap(self._held, mark) for mark in marks), default=0)
         text, self._held = self._held[: len(self._held) - keep], self._held[-keep:] if keep else ""
         return text

@@ -1,4 +1,4 @@
-"""Telling the tool calls of one answer apart, whatever the server counts."""
+"""Track the tool calls of one response, and the tools that the host ran itself."""
 
 import msgspec
 
@@ -16,7 +16,7 @@ _json = msgspec.json.Encoder()
 
 
 class ToolCallTracker:
-    """Gives every tool call of an answer its own index."""
+    """Gives every tool call of a response its own index, whatever the server counts."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -26,7 +26,7 @@ class ToolCallTracker:
         self._ended = 0
 
     def chunk(self, call: ToolCallDelta) -> CallChunk:
-        """Return the chunk for one delta; id and name go out once per call."""
+        """Return the chunk for one delta; id and name are sent once per call."""
         index, fresh = self._place(call)
         function = call.function or FunctionCall()
         name = "" if index in self._named else function.name or ""
@@ -45,12 +45,12 @@ class ToolCallTracker:
         )
 
     def written(self, name: str, arguments: str) -> CallChunk:
-        """Return the chunk for a call that the model wrote into its words."""
+        """Return the chunk for a tool call that the model wrote as text."""
         index, self.count = self.count, self.count + 1
         return CallChunk(index=index, name=name, arguments=arguments, complete=True)
 
     def end(self) -> list[CallChunk]:
-        """Return the chunks that say that the calls so far are complete."""
+        """Return the chunks that complete the calls so far."""
         ended, self._ended = self._ended, self.count
         return [CallChunk(index=index, complete=True) for index in range(ended, self.count)]
 
@@ -77,7 +77,7 @@ _NAMES = {"search": _SEARCH}
 
 
 class HostToolTracker:
-    """Follows the host's own tools through one answer."""
+    """Reports searches and code that the host ran; this API cannot send them back."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()
@@ -85,14 +85,14 @@ class HostToolTracker:
         self._sources: dict[str, str] = {}
 
     def used(self, delta: ChatDelta) -> list[ServerToolChunk]:
-        """Return what a piece of the answer shows of tools that are new, or ended."""
+        """Return the tools that a delta starts or ends."""
         found = [chunk for tool in delta.executed_tools or () for chunk in self._executed(tool)]
         for note in delta.annotations or ():
             self._add(note.get("url_citation"))
         return found + self._searched()
 
     def cited(self, payload: ChatPayload) -> list[ServerToolChunk]:
-        """Return what stands beside the answer about a search."""
+        """Return the search that a response's citations imply."""
         for result in payload.search_results or ():
             self._add(result)
         for address in payload.citations or ():
@@ -120,7 +120,7 @@ class HostToolTracker:
         return found
 
     def _searched(self) -> list[ServerToolChunk]:
-        """Return a beginning when the first source has turned up."""
+        """Return the start of a search when its first source arrives."""
         if not self._sources or _SEARCH in self._begun:
             return []
         self._begun.add(_SEARCH)

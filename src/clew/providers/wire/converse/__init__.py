@@ -1,1 +1,1 @@
-"""AWS Bedrock Converse: one API for the models of many makers."""
+"""AWS Bedrock Converse: one API for the models of many vendors."""

@@ -1,4 +1,4 @@
-"""The blocks of an answer, in pieces or whole, as chunks."""
+"""Decode the content blocks of a response, streamed or whole."""
 
 from base64 import b64decode
 from binascii import Error as NotBase64
@@ -23,13 +23,13 @@ from clew.providers.wire.converse.block_encoder import SERVER_CALL
 
 LONGEST_NOTE = 300
 NOTHING = Raw()
-"""Stands for raw JSON that did not come."""
+"""Stands for a missing JSON value."""
 
 _json = msgspec.json.Encoder()
 
 
 class ToolBlock(Struct, rename="camel"):
-    """A call, or the result of one."""
+    """A tool call or its result."""
 
     tool_use_id: str | None = None
     name: str | None = None
@@ -44,7 +44,7 @@ class _Format(Struct):
 
 
 class BlockStart(Struct, rename="camel"):
-    """How a block begins that is more than text."""
+    """The start of a block other than text."""
 
     tool_use: ToolBlock | None = None
     tool_result: ToolBlock | None = None
@@ -71,7 +71,7 @@ class _Picture(Struct):
 
 
 class ConverseDelta(Struct, rename="camel"):
-    """The next piece of a block."""
+    """A delta of a block."""
 
     text: str | None = None
     tool_use: _Input | None = None
@@ -82,7 +82,7 @@ class ConverseDelta(Struct, rename="camel"):
 
 
 class _Open(Struct):
-    """A block of which only a part has come."""
+    """A block that is still arriving."""
 
     start: BlockStart = field(default_factory=BlockStart)
     arguments: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ _fields = msgspec.json.Decoder(dict[str, Any])
 
 
 class BlockDecoder:
-    """Folds the blocks of one answer into chunks."""
+    """Decodes the blocks of one response into chunks."""
 
     def __init__(self, provenance: str) -> None:
         self.calls = 0
@@ -115,7 +115,7 @@ class BlockDecoder:
         self._server_calls: dict[str, str] = {}
 
     def start(self, index: int, start: BlockStart) -> list[Chunk]:
-        """Begin a block."""
+        """Start a block."""
         self._open[index] = _Open(start=start)
         tool = start.tool_use
         if tool is None or tool.type == SERVER_CALL:
@@ -125,7 +125,7 @@ class BlockDecoder:
         return [CallChunk(index=index, call_id=call_id, name=tool.name or "")]
 
     def add(self, index: int, delta: ConverseDelta) -> list[Chunk]:
-        """Take the next piece of a block; text and thinking need no start."""
+        """Add a delta to a block; text and reasoning need no start."""
         opened = self._open.setdefault(index, _Open())
         chunks: list[Chunk] = []
         if delta.text:
@@ -163,11 +163,11 @@ class BlockDecoder:
         return []
 
     def stop_all(self) -> list[Chunk]:
-        """End the blocks that the server did not end."""
+        """End the blocks that the server left open."""
         return [chunk for index in sorted(self._open) for chunk in self.stop(index)]
 
     def whole(self, index: int, block: Raw) -> list[Chunk]:
-        """Return the chunks of a block that came whole."""
+        """Return the chunks of a complete block."""
         found = _keys.decode(block)
         for kind, inner in found.items():
             match kind:
@@ -226,7 +226,7 @@ class BlockDecoder:
 
 
 def parse_citations(block: Raw) -> tuple[str, str]:
-    """Return the text of a block with citations, and what is to be kept beside the text."""
+    """Return the text of a block with citations, and its private fields."""
     fields = _keys.decode(block)
     content = fields.get("content")
     pieces = _texts.decode(content) if content is not None else []

@@ -1,4 +1,4 @@
-"""One message as the blocks of Converse, and what a request must know of them."""
+"""Encode messages as content blocks of Converse."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from clew.providers.wire.message_cache import merge_extra
 from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_name
 
 IDS = NameRule(characters="A-Za-z0-9_.:-", longest=64)
-"""What Converse takes as the id of a call."""
+"""What Converse accepts as a call id."""
 SERVER_CALL = "server_tool_use"
 NO_OUTPUT = "(no output)"
 SEE_DOCUMENT = "See the attached document."
@@ -42,7 +42,7 @@ _named = msgspec.json.Decoder(_Named)
 
 
 class DocumentBlock(Struct, frozen=True):
-    """A document's block with a hole where its name goes: names must differ in one request."""
+    """A document's block with a gap for its name: names must be unique in a request."""
 
     before: bytes
     name: str
@@ -53,31 +53,31 @@ EncodedBlock: TypeAlias = bytes | DocumentBlock
 
 
 class EncodedContent(Struct, frozen=True, kw_only=True):
-    """An encoded message: its blocks, and what decides about its neighbours and the head."""
+    """An encoded message, with what matters for its neighbours and the rest of the body."""
 
     role: str
     pieces: tuple[bytes, ...] = ()
-    """The blocks, joined; a document's name belongs between each piece and the next."""
+    """The joined blocks; a document's name goes between each piece and the next."""
     documents: tuple[str, ...] = ()
     """The names of the documents."""
     calls: tuple[str, ...] = ()
     """The tools that are called, or whose results are here."""
     server_calls: tuple[str, ...] = ()
-    """Tools of the provider that were called."""
+    """The server tools that are called."""
     thinks: bool = False
-    """It begins with sealed thinking."""
+    """It starts with signed reasoning."""
     answers: bool = False
-    """It holds the results of tools."""
+    """It contains tool results."""
     shows: bool = False
-    """It holds a document or a film."""
+    """It contains a document or a video."""
     marked: bool = False
-    """It brings cache marks of its own."""
+    """It already has cache points."""
     markable: bool = False
-    """A cache mark may follow it."""
+    """A cache point may follow it."""
 
 
 def encode_content(message: Message) -> tuple[EncodedContent, int]:
-    """Return `message` encoded, and how many bytes it is; without pieces if nothing is sent."""
+    """Return `message` encoded, and its size in bytes; without pieces if nothing is sent."""
     role = "assistant" if message.role is Role.ASSISTANT else "user"
     parts = [part for part in message.parts if _belongs(part, role)]
     while parts and isinstance(parts[-1], Reasoning):
@@ -107,7 +107,7 @@ def encode_content(message: Message) -> tuple[EncodedContent, int]:
 
 
 def tool_name(name: str) -> str:
-    """Return `name` with the characters that a tool's name may have."""
+    """Return `name` with only the characters that a tool name may have."""
     return _BAD_IN_NAME.sub("_", name)[:64] or "_"
 
 
@@ -125,7 +125,7 @@ def _belongs(part: Part, role: str) -> bool:
 
 
 def _block(part: Part, role: str) -> tuple[str, EncodedBlock]:
-    """Return the kind of the block that `part` is sent as, and the block."""
+    """Return the type and the encoded block of `part`."""
     match part:
         case Native(data=data):
             return next(iter(_keys(data)), ""), data.encode()
@@ -192,7 +192,7 @@ def _media(part: Image | File, role: str) -> tuple[str, EncodedBlock]:
 
 
 def _server_call(part: Part) -> str:
-    """Return the name of the provider's own tool that `part` calls, if it does."""
+    """Return the name of the server tool that `part` calls, if any."""
     if not isinstance(part, Native):
         return ""
     call = _keys(part.data).get("toolUse")
@@ -208,7 +208,7 @@ def _keys(data: str) -> dict[str, Raw]:
 
 
 def _joined(blocks: Sequence[EncodedBlock]) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
-    """Join blocks with commas into the pieces that stand around the names of documents."""
+    """Join blocks with commas into the pieces around the names of documents."""
     if not blocks:
         return (), ()
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""The answers of Converse, streamed or whole, as chunks."""
+"""Decode the responses of Converse, streamed or whole."""
 
 import msgspec
 from msgspec import Raw, Struct
@@ -37,7 +37,7 @@ class _Output(Struct):
 
 
 class _Payload(Struct, rename="camel"):
-    """Any event of a stream, and the whole answer too: their fields have different names."""
+    """Any event of a stream, and a whole response: their fields have different names."""
 
     content_block_index: int | None = None
     start: BlockStart | None = None
@@ -63,7 +63,7 @@ _REASONS = {
     "refusal": StopReason.REFUSED,
 }
 _PLAIN = frozenset({"end_turn", "stop_sequence", "tool_use", "max_tokens"})
-"""Reasons that need no further word."""
+"""Stop reasons that need no detail."""
 _STATUS = {
     "throttlingexception": 429,
     "modelnotreadyexception": 429,
@@ -74,14 +74,14 @@ _STATUS = {
     "accessdeniedexception": 403,
     "resourcenotfoundexception": 404,
 }
-"""The status that an exception has outside of a stream; any other is the server's own fault."""
+"""The HTTP status of each exception; any other is a server error."""
 
 
 class ConverseDecoder(EventDecoder):
-    """Folds one answer into chunks; see `clew.providers.wire.base_decoder.Decoder`."""
+    """Decodes one response; see `clew.providers.wire.base_decoder.Decoder`."""
 
-    format = "an answer of Converse"
-    advice = "Check that the endpoint leads to Bedrock."
+    format = "a Converse response"
+    advice = "Check that the endpoint is that of Bedrock."
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
@@ -93,18 +93,18 @@ class ConverseDecoder(EventDecoder):
 
     @property
     def complete(self) -> bool:
-        """True when the message has ended; its usage comes last."""
+        """True when the message has ended; usage comes last."""
         return self._ended
 
     def close(self) -> Finished:
-        """Return the end of the answer.
+        """Return the end of the response.
 
         Raises:
-            StreamBroken: The server stopped without ending the answer.
+            StreamBroken: The server stopped before the response was complete.
         """
         if not self._ended:
             raise self._stopped()
-        # Some models say that they are done though they called tools.
+        # Some models report `end_turn` although they called tools.
         usual = StopReason.TOOL_CALLS if self._answer.calls else StopReason.DONE
         told = [] if self._reason in _PLAIN else [self._reason, self._detail]
         return Finished(
@@ -173,7 +173,7 @@ class ConverseDecoder(EventDecoder):
 def _usage(found: _Usage) -> Usage:
     read = found.cache_read_input_tokens or 0
     written = found.cache_write_input_tokens or 0
-    # Bedrock counts what it read from the cache, or wrote there, beside the input.
+    # Bedrock counts cache reads and writes separately from the input.
     return Usage(
         input_tokens=(found.input_tokens or 0) + read + written,
         output_tokens=found.output_tokens or 0,

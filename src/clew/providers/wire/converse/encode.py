@@ -1,8 +1,7 @@
-"""A request as the body of Converse.
+"""Encode a request as the body of Converse.
 
-The messages stand last in the body, and messages that follow one another in one role are one
-message there. So a request that appends to another begins with the same bytes, but for the
-marks that say up to where the prompt is worth caching.
+The messages come last in the body, and consecutive messages of one role form one message. So a
+request that appends to another starts with the same bytes, except for cache points.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,13 +20,13 @@ from clew.providers.wire.message_cache import LIMIT, MessageCache
 
 MARK = b'{"cachePoint":{"type":"default"}}'
 OPENING = "Continue."
-"""What the user is taken to have said where a conversation begins with an answer."""
+"""The user message before a conversation that starts with the assistant."""
 GONE = "Not available any more: do not call it."
 """The description of a tool that is declared only because the conversation mentions it."""
 _FIELDS = "additionalModelRequestFields"
 _THINKING = ("thinking", "reasoning_config")
 _COUNTED = frozenset({"system", "toolConfig", _FIELDS})
-"""Of the options, those that counting tokens takes."""
+"""The options that token counting accepts."""
 _SPACER = "."
 _BEGIN = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user", "assistant")}
 
@@ -35,19 +34,19 @@ _json = msgspec.json.Encoder()
 
 
 def message_cache(reader: ReasoningReader, *, limit: int = LIMIT) -> MessageCache[EncodedContent]:
-    """Return a place to keep the encoded messages for `reader`."""
+    """Return a cache for encoded messages."""
     return MessageCache(reader, encode_content, limit=limit)
 
 
 def encode(
     request: Request, kept: MessageCache[EncodedContent], *, cache: bool | None = None
 ) -> bytes:
-    """Return the body that asks for `request`; streamed or not, it is the same.
+    """Return the body for `request`, streamed or not.
 
     Args:
-        request: What to ask.
-        kept: Messages that were encoded before.
-        cache: Set cache marks; by default where the model is known to take them.
+        request: The request.
+        kept: The cache of encoded messages.
+        cache: Set cache points; by default for models that support them.
     """
     known = find_traits(request.model)
     found = kept.encode(request)
@@ -61,7 +60,7 @@ def encode(
 
 
 def encode_count(request: Request, kept: MessageCache[EncodedContent]) -> bytes:
-    """Return the body that asks how long `request` is."""
+    """Return the body that counts the tokens of `request`."""
     options = {name: value for name, value in request.options.items() if name in _COUNTED}
     asked = replace(request, options=options, max_output_tokens=None, temperature=None)
     return b'{"input":{"converse":' + encode(asked, kept, cache=False) + b"}}"
@@ -103,7 +102,7 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _forgotten(found: Sequence[EncodedContent]) -> Iterable[dict[str, Any]]:
-    """Return declarations for the tools that the messages call."""
+    """Return declarations for the tools that the messages mention."""
     for name in dict.fromkeys(tool_name(name) for each in found for name in each.calls):
         yield _tool(ToolSpec(name=name, description=GONE, schema={"type": "object"}))
     for name in dict.fromkeys(name for each in found for name in each.server_calls):
@@ -111,10 +110,10 @@ def _forgotten(found: Sequence[EncodedContent]) -> Iterable[dict[str, Any]]:
 
 
 def _affordable(options: dict[str, Any], found: Sequence[EncodedContent]) -> dict[str, Any]:
-    """Return `options` without thinking where the conversation does not allow it.
+    """Return `options` without thinking if the conversation does not allow it.
 
-    Claude refuses to think in the middle of its work when the work began without thinking,
-    as it does after a change of model.
+    Claude cannot start to think in the middle of a tool loop that started without thinking, as
+    after a change of model.
     """
     fields = options.get(_FIELDS)
     if not isinstance(fields, dict):
@@ -133,7 +132,7 @@ def _is_enabled(thinking: object) -> bool:
 
 
 def _began_unthinking(found: Sequence[EncodedContent]) -> bool:
-    """Return whether the work on the user's last message began without sealed thinking."""
+    """Return whether the current tool loop started without signed reasoning."""
     first: EncodedContent | None = None
     sent = (each for each in reversed(found) if each.pieces)
     for role, run in groupby(sent, key=lambda each: each.role):
@@ -146,7 +145,7 @@ def _began_unthinking(found: Sequence[EncodedContent]) -> bool:
 
 
 def _marks(found: Sequence[EncodedContent], settled: int) -> frozenset[int]:
-    """Return behind which messages a mark is set: the settled ones, and the last."""
+    """Return the messages after which to set cache points: the settled ones and the last."""
     ends = (min(settled, len(found)), len(found))
     places = ((at for at in reversed(range(end)) if found[at].markable) for end in ends)
     return frozenset(at for at in (next(place, -1) for place in places) if at >= 0)
@@ -180,7 +179,7 @@ def _messages(
 
 
 def _refused(each: EncodedContent, apart: ResultSeparation) -> bool:
-    """Return whether a message may not stand in one with the results before it."""
+    """Return whether a message must be separate from the results before it."""
     match apart:
         case ResultSeparation.NOTHING:
             return False
@@ -195,7 +194,7 @@ def _message(role: str, text: str) -> bytes:
 
 
 def _content(each: EncodedContent, names: set[str]) -> bytes:
-    """Return the blocks of a message whose documents get names that no earlier one has."""
+    """Return the blocks of a message with unique document names."""
     found = [each.pieces[0]]
     for name, piece in zip(each.documents, each.pieces[1:], strict=True):
         numbered = (f"{name} {number}" for number in count(2))

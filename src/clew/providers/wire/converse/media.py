@@ -1,4 +1,4 @@
-"""Pictures, documents, films and recordings, as Converse spells them."""
+"""Images, documents, video and audio in the format of Converse."""
 
 import re
 from base64 import b64decode, b64encode
@@ -14,7 +14,7 @@ from clew.providers.wire.message_cache import merge_extra
 KINDS = ("image", "document", "video", "audio")
 NAMELESS = "Document"
 LONGEST_NAME = 190
-"""Of the 200 characters that a name may have; the rest tells equal names apart."""
+"""Of the 200 characters of a name; the rest makes duplicates unique."""
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _FORMATS: dict[str, dict[str, str]] = {
@@ -67,11 +67,11 @@ _MEDIA_TYPES: dict[str, dict[str, str]] = {
     kind: {name: media for media, name in reversed(known.items())}
     for kind, known in _FORMATS.items()
 }
-"""The other way round; the first media type of a format is its usual one."""
+"""The reverse mapping; the first media type of a format is its usual one."""
 
 
 def media_block(part: Image | File) -> tuple[str, dict[str, Any]] | None:
-    """Return the kind of block that holds `part`, and its fields; None if there is none for it."""
+    """Return the block type and fields for `part`, or None if Converse cannot take it."""
     kind = _kind(part.media_type)
     form = _FORMATS[kind].get(part.media_type)
     if form is None and part.media_type.startswith("text/"):
@@ -86,14 +86,14 @@ def media_block(part: Image | File) -> tuple[str, dict[str, Any]] | None:
 
 
 def media_note(part: Image | File) -> str:
-    """Return the words that stand in for something that cannot be sent."""
+    """Return the note that replaces unsupported media."""
     what = "picture" if _kind(part.media_type) == "image" else "file"
     named = part.url or (part.name if isinstance(part, File) else "")
     return f"[A {what} ({part.media_type}) that cannot be shown here{named and f': {named}'}.]"
 
 
 def parse_media(kind: str, fields: dict[str, Any]) -> Image | File | None:
-    """Return the part that a block holds; None if a part could not be sent as the same block."""
+    """Return the part for a block, or None if no part encodes to the same block."""
     source = fields.get("source")
     media_type = _media_type(kind, fields.get("format"))
     if not media_type or not isinstance(source, dict):
@@ -142,6 +142,6 @@ def _data(source: dict[str, Any]) -> bytes:
 
 
 def _name(name: str) -> str:
-    """Return `name` with the characters that a document's name may have."""
+    """Return `name` with only the characters that the API accepts in document names."""
     plain = re.sub(r"[^A-Za-z0-9\s()\[\]-]+", "-", name)
     return re.sub(r"\s+", " ", plain).strip(" -")[:LONGEST_NAME].rstrip() or NAMELESS

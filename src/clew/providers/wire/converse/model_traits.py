@@ -1,7 +1,7 @@
-"""What the models behind Converse take and refuse, by the name of their maker.
+"""What the models behind Converse accept, by vendor.
 
-Converse is one API, but it hands most of a request on to the model, and each maker's models
-refuse something else.
+Converse is one API, but it forwards most of a request to the model, and the models of each vendor
+reject something else.
 """
 
 import re
@@ -16,7 +16,7 @@ _NO_CACHE = re.compile(
 
 
 class ResultSeparation(StrEnum):
-    """What may not stand in one message with the results of tools."""
+    """What must not share a message with tool results."""
 
     NOTHING = "nothing"
     DOCUMENTS = "documents"
@@ -24,12 +24,12 @@ class ResultSeparation(StrEnum):
 
 
 class ModelTraits(Struct, frozen=True, kw_only=True):
-    """What changes a request to one family of models."""
+    """How requests differ for a family of models."""
 
     caches: bool = False
-    """It takes marks that say up to where a prompt is worth caching."""
+    """It supports cache points."""
     signs: bool = False
-    """It seals its thinking, and takes sealed thinking back."""
+    """It signs its reasoning and accepts it back."""
     apart: ResultSeparation = ResultSeparation.NOTHING
 
 
@@ -45,7 +45,7 @@ _FAMILIES = {
 
 
 def find_traits(model: str) -> ModelTraits:
-    """Return what is known of `model`; a name that tells nothing of its maker gets defaults."""
+    """Return the traits of `model`; a name without a known vendor gets defaults."""
     name = base_name(model)
     maker = "anthropic" if "claude" in name else name.partition(".")[0] if "." in name else ""
     found = _FAMILIES.get(maker, ModelTraits())
@@ -55,11 +55,11 @@ def find_traits(model: str) -> ModelTraits:
 
 
 def base_name(model: str) -> str:
-    """Return the name of the model alone, without the region or the ARN that leads to it."""
+    """Return the model's name without region and ARN."""
     return _REGION.sub("", model.rpartition("/")[2].lower(), count=1)
 
 
 def count_tokens_name(model: str) -> str:
-    """Return the name by which tokens are counted: that knows models, not where they run."""
+    """Return the model id for token counting, which knows no regions."""
     name = base_name(model)
     return name if "." in name else model

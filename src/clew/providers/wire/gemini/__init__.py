@@ -1,1 +1,1 @@
-"""Google's generateContent, as the Gemini API and Vertex AI speak it."""
+"""Google's generateContent, for the Gemini API and Vertex AI."""

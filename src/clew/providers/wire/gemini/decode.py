@@ -1,4 +1,4 @@
-"""The answers of generateContent, streamed or whole, as chunks."""
+"""Decode the responses of generateContent, streamed or whole."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ class _Payload(Struct, rename="camel"):
 _payload = msgspec.json.Decoder(_Payload)
 _payloads = msgspec.json.Decoder(list[Raw])
 
-# Gateways that know many APIs end every stream with it.
+# Gateways for several APIs end every stream with it.
 _FOREIGN_END = "[DONE]"
 _REASONS = {"STOP": StopReason.DONE, "MAX_TOKENS": StopReason.LENGTH}
 _BOTCHED = frozenset(
@@ -62,7 +62,7 @@ _BOTCHED = frozenset(
         "TOO_MANY_TOOL_CALLS",
     }
 )
-# Clients may ask Vertex AI for numbers in place of names; these are the names' places.
+# Vertex AI may send numbers instead of names; these are the names by number.
 _NUMBERED = (
     "FINISH_REASON_UNSPECIFIED",
     "STOP",
@@ -79,12 +79,12 @@ _NUMBERED = (
 
 
 class GeminiDecoder(EventDecoder):
-    """Folds the events of one answer, or a whole one, into chunks.
+    """Decodes one response, streamed or whole.
 
-    A stream of this API has no mark at its end: it is over when the connection is.
+    A stream of this API has no end marker: it ends with the connection.
     """
 
-    format = "an answer of Gemini"
+    format = "a Gemini response"
     advice = "Check that the base URL leads to the Gemini API."
 
     def __init__(self, provider: str) -> None:
@@ -97,30 +97,30 @@ class GeminiDecoder(EventDecoder):
 
     @property
     def complete(self) -> bool:
-        """True when the reason has come for which the model stopped."""
+        """True when the finish reason has arrived."""
         return bool(self._reason)
 
     def close(self) -> Finished:
-        """Return the end of the answer.
+        """Return the end of the response.
 
         Raises:
-            ProviderBusy: The model wrote a call that the server could not read.
-            SignatureRejected: The server misses a signature.
-            StreamBroken: The server stopped without ending the answer.
+            ProviderBusy: The model wrote a tool call that the server could not parse.
+            SignatureRejected: The server requires a missing signature.
+            StreamBroken: The server stopped before the response was complete.
         """
         if not self._reason:
             raise self._stopped()
         detail = f"{self._reason}: {self._message}" if self._message else self._reason
         if self._reason in _BOTCHED:
             raise ProviderBusy(
-                f"The model wrote a tool call that {self._provider} could not read ({detail})."
+                f"The model wrote a tool call that {self._provider} could not parse ({detail})."
                 " Send the message again; a simpler tool schema may help.",
                 provider=self._provider,
             )
         if self._reason == "MISSING_THOUGHT_SIGNATURE":
             raise SignatureRejected(
-                f"{self._provider} misses the signature of a tool call ({detail})."
-                " Thinking is left out from here on; send the message again.",
+                f"{self._provider} requires the missing signature of a tool call ({detail})."
+                " Clew leaves reasoning out from now on; send the message again.",
                 provider=self._provider,
             )
         reason = StopReason.REFUSED if self._blocked else _REASONS.get(self._reason)
@@ -182,7 +182,7 @@ class GeminiDecoder(EventDecoder):
 
 
 def _documents(body: bytes) -> list[Raw]:
-    """Return the answers in `body`: without `alt=sse`, a stream is one list of them."""
+    """Return the responses in `body`: without `alt=sse`, a stream is one list of them."""
     if body.lstrip().startswith(b"["):
         return _payloads.decode(body)
     return [Raw(body)]
@@ -198,7 +198,7 @@ def _usage(found: _Usage | None) -> Usage | None:
     if found is None or found == _Usage():
         return None
     return Usage(
-        # What Google's own tools read counts as prompt, but is not among it.
+        # The input of Google's own tools is billed as prompt, but counted separately.
         input_tokens=(found.prompt_token_count or 0) + (found.tool_use_prompt_token_count or 0),
         output_tokens=(found.candidates_token_count or 0) + (found.thoughts_token_count or 0),
         cache_read_tokens=found.cached_content_token_count or 0,

@@ -1,7 +1,7 @@
-"""A request as the body of generateContent.
+"""Encode a request as the body of generateContent.
 
-The contents stand last in the body, so a request that appends to another begins with the
-same bytes. Which model is asked, and whether the answer streams, is said in the address.
+The contents come last in the body, so a request that appends to another starts with the same bytes.
+The URL selects the model and streaming.
 """
 
 import re
@@ -32,10 +32,10 @@ from clew.providers.wire.message_cache import LIMIT, MessageCache, merge_extra
 from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_name
 
 UNSIGNED = "skip_thought_signature_validator"
-"""What Google asks for in place of a signature on a call that its model did not make."""
+"""Google's placeholder for the signature of a call that its model did not make."""
 
 NAMES = NameRule(characters="a-zA-Z0-9_.:-", first="a-zA-Z_", longest=64)
-"""What the API takes as the name of a function."""
+"""What the API accepts as a function name."""
 
 _json = msgspec.json.Encoder()
 _GENERATION = re.compile(r"gemini-(?:(\d+)|[a-z-]+-latest$)")
@@ -45,7 +45,7 @@ _OPEN = {True: b'{"role":"model","parts":[', False: b'{"role":"user","parts":['}
 
 
 class EncodedParts(Struct, frozen=True):
-    """The parts of one message, as the two generations of models want them."""
+    """The parts of one message, for both generations of models."""
 
     is_model: bool
     old: bytes
@@ -54,15 +54,14 @@ class EncodedParts(Struct, frozen=True):
 
 
 def message_cache(reader: ReasoningReader, *, limit: int = LIMIT) -> MessageCache[EncodedParts]:
-    """Return a place to keep the encoded messages for `reader`."""
+    """Return a cache for encoded messages."""
     return MessageCache(reader, _fragment, limit=limit)
 
 
 def encode(request: Request, kept: MessageCache[EncodedParts]) -> bytes:
-    """Return the body that asks for `request`.
+    """Return the body for `request`.
 
-    `options["generationConfig"]` is laid over the one that Clew makes, every other option
-    over the body.
+    `options["generationConfig"]` is merged into the generated one, all other options into the body.
     """
     head = _head(request)
     return b"".join(
@@ -76,36 +75,36 @@ def encode(request: Request, kept: MessageCache[EncodedParts]) -> bytes:
 
 
 def encode_count(request: Request, kept: MessageCache[EncodedParts], *, model: str) -> bytes:
-    """Return the body that asks the Gemini API how long `request` is.
+    """Return the body that counts the tokens of `request` on the Gemini API.
 
     Args:
-        request: What would be asked.
-        kept: Messages that were encoded before.
-        model: The model as the API names it, such as `models/gemini-2.5-pro`.
+        request: The request.
+        kept: The cache of encoded messages.
+        model: The model's resource name, such as `models/gemini-2.5-pro`.
     """
     named = replace(request, options={**request.options, "model": model})
     return b'{"generateContentRequest":' + encode(named, kept) + b"}"
 
 
 def is_gemini_3_or_later(model: str) -> bool:
-    """Say whether a model is of the third generation or later.
+    """Return whether a model is Gemini 3 or later.
 
-    Those refuse calls without a signature and take pictures inside of results. A name such
-    as `gemini-flash-latest` stands for one of them.
+    Those reject calls without a signature and accept images inside function responses. A name such
+    as `gemini-flash-latest` is one of them.
     """
     found = _GENERATION.search(model)
     return found is not None and int(found[1] or 3) >= 3
 
 
 def is_generated_id(call_id: CallId) -> bool:
-    """Say whether Clew made this id up: the API gave none, so it is not sent one."""
+    """Return whether Clew generated this id; the API sent none, so none is sent back."""
     return _OWN_ID.fullmatch(call_id) is not None
 
 
 def encode_part(part: Part, *, new: bool = False) -> list[dict[str, Any] | Raw]:
-    """Return `part` as the parts of a content that stand for it.
+    """Return the API's parts for `part`.
 
-    There are none for a bare thought, for words that are none, and for an empty file.
+    There are none for unsigned reasoning, empty text and empty files.
     """
     match part:
         case Text(text=text, extra=extra):
@@ -151,9 +150,9 @@ def _declaration(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _contents(turns: list[EncodedParts], model: str) -> list[bytes]:
-    """Return the contents in pieces; messages of one side in a row make one content.
+    """Return the contents in pieces; consecutive messages of one role form one content.
 
-    The API wants all results of a step in the content that follows the calls.
+    The API requires all results of a step in the content after the calls.
     """
     new = is_gemini_3_or_later(model)
     pieces: list[bytes] = []
@@ -190,9 +189,9 @@ def _joined(message: Message, *, new: bool) -> bytes:
 
 
 def _sealed(message: Message) -> Message:
-    """Return `message` with a placeholder where its first call lacks a signature.
+    """Return `message` with a placeholder if its first call lacks a signature.
 
-    The API asks for it in the current turn alone, but bytes that were sent once stay.
+    The API requires it only in the current turn, but bytes that were sent once must not change.
     """
     for place, part in enumerate(message.parts):
         if isinstance(part, ToolCall):

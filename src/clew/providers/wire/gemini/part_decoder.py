@@ -1,7 +1,8 @@
-"""The parts of an answer, streamed or whole, as chunks.
+"""Decode the parts of a response, streamed or whole.
 
-Pieces of text follow one another in one part. A part that bears a signature, or any other
-field of its own, stays a part of its own: the API wants it back as it was.
+Text deltas form one part. A part with a signature or other private fields stays a part of its own:
+the API needs it back unchanged. Arguments may arrive value by value: each names its path in the
+object (`$.list[0].name`), and a string may come in several pieces.
 """
 
 import binascii
@@ -33,7 +34,7 @@ Media: TypeAlias = Image | File
 
 
 class PartialArg(Struct, rename="camel"):
-    """One value, or a piece of a text, and where it belongs."""
+    """One value of the arguments, or a piece of a string, with its path."""
 
     json_path: str = "$"
     string_value: str | None = None
@@ -42,7 +43,7 @@ class PartialArg(Struct, rename="camel"):
 
     @property
     def value(self) -> str | float | bool | None:
-        """The value; none of the fields means null."""
+        """The value; no field means null."""
         given = (self.string_value, self.number_value, self.bool_value)
         return next((value for value in given if value is not None), None)
 
@@ -85,7 +86,7 @@ _json = msgspec.json.Encoder()
 
 
 class PartDecoder:
-    """Folds the parts of one answer into chunks."""
+    """Decodes the parts of one response into chunks."""
 
     def __init__(self, provenance: str) -> None:
         self.calls = 0
@@ -116,7 +117,7 @@ class PartDecoder:
         return self._native(part, raw)
 
     def close(self) -> list[Chunk]:
-        """Return what completes the answer."""
+        """Return the chunks that complete the response."""
         return [*self._complete(), *self.tools.close()]
 
     def _words(self, text: str, extra: str) -> list[Chunk]:
@@ -168,7 +169,7 @@ class PartDecoder:
         return [CallChunk(index=self.calls - 1, extra=extra)] if extra else []
 
     def _complete(self) -> list[Chunk]:
-        """End the call whose arguments came value by value, if there is one."""
+        """Complete the call whose arguments arrive value by value, if any."""
         arriving, self._arriving = self._arriving, None
         if arriving is None:
             return []
@@ -193,10 +194,10 @@ class PartDecoder:
 
 
 def decode_media(media_type: str, data: str, extra: str = "") -> Media:
-    """Return a picture or a file that came in base64, in either of its alphabets.
+    """Return an image or file from base64, standard or URL-safe.
 
     Raises:
-        ValueError: It is not base64.
+        ValueError: The data is not base64.
     """
     found = binascii.a2b_base64(data.replace("-", "+").replace("_", "/"), strict_mode=True)
     if media_type.startswith("image/"):
@@ -211,7 +212,7 @@ def _addressed(found: _Address, extra: str) -> Media:
 
 
 def _rest(fields: dict[str, Raw], *common: str) -> str:
-    """Return the fields that have no common form, byte for byte."""
+    """Return the fields other than `common`, byte for byte."""
     kept = {name: raw for name, raw in fields.items() if name not in common}
     return _json.encode(kept).decode() if kept else ""
 
@@ -220,18 +221,18 @@ _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
 
 
 class PartialArguments:
-    """An object that is still arriving."""
+    """Arguments that are still arriving."""
 
     def __init__(self) -> None:
         self._root: Any = {}
 
     def take(self, piece: PartialArg) -> None:
-        """Put the next piece in its place."""
+        """Add the next value."""
         self._root = _put(self._root, _steps(piece.json_path), piece.value)
 
     @property
     def text(self) -> str:
-        """What has arrived, as JSON."""
+        """The arguments so far, as JSON."""
         return _json.encode(self._root).decode()
 
 
@@ -243,7 +244,7 @@ def _steps(path: str) -> list[str | int]:
 
 
 def _put(node: Any, steps: list[str | int], value: Any) -> Any:
-    """Return `node` with `value` at the end of `steps`; a text is appended to."""
+    """Return `node` with `value` at the end of `steps`; strings are appended."""
     if not steps:
         return node + value if isinstance(node, str) and isinstance(value, str) else value
     step, *rest = steps

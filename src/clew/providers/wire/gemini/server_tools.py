@@ -1,7 +1,7 @@
-"""The tools that Google runs itself: what people see of them.
+"""Track the tools that Google runs itself, for display.
 
-Some show as parts of the answer (code that was run, a search), others only as metadata of
-a candidate (what an answer is grounded in).
+Some appear as parts of the response (executed code, a search), others only in a candidate's
+metadata (grounding).
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from msgspec import Struct
 from clew.providers.protocol import ServerToolChunk
 
 LONGEST_NOTE = 200
-"""Characters of code or output in the line that other providers are shown instead."""
+"""Characters of code or output in the note for other providers."""
 
 _NAMES = {
     "GOOGLE_SEARCH_WEB": "web_search",
@@ -22,14 +22,14 @@ _FETCHED = "URL_RETRIEVAL_STATUS_SUCCESS"
 
 
 class ExecutableCode(Struct):
-    """Code that the model wrote to be run at once."""
+    """Code that the model runs."""
 
     code: str = ""
     id: str | None = None
 
 
 class CodeExecutionResult(Struct):
-    """What became of it."""
+    """The result of executed code."""
 
     outcome: Any = None
     output: str | None = None
@@ -37,7 +37,7 @@ class CodeExecutionResult(Struct):
 
 
 class ToolInvocation(Struct, rename="camel"):
-    """A tool that was called, or its answer."""
+    """A tool call or its result."""
 
     tool_type: Any = None
     args: Any = None
@@ -55,7 +55,7 @@ class _Ground(Struct, rename="camel"):
 
 
 class GroundingMetadata(Struct, rename="camel"):
-    """What an answer rests on."""
+    """The sources of a response."""
 
     web_search_queries: list[str] | None = None
     grounding_chunks: list[_Ground] | None = None
@@ -73,7 +73,7 @@ class UrlContextMetadata(Struct, rename="camel"):
 
 
 class GoogleToolTracker:
-    """Follows the tools of one answer, so that each is told of once."""
+    """Tracks the tools of one response and reports each once."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -82,26 +82,26 @@ class GoogleToolTracker:
         self._told: set[str] = set()
 
     def ran(self, code: ExecutableCode) -> ServerToolChunk:
-        """Return the beginning of a run of code."""
+        """Return the start of a code execution."""
         return self._begin(_CODE, code.code, code.id)
 
     def printed(self, result: CodeExecutionResult) -> ServerToolChunk:
-        """Return the end of a run of code."""
+        """Return the end of a code execution."""
         failed = str(result.outcome) not in {"OUTCOME_OK", "1"}
         return self._end(_CODE, result.output or "", result.id, failed=failed)
 
     def called(self, invocation: ToolInvocation) -> ServerToolChunk:
-        """Return the beginning of a tool."""
+        """Return the start of a tool call."""
         told = readable_args(invocation.args)
         self._told.update(told)
         return self._begin(_name(invocation), "; ".join(told), invocation.id)
 
     def answered(self, invocation: ToolInvocation) -> ServerToolChunk:
-        """Return the end of a tool."""
+        """Return the end of a tool call."""
         return self._end(_name(invocation), "", invocation.id)
 
     def grounded(self, grounding: GroundingMetadata) -> list[ServerToolChunk]:
-        """Return the searches that only show in what the answer is grounded in."""
+        """Return the searches that appear only in the grounding metadata."""
         chunks = grounding.grounding_chunks or []
         queries = self._fresh(grounding.web_search_queries or [])
         found: list[ServerToolChunk] = []
@@ -113,7 +113,7 @@ class GoogleToolTracker:
         return found
 
     def fetched(self, pages: UrlContextMetadata) -> list[ServerToolChunk]:
-        """Return the pages that only show in the metadata."""
+        """Return the fetched pages that appear only in the metadata."""
         found: list[ServerToolChunk] = []
         for page in pages.url_metadata or []:
             if self._fresh([page.retrieved_url]):
@@ -123,7 +123,7 @@ class GoogleToolTracker:
         return found
 
     def close(self) -> list[ServerToolChunk]:
-        """End what the answer left open: not every tool says when it is done."""
+        """End the open tools: not every tool reports its end."""
         return [self._end(name, "") for name in list(self._open)]
 
     def _both(self, name: str, queries: list[str], sources: list[_Source]) -> list[ServerToolChunk]:
@@ -154,7 +154,7 @@ class GoogleToolTracker:
 
 
 def readable_args(args: Any) -> list[str]:
-    """Return what a tool was asked, as far as people can read it."""
+    """Return the readable texts in a tool's arguments."""
     if isinstance(args, str):
         return [args]
     inner = args.values() if isinstance(args, dict) else args if isinstance(args, list) else ()
@@ -162,7 +162,7 @@ def readable_args(args: Any) -> list[str]:
 
 
 def summarize_tool(text: str, kind: str) -> str:
-    """Return the line that stands in for a block where it cannot be sent."""
+    """Return a one-line note that replaces a block for other providers."""
     line = " ".join(text.split())
     line = line if len(line) <= LONGEST_NOTE else line[:LONGEST_NOTE] + "…"
     return f"[{kind}: {line}]" if line else ""

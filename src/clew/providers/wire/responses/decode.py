@@ -1,4 +1,4 @@
-"""The answers of the Responses API, streamed or whole, as chunks."""
+"""Decode the responses of the Responses API, streamed or whole."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ from clew.providers.wire.surrogates import repair_surrogates
 
 DONE = "[DONE]"
 TICKS = 10_000_000_000
-"""What xAI divides a dollar into."""
+"""xAI's units per US dollar."""
 
 _OVERLOADED = frozenset({"server_is_overloaded", "slow_down"})
 _WAITING = frozenset({"queued", "in_progress"})
@@ -70,10 +70,10 @@ _response = msgspec.json.Decoder(_Response)
 
 
 class ResponsesDecoder(EventDecoder):
-    """Folds the events of one answer into chunks; see `clew.providers.wire.base_decoder`."""
+    """Decodes one response; see `clew.providers.wire.base_decoder.Decoder`."""
 
-    format = "an answer of the Responses API"
-    advice = "Check that the base URL leads to a server that speaks it."
+    format = "a response of the Responses API"
+    advice = "Check that the base URL is that of a server with this API."
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
@@ -102,14 +102,14 @@ class ResponsesDecoder(EventDecoder):
 
     @property
     def complete(self) -> bool:
-        """True when the response has come as it is in the end, and with it all there is."""
+        """True when the final response has arrived."""
         return self.done
 
     def close(self) -> Finished:
-        """Return the end of the answer.
+        """Return the end of the response.
 
         Raises:
-            StreamBroken: The server stopped without ending the answer.
+            StreamBroken: The server stopped before the response was complete.
         """
         if not self.done:
             raise self._stopped()
@@ -141,14 +141,14 @@ class ResponsesDecoder(EventDecoder):
             raise self._unreadable("it has no `output`")
         if found.status in _WAITING:
             raise ProviderRejected(
-                f"{self._provider} works on the answer in the background, and nobody waits"
-                " for it here. Leave `background` out of the options, or stream.",
+                f"{self._provider} generates the response in the background, which Clew does"
+                " not poll. Remove `background` from the options, or use streaming.",
                 provider=self._provider,
             )
         return chunks
 
     def _item(self, event: _Event) -> StreamedItem:
-        # Its id is the second choice: there are hosts that change it from event to event.
+        # The id is the fallback: some hosts change it from event to event.
         key = event.output_index
         if key is None:
             return self._items.setdefault(event.item_id or _id(event.item), StreamedItem())
@@ -157,7 +157,7 @@ class ResponsesDecoder(EventDecoder):
     def _item_added(self, event: _Event) -> list[Chunk]:
         item = self._item(event)
         if item.ended and event.output_index is not None:
-            # A host that numbers all of its items alike.
+            # Some hosts give all items the same number.
             item = self._items[event.output_index] = StreamedItem()
         return self._unfolding.announce(item, unpack_extra(bytes(event.item).decode()))
 
@@ -193,7 +193,7 @@ class ResponsesDecoder(EventDecoder):
         return self._finish(bytes(event.response))
 
     def _finish(self, body: bytes) -> list[Chunk]:
-        """Take the response as it is in the end, with the items that had not come before."""
+        """Handle the final response, with the items that have not arrived before."""
         response = _response.decode(body)
         if response.error is not None or response.status in {"failed", "cancelled"}:
             raise self._failure(pack_extra({"error": response.error or response.status}))
@@ -208,7 +208,7 @@ class ResponsesDecoder(EventDecoder):
         return chunks
 
     def _known(self, index: int, raw: Raw) -> StreamedItem:
-        """Return what has come of an item, for a server that may not have numbered it."""
+        """Return the state of an item, for servers that may not number them."""
         for key in (index, _id(raw)):
             if key in self._items:
                 return self._items[key]
@@ -237,7 +237,7 @@ def _id(item: Raw) -> str:
 
 
 def _arrived(event: _Event, whole: Any) -> tuple[str, bool]:
-    """Return the text of an event, and whether it is all of it or the next piece."""
+    """Return the text of an event, and whether it is complete or a delta."""
     is_whole = event.type.endswith(".done")
     return as_text(whole if is_whole else event.delta), is_whole
 

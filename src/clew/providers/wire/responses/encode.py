@@ -1,7 +1,7 @@
-"""A request as the body of the Responses API.
+"""Encode a request as the body of the Responses API.
 
-The items stand last in the body, so a request that appends to another begins with the same
-bytes; the provider's prompt cache lives off that.
+The items come last in the body, so a request that appends to another starts with the same bytes,
+which the provider's prompt cache needs.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from clew.providers.wire.responses.output_items import CUSTOM_CALL
 
 SEALED = "reasoning.encrypted_content"
 STATELESS: Mapping[str, Any] = {"store": False, "include": [SEALED]}
-"""The server keeps nothing, and seals its thinking so that it can be sent back."""
+"""The server stores nothing, and returns encrypted reasoning that can be sent back."""
 
 _RESULT = f'{{"type":"{RESULT}"'.encode()
 _CUSTOM_RESULT = b'{"type":"custom_tool_call_output"'
@@ -29,16 +29,16 @@ _json = msgspec.json.Encoder()
 
 
 class EncodedItems(Struct, frozen=True):
-    """One message as it stands between the brackets."""
+    """The encoded items of one message."""
 
     items: bytes
     custom: tuple[str, ...] = ()
-    """The calls in it that were made with free text: their results are items of another type."""
+    """The calls of custom tools: their results have another item type."""
     results: tuple[InputItem, ...] = ()
-    """All of its items, where results are among them."""
+    """All items, if there are tool results among them."""
 
     def answering(self, custom: frozenset[str]) -> bytes:
-        """Return the items, with each result of the type that its call asks for."""
+        """Return the items, with each result of the type that its call needs."""
         if all(item.call_id not in custom for item in self.results):
             return self.items
         return b",".join(
@@ -50,7 +50,7 @@ class EncodedItems(Struct, frozen=True):
 
 
 def message_cache(reader: ReasoningReader, *, limit: int = LIMIT) -> MessageCache[EncodedItems]:
-    """Return a place to keep the encoded messages for `reader`."""
+    """Return a cache for encoded messages."""
     return MessageCache(reader, _fragment, limit=limit)
 
 
@@ -61,14 +61,14 @@ def encode(
     streaming: bool = True,
     defaults: Mapping[str, Any] = STATELESS,
 ) -> bytes:
-    """Return the body that asks for `request`.
+    """Return the body for `request`.
 
     Args:
-        request: What to ask.
-        kept: Messages that were encoded before.
-        streaming: Ask for a stream of events.
-        defaults: Fields that hold unless the request's options say otherwise; what is to be
-            included is what either of them names.
+        request: The request.
+        kept: The cache of encoded messages.
+        streaming: Request an event stream.
+        defaults: Fields that the request's options may override; the `include` lists of both
+            are merged.
     """
     head: dict[str, Any] = {"model": request.model}
     if streaming:

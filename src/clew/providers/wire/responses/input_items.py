@@ -1,4 +1,4 @@
-"""A message as items of the Responses API."""
+"""Encode messages as input items."""
 
 from base64 import b64encode
 from mimetypes import guess_extension
@@ -32,7 +32,7 @@ from clew.providers.wire.sanitize import NameRule, sanitize_arguments, sanitize_
 
 RESULT = "function_call_output"
 LONGEST_ID = 64
-"""Characters that the API takes as a name for a call, or as a key of its cache."""
+"""Characters that the API accepts in a call id and in a cache key."""
 
 NAMES = NameRule(characters="a-zA-Z0-9_-", longest=64)
 IDS = NameRule(longest=LONGEST_ID)
@@ -41,12 +41,12 @@ _json = msgspec.json.Encoder()
 
 
 class InputItem(NamedTuple):
-    """One item, ready to be sent."""
+    """One encoded item."""
 
     kind: str
     data: bytes
     call_id: str = ""
-    """Of a call or of a result."""
+    """Of a call or a result."""
 
 
 class _Native(Struct):
@@ -57,7 +57,7 @@ _native = msgspec.json.Decoder(_Native)
 
 
 def encode_items(message: Message) -> list[InputItem]:
-    """Return the items that say `message`; none if nothing of it is to be sent."""
+    """Return the items for `message`; empty if nothing of it is sent."""
     writer = _Writer(message.role)
     for part in message.parts:
         writer.add(part)
@@ -70,7 +70,7 @@ def encode_items(message: Message) -> list[InputItem]:
 
 
 def encode_output(result: ToolResult) -> str | list[dict[str, Any]]:
-    """Return what a tool answered as the API takes it."""
+    """Return the output of a tool result."""
     text = result.text
     if result.failed and not text.startswith("Error: "):
         text = f"Error: {text}"
@@ -85,12 +85,12 @@ def encode_output(result: ToolResult) -> str | list[dict[str, Any]]:
 
 
 def data_url(part: Image | File) -> str:
-    """Return where a picture or file is to be found; one with its own bytes holds them."""
+    """Return the URL of an image or file, or a data URL with its bytes."""
     return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
 
 
 class _Writer:
-    """Collects items; pieces of content wait until the message that they belong to is over."""
+    """Collects items; content parts wait until their message is complete."""
 
     def __init__(self, role: Role) -> None:
         self.items: list[InputItem] = []
@@ -99,7 +99,7 @@ class _Writer:
         self._content: list[Any] = []
 
     def add(self, part: Part) -> None:
-        """Take the next part of the message."""
+        """Add the next part of the message."""
         match part:
             case Text():
                 self._text(part)
@@ -124,7 +124,7 @@ class _Writer:
                 self._put(_called({**result, **unpack_extra(part.extra)}))
 
     def flush(self) -> None:
-        """End the message that is being written, if there is one."""
+        """End the current message, if any."""
         content, head = self._content, self._head
         self._content, self._head = [], {}
         if not content:
@@ -143,7 +143,7 @@ class _Writer:
         self.items.append(item)
 
     def _say(self, piece: Any, head: ItemFields, *, more: bool = False) -> None:
-        """Add a piece of content; an answer's pieces are items of their own unless `more`."""
+        """Add a content part; those of an assistant form separate items unless `more`."""
         if head or (self._answers and not more):
             self.flush()
             self._head = head
@@ -230,7 +230,7 @@ def _thought(block: Reasoning) -> dict[str, Any]:
 
 
 def _pieces(text: str, lengths: list[Any], kind: str) -> tuple[list[Any], int]:
-    """Cut pieces of the given lengths from `text`; what is no length is a piece itself."""
+    """Divide `text` by the given lengths; entries that are not lengths are parts themselves."""
     found, at = [], 0
     for length in lengths:
         if isinstance(length, int):

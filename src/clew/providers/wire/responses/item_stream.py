@@ -1,8 +1,8 @@
-"""The items of an answer while they arrive.
+"""Decode output items while they stream.
 
-A server announces an item, sends it in pieces and repeats it whole at its end. Some leave the
-announcement, the pieces or the end out. So whatever comes whole is compared with what came
-before, and only what is missing becomes a chunk.
+A server announces an item, sends its deltas and repeats it whole at its end; some servers omit one
+of these. So complete data is compared with the deltas so far, and only what is missing becomes a
+chunk.
 """
 
 from itertools import count
@@ -44,18 +44,18 @@ _json = msgspec.json.Encoder()
 
 
 class TextBuffer(Struct):
-    """A run of text that is arriving, and its number among the answer's runs."""
+    """A text that is arriving, and its index in the response."""
 
     number: int
     runs: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        """All that has come."""
+        """The text so far."""
         return join_pairs("".join(self.runs))
 
     def take(self, text: str, *, whole: bool = False) -> str:
-        """Take the next text, or (`whole`) all of it, and return what is new."""
+        """Add a delta, or (`whole`) the complete text, and return what is new."""
         if whole:
             known = self.text
             text = text[len(known) :] if text.startswith(known) else ""
@@ -64,23 +64,23 @@ class TextBuffer(Struct):
 
 
 class StreamedItem(Struct):
-    """How far one item has come."""
+    """The state of one item."""
 
     said: dict[int, TextBuffer] = field(default_factory=dict)
-    """The pieces of a message, by their place in it."""
+    """The content parts of a message, by index."""
     private: TextBuffer | None = None
-    """Its thinking, or the arguments of its call."""
+    """Its reasoning, or the arguments of its call."""
     places: list[tuple[str, int]] = field(default_factory=list)
-    """Where the pieces of thinking belong, in the order in which they began."""
+    """The parts of reasoning, in the order in which they started."""
     head: str = ""
-    """What is kept beside the first piece of a message if others follow."""
+    """The private fields of the item, for its first part if others follow."""
     begun: bool = False
-    """True when a call, or a tool of the server, has been told of."""
+    """True when a call or a server tool has been reported."""
     ended: bool = False
 
 
 class ItemStream:
-    """Turns the pieces of items into chunks, in the order in which they come."""
+    """Converts the events of items to chunks, in order."""
 
     def __init__(self, provenance: str) -> None:
         self.has_called = False
@@ -92,7 +92,7 @@ class ItemStream:
         """The text that further words would be added to: nothing else began after it."""
 
     def announce(self, item: StreamedItem, fields: ItemFields) -> list[Chunk]:
-        """Take an item that begins."""
+        """Handle an item that starts."""
         kind = as_text(fields.get("type"))
         if is_server_tool(fields):
             return self._start(item, fields)
@@ -105,7 +105,7 @@ class ItemStream:
         return []
 
     def say(self, item: StreamedItem, place: int, text: str, *, whole: bool = False) -> list[Chunk]:
-        """Take words of a message, the next ones or (`whole`) all of that piece."""
+        """Handle text of a message: a delta, or (`whole`) the complete content part."""
         piece, chunks = item.said.get(place), list[Chunk]()
         if piece is None:
             if not text:
@@ -123,7 +123,7 @@ class ItemStream:
     def think(
         self, item: StreamedItem, place: tuple[str, int], text: str, *, whole: bool = False
     ) -> list[Chunk]:
-        """Take thoughts: the next ones, or (`whole`) all of a piece that had not come at all."""
+        """Handle reasoning: a delta, or (`whole`) a part without any deltas."""
         if not text or (whole and place in item.places):
             return []
         last = item.places[-1] if item.places else None
@@ -134,20 +134,20 @@ class ItemStream:
         return [ReasoningChunk(index=piece.number, text=text)]
 
     def argue(self, item: StreamedItem, text: str, *, whole: bool = False) -> list[Chunk]:
-        """Take the arguments of a call: the next piece of them, or (`whole`) all."""
+        """Handle the arguments of a call: a delta, or (`whole`) all of them."""
         piece = self._private(item)
         text = piece.take(text, whole=whole)
         return [CallChunk(index=piece.number, arguments=text)] if text else []
 
     def write(self, item: StreamedItem, text: str) -> list[Chunk]:
-        """Take the next piece of the free text that a custom tool is called with."""
+        """Handle a delta of the free text input of a custom tool."""
         if item.private is None:
             return []
         escaped = _json.encode(text).decode()[1:-1]
         return self.argue(item, escaped if item.private.runs else _FREE_TEXT + escaped)
 
     def end(self, item: StreamedItem, raw: bytes) -> list[Chunk]:
-        """Take an item as it is in the end."""
+        """Handle the complete item."""
         item.ended = True
         fields, chunks = unpack_extra(raw.decode()), list[Chunk]()
         for place, part in enumerate(parse_item(raw, self._provenance)):

@@ -1,4 +1,4 @@
-"""JSON objects whose shape only the provider decides: read with care, kept as text."""
+"""Convert output items to the parts of a message."""
 
 import binascii
 from base64 import b64decode, b64encode
@@ -27,14 +27,14 @@ def list_fields(value: Any) -> list[ItemFields]:
 
 
 def as_text(value: Any) -> str:
-    """Return `value` as text: itself, nothing for nothing, else its JSON."""
+    """Return `value` as text: a string itself, None as empty, anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else _json.encode(value).decode()
 
 
 def other_fields(fields: ItemFields, *known: str) -> dict[str, Any]:
-    """Return the fields that are not `known` and say something."""
+    """Return the fields that are not `known` and not empty."""
     return {
         name: value
         for name, value in fields.items()
@@ -53,7 +53,7 @@ def unpack_extra(text: str) -> dict[str, Any]:
 
 
 LONGEST = 200
-"""Characters of what was asked, and of what was answered, that a note keeps."""
+"""Characters of a tool's input and output in a note."""
 
 _CLIENT_RUNS = frozenset({"function_call", "computer_call", "local_shell_call", "apply_patch_call"})
 # xAI reports the steps of its own search as calls of custom tools.
@@ -61,7 +61,7 @@ _XAI_RUNS = frozenset({"x_keyword_search", "x_semantic_search", "x_thread_fetch"
 
 
 def is_server_tool(item: ItemFields) -> bool:
-    """Say whether `item` is a tool that the provider runs itself."""
+    """Return whether `item` is a tool that the provider runs itself."""
     kind = as_text(item.get("type"))
     if kind == "shell_call":
         return as_text(as_fields(item.get("environment")).get("type")).startswith("container")
@@ -80,7 +80,7 @@ def tool_name(item: ItemFields) -> str:
 
 
 def describe_input(item: ItemFields) -> str:
-    """Return what the tool was asked, as far as it is known."""
+    """Return the input of the tool, if known."""
     action = as_fields(item.get("action"))
     return (
         as_text(action.get("query"))
@@ -99,7 +99,7 @@ def describe_input(item: ItemFields) -> str:
 
 
 def describe_output(item: ItemFields) -> str:
-    """Return what the tool answered, as far as people can read it."""
+    """Return the readable output of the tool."""
     if said := item.get("error") or item.get("output"):
         return as_text(said)
     logs = [each.get("logs") for each in list_fields(item.get("outputs"))]
@@ -110,12 +110,12 @@ def describe_output(item: ItemFields) -> str:
 
 
 def has_failed(item: ItemFields) -> bool:
-    """Say whether the tool could not do its work."""
+    """Return whether the tool failed."""
     return item.get("status") == "failed" or bool(item.get("error"))
 
 
 def summarize_item(item: ItemFields) -> str:
-    """Return one line that stands for the item where it cannot be sent itself."""
+    """Return a one-line note that replaces the item for other providers."""
     if not is_server_tool(item) or item.get("type") == "mcp_list_tools":
         return ""
     told = " → ".join(filter(None, (_line(describe_input(item)), _line(describe_output(item)))))
@@ -134,18 +134,18 @@ def _line(text: str) -> str:
 
 
 BETWEEN = "\n\n"
-"""Stands between two pieces of thinking in the text of one block."""
+"""The separator between the parts of reasoning in one text."""
 CUSTOM_CALL = "custom_tool_call"
 PICTURE = "image_generation_call"
 SUMMARY, CONTENT = "summary_text", "reasoning_text"
-"""The two kinds of pieces that thinking is made of."""
+"""The two types of reasoning parts."""
 
 _WORDS = {"output_text": "text", "input_text": "text", "text": "text", "refusal": "refusal"}
-"""The kinds of content that are words, and the field that holds them."""
+"""The content types that are text, and the field that contains it."""
 
 
 def parse_item(raw: bytes, provenance: str) -> tuple[Part, ...]:
-    """Return one item of an answer as the parts of a message; most items are one part."""
+    """Return an output item as parts of a message, usually one."""
     item = unpack_extra(raw.decode())
     parts: tuple[Part, ...] | None = None
     match item.get("type") or "message":
@@ -163,7 +163,7 @@ def parse_item(raw: bytes, provenance: str) -> tuple[Part, ...]:
 
 
 def parse_reasoning(item: ItemFields, provenance: str, *, verbatim: bool = False) -> Reasoning:
-    """Return an item of thinking; `verbatim` keeps its pieces instead of their lengths."""
+    """Return a reasoning item; `verbatim` keeps its parts instead of their lengths."""
     summary, content = list_fields(item.get("summary")), list_fields(item.get("content"))
     texts = [as_text(piece.get("text")) for piece in (*summary, *content)]
     extra = other_fields(item, "type", "summary", "content", "encrypted_content")

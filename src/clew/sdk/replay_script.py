@@ -1,4 +1,4 @@
-"""Turn a log or a journal into a script: calls to repeat, and the entries between them."""
+"""Read a recorded session as a script: calls to repeat, and the entries between them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from clew.context.render import render
 from clew.context.view import View, advance
 from clew.core import errors
-from clew.core.entries import Entry, MessageAdded, SetupChanged
+from clew.core.entries import Entry, MessageAdded, SetupChanged, decode
 from clew.core.messages import Message, Reasoning, Role
 from clew.core.models import ToolSpec
+from clew.importers.journal import build_journal
+from clew.importers.reader import read_session
 from clew.log.calls import ABORTED, TURN
 from clew.log.events import (
     LogEvent,
@@ -22,7 +24,7 @@ from clew.log.events import (
     ResponseNormalized,
     ResponseRaw,
 )
-from clew.log.reader import LogFault, LogReader
+from clew.log.reader import LogFault, LogReader, is_log
 from clew.log.replay_state import ReplayState
 from clew.providers.protocol import Finished, StopReason
 from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, to_chunks
@@ -57,6 +59,21 @@ class ReplayScript(Struct, frozen=True, kw_only=True):
     steps: tuple[ReplayStep, ...]
     entries: tuple[Entry, ...]
     faults: tuple[LogFault, ...] = ()
+
+
+def read_replay_script(path: Path) -> ReplayScript:
+    """Read a session log, an exported journal, or a recording of another tool.
+
+    Raises:
+        ConfigError: The file cannot be read, or has an unknown format.
+    """
+    if is_log(path):
+        return script_from_log(path)
+    entries = _read_journal(path)
+    if entries:
+        return script_from_journal(entries, session_id=path.stem)
+    session = read_session(path)
+    return script_from_journal(build_journal(session), session_id=session.id or path.stem)
 
 
 def script_from_log(path: Path) -> ReplayScript:
@@ -281,3 +298,12 @@ def _to_error(event: ProviderFailed, provider: str) -> errors.ProviderError:
         return kind(event.text, provider=provider, **event.fields)
     except TypeError:
         return errors.ProviderError(event.text, provider=provider)
+
+
+def _read_journal(path: Path) -> list[Entry]:
+    """Read an exported journal; returns nothing for any other file."""
+    try:
+        lines = path.read_bytes().splitlines()
+        return [decode(line) for line in lines if line.strip()]
+    except (errors.StoreDamaged, OSError):
+        return []
