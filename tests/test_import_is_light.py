@@ -35,7 +35,7 @@ LATER = {
 SELDOM = LATER | {
     "clew.core.redaction.scan",
     "clew.permissions.shell",
-    "clew.checkpoints.keeper",
+    "clew.checkpoints.file_checkpoints",
     "clew.importers",
     "clew.log.writer",
     "clew.stores.sqlite",

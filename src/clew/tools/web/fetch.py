@@ -1,17 +1,26 @@
 """Fetching one address: redirects, limits, and no way into a private network."""
 
-from collections.abc import AsyncIterator
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
 import aiohttp
 import anyio
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from clew._version import __version__
-from clew.tools.web.addresses import Address, follow, guard, is_same_place, parse
-from clew.tools.web.limits import Limits
-from clew.tools.web.replies import Reply
-from clew.tools.web.resolver import GuardedResolver
+from clew.tools.web.protocol import FetchLimits, Lookup, WebResponse
+from clew.tools.web.urls import (
+    UrlRefused,
+    WebUrl,
+    check_url,
+    is_public,
+    is_same_site,
+    parse_url,
+    resolve_redirect,
+)
 
 MAX_REDIRECTS: Final = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -22,11 +31,11 @@ _HEADERS = {
 }
 
 
-class Unreachable(Exception):
+class SiteUnreachable(Exception):
     """The server did not answer; the text tells the model why."""
 
 
-async def fetch(url: str, limits: Limits) -> Reply:
+async def fetch(url: str, limits: FetchLimits) -> WebResponse:
     """Get what is at `url`, following redirects on the same host.
 
     No cookies are sent or kept, and every hop is checked like the first address. A redirect
@@ -36,17 +45,19 @@ async def fetch(url: str, limits: Limits) -> Reply:
         Refused: The address, or one that it redirects to, may not be fetched.
         Unreachable: There was no answer, or it took too long.
     """
-    address = parse(url)
+    address = parse_url(url)
     try:
         with anyio.fail_after(limits.total_seconds):
             async with _client(limits) as client:
                 return await _follow(client, address, limits)
     except (aiohttp.ClientError, OSError) as error:
-        raise Unreachable(f"{address.origin} cannot be reached: {_why(error, limits)}.") from error
+        raise SiteUnreachable(
+            f"{address.origin} cannot be reached: {_why(error, limits)}."
+        ) from error
 
 
 @asynccontextmanager
-async def _client(limits: Limits) -> AsyncIterator[aiohttp.ClientSession]:
+async def _client(limits: FetchLimits) -> AsyncIterator[aiohttp.ClientSession]:
     # With a proxy the only name that is looked up here is the proxy's own.
     resolver = GuardedResolver(
         allow_private=limits.allow_private or bool(limits.proxy), lookup=limits.lookup
@@ -64,33 +75,35 @@ async def _client(limits: Limits) -> AsyncIterator[aiohttp.ClientSession]:
         yield client
 
 
-async def _follow(client: aiohttp.ClientSession, address: Address, limits: Limits) -> Reply:
+async def _follow(
+    client: aiohttp.ClientSession, address: WebUrl, limits: FetchLimits
+) -> WebResponse:
     for _ in range(MAX_REDIRECTS + 1):
         reply = await _get(client, address, limits)
         if reply.status not in _REDIRECTS or not reply.location:
             return reply
-        target = follow(address, reply.location)
-        guard(target, allow_private=limits.allow_private)
-        if not limits.any_host and not is_same_place(address, target):
-            return Reply(
+        target = resolve_redirect(address, reply.location)
+        check_url(target, allow_private=limits.allow_private)
+        if not limits.any_host and not is_same_site(address, target):
+            return WebResponse(
                 url=reply.url,
                 status=reply.status,
                 media_type=reply.media_type,
                 location=str(target),
             )
         address = target
-    raise Unreachable(f"{address.origin} redirects more than {MAX_REDIRECTS} times.")
+    raise SiteUnreachable(f"{address.origin} redirects more than {MAX_REDIRECTS} times.")
 
 
-async def _get(client: aiohttp.ClientSession, address: Address, limits: Limits) -> Reply:
-    guard(address, allow_private=limits.allow_private)
+async def _get(client: aiohttp.ClientSession, address: WebUrl, limits: FetchLimits) -> WebResponse:
+    check_url(address, allow_private=limits.allow_private)
     async with client.get(
         str(address), allow_redirects=False, proxy=limits.proxy or None
     ) as response:
         location = response.headers.get("Location", "")
         is_redirect = response.status in _REDIRECTS and bool(location)
         body = b"" if is_redirect else await _read(response, limits.max_bytes)
-        return Reply(
+        return WebResponse(
             url=str(address),
             status=response.status,
             media_type=response.content_type,
@@ -108,7 +121,7 @@ async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
     return bytes(body)
 
 
-def _why(error: Exception, limits: Limits) -> str:
+def _why(error: Exception, limits: FetchLimits) -> str:
     match error:
         case aiohttp.ServerTimeoutError():
             return f"it did not answer within {limits.connect_seconds:g} s"
@@ -118,3 +131,50 @@ def _why(error: Exception, limits: Limits) -> str:
             return error.os_error.strerror or str(error.os_error) or str(error)
         case _:
             return str(error) or type(error).__name__
+
+
+async def look_up(host: str, port: int) -> Sequence[str]:
+    """Ask the system for the addresses of a name."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[4][0]) for address in found]
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves names to public addresses only, unless private ones are allowed."""
+
+    def __init__(self, *, allow_private: bool = False, lookup: Lookup | None = None) -> None:
+        self._allow_private = allow_private
+        self._lookup = lookup or look_up
+
+    async def resolve(
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - all are wanted
+    ) -> list[ResolveResult]:
+        """Return the addresses of a name.
+
+        Raises:
+            Refused: One of them is not on the public internet.
+            OSError: There are none.
+        """
+        found = [ipaddress.ip_address(text) for text in await self._lookup(host, port)]
+        for ip in found:
+            if not self._allow_private and not is_public(ip):
+                raise UrlRefused(f"{host} leads to {ip}, which is not on the public internet.")
+        if not found:
+            raise OSError(None, f"{host} has no address")
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(ip),
+                port=port,
+                family=socket.AF_INET if ip.version == 4 else socket.AF_INET6,
+                proto=0,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for ip in found
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held open."""

@@ -40,11 +40,11 @@ _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 """Networks without IPv4 reach it through these addresses, whose end is the IPv4 address."""
 
 
-class Refused(Exception):
+class UrlRefused(Exception):
     """An address that is not fetched; the text tells the model why."""
 
 
-class Address(Struct, frozen=True, kw_only=True):
+class WebUrl(Struct, frozen=True, kw_only=True):
     """An address in its one form."""
 
     scheme: str
@@ -73,81 +73,81 @@ class Address(Struct, frozen=True, kw_only=True):
         return self.origin + self.path
 
 
-def parse(text: str) -> Address:
+def parse_url(text: str) -> WebUrl:
     """Take an address apart.
 
     Raises:
         Refused: It is malformed, or written in a way that hides where it leads.
     """
     if len(text) > MAX_URL:
-        raise Refused(f"The address is longer than {MAX_URL} characters.")
+        raise UrlRefused(f"The address is longer than {MAX_URL} characters.")
     if not text.isprintable() or any(char.isspace() or char == "\\" for char in text):
-        raise Refused("The address holds blanks, control characters or backslashes.")
+        raise UrlRefused("The address holds blanks, control characters or backslashes.")
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise Refused(f"{text} is not an address: {error}.") from error
+        raise UrlRefused(f"{text} is not an address: {error}.") from error
     if parts.scheme not in _PORTS:
-        raise Refused(f"Only http and https are fetched, not {parts.scheme or 'a bare name'}.")
+        raise UrlRefused(f"Only http and https are fetched, not {parts.scheme or 'a bare name'}.")
     if "@" in parts.netloc:
-        raise Refused("An address with a user name or a password in it is not fetched.")
-    return Address(
+        raise UrlRefused("An address with a user name or a password in it is not fetched.")
+    return WebUrl(
         scheme=parts.scheme,
-        host=_ip_v6(host) if parts.netloc.startswith("[") else _name(host),
+        host=_normalize_ipv6(host) if parts.netloc.startswith("[") else _normalize_host(host),
         port=_PORTS[parts.scheme] if port is None else port,
         path=urlunsplit(("", "", parts.path or "/", parts.query, "")),
     )
 
 
-def _ip_v6(host: str) -> str:
+def _normalize_ipv6(host: str) -> str:
     try:
         ip = ipaddress.IPv6Address(host)
     except ValueError as error:
-        raise Refused(f"[{host}] is not an IPv6 address.") from error
+        raise UrlRefused(f"[{host}] is not an IPv6 address.") from error
     if ip.scope_id:
-        raise Refused(f"[{host}] is an address of one network interface.")
+        raise UrlRefused(f"[{host}] is an address of one network interface.")
     return ip.compressed
 
 
-def _name(host: str) -> str:
+def _normalize_host(host: str) -> str:
     try:
         name = host.encode("idna").decode().lower().removesuffix(".")
     except UnicodeError:
         name = ""
     if not _LABELS.fullmatch(name):
-        raise Refused(f"{host!r} is not the name of a host.")
+        raise UrlRefused(f"{host!r} is not the name of a host.")
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
         # Such as 2130706433, 0x7f.1 or 0177.0.0.1, all of which are 127.0.0.1 to some programs.
         try:
             return str(ipaddress.IPv4Address(name))
         except ValueError as error:
-            raise Refused(f"{host} is an IP address in an unusual form.") from error
+            raise UrlRefused(f"{host} is an IP address in an unusual form.") from error
     return name
 
 
-def follow(address: Address, location: str) -> Address:
+def resolve_redirect(address: WebUrl, location: str) -> WebUrl:
     """Return where a redirect leads.
 
     Raises:
-        Refused: As for `parse`.
+        Refused: As for `parse_url`.
     """
-    return parse(urljoin(str(address), location.strip()))
+    return parse_url(urljoin(str(address), location.strip()))
 
 
-def guard(address: Address, *, allow_private: bool) -> None:
+def check_url(address: WebUrl, *, allow_private: bool) -> None:
     """Make sure that an address may be fetched, as far as its text can tell.
 
     Raises:
         Refused: It leads into a private network, or to a port of another protocol.
     """
     if address.port in _BAD_PORTS or (address.port < 1024 and address.port not in (80, 443)):
-        raise Refused(f"Port {address.port} is not one that web servers use.")
+        raise UrlRefused(f"Port {address.port} is not one that web servers use.")
     if allow_private:
         return
     is_local = address.host == "localhost" or address.host.endswith(".localhost")
     if is_local or (address.ip is not None and not is_public(address.ip)):
-        raise Refused(f"{address.host} is not on the public internet.")
+        raise UrlRefused(f"{address.host} is not on the public internet.")
 
 
 def is_public(ip: IPAddress) -> bool:
@@ -163,7 +163,7 @@ def is_public(ip: IPAddress) -> bool:
     return not any(ip in network for network in _PRIVATE)
 
 
-def is_same_place(first: Address, second: Address) -> bool:
+def is_same_site(first: WebUrl, second: WebUrl) -> bool:
     """Does a redirect stay where the caller meant to go?
 
     The same host does, with or without `www.`, as long as it does not give up encryption.
