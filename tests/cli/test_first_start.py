@@ -168,7 +168,7 @@ async def is_asked(person: Person, *, touched: str = "hooked") -> None:
     assert [one, two] == [
         "  .claude/settings.json: hooks.SessionStart[0].hooks[0] runs `touch"
         f" {touched}` on SessionStart",
-        "  .claude/settings.json: permissions.allow lets Bash(make:*) run without asking",
+        "  .claude/settings.json: permissions.allow allows Bash(make:*) without asking",
     ]
 
 
