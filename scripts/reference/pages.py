@@ -120,7 +120,7 @@ PAGES = (
             "clew.tools.protocol",
             "clew.tools.builtin",
             "clew.tools.sandbox",
-            "clew.tools.web.search",
+            "clew.tools.web.protocol",
         ),
     ),
     Page(
@@ -172,12 +172,11 @@ PAGES = (
         title="Settings",
         intro="Reading and writing settings files. The guide is [settings.md](../settings.md).",
         modules=(
-            "clew.config.loading",
             "clew.config.settings",
             "clew.config.trust",
             "clew.config.providers",
-            "clew.config.context",
-            "clew.config.writing",
+            "clew.config.session_options",
+            "clew.config.updates",
         ),
     ),
     Page(
@@ -190,6 +189,7 @@ PAGES = (
             "clew.log.replay_state",
             "clew.log.validation",
             "clew.sdk.replay",
+            "clew.sdk.replay_script",
         ),
     ),
     Page(

@@ -1,11 +1,19 @@
 """Text functions that every layer shares."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.entries import Noted
-from clew.core.text import make_encodable, one_line, pluralize, replace_surrogates, truncate
+from clew.core.text import (
+    make_encodable,
+    one_line,
+    pluralize,
+    replace_surrogates,
+    split_validation_error,
+    truncate,
+)
 
 
 def test_one_line_joins_lines_and_drops_what_a_terminal_would_obey() -> None:
@@ -60,3 +68,24 @@ def test_lone_surrogates_become_replacement_characters() -> None:
     assert make_encodable(body) == Noted(topic="t", text="a\ufffd", data={"k\ufffd": ["\ufffd", 1]})
     fine = Noted(topic="t", text="é")
     assert make_encodable(fine) is fine
+
+
+@pytest.mark.parametrize(
+    ("value", "split"),
+    [
+        ({"a": [1, "x"]}, ("Expected `int`, got `str`", "a[1]")),
+        ({}, ("Object missing required field `a`", "")),
+        ([], ("Expected `object`, got `array`", "")),
+    ],
+)
+def test_a_validation_error_is_split_into_problem_and_path(
+    value: object, split: tuple[str, str]
+) -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.convert(value, Numbers)
+
+    assert split_validation_error(caught.value) == split
+
+
+class Numbers(msgspec.Struct):
+    a: list[int]

@@ -185,7 +185,8 @@ async def test_what_cannot_run_here_says_so(tmp_path: Any) -> None:
 
     assert said.reports == (
         "Stop hook `ok?` (test): prompt hooks cannot run in this session: it has no model to ask",
-        "Stop hook `checker` (test): agent hooks cannot run in this session: it cannot start agents",
+        "Stop hook `checker` (test): agent hooks cannot run in this session:"
+        " it cannot start agents",
     )
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from clew import MemoryStore, Session
 from clew.providers.scripted import ScriptedProvider
 from clew.tools.builtin.bash import bash_tool
-from clew.tools.builtin.child_process import child_environment, is_secret
-from clew.tools.builtin.output import HeadTail, printable
+from clew.tools.builtin.child_process import HeadTail, child_environment, is_secret, printable
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 

@@ -12,9 +12,16 @@ import pytest
 from clew.core.errors import ConfigError
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.bash import bash_tool
-from clew.tools.grounds import Grounds, git_folder, survey
 from clew.tools.protocol import ToolContext, ToolOutput
-from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy, arguments
+from clew.tools.sandbox import (
+    Sandbox,
+    SandboxMode,
+    SandboxPaths,
+    SandboxPolicy,
+    arguments,
+    find_sandbox_paths,
+    git_folder,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
 
@@ -22,7 +29,7 @@ FOUND = Sandbox()
 needs_bubblewrap = pytest.mark.skipif(
     not FOUND.active, reason=f"no sandbox on this machine: {FOUND.problem}"
 )
-GROUNDS = Grounds(
+GROUNDS = SandboxPaths(
     folder=Path("/home/me/project"),
     cwd=Path("/home/me/project/src"),
     home=Path("/home/me"),
@@ -111,7 +118,7 @@ def test_only_what_exists_is_named(tmp_path: Path) -> None:
     (tmp_path / ".clew").mkdir()
     (tmp_path / "link").symlink_to(tmp_path)
 
-    found = survey(tmp_path / "link", tmp_path, extra=(tmp_path / "nowhere",))
+    found = find_sandbox_paths(tmp_path / "link", tmp_path, extra=(tmp_path / "nowhere",))
 
     assert found.folder == tmp_path.resolve()
     assert found.guarded == (tmp_path.resolve() / ".clew",)
@@ -155,7 +162,7 @@ def test_a_link_to_a_git_folder_opens_nothing(tmp_path: Path) -> None:
     (tmp_path / "tree/.git").symlink_to(tmp_path / "other/.git")
 
     assert git_folder(tmp_path / "tree") is None
-    assert tmp_path / "other/.git" not in survey(tmp_path / "tree", tmp_path).writable
+    assert tmp_path / "other/.git" not in find_sandbox_paths(tmp_path / "tree", tmp_path).writable
 
 
 @pytest.fixture

@@ -20,22 +20,26 @@ from hypothesis import strategies as st
 from clew.core.access import Risk
 from clew.core.errors import ConfigError
 from clew.testing.server import Disconnect, FakeServer, ScriptedResponse, Stall, serve
-from clew.tools.builtin.webfetch import MAX_IMAGE_BYTES, webfetch_tool
-from clew.tools.builtin.websearch import websearch_tool
+from clew.tools.builtin.webfetch import MAX_IMAGE_BYTES, ResponseCache, webfetch_tool
+from clew.tools.builtin.websearch import search_backend, websearch_tool
 from clew.tools.protocol import ToolContext, ToolOutput
-from clew.tools.web.addresses import Refused, guard, is_public, is_same_place, parse
-from clew.tools.web.brave import Brave
-from clew.tools.web.configured import search_backend
-from clew.tools.web.copies import Copies
-from clew.tools.web.limits import PUBLIC, Limits, Lookup
-from clew.tools.web.resolver import GuardedResolver
-from clew.tools.web.search import Found, Query, SearchBackend, SearchFailed
-from clew.tools.web.searxng import SearXNG
+from clew.tools.web.fetch import GuardedResolver
+from clew.tools.web.protocol import (
+    PUBLIC_INTERNET,
+    FetchLimits,
+    Lookup,
+    SearchBackend,
+    SearchFailed,
+    SearchQuery,
+    SearchResult,
+)
+from clew.tools.web.search import Brave, SearXNG
+from clew.tools.web.urls import UrlRefused, check_url, is_public, is_same_site, parse_url
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
 
 PLACE = ToolContext(cwd=Path())
-HERE = Limits(allow_private=True)
+HERE = FetchLimits(allow_private=True)
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 PAGE = """<!doctype html><html><head><title>Tea &amp;
  cake</title><style>p {color: red}</style></head><body>
@@ -61,13 +65,15 @@ def redirect(location: str, status: int = 302) -> ScriptedResponse:
     return answer("moved", status=status, Location=location)
 
 
-async def fetched(url: str, limits: Limits = HERE, *, copies: Copies | None = None) -> ToolOutput:
+async def fetched(
+    url: str, limits: FetchLimits = HERE, *, copies: ResponseCache | None = None
+) -> ToolOutput:
     with anyio.fail_after(10):
         return await webfetch_tool(limits, copies=copies).run({"url": url}, PLACE)
 
 
 async def fetch_from(
-    *answers: ScriptedResponse, limits: Limits = HERE
+    *answers: ScriptedResponse, limits: FetchLimits = HERE
 ) -> tuple[ToolOutput, FakeServer]:
     async with serve(*answers) as server:
         return await fetched(f"{server.url}/a/b", limits), server
@@ -211,7 +217,7 @@ async def test_an_unknown_status_and_an_empty_answer_are_told() -> None:
 
 
 async def test_more_than_the_limit_is_not_read() -> None:
-    limits = Limits(allow_private=True, max_bytes=1_001)
+    limits = FetchLimits(allow_private=True, max_bytes=1_001)
 
     out, _ = await fetch_from(answer("é" * 100_000, "text/plain"), limits=limits)
 
@@ -265,7 +271,7 @@ async def test_a_redirect_elsewhere_is_told_and_not_followed() -> None:
 
 async def test_redirects_elsewhere_can_be_allowed() -> None:
     async with serve(answer("<p>there")) as there, serve(redirect(f"{there.url}/x")) as here:
-        out = await fetched(here.url, Limits(allow_private=True, any_host=True))
+        out = await fetched(here.url, FetchLimits(allow_private=True, any_host=True))
 
     assert inner(out) == "there"
 
@@ -285,7 +291,7 @@ async def test_redirects_elsewhere_can_be_allowed() -> None:
 )
 async def test_every_hop_is_checked_like_the_first(location: str, told: str) -> None:
     async with serve(redirect("/next"), redirect(location)) as proxy:
-        out = await fetched("http://example.com/a", Limits(any_host=True, proxy=proxy.url))
+        out = await fetched("http://example.com/a", FetchLimits(any_host=True, proxy=proxy.url))
 
     assert out.failed
     assert told in out.text
@@ -315,8 +321,8 @@ async def test_a_redirect_without_end_is_given_up() -> None:
     ],
 )
 def test_an_address_has_one_form(written: str, form: str) -> None:
-    assert str(parse(written)) == form
-    assert parse(form) == parse(written)
+    assert str(parse_url(written)) == form
+    assert parse_url(form) == parse_url(written)
 
 
 @pytest.mark.parametrize(
@@ -338,8 +344,8 @@ def test_an_address_has_one_form(written: str, form: str) -> None:
     ],
 )
 def test_an_address_that_hides_something_is_refused(written: str) -> None:
-    with pytest.raises(Refused):
-        parse(written)
+    with pytest.raises(UrlRefused):
+        parse_url(written)
 
 
 PRIVATE = (
@@ -378,16 +384,16 @@ def test_nothing_is_public_that_python_knows_to_be_local(
     ],
 )
 async def test_private_places_and_odd_ports_are_not_fetched(url: str) -> None:
-    out = await fetched(url, PUBLIC)
+    out = await fetched(url, PUBLIC_INTERNET)
 
     assert out.failed
     assert "is not on the public internet" in out.text or "is not one that web" in out.text
 
 
 def test_private_places_can_be_allowed_but_odd_ports_cannot() -> None:
-    guard(parse("http://localhost:3000/"), allow_private=True)
-    with pytest.raises(Refused):
-        guard(parse("http://localhost:22/"), allow_private=True)
+    check_url(parse_url("http://localhost:3000/"), allow_private=True)
+    with pytest.raises(UrlRefused):
+        check_url(parse_url("http://localhost:22/"), allow_private=True)
 
 
 @pytest.mark.parametrize(
@@ -396,7 +402,7 @@ def test_private_places_can_be_allowed_but_odd_ports_cannot() -> None:
 async def test_a_name_that_leads_inside_is_not_fetched(found: str | list[str]) -> None:
     async with serve(answer("secret")) as server:
         port = urlsplit(server.url).port
-        out = await fetched(f"http://a.test:{port}/", Limits(lookup=names(a_test=found)))
+        out = await fetched(f"http://a.test:{port}/", FetchLimits(lookup=names(a_test=found)))
 
     assert out.failed
     assert "a.test leads to" in out.text
@@ -416,7 +422,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_connected_to() ->
     first = await resolver.resolve("a.test", 80)
 
     assert [each["host"] for each in first] == ["93.184.216.34"]
-    with pytest.raises(Refused):
+    with pytest.raises(UrlRefused):
         await resolver.resolve("a.test", 80)
 
 
@@ -428,7 +434,7 @@ async def test_a_name_is_looked_up_once_for_each_connection() -> None:
         asked.append(host)
         return ["127.0.0.1"]
 
-    limits = Limits(allow_private=True, lookup=counting)
+    limits = FetchLimits(allow_private=True, lookup=counting)
     async with serve(redirect("/c"), answer("<p>end")) as server:
         port = urlsplit(server.url).port
         out = await fetched(f"http://a.test:{port}/", limits)
@@ -452,7 +458,7 @@ async def test_a_name_is_looked_up_once_for_each_connection() -> None:
     ],
 )
 def test_a_redirect_stays_or_leads_elsewhere(first: str, second: str, *, same: bool) -> None:
-    assert is_same_place(parse(first), parse(second)) is same
+    assert is_same_site(parse_url(first), parse_url(second)) is same
 
 
 # What goes wrong on the way
@@ -471,7 +477,7 @@ async def test_a_server_that_stalls_is_given_up() -> None:
     stall = Stall()
 
     async with serve(ScriptedResponse(steps=[b"<p>", stall], content_type="text/html")) as server:
-        out = await fetched(server.url, Limits(allow_private=True, total_seconds=0.2))
+        out = await fetched(server.url, FetchLimits(allow_private=True, total_seconds=0.2))
 
     assert out.failed
     assert "it was not done after 0.2 s" in out.text
@@ -483,8 +489,8 @@ async def test_nobody_there_and_no_such_name_are_told() -> None:
         pass
 
     gone = await fetched(server.url)
-    unknown = await fetched("http://b.test/", Limits(lookup=names(a_test="1.1.1.1")))
-    empty = await fetched("http://a.test/", Limits(lookup=names(a_test=[])))
+    unknown = await fetched("http://b.test/", FetchLimits(lookup=names(a_test="1.1.1.1")))
+    empty = await fetched("http://a.test/", FetchLimits(lookup=names(a_test=[])))
     secure = await fetched(server.url.replace("http:", "https:"))
 
     assert "cannot be reached: Connect call failed" in gone.text
@@ -505,7 +511,7 @@ async def test_a_proxy_is_used_only_when_it_is_given(monkeypatch: pytest.MonkeyP
     async with serve(answer("<p>proxied")) as proxy, serve(answer("<p>direct")) as server:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         direct = await fetched(server.url)
-        proxied = await fetched("http://example.com/x", Limits(proxy=proxy.url))
+        proxied = await fetched("http://example.com/x", FetchLimits(proxy=proxy.url))
 
     assert (inner(direct), inner(proxied)) == ("direct", "proxied")
     assert proxy.paths == ["http://example.com/x"]
@@ -516,7 +522,7 @@ async def test_a_proxy_is_used_only_when_it_is_given(monkeypatch: pytest.MonkeyP
 
 async def test_an_answer_is_kept_for_a_quarter_of_an_hour() -> None:
     now = 0.0
-    copies = Copies(clock=lambda: now)
+    copies = ResponseCache(clock=lambda: now)
 
     async with serve(answer("<p>one"), answer("<p>two")) as server:
         first = await fetched(server.url, copies=copies)
@@ -540,7 +546,7 @@ async def test_failures_are_not_kept() -> None:
 
 
 def test_copies_stay_within_their_bound() -> None:
-    copies = Copies(max_chars=25)
+    copies = ResponseCache(max_chars=25)
 
     for name in "abc":
         copies.put(name, ToolOutput(text="x" * 10))
@@ -551,7 +557,7 @@ def test_copies_stay_within_their_bound() -> None:
 
 
 def test_older_copies_go_first() -> None:
-    copies = Copies(max_chars=25)
+    copies = ResponseCache(max_chars=25)
 
     for name in "abc":
         copies.put(name, ToolOutput(text="x" * 10))
@@ -594,13 +600,13 @@ def test_the_tool_describes_itself() -> None:
 class ListedSearch:
     """Finds what it was given, whatever is searched for."""
 
-    def __init__(self, *found: Found | str) -> None:
+    def __init__(self, *found: SearchResult | str) -> None:
         self.found = [
-            Found(title=each, url=each) if isinstance(each, str) else each for each in found
+            SearchResult(title=each, url=each) if isinstance(each, str) else each for each in found
         ]
-        self.queries: list[Query] = []
+        self.queries: list[SearchQuery] = []
 
-    async def search(self, query: Query) -> Sequence[Found]:
+    async def search(self, query: SearchQuery) -> Sequence[SearchResult]:
         await anyio.lowlevel.checkpoint()
         self.queries.append(query)
         return self.found
@@ -613,11 +619,11 @@ async def searched(backend: SearchBackend | None, **arguments: Any) -> ToolOutpu
 
 async def test_results_are_listed_as_untrusted_text() -> None:
     backend = ListedSearch(
-        Found(title="Tea", url="https://a.com/1", snippet="All about tea."),
-        Found(title="", url="https://b.com/2"),
-        Found(title="Again", url="https://a.com/1"),
-        Found(title="No address", url=""),
-        Found(title="Bad address", url="http://[bad"),
+        SearchResult(title="Tea", url="https://a.com/1", snippet="All about tea."),
+        SearchResult(title="", url="https://b.com/2"),
+        SearchResult(title="Again", url="https://a.com/1"),
+        SearchResult(title="No address", url=""),
+        SearchResult(title="Bad address", url="http://[bad"),
     )
 
     out = await searched(backend)
@@ -665,10 +671,10 @@ async def test_without_a_backend_the_user_is_told_what_to_set() -> None:
 
 
 def test_domains_become_search_operators() -> None:
-    assert Query(text="tea").with_domains == "tea"
-    assert Query(text="tea", allowed=["a.com"]).with_domains == "tea site:a.com"
+    assert SearchQuery(text="tea").with_domains == "tea"
+    assert SearchQuery(text="tea", allowed=["a.com"]).with_domains == "tea site:a.com"
     assert (
-        Query(text="tea", allowed=["a.com", "b.org"], blocked=["c.de"]).with_domains
+        SearchQuery(text="tea", allowed=["a.com", "b.org"], blocked=["c.de"]).with_domains
         == "tea (site:a.com OR site:b.org) -site:c.de"
     )
 
@@ -711,7 +717,7 @@ async def test_brave_is_asked_with_the_token_in_a_header() -> None:
 
 async def test_brave_may_find_nothing() -> None:
     async with serve(json_answer({"type": "search"})) as server:
-        assert await Brave("t", base_url=server.url).search(Query(text="tea")) == []
+        assert await Brave("t", base_url=server.url).search(SearchQuery(text="tea")) == []
 
 
 BACKENDS: list[Callable[[str], SearchBackend]] = [
@@ -755,7 +761,7 @@ async def test_a_backend_that_stalls_is_given_up() -> None:
     async with serve(ScriptedResponse(steps=[b"{", Stall()])) as server:
         backend = SearXNG(server.url, seconds=0.1)
         with pytest.raises(SearchFailed, match=r"did not answer within 0\.1 s"):
-            await backend.search(Query(text="tea"))
+            await backend.search(SearchQuery(text="tea"))
 
 
 def test_the_tools_load_nothing_heavy_until_they_are_used() -> None:

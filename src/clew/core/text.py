@@ -70,6 +70,12 @@ def pluralize(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def split_validation_error(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Split a message of msgspec into the problem and the path of the value, such as `a.b[0]`."""
+    problem, _, path = str(error).partition(" - at `$")
+    return problem, path.removesuffix("`").removeprefix(".")
+
+
 def replace_surrogates(text: str) -> str:
     """Return `text` with U+FFFD for each lone surrogate; the same object if it has none."""
     if text.isascii():

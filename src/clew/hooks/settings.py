@@ -19,6 +19,7 @@ from msgspec import Struct, UnsetType, field
 from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
+from clew.core.text import split_validation_error
 from clew.hooks.handlers import HANDLER_TYPES, CommandHook, HookHandler
 from clew.hooks.protocol import HookEvent, HookInput
 
@@ -126,7 +127,7 @@ _ALLOWED = {
     "url": "a URL that starts with http:// or https://",
 }
 _WORD = re.compile(r"[\w$-]{1,60}")
-_KEY = re.compile(r"`\$\.(\w+)|field `(\w+)`")
+_FIELD = re.compile(r"field `(\w+)`")
 
 
 class HookSource(Struct, frozen=True, kw_only=True):
@@ -281,11 +282,11 @@ def _handler(event: HookEvent, raw: object, where: str) -> tuple[HookHandler | N
 
 
 def _malformed(error: msgspec.ValidationError, where: str) -> ConfigError:
-    found = _KEY.search(str(error))
-    key = (found[1] or found[2]) if found else ""
+    reason, path = split_validation_error(error)
+    found = _FIELD.search(reason)
+    key = found[1] if found else re.split(r"\W", path, maxsplit=1)[0]
     allowed = f"; allowed: {_ALLOWED[key]}" if key in _ALLOWED else ""
     at = f"{where}.{key}" if key else where
-    reason = str(error).partition(" - at ")[0]
     return ConfigError(f"{at} is invalid: {reason}{allowed}")
 
 

@@ -63,6 +63,21 @@ class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="e
     """Settings that all events share."""
 
 
+class CallEvent(_Event, frozen=True, kw_only=True):
+    """A part of a model call."""
+
+    execution_id: str
+
+
+class _ToolEvent(_Event, frozen=True, kw_only=True):
+    run: int
+    round: int
+    call_id: CallId
+    tool: str
+    index: int = 0
+    """The position of the call in its batch."""
+
+
 class SessionInit(_Event, frozen=True, kw_only=True, tag="session_init"):
     """The session was opened or resumed."""
 
@@ -94,10 +109,9 @@ class PreRun(_Event, frozen=True, kw_only=True, tag="pre_run"):
     """The last entry of the history."""
 
 
-class ProviderRequest(_Event, frozen=True, kw_only=True, tag="provider_request"):
+class ProviderRequest(CallEvent, frozen=True, kw_only=True, tag="provider_request"):
     """A model call starts. Contents are referenced by sha256, and each is written once."""
 
-    execution_id: str
     run: int
     round: int
     """The number of the call within the run."""
@@ -116,10 +130,9 @@ class ProviderRequest(_Event, frozen=True, kw_only=True, tag="provider_request")
     """True when `provider_native_raw_payload` lines follow."""
 
 
-class NativePayload(_Event, frozen=True, kw_only=True, tag="provider_native_raw_payload"):
+class NativePayload(CallEvent, frozen=True, kw_only=True, tag="provider_native_raw_payload"):
     """An HTTP body, or a part of one."""
 
-    execution_id: str
     surface: str
     """The path of the API."""
     payload_kind: str
@@ -136,29 +149,26 @@ class NativePayload(_Event, frozen=True, kw_only=True, tag="provider_native_raw_
     """Parts of the request that no earlier line contains, by sha256."""
 
 
-class StreamDelta(_Event, frozen=True, kw_only=True, tag="provider_stream_raw_delta"):
+class StreamDelta(CallEvent, frozen=True, kw_only=True, tag="provider_stream_raw_delta"):
     """Chunks from the provider's adapter; consecutive chunks of one part are merged."""
 
-    execution_id: str
     sequence: int
     """The number of the first chunk."""
     chunks: tuple[dict[str, Any], ...]
 
 
-class ResponseRaw(_Event, frozen=True, kw_only=True, tag="provider_response_raw"):
+class ResponseRaw(CallEvent, frozen=True, kw_only=True, tag="provider_response_raw"):
     """The adapter's stream ended."""
 
-    execution_id: str
     response_kind: str
     """`stream` for a complete response, `broken` otherwise."""
     chunks: int
     finished: dict[str, Any] | None = None
 
 
-class ResponseNormalized(_Event, frozen=True, kw_only=True, tag="provider_response_normalized"):
+class ResponseNormalized(CallEvent, frozen=True, kw_only=True, tag="provider_response_normalized"):
     """The response as a message, complete or partial."""
 
-    execution_id: str
     message: Message
     tool_calls: int = 0
     stop_reason: str = ""
@@ -166,10 +176,9 @@ class ResponseNormalized(_Event, frozen=True, kw_only=True, tag="provider_respon
     cost: float | None = None
 
 
-class ProviderFailed(_Event, frozen=True, kw_only=True, tag="provider_error"):
+class ProviderFailed(CallEvent, frozen=True, kw_only=True, tag="provider_error"):
     """A model call failed or was cancelled."""
 
-    execution_id: str
     kind: str
     """The class of the error; `Aborted` when the session cancelled the call."""
     text: str = ""
@@ -189,25 +198,16 @@ class ToolBatch(_Event, frozen=True, kw_only=True, tag="tool_batch_started"):
     call_ids: tuple[CallId, ...]
 
 
-class ToolRequest(_Event, frozen=True, kw_only=True, tag="tool_execution_request"):
+class ToolRequest(_ToolEvent, frozen=True, kw_only=True, tag="tool_execution_request"):
     """A tool call started."""
 
-    run: int
-    round: int
-    call_id: CallId
-    tool: str
     parameters: Any = None
     """The parsed arguments, or their text when they are not JSON."""
-    index: int = 0
 
 
-class ToolOutcome(_Event, frozen=True, kw_only=True, tag="tool_execution_result"):
+class ToolOutcome(_ToolEvent, frozen=True, kw_only=True, tag="tool_execution_result"):
     """A tool call ended."""
 
-    run: int
-    round: int
-    call_id: CallId
-    tool: str
     success: bool
     denied: bool = False
     error_code: str = ""
@@ -215,7 +215,6 @@ class ToolOutcome(_Event, frozen=True, kw_only=True, tag="tool_execution_result"
     """The text for the screen, when it differs from the text for the model."""
     data: dict[str, Any] = {}
     entry_id: EntryId = EntryId(0)
-    index: int = 0
 
 
 class ToolCommitted(_Event, frozen=True, kw_only=True, tag="tool_message_committed"):

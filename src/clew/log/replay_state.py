@@ -1,6 +1,6 @@
 """Replay a log: rebuild the history and the requests, event by event."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,13 +92,13 @@ class SentMessages(Struct, frozen=True, kw_only=True):
     new: tuple[Message, ...]
 
 
-class _HashList(NamedTuple):
+class _SentList(NamedTuple):
     owner: str
-    hashes: list[str] | None
+    items: list[Any] | None
     """None when the log does not contain enough to rebuild the list."""
 
 
-_EMPTY = _HashList("", [])
+_EMPTY = _SentList("", [])
 
 
 class ReplayState:
@@ -106,17 +106,16 @@ class ReplayState:
 
     def __init__(self, report: ReportFault | None = None) -> None:
         self._report = report or _ignore
-        self.contents = _Contents(self._report)
+        self.contents: dict[str, Any] = {}
+        """Messages and trees that the log contains so far, by hash."""
         self.entries: list[Entry] = []
         self.view = View()
         self.sent: SentMessages | None = None
         """The messages of the last request; None when they cannot be rebuilt."""
         self._ids: set[EntryId] = set()
         self._last = EntryId(0)
-        self._rendered: tuple[Message, ...] = ()
-        self._rendered_hashes: list[str] = []
         self._turn = _EMPTY
-        self._wire: dict[str, _HashList] = {}
+        self._wire: dict[str, _SentList] = {}
         self._is_reliable = True
         """False once part of the history is missing; requests are no longer compared with it."""
 
@@ -128,17 +127,17 @@ class ReplayState:
             case HistoryMutation():
                 self._mutate(event, is_complete=is_complete)
             case ProviderRequest():
-                self.contents.learn(event.content, is_complete=is_complete)
+                self._learn(event.content, is_complete=is_complete)
                 self._request(event)
             case NativePayload(payload_kind="request"):
-                self.contents.learn(event.content, is_complete=is_complete)
+                self._learn(event.content, is_complete=is_complete)
                 self._wire_request(event)
             case _:
                 pass
 
     def wire_list(self, field: str) -> list[Any]:
         """Return a list from the last HTTP request body."""
-        return [self.contents.get(name) for name in self._wire.get(field, _EMPTY).hashes or []]
+        return self._wire.get(field, _EMPTY).items or []
 
     def _start(self, event: SessionInit) -> None:
         self._turn, self._wire = _EMPTY, {}
@@ -180,119 +179,84 @@ class ReplayState:
             text = f"entry #{entry.id} does not match its hash"
             self._report_damage(FaultCode.CONTENT_SHA256_MISMATCH, text)
         if isinstance(entry.body, MessageAdded):
-            self.contents.hold(event.sha256, entry.body.message)
+            self.contents[event.sha256] = entry.body.message
         elif isinstance(entry.body, SetupChanged):
             for name in SETUP_CONTENTS & body.keys():
-                self.contents.hold(content_hash(body[name]), body[name])
+                self.contents[content_hash(body[name])] = body[name]
+
+    def _learn(self, content: dict[str, Any], *, is_complete: bool) -> None:
+        """Check the hashes of new contents, and remember them."""
+        for name, tree in content.items():
+            if is_complete and content_hash(tree) != name:
+                text = f"the content {name} does not match its hash"
+                self._report(FaultCode.CONTENT_SHA256_MISMATCH, text)
+            self.contents.setdefault(name, tree)
 
     def _request(self, event: ProviderRequest) -> None:
         delta, owner = event.messages, event.execution_id
-        history = self._render()
-        hashes = self._expand(delta, self._turn, owner)
-        for name in (event.system, event.tools, *delta.new):
-            if name:
-                self.contents.check(name, owner)
-        messages = tuple(m for name in delta.new if (m := self.contents.message(name)) is not None)
+        history = render(self.view)
+        base = _SentList(HISTORY, list(history)) if delta.of == HISTORY else self._turn
+        for name in filter(None, (event.system, event.tools)):
+            self._find(name, owner)
+        messages = self._expand(delta, base, owner, _to_message)
         self.sent = None
-        if len(messages) == len(delta.new) and hashes.hashes is not None:
-            self.sent = SentMessages(keep=delta.same, new=messages)
-            if delta.of == HISTORY:
-                self.sent = SentMessages(keep=0, new=(*history[: delta.same], *messages))
+        if messages is not None:
+            keep = 0 if delta.of == HISTORY else delta.same
+            self.sent = SentMessages(keep=keep, new=tuple(messages[keep:]))
         if event.purpose == "turn":
-            self._turn = hashes
-            if self._is_reliable and hashes.hashes not in (None, self._rendered_hashes):
-                first = shared_prefix(hashes.hashes or [], self._rendered_hashes) + 1
+            self._turn = _SentList(owner, messages)
+            if self._is_reliable and messages is not None and tuple(messages) != history:
+                first = shared_prefix(messages, list(history)) + 1
                 text = f"{owner} differs from the history at message {first}"
                 self._report(FaultCode.REQUEST_HISTORY_MISMATCH, text)
 
     def _wire_request(self, event: NativePayload) -> None:
         owner = f"{event.execution_id}/{event.attempt}"
         for name in event.named.values():
-            self.contents.check(name, owner)
+            self._find(name, owner)
         for field, delta in event.lists.items():
-            self._wire[field] = self._expand(delta, self._wire.get(field, _EMPTY), owner)
-            for name in delta.new:
-                self.contents.check(name, owner)
+            items = self._expand(delta, self._wire.get(field, _EMPTY), owner)
+            self._wire[field] = _SentList(owner, items)
 
-    def _expand(self, delta: PrefixDelta, last: _HashList, owner: str) -> _HashList:
-        """Rebuild a whole list from its difference to the last one."""
-        base: list[str] | None = []
-        if delta.of == HISTORY:
-            base = self._rendered_hashes
-        elif delta.same and delta.of == last.owner:
-            base = last.hashes
-        if base is None:
-            return _HashList(owner, None)
+    def _expand(
+        self,
+        delta: PrefixDelta,
+        last: _SentList,
+        owner: str,
+        convert: Callable[[Any], Any] = lambda tree: tree,
+    ) -> list[Any] | None:
+        """Rebuild a whole list from its difference to the last one; None when that fails."""
+        new = [convert(self._find(name, owner)) for name in delta.new]
+        base: list[Any] | None = []
+        if delta.same and delta.of == last.owner:
+            base = last.items
+        if base is None or None in new:
+            return None
         if len(base) < delta.same:
             text = f"{owner} refers to {delta.same} elements of {delta.of}, which has {len(base)}"
             self._report(FaultCode.REQUEST_BASE_INVALID, text)
-            return _HashList(owner, None)
-        return _HashList(owner, [*base[: delta.same], *delta.new])
+            return None
+        return [*base[: delta.same], *new]
 
-    def _render(self) -> tuple[Message, ...]:
-        """Render the view; only new messages are hashed."""
-        history = render(self.view)
-        same = shared_prefix(self._rendered, history)
-        new = (self.contents.hash(message) for message in history[same:])
-        self._rendered_hashes = [*self._rendered_hashes[:same], *new]
-        self._rendered = history
-        return history
+    def _find(self, name: str, owner: str) -> Any:
+        """Return a content; report it when no line contains it."""
+        if name not in self.contents:
+            text = f"{owner} refers to {name}, which no earlier line contains"
+            self._report(FaultCode.CONTENT_MISSING, text)
+        return self.contents.get(name)
 
     def _report_damage(self, code: FaultCode, text: str) -> None:
         self._is_reliable = False
         self._report(code, text)
 
 
-class _Contents:
-    """The contents that the log holds so far, by hash."""
-
-    def __init__(self, report: ReportFault) -> None:
-        self._report = report
-        self._contents: dict[str, Any] = {}
-        """Trees and messages."""
-        self._hashes: dict[int, tuple[Message, str]] = {}
-
-    def get(self, name: str) -> Any:
-        """Return a content; None when no line contains it."""
-        return self._contents.get(name)
-
-    def message(self, name: str) -> Message | None:
-        """Return a message; None when no line contains it."""
-        found = self._contents.get(name)
-        if found is None or isinstance(found, Message):
-            return found
-        try:
-            return msgspec.convert(found, Message)
-        except msgspec.ValidationError:
-            return None
-
-    def hash(self, message: Message) -> str:
-        """Return the hash of a message."""
-        known = self._hashes.get(id(message))
-        if known is None:
-            known = (message, content_hash(msgspec.to_builtins(message)))
-            self._hashes[id(message)] = known
-        return known[1]
-
-    def hold(self, name: str, value: Any) -> None:
-        """Remember a content of a history line."""
-        self._contents[name] = value
-        if isinstance(value, Message):
-            self._hashes[id(value)] = (value, name)
-
-    def learn(self, content: dict[str, Any], *, is_complete: bool) -> None:
-        """Remember the contents of a request, and check their hashes."""
-        for name, tree in content.items():
-            if is_complete and content_hash(tree) != name:
-                text = f"the content {name} does not match its hash"
-                self._report(FaultCode.CONTENT_SHA256_MISMATCH, text)
-            self._contents.setdefault(name, tree)
-
-    def check(self, name: str, owner: str) -> None:
-        """Report a content that no line contains."""
-        if name not in self._contents:
-            text = f"{owner} refers to {name}, which no earlier line contains"
-            self._report(FaultCode.CONTENT_MISSING, text)
+def _to_message(content: Any) -> Message | None:
+    if content is None or isinstance(content, Message):
+        return content
+    try:
+        return msgspec.convert(content, Message)
+    except msgspec.ValidationError:
+        return None
 
 
 def _targets(body: Body) -> Iterator[EntryId]:

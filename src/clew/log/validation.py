@@ -7,6 +7,7 @@ from msgspec import Struct
 from clew.core.ids import CallId
 from clew.log.events import (
     FORMAT,
+    CallEvent,
     LogEvent,
     LogLevel,
     NativePayload,
@@ -15,7 +16,6 @@ from clew.log.events import (
     ResponseNormalized,
     ResponseRaw,
     SessionInit,
-    StreamDelta,
     ToolCommitted,
     ToolOutcome,
     ToolRequest,
@@ -121,13 +121,7 @@ class _Validator:
         match event:
             case ProviderRequest():
                 self._expect_response(event, line)
-            case (
-                NativePayload(execution_id=execution_id)
-                | StreamDelta(execution_id=execution_id)
-                | ResponseRaw(execution_id=execution_id)
-                | ResponseNormalized(execution_id=execution_id)
-                | ProviderFailed(execution_id=execution_id)
-            ):
+            case CallEvent(execution_id=execution_id):
                 if execution_id not in self._executions:
                     text = f"{line.name} belongs to {execution_id}, which has no request"
                     self._report(FaultCode.PROVIDER_REQUEST_MISSING, text)

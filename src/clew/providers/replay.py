@@ -33,7 +33,7 @@ class ReplayProvider:
         """Replay `recording`.
 
         Args:
-            recording: A recording made from a log or a journal by `clew.log.replay_script`.
+            recording: A recording made from a log or a journal by `clew.sdk.replay_script`.
             strict: Raise `ReplayDiverged` at the first difference.
             redact: The redaction that was applied to the recording, to apply to requests before
                 they are compared.

@@ -1,8 +1,8 @@
-"""Running a recorded session again, call by call, with no network and no tools of its own.
+"""Replay a recorded session call by call, without network and without real tools.
 
-What decides is left out: compactions, edits and what people said are put into the journal as
-they were recorded. What is done again is what a release might break: the request of every
-call, the putting together of its answer, the running of its tool calls.
+The replay appends prompts, compactions and edits as they were recorded; it makes no decisions. It
+repeats what a release could break: it builds each request, assembles each response, and runs the
+tool calls with their recorded results.
 """
 
 import sys
@@ -32,26 +32,20 @@ from clew.core.entries import (
     Rewound,
     SetupChanged,
     Undone,
-    decode,
 )
-from clew.core.errors import ProviderError, StoreDamaged
+from clew.core.errors import ProviderError
 from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.core.models import ToolSpec
 from clew.core.usage import Usage
-from clew.importers.journal import build_journal
-from clew.importers.reader import read_session
-from clew.log.reader import is_log
-from clew.log.replay_script import (
-    AppendEntry,
-    RepeatCall,
-    ReplayScript,
-    script_from_journal,
-    script_from_log,
-)
 from clew.providers.protocol import Provider
 from clew.providers.request_diff import Difference, compare_messages
 from clew.providers.tokenizers import meter_for
+from clew.sdk.replay_script import (
+    AppendEntry,
+    RepeatCall,
+    ReplayScript,
+)
 from clew.session.call import call_model
 from clew.session.gate import Gate
 from clew.session.journal import Journal
@@ -62,76 +56,61 @@ from clew.stores.memory import MemoryStore
 from clew.tools.protocol import ToolContext, ToolOutput
 
 
-def read_replay_script(path: Path) -> ReplayScript:
-    """Make a tape of a file: a session log, an exported journal, or another tool's recording.
-
-    Raises:
-        ConfigError: The file cannot be read, or is of no known kind.
-    """
-    if is_log(path):
-        return script_from_log(path)
-    entries = _journal(path)
-    if entries:
-        return script_from_journal(entries, session_id=path.stem)
-    session = read_session(path)
-    return script_from_journal(build_journal(session), session_id=session.id or path.stem)
-
-
 class ReplayResult(Struct, frozen=True, kw_only=True):
-    """What came of running a session again."""
+    """The result of a replay."""
 
     calls: int
     tool_calls: int
-    """Those that were run again, with the results that were recorded."""
+    """The tool calls that were run with their recorded results."""
     usage: Usage
-    """As it was recorded."""
+    """The recorded usage."""
     difference: Difference | None
-    """The first place where an answer or a result in the history is not what it was."""
+    """The first response or result in the history that differs from the recording."""
     history: tuple[Message, ...]
 
 
-async def replay_session(tape: ReplayScript, provider: Provider) -> ReplayResult:
-    """Run the session on `tape` again, its calls answered by `provider`.
+async def replay_session(script: ReplayScript, provider: Provider) -> ReplayResult:
+    """Replay `script`; `provider` answers its calls, usually a `ReplayProvider`.
 
-    A call that `provider` refuses, or that failed when it was recorded, leaves in the history
-    what it left then.
+    A call that `provider` rejects, or that failed in the recording, leaves the recorded entries
+    in the history.
     """
-    runner = await _Runner.start(tape, provider)
-    for step in tape.steps:
+    runner = await _Runner.start(script, provider)
+    for step in script.steps:
         if isinstance(step, AppendEntry):
-            await runner.keep(step.entry)
+            await runner.append(step.entry)
         else:
-            await runner.ask(step)
+            await runner.repeat(step)
     return ReplayResult(
         calls=runner.calls,
         tool_calls=runner.tool_calls,
-        usage=runner.kit.journal.spending.usage,
+        usage=runner.session.journal.spending.usage,
         difference=runner.difference,
-        history=tuple(item.message for item in runner.kit.journal.view.items),
+        history=tuple(item.message for item in runner.session.journal.view.items),
     )
 
 
 class _Runner:
-    def __init__(self, tape: ReplayScript, kit: SessionState, clock: "_Clock") -> None:
-        self.kit = kit
+    def __init__(self, script: ReplayScript, session: SessionState, clock: "_Clock") -> None:
+        self.session = session
         self.calls = 0
         self.tool_calls = 0
         self.difference: Difference | None = None
-        self._tape = tape
-        self._turns = tape.recording.turns.calls
+        self._script = script
+        self._turns = script.recording.turns.calls
         self._clock = clock
         self._ids: dict[EntryId, EntryId] = {}
-        self._results = _results(tape.entries)
-        self._made: set[CallId] = set()
-        """Calls whose results are in the journal already."""
+        self._results = _results(script.entries)
+        self._answered: set[CallId] = set()
+        """Calls whose results are already in the journal."""
 
     @classmethod
-    async def start(cls, tape: ReplayScript, provider: Provider) -> "_Runner":
+    async def start(cls, script: ReplayScript, provider: Provider) -> "_Runner":
         clock = _Clock()
         cwd = Path.cwd()
-        session_id = SessionId(tape.session_id) if tape.session_id else None
+        session_id = SessionId(script.session_id) if script.session_id else None
         journal = await Journal.open(MemoryStore(), cwd=cwd, session_id=session_id, clock=clock)
-        kit = SessionState(
+        session = SessionState(
             journal=journal,
             provider=provider,
             tools={},
@@ -143,51 +122,51 @@ class _Runner:
             loops=LoopGuard(watching=False),
             clock=clock,
         )
-        return cls(tape, kit, clock)
+        return cls(script, session, clock)
 
-    async def keep(self, entry: Entry) -> None:
-        """Put a recorded entry into the journal, unless a call brought it already."""
+    async def append(self, entry: Entry) -> None:
+        """Append a recorded entry, unless a repeated call already produced it."""
         body = entry.body
         if isinstance(body, MessageAdded) and body.message.role is Role.TOOL:
             answered = {result.call_id for result in body.message.results}
-            if answered and answered <= self._made:
-                self._meet(entry)
+            if answered and answered <= self._answered:
+                self._match(entry)
                 return
         self._clock.now = entry.at
-        added = await self.kit.journal.append(_renumbered(body, self._ids))
+        added = await self.session.journal.append(_renumber(body, self._ids))
         self._ids[entry.id] = added.id
         if isinstance(body, SetupChanged):
-            self.kit.journal.measure_by(meter_for(body.model.name) or text_units)
+            self.session.journal.measure_by(meter_for(body.model.name) or text_units)
 
-    async def ask(self, step: RepeatCall) -> None:
-        """Make a call again, and run the tool calls that it asks for."""
+    async def repeat(self, step: RepeatCall) -> None:
+        """Repeat a call, and run the tool calls of its response."""
         self.calls += 1
         if step.answer is not None:
             self._clock.now = step.answer.at
-        self._set_up(step.call)
-        start = len(self.kit.journal.entries)
+        self._apply_options(step.call)
+        start = len(self.session.journal.entries)
         try:
-            answer = await call_model(self.kit, self.kit.state())
+            answer = await call_model(self.session, self.session.state())
         except ProviderError:
             calls: Sequence[ToolCall] = ()
         else:
             calls = answer.message.calls
-        self._note_results(start)
+        self._remember_results(start)
         if step.answer is not None:
-            self._meet(step.answer, start)
+            self._match(step.answer, start)
         if calls and all(self._can_run(call) for call in calls):
             await self._run(calls)
 
     async def _run(self, calls: Sequence[ToolCall]) -> None:
         waiting: dict[tuple[str, str], deque[ToolResult]] = defaultdict(deque)
         for call in calls:
-            key = (call.name, _plain(call.decoded()))
+            key = (call.name, _encode(call.decoded()))
             waiting[key].append(self._results[call.call_id])
-        self.kit.tools = {call.name: _Recorded(call.name, waiting) for call in calls}
-        start = len(self.kit.journal.entries)
-        await run_calls(self.kit, calls)
+        self.session.tools = {call.name: _RecordedTool(call.name, waiting) for call in calls}
+        start = len(self.session.journal.entries)
+        await run_calls(self.session, calls)
         self.tool_calls += len(calls)
-        self._note_results(start)
+        self._remember_results(start)
 
     def _can_run(self, call: ToolCall) -> bool:
         try:
@@ -196,25 +175,25 @@ class _Runner:
             return False
         return call.call_id in self._results
 
-    def _set_up(self, call: int) -> None:
-        """Take over what a recorded request says of the options of the session."""
+    def _apply_options(self, call: int) -> None:
+        """Apply the session options of a recorded request."""
         request = self._turns[call].request
         if request is None or request.head is None:
             return
-        self.kit.request_options = request.head.get("options", {})
-        self.kit.reasoning = msgspec.convert(request.head.get("reasoning", {}), ReasoningPolicy)
+        self.session.request_options = request.head.get("options", {})
+        self.session.reasoning = msgspec.convert(request.head.get("reasoning", {}), ReasoningPolicy)
 
-    def _note_results(self, start: int) -> None:
-        for entry in self.kit.journal.entries[start:]:
+    def _remember_results(self, start: int) -> None:
+        for entry in self.session.journal.entries[start:]:
             if isinstance(entry.body, MessageAdded):
-                self._made |= {result.call_id for result in entry.body.message.results}
+                self._answered |= {result.call_id for result in entry.body.message.results}
 
-    def _meet(self, recorded: Entry, start: int = 0) -> None:
-        """Find the entry that stands for a recorded one, and see whether it says the same."""
+    def _match(self, recorded: Entry, start: int = 0) -> None:
+        """Find the entry that corresponds to a recorded one, and compare the two."""
         assert isinstance(recorded.body, MessageAdded)  # noqa: S101 - answers and results are
         wanted = recorded.body.message
-        for entry in reversed(self.kit.journal.entries[start:]):
-            if isinstance(entry.body, MessageAdded) and _stands_for(entry.body.message, wanted):
+        for entry in reversed(self.session.journal.entries[start:]):
+            if isinstance(entry.body, MessageAdded) and _corresponds(entry.body.message, wanted):
                 self._ids[recorded.id] = entry.id
                 self._compare(recorded, entry.body.message)
                 return
@@ -227,7 +206,7 @@ class _Runner:
             )
 
     def _compare(self, recorded: Entry, found: Message) -> None:
-        assert isinstance(recorded.body, MessageAdded)  # noqa: S101 - see `_meet`
+        assert isinstance(recorded.body, MessageAdded)  # noqa: S101 - see `_match`
         difference = compare_messages([recorded.body.message], [found])
         if difference is not None and self.difference is None:
             where = difference.where.removeprefix("message 1 ")
@@ -236,17 +215,8 @@ class _Runner:
             )
 
 
-def _journal(path: Path) -> list[Entry]:
-    """Read an exported journal; nothing when it is none, so that others may try."""
-    try:
-        lines = path.read_bytes().splitlines()
-        return [decode(line) for line in lines if line.strip()]
-    except (StoreDamaged, OSError):
-        return []
-
-
 class _Clock:
-    """Says what time it was when the session was recorded."""
+    """Returns the recorded time."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -255,8 +225,8 @@ class _Clock:
         return self.now
 
 
-class _Recorded:
-    """A tool that answers with recorded results."""
+class _RecordedTool:
+    """A tool that returns recorded results."""
 
     max_output_chars = sys.maxsize
 
@@ -265,21 +235,21 @@ class _Recorded:
         self._results = results
 
     def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
-        """Say that nothing is touched."""
+        """Return an access without side effects."""
         return Access(tool=self.spec.name, risk=Risk.INSPECT)
 
     async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Return the next result for these arguments."""
-        result = self._results[self.spec.name, _plain(arguments)].popleft()
+        result = self._results[self.spec.name, _encode(arguments)].popleft()
         return ToolOutput(text=result.text, failed=result.failed, images=result.images)
 
 
-def _plain(arguments: dict[str, Any]) -> str:
+def _encode(arguments: dict[str, Any]) -> str:
     return msgspec.json.encode(arguments).decode()
 
 
 def _results(entries: Sequence[Entry]) -> dict[CallId, ToolResult]:
-    """Return the results that stand alone in their message, as a session writes them."""
+    """Return the results that are alone in their message, as a session writes them."""
     found: dict[CallId, ToolResult] = {}
     for entry in entries:
         if isinstance(entry.body, MessageAdded) and len(entry.body.message.parts) == 1:
@@ -288,31 +258,33 @@ def _results(entries: Sequence[Entry]) -> dict[CallId, ToolResult]:
     return found
 
 
-def _stands_for(found: Message, wanted: Message) -> bool:
+def _corresponds(found: Message, wanted: Message) -> bool:
     if found.role is not wanted.role:
         return False
     return {r.call_id for r in found.results} == {r.call_id for r in wanted.results}
 
 
-def _renumbered(body: Body, ids: Mapping[EntryId, EntryId]) -> Body:
-    """Return a body that names entries by the numbers that they have here."""
+def _renumber(body: Body, ids: Mapping[EntryId, EntryId]) -> Body:
+    """Return a body with the entry ids of the replayed journal."""
 
-    def here(entry_id: EntryId) -> EntryId:
+    def renumber(entry_id: EntryId) -> EntryId:
         return ids.get(entry_id, entry_id)
 
-    def all_here(changes: Sequence[Replacement]) -> tuple[Replacement, ...]:
-        return tuple(replace(change, entry_id=here(change.entry_id)) for change in changes)
+    def renumber_all(changes: Sequence[Replacement]) -> tuple[Replacement, ...]:
+        return tuple(replace(change, entry_id=renumber(change.entry_id)) for change in changes)
 
     match body:
         case Undone(target=target) | PinChanged(target=target):
-            return replace(body, target=here(target))
+            return replace(body, target=renumber(target))
         case ReasoningDropped(targets=targets):
-            return replace(body, targets=tuple(map(here, targets)))
+            return replace(body, targets=tuple(map(renumber, targets)))
         case ResultsCleared(replaced=replaced):
-            return replace(body, replaced=all_here(replaced))
+            return replace(body, replaced=renumber_all(replaced))
         case Compacted(dropped=dropped, replaced=replaced):
-            return replace(body, dropped=tuple(map(here, dropped)), replaced=all_here(replaced))
+            return replace(
+                body, dropped=tuple(map(renumber, dropped)), replaced=renumber_all(replaced)
+            )
         case Rewound(before=int(before)):
-            return replace(body, before=here(before))
+            return replace(body, before=renumber(before))
         case _:
             return body

@@ -9,17 +9,17 @@ _HEADING = re.compile(r"(Args|Arguments|Parameters):\s*")
 _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 
 
-class Docs(Struct, frozen=True):
+class ParsedDocstring(Struct, frozen=True):
     """The parts of a docstring that a tool's spec shows."""
 
     summary: str = ""
     arguments: dict[str, str] = field(default_factory=dict)
 
 
-def parse(docstring: str | None) -> Docs:
+def parse(docstring: str | None) -> ParsedDocstring:
     """Read the first paragraph and the `Args:` section; what is absent is empty."""
     lines = cleandoc(docstring or "").splitlines()
-    return Docs(_first_paragraph(lines), _arguments(lines))
+    return ParsedDocstring(_first_paragraph(lines), _arguments(lines))
 
 
 def _first_paragraph(lines: list[str]) -> str:

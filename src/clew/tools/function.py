@@ -19,7 +19,7 @@ from clew.core.access import Access, Risk, TargetKind
 from clew.core.models import ToolSpec
 from clew.tools.docstring import parse
 from clew.tools.protocol import ToolContext, ToolOutput
-from clew.tools.schema import shape
+from clew.tools.schema import inspect_signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,7 +42,7 @@ class FunctionTool(Generic[P, R]):
     ) -> None:
         docs = parse(function.__doc__)
         self._function = function
-        self._shape = shape(function, docs)
+        self._shape = inspect_signature(function, docs)
         self._risk = risk
         self._target = target
         self._kind = kind or _kind(function, risk, target)

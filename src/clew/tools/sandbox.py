@@ -1,9 +1,6 @@
-"""A sandbox for command lines, made by bubblewrap where that is installed and works.
+"""What a sandbox needs to know of this machine and of the project it is for.
 
-Inside, the whole file system can be read and only the project, temporary folders and package
-caches can be written. Processes see only each other and end with the command. This keeps
-accidents and planted commands from spreading; a kernel's own faults are out of its reach, and
-so is `.git/config`, which git must be able to write.
+Only what exists is named: bubblewrap cannot mount over a path that is not there.
 """
 
 import os
@@ -11,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -19,7 +16,116 @@ from typing import Literal
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
-from clew.tools.grounds import Grounds, survey
+
+_CACHES = (
+    ".bun/install/cache",
+    ".cache",
+    ".cargo/git",
+    ".cargo/registry",
+    ".gradle/caches",
+    ".local/share/pnpm",
+    ".m2/repository",
+    ".npm",
+    ".nuget/packages",
+    ".yarn",
+    "go/pkg",
+)
+_DOORS = (
+    "/run/containerd",
+    "/run/dbus",
+    "/run/docker.sock",
+    "/run/podman",
+    "/run/systemd/private",
+    "/run/user",
+)
+"""Whoever can speak to these can have commands run outside the sandbox."""
+_GUARDED = (".claude", ".clew")
+_GIT_GUARDED = ("hooks",)
+"""What is written here may be run later, outside the sandbox."""
+
+
+class SandboxPaths(Struct, frozen=True, kw_only=True):
+    """The paths that a sandbox treats in a way of their own. All are real: no links."""
+
+    folder: Path
+    cwd: Path
+    home: Path
+    caches: tuple[Path, ...] = ()
+    """Of package managers, below the home folder."""
+    writable: tuple[Path, ...] = ()
+    """Beside the folder and the caches."""
+    guarded: tuple[Path, ...] = ()
+    """Inside what is writable, but read-only."""
+    door_folders: tuple[Path, ...] = ()
+    door_files: tuple[Path, ...] = ()
+    """Sockets, and folders of sockets, that are hidden."""
+    agent: Path | None = None
+    """The socket of the SSH agent, which stays reachable while the network is."""
+
+
+def find_sandbox_paths(folder: Path, cwd: Path, extra: tuple[Path, ...] = ()) -> SandboxPaths:
+    """Look at the project in `folder`, where a command is about to run in `cwd`.
+
+    Args:
+        folder: The project.
+        cwd: Where the command runs.
+        extra: Other folders that the user made writable.
+    """
+    folder, home = folder.resolve(), Path.home().resolve()
+    temporary = sorted({Path("/tmp"), Path(tempfile.gettempdir())})  # noqa: S108
+    git = git_folder(folder)
+    doors = _real(*map(Path, _DOORS))
+    agent = Path(os.environ.get("SSH_AUTH_SOCK") or "/nowhere")
+    return SandboxPaths(
+        folder=folder,
+        cwd=cwd.resolve(),
+        home=home,
+        caches=_real(*(home / cache for cache in _CACHES)),
+        writable=_real(*temporary, *extra, *((git,) if git else ())),
+        guarded=_real(
+            *(folder / name for name in _GUARDED),
+            *((git / name for name in _GIT_GUARDED) if git else ()),
+        ),
+        door_folders=tuple(door for door in doors if door.is_dir()),
+        door_files=tuple(door for door in doors if not door.is_dir()),
+        agent=agent.resolve() if agent.is_socket() else None,
+    )
+
+
+def git_folder(folder: Path) -> Path | None:
+    """Return where git keeps the history of the project in `folder`, if it has one.
+
+    That may be outside the project, when this is a part of a repository or a worktree.
+    A link is not followed, and what a worktree's `.git` file says is believed only when
+    the repository says so too: both can be made from inside a sandbox, and would open any
+    folder to it.
+    """
+    mark = next((up / ".git" for up in (folder, *folder.parents) if (up / ".git").exists()), None)
+    if mark is None or mark.is_symlink():
+        return None
+    if mark.is_dir():
+        return mark
+    try:
+        own = (mark.parent / mark.read_text().removeprefix("gitdir:").strip()).resolve()
+        back = Path((own / "gitdir").read_text().strip())
+        git = own.parent.parent
+        known = own.parent.name == "worktrees" and back.resolve() == mark.resolve()
+    except (OSError, ValueError):
+        return None
+    return git if known and (git / "HEAD").is_file() and (git / "objects").is_dir() else None
+
+
+def _real(*paths: Path) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(_existing(paths)))
+
+
+def _existing(paths: tuple[Path, ...]) -> Iterator[Path]:
+    for path in paths:
+        try:
+            yield path.resolve(strict=True)
+        except (OSError, RuntimeError):
+            continue
+
 
 _PROBE_SECONDS = 10
 _INSTALL = "install it with your package manager, for example: apt install bubblewrap"
@@ -98,7 +204,7 @@ class Sandbox:
             folder: The project; it can be written.
             cwd: Where the command runs.
         """
-        grounds = survey(folder, cwd, self.policy.writable)
+        grounds = find_sandbox_paths(folder, cwd, self.policy.writable)
         return [self._program, *arguments(self.policy, grounds), "--", *command]
 
     def _find_problem(self, program: str) -> str:
@@ -128,7 +234,7 @@ class Sandbox:
         return f"bubblewrap does not work here ({said}); {_FORBIDDEN}"
 
 
-def arguments(policy: SandboxPolicy, grounds: Grounds) -> list[str]:
+def arguments(policy: SandboxPolicy, grounds: SandboxPaths) -> list[str]:
     """Return bubblewrap's options.
 
     No new session is asked for: the caller's group must be the one that signals reach, and
@@ -147,7 +253,7 @@ def arguments(policy: SandboxPolicy, grounds: Grounds) -> list[str]:
     return [*made, "--chdir", str(grounds.cwd)]
 
 
-def _mounts(policy: SandboxPolicy, grounds: Grounds) -> dict[Path, tuple[str, ...]]:
+def _mounts(policy: SandboxPolicy, grounds: SandboxPaths) -> dict[Path, tuple[str, ...]]:
     hidden = policy.home == "hidden" and grounds.home != Path("/")
     writable = (*grounds.writable, grounds.folder)
     if not hidden:

@@ -15,16 +15,16 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from clew.tools.docstring import Docs
+from clew.core.text import split_validation_error
+from clew.tools.docstring import ParsedDocstring
 from clew.tools.protocol import ToolContext
 
 _REF = "#/$defs/"
-_WHERE = re.compile(r"(?s)(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class ToolSignature(Struct, frozen=True, kw_only=True):
     """The arguments of one function: how a model sees them and how they are read."""
 
     struct: type[Struct]
@@ -52,7 +52,7 @@ class Shape(Struct, frozen=True, kw_only=True):
             try:
                 value = self._convert(arguments, strict=False)
             except msgspec.ValidationError as error:
-                raise ValueError(self._explain(str(error))) from error
+                raise ValueError(self._explain(error)) from error
         return {name: getattr(value, name) for name in self.names}
 
     def _convert(self, arguments: dict[str, Any], *, strict: bool) -> Struct:
@@ -60,10 +60,8 @@ class Shape(Struct, frozen=True, kw_only=True):
             arguments, type=self.struct, strict=strict, str_keys=True, dec_hook=_decode
         )
 
-    def _explain(self, error: str) -> str:
-        match = _WHERE.fullmatch(error)
-        what, where = (match["what"], match["where"] or "") if match else (error, "")
-        where = where.removeprefix("$").removeprefix(".")
+    def _explain(self, error: msgspec.ValidationError) -> str:
+        what, where = split_validation_error(error)
         if missing := _MISSING.fullmatch(what):
             place = f" of `{where}`" if where else ""
             return f"`{missing[1]}`{place} is required and was not given. {self._expected()}"
@@ -84,7 +82,7 @@ class Shape(Struct, frozen=True, kw_only=True):
         return f"Expected: {listed}."
 
 
-def shape(function: Callable[..., object], docs: Docs) -> Shape:
+def inspect_signature(function: Callable[..., object], docs: ParsedDocstring) -> ToolSignature:
     """Work out the arguments of `function`.
 
     Raises:
@@ -105,7 +103,7 @@ def shape(function: Callable[..., object], docs: Docs) -> Shape:
             hint = Annotated[hint, Meta(description=text)]
         fields.append((parameter.name, hint, _default(parameter.default)))
     struct = msgspec.defstruct(label, fields, kw_only=True, forbid_unknown_fields=True)
-    return Shape(struct=struct, schema=_self_contained(struct), place=place)
+    return ToolSignature(struct=struct, schema=_self_contained(struct), place=place)
 
 
 def _hints(function: Callable[..., object], label: str) -> dict[str, Any]:

@@ -13,15 +13,14 @@ from clew.tools.builtin.websearch import websearch_tool
 from clew.tools.builtin.write import write_tool
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
-from clew.tools.web.limits import PUBLIC, Limits
-from clew.tools.web.search import SearchBackend
+from clew.tools.web.protocol import PUBLIC_INTERNET, FetchLimits, SearchBackend
 
 
 def builtin_tools(
     *,
     sandbox: Sandbox | None = None,
     pass_env: Sequence[str] = (),
-    web: Limits = PUBLIC,
+    web: FetchLimits = PUBLIC_INTERNET,
     search: SearchBackend | None = None,
 ) -> tuple[Tool, ...]:
     """Make a set of tools for one session.

