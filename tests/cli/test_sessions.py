@@ -11,10 +11,10 @@ from subprocess import CompletedProcess
 import anyio
 import pytest
 
-from clew.cli.places import store_path
 from clew.core.entries import Entry, MessageAdded, SessionRecord, UnknownBody
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import assistant, user
+from clew.sdk.folders import store_path
 from clew.stores.record import StoredSession
 from clew.stores.sqlite import SqliteStore
 from clew.testing.fake_openai import fake_openai, text_response

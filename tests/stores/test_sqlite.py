@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from tests.event_buses import bus_for
 
 from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged, UnknownBody, encode
 from clew.core.errors import SessionNotFound, StoreDamaged, StoreUnavailable
@@ -272,7 +273,11 @@ async def test_an_entry_that_cannot_be_read_is_reported_and_passed_over(
     assert await store.search("hello")
     events: list[Event] = []
     async with Session(
-        ScriptedProvider(["yes"]), model="m", store=store, session_id=A, on_event=events.append
+        ScriptedProvider(["yes"]),
+        model="m",
+        store=store,
+        session_id=A,
+        event_bus=bus_for(events.append),
     ) as session:
         assert await session.run("still there?") == "yes"
     warnings = [event.text for event in events if isinstance(event, Warned)]
