@@ -13,7 +13,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from tests.event_buses import bus_for
 
 from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged, UnknownBody, encode
 from clew.core.errors import SessionNotFound, StoreDamaged, StoreUnavailable
@@ -27,6 +26,7 @@ from clew.stores.record import StoredSession
 from clew.stores.sql import SqlConnection
 from clew.stores.sqlite import SqliteStore
 from clew.stores.stored_entries import damaged_ids
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 
