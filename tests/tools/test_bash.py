@@ -63,7 +63,7 @@ async def test_output_and_errors_come_in_order_from_the_working_folder(tmp_path:
     [
         ("exit 3", "[exit code 3]", True),
         ("echo x; false", "x\n[exit code 1]", True),
-        ("kill -KILL $$", "[ended by SIGKILL]", True),
+        ("kill -KILL $$", "[killed by SIGKILL]", True),
         ("true", "[no output]", False),
         ("cat", "[no output]", False),
         ("printf '\\xff'", "\ufffd", False),
@@ -131,7 +131,7 @@ async def test_a_background_child_does_not_hold_up_the_answer(tmp_path: Path) ->
     hint = outs[0].text.splitlines()[1]
     command = hint.rpartition(": ")[2].removesuffix("]")
 
-    assert outs[0].text.startswith("started\n[background processes go on")
+    assert outs[0].text.startswith("started\n[background processes keep running")
     assert not (await run(tmp_path, command)).failed
     with anyio.fail_after(10):
         await gone(handle)
@@ -279,7 +279,7 @@ async def test_nothing_runs_elsewhere_when_its_folder_is_gone(tmp_path: Path) ->
     lost = await run(place, "touch trace")
 
     assert lost.failed
-    assert "sub, where the last command ended, does not exist any more" in lost.text
+    assert "sub, where the last command ended, no longer exists" in lost.text
     assert f"starts in {tmp_path}." in lost.text
     assert not (tmp_path / "trace").exists()
     assert (await run(place, "pwd")).text == str(tmp_path)

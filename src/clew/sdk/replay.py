@@ -160,7 +160,7 @@ class _Runner:
     async def _run(self, calls: Sequence[ToolCall]) -> None:
         waiting: dict[tuple[str, str], deque[ToolResult]] = defaultdict(deque)
         for call in calls:
-            key = (call.name, _encode(call.decoded()))
+            key = (call.name, _encode(call.decode_arguments()))
             waiting[key].append(self._results[call.call_id])
         self.session.tools = {call.name: _RecordedTool(call.name, waiting) for call in calls}
         start = len(self.session.journal.entries)
@@ -170,7 +170,7 @@ class _Runner:
 
     def _can_run(self, call: ToolCall) -> bool:
         try:
-            call.decoded()
+            call.decode_arguments()
         except ValueError:
             return False
         return call.call_id in self._results

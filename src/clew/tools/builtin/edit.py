@@ -1,7 +1,7 @@
-"""Edit: one exact text in a file becomes another.
+"""Edit: replaces an exact text in a file.
 
-A line feed in the text that is looked for also finds CRLF, and what is put in takes the
-line endings of what it replaces; every byte outside the replaced text stays.
+A line feed in the old text also matches CRLF, and the new text takes the line endings of the
+text it replaces. All bytes outside the replaced text stay the same.
 """
 
 import difflib
@@ -13,7 +13,15 @@ from msgspec import Struct
 
 from clew.core.access import Risk, TargetKind
 from clew.tools.builtin.diff import compare, format_short
-from clew.tools.builtin.files import Unusable, cut, decode, failure, lines_of, load, resolve
+from clew.tools.builtin.files import (
+    Unusable,
+    decode,
+    failure,
+    load,
+    resolve,
+    split_lines,
+    truncate_line,
+)
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
@@ -21,8 +29,8 @@ from clew.tools.protocol import Tool, ToolContext, ToolOutput
 _LISTED = 10
 
 
-class Change(Struct, frozen=True, kw_only=True):
-    """What an edit asks for."""
+class EditRequest(Struct, frozen=True, kw_only=True):
+    """The arguments of one call."""
 
     path: str
     old: str
@@ -43,22 +51,22 @@ def edit_tool(ledger: FileLedger) -> Tool:
         replace_all: bool = False,
     ) -> ToolOutput:
         """Replace a text in a file. old_string must be in the file exactly as given, without
-        line numbers, and only once: add the lines around it if need be.
+        line numbers, and only once: add surrounding lines if necessary.
 
         Args:
             file_path: The file.
             old_string: The text to replace.
-            new_string: What stands there afterwards.
+            new_string: The text to put in its place.
             place: Where the call runs.
             replace_all: Replace every occurrence.
         """  # noqa: D205
-        change = Change(path=file_path, old=old_string, new=new_string, everywhere=replace_all)
+        change = EditRequest(path=file_path, old=old_string, new=new_string, everywhere=replace_all)
         return await anyio.to_thread.run_sync(_edit, ledger, change, place)
 
     return edit
 
 
-def _edit(ledger: FileLedger, change: Change, place: ToolContext) -> ToolOutput:
+def _edit(ledger: FileLedger, change: EditRequest, place: ToolContext) -> ToolOutput:
     path = resolve(change.path, place)
     try:
         with ledger.lock(path):
@@ -74,17 +82,17 @@ def _edit(ledger: FileLedger, change: Change, place: ToolContext) -> ToolOutput:
     diff = compare(file.text, text, change.path)
     times = "1 replacement" if len(lines) == 1 else f"{len(lines)} replacements"
     return ToolOutput(
-        text=f"Edited {change.path}: {times} at {_listed(lines)}.",
+        text=f"Edited {change.path}: {times} at {_format_lines(lines)}.",
         display=format_short(diff),
         data=diff.data() | {"replacements": len(lines)},
     )
 
 
-def apply(text: str, change: Change) -> tuple[str, list[int]]:
-    """Return the changed text and the lines where it was changed.
+def apply(text: str, change: EditRequest) -> tuple[str, list[int]]:
+    """Return the changed text and the numbers of the changed lines.
 
     Raises:
-        Unusable: The old text is empty, absent, or there more than once.
+        Unusable: The old text is empty, missing, or occurs more than once.
     """
     old = change.old.replace("\r\n", "\n")
     if not old:
@@ -95,23 +103,23 @@ def apply(text: str, change: Change) -> tuple[str, list[int]]:
     found = list(pattern.finditer(text))
     if not found:
         raise Unusable(f"old_string is not in {change.path}. {describe_near_misses(text, old)}")
-    lines = _lines_at(text, [match.start() for match in found])
+    lines = _line_numbers(text, [match.start() for match in found])
     if len(found) > 1 and not change.everywhere:
         raise Unusable(
-            f"old_string is in {change.path} {len(found)} times, at {_listed(lines)}. "
+            f"old_string is in {change.path} {len(found)} times, at {_format_lines(lines)}. "
             "Add lines around it to make it unique, or set replace_all."
         )
     ending = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
-    return pattern.sub(lambda match: _fitting(change.new, match[0], ending), text), lines
+    return pattern.sub(lambda match: _convert_endings(change.new, match[0], ending), text), lines
 
 
-def _fitting(new: str, replaced: str, ending: str) -> str:
+def _convert_endings(new: str, replaced: str, ending: str) -> str:
     if "\n" in replaced:
         ending = "\r\n" if "\r\n" in replaced else "\n"
     return new.replace("\r\n", "\n").replace("\n", ending)
 
 
-def _lines_at(text: str, places: list[int]) -> list[int]:
+def _line_numbers(text: str, places: list[int]) -> list[int]:
     numbers, number, last = list[int](), 1, 0
     for place in places:
         number += text.count("\n", last, place)
@@ -120,7 +128,7 @@ def _lines_at(text: str, places: list[int]) -> list[int]:
     return numbers
 
 
-def _listed(lines: list[int]) -> str:
+def _format_lines(lines: list[int]) -> str:
     shown = ", ".join(map(str, lines[:_LISTED])) + (", …" if len(lines) > _LISTED else "")
     return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
 
@@ -148,7 +156,7 @@ _SHOWN = 30
 
 def describe_near_misses(text: str, wanted: str) -> str:
     """Say what in `text` comes nearest to `wanted`, which is not in it."""
-    lines, asked = lines_of(text), wanted.strip("\n").split("\n")
+    lines, asked = split_lines(text), wanted.strip("\n").split("\n")
     said = [line for line in asked if line.strip()]
     if said and all(_NUMBERED.match(line) for line in said):
         return "It has line numbers, which are not part of the file: leave them and the tab out."
@@ -183,7 +191,7 @@ def _quoted(lines: Sequence[str], places: Sequence[int], size: int, how: str) ->
     first, others = places[0], len(places) - 1
     where = f"line {first + 1}" if size == 1 else f"lines {first + 1}-{first + size}"
     more = f" and in {others} other places" if others else ""
-    shown = "\n".join(cut(line) for line in lines[first : first + min(size, _SHOWN)])
+    shown = "\n".join(truncate_line(line) for line in lines[first : first + min(size, _SHOWN)])
     return f"{how} at {where}{more}. The file says there:\n{shown}"
 
 
@@ -196,4 +204,4 @@ def _nearest(lines: Sequence[str], asked: Sequence[str]) -> str:
     number = stripped.index(close[0]) + 1
     if close[0] == wanted:
         return f"Its first line is line {number}; what follows there differs."
-    return f"The nearest line is line {number}: {cut(close[0])}"
+    return f"The nearest line is line {number}: {truncate_line(close[0])}"

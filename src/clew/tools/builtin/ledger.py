@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clew.files.atomic import remove_stale_temporaries, replace_file
 from clew.files.locks import file_lock
-from clew.tools.builtin.files import Unusable, why
+from clew.tools.builtin.files import Unusable, describe_error
 
 
 class FileLedger:
@@ -90,7 +90,7 @@ class FileLedger:
                 target, data, before_rename=lambda: _refuse_changed(target, expected, shown)
             )
         except (OSError, ValueError, RuntimeError) as error:
-            raise Unusable(f"{shown} cannot be written: {why(error)}.") from error
+            raise Unusable(f"{shown} cannot be written: {describe_error(error)}.") from error
         self.note(path, data)
 
 

@@ -16,14 +16,14 @@ from clew.tools.builtin.files import (
     MAX_BYTES,
     TextFile,
     Unusable,
-    cut,
     decode,
     examine,
     failure,
-    lines_of,
     load,
     load_lines,
     resolve,
+    split_lines,
+    truncate_line,
 )
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
@@ -174,7 +174,7 @@ def _image(part: Part, data: bytes, kind: str) -> ToolOutput:
 
 
 def _text(part: Part, file: TextFile, cells: str | None) -> ToolOutput:
-    lines = lines_of(file.text if cells is None else cells)
+    lines = split_lines(file.text if cells is None else cells)
     if not lines:
         return ToolOutput(text=f"[{part.shown} is empty]")
     if part.first > len(lines):
@@ -194,7 +194,7 @@ def _text(part: Part, file: TextFile, cells: str | None) -> ToolOutput:
 def _huge(part: Part) -> ToolOutput:
     data, more = load_lines(part.path, part.shown, first=part.first, limit=part.limit)
     file = decode(data, part.shown)
-    lines = lines_of(file.text)
+    lines = split_lines(file.text)
     if not lines:
         return failure(f"{part.shown} has fewer than {part.first} lines.")
     last = part.first + len(lines) - 1
@@ -215,7 +215,9 @@ def _encoding(file: TextFile) -> Iterator[str]:
 def _numbered(
     part: Part, lines: list[str], notes: tuple[str, ...], *, total: int | None
 ) -> ToolOutput:
-    numbered = (f"{number:>6}\t{cut(line)}" for number, line in enumerate(lines, part.first))
+    numbered = (
+        f"{number:>6}\t{truncate_line(line)}" for number, line in enumerate(lines, part.first)
+    )
     return ToolOutput(
         text="\n".join([*numbered, *(f"[{note}]" for note in notes)]),
         display=f"{part.shown}: {pluralize(len(lines), 'line')}",

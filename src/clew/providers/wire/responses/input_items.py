@@ -213,7 +213,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 def _free_text(call: ToolCall) -> str:
     try:
-        return as_text(call.decoded().get("input"))
+        return as_text(call.decode_arguments().get("input"))
     except ValueError:
         return call.arguments
 
