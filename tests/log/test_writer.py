@@ -220,7 +220,7 @@ async def test_what_looks_like_a_reference_is_not_taken_for_one(tmp_path: Path) 
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
             return ToolOutput(text="done", data={"found": lie})
 
     log = SessionLog(tmp_path)
@@ -540,7 +540,7 @@ async def test_half_characters_and_odd_values_of_tools_can_be_written(tmp_path: 
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
             return ToolOutput(
                 text="ok", display="\ud83d broken", data={"path": Path("/x"), "1": {2}}
             )

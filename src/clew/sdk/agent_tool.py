@@ -26,12 +26,12 @@ class AgentTool:
         self.spec = _spec(runtime.definitions)
         self.max_output_chars: int | None = None
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Starting an agent touches nothing; each of its own calls is judged by itself."""
         kind = arguments.get("subagent_type")
         return Access(tool=AGENT, risk=Risk.INSPECT, target=str(kind or GENERAL_PURPOSE))
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Run the agent; its failure is a result that the model reads."""
         problem = _problem(arguments)
         if problem:

@@ -234,11 +234,11 @@ class _RecordedTool:
         self.spec = ToolSpec(name=name, description="", schema={})
         self._results = results
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Return an access without side effects."""
         return Access(tool=self.spec.name, risk=Risk.INSPECT)
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Return the next result for these arguments."""
         result = self._results[self.spec.name, _encode(arguments)].popleft()
         return ToolOutput(text=result.text, failed=result.failed, images=result.images)

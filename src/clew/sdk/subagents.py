@@ -195,13 +195,13 @@ class _Placed:
         self.spec = inner.spec
         self.max_output_chars = inner.max_output_chars
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
         """Say what a call would touch."""
-        return self._inner.access(arguments, place)
+        return self._inner.access(arguments, context)
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         """Do the work."""
-        kept = replace(place, before_change=self._before_change)
+        kept = replace(context, before_change=self._before_change)
         return await self._inner.run(arguments, kept)
 
 
