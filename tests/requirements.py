@@ -11,11 +11,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 TABLE = Path(__file__).parent.parent / "docs" / "requirements.md"
 _FIRST_CELL = re.compile(r"^\| *([^|]*?) *\|", re.MULTILINE)
+
+
+PARTLY: Mapping[str, str] = MappingProxyType(
+    {
+        "CMD-2": "there is no /background yet",
+        "HOK-1": "no worktree is made yet, so its two events never fire",
+        "STO-1": "nothing writes background tasks, context references or sandbox ids yet",
+        "TOL-2": "there is no BackgroundProcess yet",
+    }
+)
+"""Requirements whose tests show only a part: they count as not shown until the rest exists."""
 
 
 class CollectionFailed(Exception):
@@ -60,11 +72,14 @@ def unknown_ids(ids: Sequence[str], shown: Mapping[str, int]) -> list[str]:
     return sorted(set(shown) - set(ids))
 
 
-def report(ids: Sequence[str], shown: Mapping[str, int]) -> Iterator[str]:
+def report(
+    ids: Sequence[str], shown: Mapping[str, int], partly: Mapping[str, str] = PARTLY
+) -> Iterator[str]:
     """Yield the lines of the ledger: each family in turn, then the count."""
+    shown = {id_: count for id_, count in shown.items() if id_ not in partly}
     for family, members in groupby(ids, key=_family):
         yield family
-        yield from _family_lines(list(members), shown)
+        yield from _family_lines(list(members), shown, partly)
     done = sum(1 for id_ in ids if shown.get(id_))
     yield ""
     yield f"{done} of {len(ids)} requirements shown by tests"
@@ -74,13 +89,18 @@ def _family(id_: str) -> str:
     return id_.partition("-")[0]
 
 
-def _family_lines(members: Sequence[str], shown: Mapping[str, int]) -> Iterator[str]:
+def _family_lines(
+    members: Sequence[str], shown: Mapping[str, int], partly: Mapping[str, str]
+) -> Iterator[str]:
     done = [f"{id_} ({shown[id_]})" for id_ in members if shown.get(id_)]
-    missing = [id_ for id_ in members if not shown.get(id_)]
+    missing = [id_ for id_ in members if not shown.get(id_) and id_ not in partly]
     if done:
         yield f"  shown:         {', '.join(done)}"
     if missing:
         yield f"  not shown yet: {', '.join(missing)}"
+    for id_ in members:
+        if id_ in partly:
+            yield f"  in part:       {id_}: {partly[id_]}"
 
 
 def main() -> None:

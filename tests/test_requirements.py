@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.requirements import TABLE, report, table_ids, unknown_ids
+from tests.requirements import PARTLY, TABLE, report, table_ids, unknown_ids
 
 TESTS = Path(__file__).parent
 IDS = table_ids(TABLE.read_text(encoding="utf-8"))
@@ -49,8 +49,10 @@ def test(n): ...
     assert sorted(named_ids(source)) == ["AAA-1", "BBB-1", "BBB-2", "CCC-1"]
 
 
-def test_the_report_tells_shown_from_not_shown() -> None:
-    lines = list(report(["AAA-1", "AAA-2", "AAA-3", "BBB-1"], {"AAA-1": 2, "AAA-3": 1}))
+def test_the_report_lists_what_is_shown_in_part_and_not_at_all() -> None:
+    ids = ["AAA-1", "AAA-2", "AAA-3", "BBB-1", "BBB-2"]
+    shown = {"AAA-1": 2, "AAA-3": 1, "BBB-2": 3}
+    lines = list(report(ids, shown, {"BBB-2": "half of it is missing"}))
 
     assert lines == [
         "AAA",
@@ -58,9 +60,18 @@ def test_the_report_tells_shown_from_not_shown() -> None:
         "  not shown yet: AAA-2",
         "BBB",
         "  not shown yet: BBB-1",
+        "  in part:       BBB-2: half of it is missing",
         "",
-        "2 of 4 requirements shown by tests",
+        "2 of 5 requirements shown by tests",
     ]
+
+
+def test_requirements_shown_in_part_are_in_the_table_and_marked() -> None:
+    named = {
+        id_ for path in TESTS.rglob("*.py") for id_ in named_ids(path.read_text(encoding="utf-8"))
+    }
+
+    assert set(PARTLY) <= set(IDS) & named
 
 
 def test_an_id_that_only_a_test_knows_is_reported() -> None:

@@ -172,12 +172,11 @@ PAGES = (
         title="Settings",
         intro="Reading and writing settings files. The guide is [settings.md](../settings.md).",
         modules=(
-            "clew.config.loading",
             "clew.config.settings",
             "clew.config.trust",
             "clew.config.providers",
-            "clew.config.context",
-            "clew.config.writing",
+            "clew.config.session_options",
+            "clew.config.updates",
         ),
     ),
     Page(

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from clew.checkpoints.keeper import Checkpoints, forget
-from clew.checkpoints.listing import FileChange
-from clew.checkpoints.plan import Rules
-from clew.checkpoints.records import Began
-from clew.checkpoints.restoring import Restored, restore
-from clew.checkpoints.retention import Limits
-from clew.checkpoints.shelf import Shelf
-from clew.checkpoints.states import File
+from clew.checkpoints.file_checkpoints import FileCheckpoints, delete_checkpoints
+from clew.checkpoints.manifest import BeginRecord
+from clew.checkpoints.path_states import FileState
+from clew.checkpoints.restore import RestoreRules, restore
+from clew.checkpoints.storage import CheckpointStorage
+from clew.checkpoints.values import CheckpointChange, CheckpointLimits, RestoreResult
 from clew.core.errors import SessionError, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
 from clew.files.atomic import replace_file, replace_with_link
@@ -29,17 +27,17 @@ Change = Callable[[Path], object]
 class Desk:
     """A project, and a session that keeps its files; each turn has ten entries."""
 
-    def __init__(self, base: Path, limits: Limits | None = None) -> None:
+    def __init__(self, base: Path, limits: CheckpointLimits | None = None) -> None:
         self.base = base
         self.root = base / "project"
         self.root.mkdir(exist_ok=True)
         self.kept = base / "kept"
-        self._limits = limits or Limits()
+        self._limits = limits or CheckpointLimits()
         self.turns = 0
         self.reopen()
 
     def reopen(self) -> None:
-        self.keeper = Checkpoints(
+        self.keeper = FileCheckpoints(
             self.kept,
             SessionId("s"),
             root=self.root,
@@ -74,15 +72,15 @@ class Desk:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(change.encode() if isinstance(change, str) else change)
 
-    def back(self, turn: int, *, force: bool = False, outside: bool = False) -> Restored:
+    def back(self, turn: int, *, force: bool = False, outside: bool = False) -> RestoreResult:
         """Restore files to the state before a turn."""
         chosen = self.keeper.since(EntryId(turn * 10))
-        return self.keeper.take_back(chosen, entry=self.told_by(), force=force, outside=outside)
+        return self.keeper.restore(chosen, entry=self.told_by(), force=force, outside=outside)
 
-    def undo(self) -> Restored:
+    def undo(self) -> RestoreResult:
         """Take the last restore back."""
         chosen = self.keeper.of_rewind(EntryId(self.turns * 10))
-        return self.keeper.take_back(chosen, entry=self.told_by())
+        return self.keeper.restore(chosen, entry=self.told_by())
 
     def told_by(self) -> EntryId:
         self.turns += 1
@@ -108,7 +106,7 @@ def link_text(path: Path) -> str:
     return os.readlink(path)  # noqa: PTH115 - a Path would tidy it up
 
 
-def reasons(done: Restored) -> dict[str, str]:
+def reasons(done: RestoreResult) -> dict[str, str]:
     return {Path(skip.path).name: skip.why for skip in done.skipped}
 
 
@@ -195,7 +193,7 @@ def test_an_undone_restore_leaves_later_turns_alone(desk: Desk) -> None:
     rewound = EntryId(desk.turns * 10)
     desk.turn(f="another way")
 
-    done = desk.keeper.take_back(desk.keeper.of_rewind(rewound), entry=desk.told_by())
+    done = desk.keeper.restore(desk.keeper.of_rewind(rewound), entry=desk.told_by())
 
     assert desk.path("g").read_text() == "made"
     assert desk.path("f").read_text() == "another way"
@@ -265,7 +263,7 @@ def test_a_file_that_somebody_changed_since_is_refused_unless_forced(desk: Desk)
 
     assert desk.path("mine").read_text() == "a"
     assert desk.path("yours").read_text() == "the user's own work"
-    assert reasons(done) == {"yours": "it was changed after checkpoint 1 by somebody else"}
+    assert reasons(done) == {"yours": "it was changed after checkpoint 1 by another program"}
     assert done.skipped[0].forceable
 
     forced = desk.back(1, force=True)
@@ -284,7 +282,7 @@ def test_what_somebody_wrote_between_two_turns_is_not_lost_unasked(desk: Desk) -
 
     done = desk.back(1)
     assert desk.path("f").read_text() == "2"
-    assert reasons(done) == {"f": "it was changed after checkpoint 1 by somebody else"}
+    assert reasons(done) == {"f": "it was changed after checkpoint 1 by another program"}
 
     assert desk.back(2).skipped == ()
     assert desk.path("f").read_text() == "the user's own work"
@@ -295,7 +293,7 @@ def test_a_file_that_is_already_as_it_was_is_no_reason_to_refuse(desk: Desk) -> 
     desk.turn(f="new")
     desk.path("f").write_text("old")
 
-    assert desk.back(1) == Restored()
+    assert desk.back(1) == RestoreResult()
 
 
 def test_files_outside_the_project_come_back_only_when_asked_for(desk: Desk) -> None:
@@ -315,7 +313,7 @@ def test_files_outside_the_project_come_back_only_when_asked_for(desk: Desk) -> 
 
 
 def test_a_file_too_large_to_keep_is_told_of_and_left_alone(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Limits(file_bytes=10))
+    desk = Desk(tmp_path, CheckpointLimits(file_bytes=10))
     desk.path("big").write_text("x" * 11)
     desk.path("grown").write_text("small")
     why = "it has 11 bytes, more than are kept"
@@ -327,7 +325,8 @@ def test_a_file_too_large_to_keep_is_told_of_and_left_alone(tmp_path: Path) -> N
     done = desk.back(1)
     assert reasons(done) == {
         "big": f"it was not kept: {why}",
-        "grown": "as it is now, it could not be brought back: it has 12 bytes, more than are kept",
+        "grown": "its current content could not be brought back: "
+        "it has 12 bytes, more than are kept",
     }
     assert reasons(desk.back(1, force=True)) == {"big": f"it was not kept: {why}"}
     assert desk.path("grown").read_text() == "small"
@@ -385,7 +384,7 @@ def test_a_folder_that_became_a_link_is_not_followed(desk: Desk) -> None:
     desk.path("d").rename(elsewhere)
     desk.path("d").symlink_to(elsewhere)
 
-    assert reasons(desk.back(1)) == {"f": "it was changed after checkpoint 1 by somebody else"}
+    assert reasons(desk.back(1)) == {"f": "it was changed after checkpoint 1 by another program"}
     forced = desk.back(1, force=True)
 
     assert reasons(forced) == {"f": "its folder has become a link to another place"}
@@ -397,7 +396,7 @@ def test_what_fails_is_named_and_can_be_tried_again(desk: Desk) -> None:
         desk.path(name).write_text(f"old {name}")
     desk.turn(a="new", b="new", c="new")
     first = desk.keeper.since(EntryId(10))[0].kept[str(desk.path("b"))]
-    assert isinstance(first, File)
+    assert isinstance(first, FileState)
     blob = desk.kept / "s" / "blobs" / first.digest
     blob.write_bytes(b"bit rot")
 
@@ -407,7 +406,7 @@ def test_what_fails_is_named_and_can_be_tried_again(desk: Desk) -> None:
     assert reasons(done) == {"b": "its kept content is damaged"}
     assert desk.path("b").read_text() == "new"
     blob.unlink()
-    assert reasons(desk.back(1)) == {"b": "its kept content is gone"}
+    assert reasons(desk.back(1)) == {"b": "its kept content is missing"}
     blob.write_bytes(b"old b")
     assert desk.back(1).skipped == ()
     assert [desk.path(name).read_text() for name in "abc"] == ["old a", "old b", "old c"]
@@ -431,19 +430,19 @@ def test_what_changes_while_a_restore_looks_at_it_is_spared(desk: Desk) -> None:
     desk.path("f").write_text("old")
     desk.turn(f="new")
 
-    class Hasty(Shelf):
+    class Hasty(CheckpointStorage):
         """Somebody writes to the file after it was looked at."""
 
         def keep(self, *arguments: object) -> None:
             desk.path("f").write_text("just now")
             super().keep(*arguments)  # type: ignore[arg-type]
 
-    shelf = Hasty(desk.kept / "s", floor=EntryId(0), limits=Limits())
-    began = Began(number=2, cause="rewind", entry=EntryId(20), at=0.0)
+    shelf = Hasty(desk.kept / "s", floor=EntryId(0), limits=CheckpointLimits())
+    began = BeginRecord(number=2, cause="rewind", entry=EntryId(20), at=0.0)
 
-    done = restore(shelf, shelf.history.checkpoints, Rules(root=desk.root), began)
+    done = restore(shelf, shelf.history.checkpoints, RestoreRules(root=desk.root), began)
 
-    assert reasons(done) == {"f": "it was changed just now by somebody else"}
+    assert reasons(done) == {"f": "it was just changed by another process"}
     assert desk.path("f").read_text() == "just now"
 
 
@@ -567,7 +566,7 @@ def test_a_turn_without_a_beginning_or_an_end_is_treated_with_care(desk: Desk) -
     assert [one.number for one in desk.keeper.since(EntryId(15))] == [1, 2]
     assert [one.number for one in desk.keeper.since(EntryId(20))] == [2]
     done = desk.back(1)
-    unknown = "what checkpoint 1 left there is not known"
+    unknown = "its state after checkpoint 1 is not known"
     assert reasons(done) == {"f": unknown, "g": unknown}
     assert desk.back(1, force=True).skipped == ()
     assert desk.path("f").read_text() == "0"
@@ -608,7 +607,7 @@ def test_the_list_tells_words_times_and_lines(desk: Desk) -> None:
     assert running.words.startswith("Fix the � long long")
     assert len(running.words) == 121
     assert running.files == (
-        FileChange(path=str(desk.path("f")), change="changed", added=0, removed=4),
+        CheckpointChange(path=str(desk.path("f")), change="changed", added=0, removed=4),
     )
 
 
@@ -627,7 +626,7 @@ def test_lines_of_what_became_a_link_are_not_counted(desk: Desk) -> None:
 
 
 def test_the_oldest_go_when_there_are_too_many(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Limits(checkpoints=3))
+    desk = Desk(tmp_path, CheckpointLimits(checkpoints=3))
     desk.path("f").write_text("0")
     for number in "12345":
         desk.turn(f=number)
@@ -642,7 +641,7 @@ def test_the_oldest_go_when_there_are_too_many(tmp_path: Path) -> None:
 
 
 def test_the_oldest_go_when_they_take_too_much(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Limits(total_bytes=250))
+    desk = Desk(tmp_path, CheckpointLimits(total_bytes=250))
     desk.path("f").write_text("0" * 100)
     for number in "1234":
         desk.turn(f=number * 100)
@@ -656,7 +655,7 @@ def test_the_oldest_go_when_they_take_too_much(tmp_path: Path) -> None:
 
 
 def test_the_running_turn_is_never_let_go(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Limits(checkpoints=1, total_bytes=1))
+    desk = Desk(tmp_path, CheckpointLimits(checkpoints=1, total_bytes=1))
     for name in "abc":
         desk.path(name).write_text(f"a long text about {name}")
 
@@ -670,7 +669,7 @@ def test_the_running_turn_is_never_let_go(tmp_path: Path) -> None:
 
 def test_a_session_that_begins_to_keep_files_late_says_so(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    desk.keeper = Checkpoints(desk.kept, SessionId("s"), root=desk.root, floor=EntryId(57))
+    desk.keeper = FileCheckpoints(desk.kept, SessionId("s"), root=desk.root, floor=EntryId(57))
     desk.turns = 5
 
     with pytest.raises(SessionError, match="nothing older is kept"):
@@ -719,14 +718,14 @@ def test_every_session_has_a_folder_of_its_own(tmp_path: Path, session_id: str) 
     root.mkdir()
     (root / "f").write_text("old")
     for name in (session_id, "other"):
-        keeper = Checkpoints(kept, SessionId(name), root=root)
+        keeper = FileCheckpoints(kept, SessionId(name), root=root)
         keeper.begin(EntryId(1), "hello")
         keeper.keep(root / "f")
         keeper.seal(EntryId(2))
     assert len(list(kept.iterdir())) == 2
 
-    forget(kept, SessionId(session_id))
-    forget(kept, SessionId(session_id))
+    delete_checkpoints(kept, SessionId(session_id))
+    delete_checkpoints(kept, SessionId(session_id))
 
     assert [path.name for path in kept.iterdir()] == ["other"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "project"]
@@ -805,7 +804,7 @@ def test_lines_are_not_counted_against_a_damaged_content(desk: Desk) -> None:
 
 
 def test_limits_hold_for_a_damaged_manifest_too(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Limits(checkpoints=2))
+    desk = Desk(tmp_path, CheckpointLimits(checkpoints=2))
     desk.turn(f="1")
     desk.turn(f="2")
     lines = desk.manifest().read_bytes().splitlines(keepends=True)

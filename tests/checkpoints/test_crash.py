@@ -22,7 +22,7 @@ import anyio
 import pytest
 
 from clew import Session
-from clew.checkpoints.keeper import Checkpoints
+from clew.checkpoints.file_checkpoints import FileCheckpoints
 from clew.context.render import find_problems
 from clew.core.access import PermissionMode
 from clew.core.ids import EntryId, SessionId
@@ -100,13 +100,13 @@ def live(base: Path, seed: int) -> Expected:
     dice = random.Random(seed)
     root = base / "project"
     root.mkdir(parents=True)
-    keeper = Checkpoints(base / "kept", SessionId("s"), root=root)
+    keeper = FileCheckpoints(base / "kept", SessionId("s"), root=root)
     before: Expected = {}
     for entry in range(10, 120, 10):
         before[entry] = tree(root)
         if dice.random() < 0.25 and len(before) > 1:
             back = dice.choice([old for old in before if old < entry])
-            keeper.take_back(keeper.since(EntryId(back)), entry=EntryId(entry))
+            keeper.restore(keeper.since(EntryId(back)), entry=EntryId(entry))
             assert tree(root) == before[back]
             continue
         keeper.begin(EntryId(entry), "go")
@@ -121,16 +121,16 @@ def live(base: Path, seed: int) -> Expected:
 def examine(base: Path, expected: Expected, dice: random.Random) -> None:
     """Restore what a killed worker left: to its last turn, to another one, and back again."""
     root = base / "project"
-    keeper = Checkpoints(base / "kept", SessionId("s"), root=root)
+    keeper = FileCheckpoints(base / "kept", SessionId("s"), root=root)
     entries = [one.entry for one in keeper.summaries()]
     found = tree(root)
     for number, entry in enumerate([*entries[-1:], *dice.sample(entries, min(2, len(entries)))]):
         told_by = EntryId(1_000 + number * 10)
-        done = keeper.take_back(keeper.since(entry), entry=told_by)
+        done = keeper.restore(keeper.since(entry), entry=told_by)
         assert done.skipped == (), done
         assert tree(root) == expected[entry], (entry, entries)
         if number == 0:
-            keeper.take_back(keeper.of_rewind(told_by), entry=EntryId(told_by + 5))
+            keeper.restore(keeper.of_rewind(told_by), entry=EntryId(told_by + 5))
             assert tree(root) == found
 
 

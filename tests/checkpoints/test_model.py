@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from clew.checkpoints.keeper import Checkpoints
-from clew.checkpoints.lines import changed_lines
+from clew.checkpoints.file_checkpoints import FileCheckpoints
+from clew.checkpoints.summary import count_changed_lines
 from clew.core.ids import EntryId, SessionId
 
 NAMES = ["a", "b", "d", "d/x", "d/y", "d/e/z", "l", "l/x", "k"]
@@ -102,7 +102,7 @@ class Folder(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.keeper = Checkpoints(self.base / "kept", SessionId("s"), root=self.root)
+        self.keeper = FileCheckpoints(self.base / "kept", SessionId("s"), root=self.root)
 
     def teardown(self) -> None:
         shutil.rmtree(self.base)
@@ -145,7 +145,7 @@ class Folder(RuleBasedStateMachine):
         now = tree(self.root)
         told_by = self.restore(data)
 
-        undone = self.keeper.take_back(self.keeper.of_rewind(told_by), entry=self.next_entry())
+        undone = self.keeper.restore(self.keeper.of_rewind(told_by), entry=self.next_entry())
 
         assert undone.skipped == ()
         assert tree(self.root) == now
@@ -155,7 +155,7 @@ class Folder(RuleBasedStateMachine):
         told_by = self.next_entry()
         self.before[told_by] = tree(self.root)
 
-        done = self.keeper.take_back(self.keeper.since(target), entry=told_by)
+        done = self.keeper.restore(self.keeper.since(target), entry=told_by)
 
         assert done.skipped == ()
         assert tree(self.root) == self.before[target]
@@ -199,7 +199,7 @@ def test_what_others_changed_is_refused_and_nothing_else(
     with tempfile.TemporaryDirectory(prefix="clew-", dir=IN_MEMORY) as base:
         root = Path(base).resolve() / "project"
         root.mkdir()
-        keeper = Checkpoints(Path(base) / "kept", SessionId("s"), root=root)
+        keeper = FileCheckpoints(Path(base) / "kept", SessionId("s"), root=root)
         seen: dict[str, list[tuple[int, bytes | None, bytes | None]]] = {}
         for number, changes in enumerate(turns, 1):
             for step in changes:
@@ -227,18 +227,18 @@ def test_what_others_changed_is_refused_and_nothing_else(
             else:
                 refused.add(name)
 
-        done = keeper.take_back(keeper.since(EntryId(target)), entry=EntryId(100))
+        done = keeper.restore(keeper.since(EntryId(target)), entry=EntryId(100))
 
         assert {Path(skip.path).name for skip in done.skipped} == refused
         assert {name: content(root / name) for name in "abc"} == wanted
-        keeper.take_back(keeper.of_rewind(EntryId(100)), entry=EntryId(101))
+        keeper.restore(keeper.of_rewind(EntryId(100)), entry=EntryId(101))
         assert {name: content(root / name) for name in "abc"} == now
 
 
 @settings(max_examples=200)
 @given(*[st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n"]), max_size=12)] * 2)
 def test_counted_lines_account_for_the_difference(old: list[bytes], new: list[bytes]) -> None:
-    counted = changed_lines(b"".join(old), b"".join(new))
+    counted = count_changed_lines(b"".join(old), b"".join(new))
 
     assert counted is not None
     added, removed = counted
@@ -250,7 +250,7 @@ def test_counted_lines_account_for_the_difference(old: list[bytes], new: list[by
 def test_lines_are_not_counted_where_that_says_nothing_or_takes_too_long() -> None:
     many = b"".join(b"%d\n" % number for number in range(5_000))
 
-    assert changed_lines(b"\0", b"text") is None
-    assert changed_lines(b"x" * 4_000_001, b"") is None
-    assert changed_lines(many, many[::-1]) == (5_001, 5_000)
-    assert changed_lines(many + b"x\ny", many + b"y") == (0, 1)
+    assert count_changed_lines(b"\0", b"text") is None
+    assert count_changed_lines(b"x" * 4_000_001, b"") is None
+    assert count_changed_lines(many, many[::-1]) == (5_001, 5_000)
+    assert count_changed_lines(many + b"x\ny", many + b"y") == (0, 1)

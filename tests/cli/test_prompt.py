@@ -10,10 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.cli.lines import Reply
 from clew.cli.paint import painter
 from clew.cli.prompt import show_result
 from clew.cli.screen import Screen
+from clew.core.results import ExecutionResult
+from clew.sdk.client import CommandOutcome
 from clew.testing.fake_openai import ScriptedResponse, Stall, delta, fake_openai, text_response
 from tests.cli.terminal import CTRL_C, CTRL_D, clew
 
@@ -155,11 +156,11 @@ async def test_a_number_of_any_length_is_answered_in_words(tmp_path: Path) -> No
 
 
 async def test_a_mistake_of_clews_own_is_one_line_and_the_prompt_stays() -> None:
-    task: Future[Reply] = Future()
+    task: Future[tuple[CommandOutcome, ExecutionResult | None]] = Future()
     task.set_exception(ValueError("first\x1b[2J\nsecond"))
 
     with redirect_stdout(io.StringIO()) as shown:
-        assert show_result(task, Screen(painter())) is None
+        assert show_result(task, "hi", Screen(painter())) is None
 
     assert shown.getvalue() == "clew: unexpected: ValueError: first␛[2J second\n"
 

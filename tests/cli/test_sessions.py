@@ -11,10 +11,10 @@ from subprocess import CompletedProcess
 import anyio
 import pytest
 
-from clew.cli.places import store_path
 from clew.core.entries import Entry, MessageAdded, SessionRecord, UnknownBody
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import assistant, user
+from clew.sdk.folders import store_path
 from clew.stores.record import StoredSession
 from clew.stores.sqlite import SqliteStore
 from clew.testing.fake_openai import fake_openai, text_response
@@ -262,7 +262,7 @@ async def test_a_torn_file_is_imported_as_far_as_it_goes(
 
     done = await clew("sessions", "import", "-", cwd=tmp_path, piped=exported[:-20])
 
-    assert b"line 3 was left out" in done.stderr
+    assert b"line 3 was skipped" in done.stderr
     entries = (await store.load(SessionId(done.stdout.decode().strip())))[1]
     assert entries == (await store.load(LONG_AGO))[1][:1]
 
@@ -308,7 +308,7 @@ async def test_sessions_may_be_kept_in_another_place(tmp_path: Path) -> None:
     assert here.stdout.decode().startswith(f"in-{tmp_path.name}  ")
     assert len(here.stdout.splitlines()) == 1
     assert len(everywhere.stdout.splitlines()) == 2
-    assert (wrong.returncode, b"kind redis" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, b"redis:// is not a session store" in wrong.stderr) == (1, True)
 
 
 @pytest.mark.req("STO-2")

@@ -286,12 +286,12 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="a broken head",
         build=text(".claude/skills/broken/SKILL.md", "---\nname: [\n"),
-        says=r"SKILL\.md was left out: cannot be used: the head is opened",
+        says=r"SKILL\.md was left out: cannot be used: the frontmatter starts",
     ),
     Danger(
         name="an agent without a description",
         build=text(".claude/agents/a.md", "---\nname: a\ntools: &a [*a]\n---\nx"),
-        says=r"a\.md was left out: defines no agent",
+        says=r"a\.md was left out: does not define an agent",
     ),
     Danger(
         name="a head of aliases",
@@ -315,7 +315,7 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="a skill in a pipe",
         build=pipe(".claude/skills/a/SKILL.md"),
-        says=r"SKILL\.md was left out: is no plain file",
+        says=r"SKILL\.md was left out: is not a regular file",
     ),
     Danger(
         name="a skill on a device",
@@ -337,7 +337,7 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="settings in a pipe",
         build=pipe(".clew/settings.json"),
-        says=r"settings\.json is not a file",
+        says=r"settings\.json is not a regular file",
         opens=False,
     ),
     Danger(
@@ -379,7 +379,7 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="a key twice",
         build=text(".clew/settings.json", '{"permissions": {"deny": ["Bash"], "deny": []}}'),
-        says=r"deny is there twice",
+        says=r"deny appears twice",
         opens=False,
     ),
 )

@@ -33,6 +33,7 @@ from clew.session.resuming import is_due, pack, stand
 from clew.session.session import Session
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
+from tests.event_buses import bus_for
 from tests.histories import entries_of, histories, turns
 
 pytestmark = pytest.mark.anyio
@@ -247,7 +248,7 @@ async def test_a_message_that_is_damaged_after_the_snapshot_is_not_the_end(tmp_p
         if isinstance(event, Warned):
             warnings.append(event.text)
 
-    session = Session(provider, model="m", store=store, session_id=A, on_event=hear)
+    session = Session(provider, model="m", store=store, session_id=A, event_bus=bus_for(hear))
     async with session:
         assert await session.run("still there?") == "yes"
 

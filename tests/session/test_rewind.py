@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew import Session, tool
-from clew.checkpoints.retention import Limits
+from clew.checkpoints.values import CheckpointLimits
 from clew.cli.history import listed
 from clew.context.render import find_problems
 from clew.context.view import View, advance, fold
@@ -51,6 +51,7 @@ from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.protocol import Tool
+from tests.event_buses import bus_for
 from tests.histories import SETUP, entries_of, histories, turns
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("CKP-1")]
@@ -75,7 +76,7 @@ class Stage:
         self.root = base / "project"
         self.root.mkdir()
         self.kept: Path | None = base / "kept"
-        self.limits = Limits()
+        self.limits = CheckpointLimits()
         self.events: list[Event] = []
         self.provider = ScriptedProvider([])
         self.tools: Sequence[Tool] = [*builtin_tools(), look]
@@ -91,7 +92,7 @@ class Stage:
             checkpoints=self.kept,
             checkpoint_limits=self.limits,
             session_id="s",
-            on_event=self.events.append,
+            event_bus=bus_for(self.events.append),
             store=store or MemoryStore(),
         )
 
@@ -413,7 +414,7 @@ async def test_what_somebody_else_changed_is_named_and_can_be_forced(stage: Stag
 
 
 async def test_what_cannot_be_done_is_said_and_nothing_is_changed(stage: Stage) -> None:
-    stage.limits = Limits(checkpoints=1)
+    stage.limits = CheckpointLimits(checkpoints=1)
     async with stage.session(writing("f", "1"), "one", "two") as session:
         await session.run("make f")
         await session.run("go on")
@@ -493,7 +494,7 @@ async def test_a_file_that_cannot_be_kept_is_not_written(stage: Stage) -> None:
 
 
 async def test_a_file_too_large_to_keep_is_told_of(stage: Stage) -> None:
-    stage.limits = Limits(file_bytes=3)
+    stage.limits = CheckpointLimits(file_bytes=3)
     (stage.root / "f").write_text("large")
     replies = [call_reply(("Read", {"file_path": "f"})), writing("f", "new"), "done"]
     async with stage.session(*replies) as session:
@@ -543,7 +544,7 @@ async def test_files_stay_where_nothing_keeps_them_any_more(stage: Stage, tmp_pa
 
 
 async def test_files_stay_when_what_a_rewind_replaced_is_no_longer_kept(stage: Stage) -> None:
-    stage.limits = Limits(checkpoints=2)
+    stage.limits = CheckpointLimits(checkpoints=2)
     async with stage.session(writing("f", "1"), "one", "two", "three") as session:
         await session.run("make f")
         await session.rewind(prompts(session)[0])

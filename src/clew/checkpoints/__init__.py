@@ -1,7 +1,7 @@
-"""Code rewind: files as they were before each prompt, kept so that they can be brought back.
+"""Checkpoints of files: each prompt can be rewound together with the files it changed.
 
-Before a tool changes a file for the first time in a turn, the file is copied into a store of
-blobs named by their content, and a line about it is forced to disk. To go back, the turns are
-taken back newest first. What a restore overwrites is kept in the same way, as a checkpoint of
-its own, so that it can be taken back too.
+Before a tool changes a file for the first time in a turn, its content is copied into a store of
+blobs named by their SHA-256, and a line in a manifest is forced to disk. A rewind restores the
+turns newest first. What a restore overwrites becomes a checkpoint of its own, so the restore can
+be undone too.
 """

@@ -1,6 +1,7 @@
-"""What a session and its client get to see of checkpoints.
+"""What a session and its clients see of checkpoints: limits, summaries, results of a restore.
 
-Most sessions keep no files, so nothing is imported here that only the keeping needs.
+Most sessions have no checkpoints, so this module imports nothing that only `FileCheckpoints`
+needs.
 """
 
 from typing import Literal, TypeAlias
@@ -9,60 +10,60 @@ from msgspec import Struct
 
 from clew.core.ids import EntryId
 
-Cause: TypeAlias = Literal["turn", "rewind"]
-Change: TypeAlias = Literal["created", "changed", "deleted"]
+CheckpointCause: TypeAlias = Literal["turn", "rewind"]
+ChangeKind: TypeAlias = Literal["created", "changed", "deleted"]
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """What the checkpoints of one session may take."""
+class CheckpointLimits(Struct, frozen=True, kw_only=True):
+    """How much space the checkpoints of one session may use."""
 
     checkpoints: int = 100
     total_bytes: int = 500_000_000
     """All kept contents together, each counted once."""
     file_bytes: int = 64_000_000
-    """A larger file is not kept; whoever changes it is not stopped, but told."""
+    """A larger file is not kept: tools may change it, and the session warns about it."""
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_CHECKPOINT_LIMITS = CheckpointLimits()
 
 
-class FileChange(Struct, frozen=True, kw_only=True):
-    """What a checkpoint would take back at one path."""
+class CheckpointChange(Struct, frozen=True, kw_only=True):
+    """What a checkpoint can restore at one path."""
 
     path: str
-    change: Change
+    change: ChangeKind
     added: int | None
-    """Lines; None for what has none, such as a picture."""
+    """Lines; None for binary files and folders."""
     removed: int | None
     note: str = ""
     """Why it cannot be restored, if so."""
 
 
-class Summary(Struct, frozen=True, kw_only=True):
-    """One checkpoint."""
+class CheckpointSummary(Struct, frozen=True, kw_only=True):
+    """One checkpoint, as lists show it."""
 
     number: int
     entry: EntryId
-    """What to give to `Session.rewind` to get to the state before it."""
-    cause: Cause
-    """A prompt, or an earlier rewind, which can be taken back too."""
+    """Pass it to `Session.rewind` to return to the state before the checkpoint."""
+    cause: CheckpointCause
+    """A prompt, or an earlier rewind, which can be undone too."""
     at: float
     words: str
     """The first words of the prompt."""
-    files: tuple[FileChange, ...]
+    files: tuple[CheckpointChange, ...]
 
 
-class Skipped(Struct, frozen=True, kw_only=True):
-    """One path that stays as it is, and why."""
+class SkippedFile(Struct, frozen=True, kw_only=True):
+    """One path that a restore did not change, and why."""
 
     path: str
     why: str
     forceable: bool = False
-    """True when a restore that is forced would restore it."""
+    """True when a restore with `force` would restore it."""
 
 
-class Restored(Struct, frozen=True, kw_only=True):
+class RestoreResult(Struct, frozen=True, kw_only=True):
     """What a restore did, path by path."""
 
     restored: tuple[str, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from clew._version import __version__
 from clew.cli.doctor_findings import Finding, Level, Machine, existing
-from clew.cli.stores import VARIABLE
 from clew.core.errors import ConfigError
+from clew.sdk.session_store import VARIABLE
 from clew.stores import open_store
 from clew.tools.builtin.ripgrep import find_ripgrep
 from clew.tools.sandbox import Sandbox
@@ -77,7 +77,7 @@ def _space(place: Path) -> Finding:
 
 def check_settings(machine: Machine) -> Iterator[Finding]:
     """Look at the files of settings that count in the working folder."""
-    from clew.config.loading import load_settings  # noqa: PLC0415 - brings YAML and TOML along
+    from clew.config.settings import load_settings  # noqa: PLC0415 - brings YAML and TOML along
 
     try:
         loaded = load_settings(

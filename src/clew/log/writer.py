@@ -14,7 +14,9 @@ from clew.core.events import (
     EntryAdded,
     Event,
     ReasoningDelta,
-    RunEnded,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
     TextDelta,
     ToolStarted,
     Warned,
@@ -39,6 +41,9 @@ from clew.log.log_file import LogFile, LogTail, log_path
 from clew.log.protocol import LoggedJournal, LoggedSession
 from clew.log.translate import LogTranslator, to_mutation
 from clew.providers.protocol import Chunk, Provider, Request, SearchesWeb
+
+_BOUNDARIES = EntryAdded | RunCompleted | RunInterrupted | RunFailed | ToolStarted
+"""Events before which buffered text is written."""
 
 
 class SessionLog:
@@ -209,7 +214,7 @@ class SessionLog:
             if text := buffer.add(event.text):
                 self._file.write(kind(text=text), redacted=True)
             return
-        self._flush(is_over=isinstance(event, EntryAdded | RunEnded | ToolStarted))
+        self._flush(is_over=isinstance(event, _BOUNDARIES))
         if isinstance(event, EntryAdded):
             self._write_entries(journal.entries)
             for translated in self._translator.translate_entry(event.entry):

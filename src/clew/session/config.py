@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.checkpoints.values import DEFAULT_LIMITS, Limits
+from clew.checkpoints.values import DEFAULT_CHECKPOINT_LIMITS, CheckpointLimits
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import LONGEST_TEXT, ReasoningPolicy
@@ -22,6 +22,7 @@ from clew.providers.prices import Price
 from clew.providers.protocol import Provider
 from clew.session.calibrations import CalibrationFile
 from clew.session.cost_limit import CostLimit, cost_limit_for
+from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.recall_tool import RECALL_SPEC
 from clew.session.state import BeforeCompact
@@ -41,7 +42,7 @@ class SessionOptions(TypedDict, total=False):
     """Where the journal is kept; in memory unless one is given."""
     session_id: str | None
     """Go on with the session of this id, or begin it under this id."""
-    cwd: Path
+    cwd: Path | str
     """Where tools work; the process's own folder unless one is given."""
     env: Mapping[str, str]
     """Variables that commands get beside those of the process."""
@@ -87,12 +88,14 @@ class SessionOptions(TypedDict, total=False):
     checkpoints: Path | None
     """A folder in which files are kept before tools change them, so that `rewind` can restore
     them; nothing is kept unless one is given."""
-    checkpoint_limits: Limits
+    checkpoint_limits: CheckpointLimits
     """How much is kept there for one session."""
     log: SessionLogger | None
     """Writes down what happens; nobody does unless given. One for each session."""
     request_options: Mapping[str, Any]
     """Fields of the provider's own API for every request of this session."""
+    event_bus: EventBus
+    """Where events are published; the session makes its own unless one is given."""
 
 
 class SessionConfig(Struct, frozen=True, kw_only=True):
@@ -124,8 +127,9 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
     detect_loops: bool
     redact: bool
     checkpoints: Path | None
-    checkpoint_limits: Limits
+    checkpoint_limits: CheckpointLimits
     log: SessionLogger | None
+    event_bus: EventBus
 
     @classmethod
     def of(cls, provider: Provider, model: str, options: SessionOptions) -> "SessionConfig":
@@ -137,7 +141,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
         unknown = options.keys() - SessionOptions.__annotations__.keys()
         if unknown:
             raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
-        cwd = options.get("cwd") or Path.cwd()
+        cwd = Path(options.get("cwd") or Path.cwd())
         tools = options.get("tools", ())
         recall = options.get("recall", True)
         window = options.get("max_context_tokens")
@@ -175,8 +179,9 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
             detect_loops=options.get("detect_loops", True),
             redact=options.get("redact", True),
             log=options.get("log"),
+            event_bus=options.get("event_bus") or EventBus(),
             checkpoints=options.get("checkpoints"),
-            checkpoint_limits=options.get("checkpoint_limits") or DEFAULT_LIMITS,
+            checkpoint_limits=options.get("checkpoint_limits") or DEFAULT_CHECKPOINT_LIMITS,
         )
 
 

@@ -1,26 +1,27 @@
 """Putting the parts of a session together."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
-from clew.checkpoints.protocol import Keeper
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
 from clew.core.access import PermissionMode
 from clew.core.entries import SetupChanged
-from clew.core.events import EntryAdded, Warned
+from clew.core.events import EntryAdded, Envelope, Warned
 from clew.core.ids import EntryId
 from clew.core.models import ModelFacts
 from clew.core.redaction import redact
-from clew.log.protocol import LoggedSession
+from clew.log.protocol import LoggedSession, SessionLogger
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
 from clew.session.compaction import compact
 from clew.session.config import SessionConfig
+from clew.session.event_bus import EventBus
 from clew.session.hooking import greet
 from clew.session.journal import Journal
 from clew.session.loops import LoopGuard
@@ -29,10 +30,13 @@ from clew.session.state import Emit, SessionState
 from clew.stores.stored_entries import damaged_ids
 from clew.tools.protocol import ToolContext
 
+if TYPE_CHECKING:
+    from clew.checkpoints.file_checkpoints import FileCheckpoints
+
 _MOST_NAMED = 10
 
 
-async def open_kit(parts: SessionConfig, emit: Emit) -> SessionState:
+async def open_kit(parts: SessionConfig, bus: EventBus) -> SessionState:
     """Begin or reopen the journal, and note there what requests begin with.
 
     Raises:
@@ -44,12 +48,23 @@ async def open_kit(parts: SessionConfig, emit: Emit) -> SessionState:
         session_id=parts.session_id,
         meter=meter_for(parts.setup.model.name) or text_units,
     )
+    bus.session_id = journal.record.id
     try:
-        return await _kit(parts, journal, emit)
+        return await _kit(parts, journal, bus.publish)
     except BaseException:
         with anyio.CancelScope(shield=True):
             await journal.aclose()
         raise
+
+
+def subscribe_log(bus: EventBus, log: SessionLogger) -> None:
+    """Have a log record the session's own events."""
+
+    def record(envelope: Envelope) -> None:
+        if not envelope.task_id:
+            log(envelope.event)
+
+    bus.on_any(record)
 
 
 async def _kit(parts: SessionConfig, journal: Journal, emit: Emit) -> SessionState:
@@ -108,13 +123,13 @@ def _begin_log(kit: SessionState, *, resumed: bool) -> None:
         )
 
 
-def _checkpoints(parts: SessionConfig, journal: Journal) -> Keeper | None:
+def _checkpoints(parts: SessionConfig, journal: Journal) -> "FileCheckpoints | None":
     if parts.checkpoints is None:
         return None
     # Imported here because a session that keeps no files need not wait for it.
-    from clew.checkpoints.keeper import Checkpoints  # noqa: PLC0415
+    from clew.checkpoints.file_checkpoints import FileCheckpoints  # noqa: PLC0415
 
-    return Checkpoints(
+    return FileCheckpoints(
         parts.checkpoints,
         journal.record.id,
         root=parts.cwd,

@@ -17,8 +17,7 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from clew.checkpoints.protocol import Keeper
-from clew.checkpoints.values import Restored, Summary
+from clew.checkpoints.values import CheckpointSummary, RestoreResult
 from clew.context.cuts import between_steps
 from clew.context.view import fold
 from clew.core.entries import Entry, Rewound
@@ -28,7 +27,8 @@ from clew.core.ids import EntryId
 from clew.session.state import SessionState
 
 if TYPE_CHECKING:
-    from clew.checkpoints.records import Checkpoint
+    from clew.checkpoints.file_checkpoints import FileCheckpoints
+    from clew.checkpoints.manifest import Checkpoint
 
 _MOST_NAMED = 20
 
@@ -40,7 +40,7 @@ class Rewind(Struct, frozen=True, kw_only=True):
     """The entry that tells of it; None when there was nothing to do."""
     before: EntryId | None = None
     """The conversation is what it was before this entry; None if it was left alone."""
-    files: Restored = Restored()
+    files: RestoreResult = RestoreResult()
 
 
 class Wish(TypedDict, total=False):
@@ -73,7 +73,7 @@ async def rewind(kit: SessionState, entry_id: EntryId, wish: Wish) -> Rewind:
         raise SessionError(f"there is no entry #{entry_id} in this session")
     if not code and not conversation:
         raise SessionError("a rewind is of the code, the conversation, or both")
-    place, files = entry_id, Restored()
+    place, files = entry_id, RestoreResult()
     with anyio.CancelScope(shield=True):
         if code:
             chosen = await to_thread.run_sync(_keeper(kit).since, entry_id)
@@ -112,7 +112,7 @@ async def unrestore(kit: SessionState, entry: Entry) -> None:
         _tell(kit, files)
 
 
-async def checkpoints(kit: SessionState) -> list[Summary]:
+async def checkpoints(kit: SessionState) -> list[CheckpointSummary]:
     """Return the checkpoints of a session, oldest first; none if it keeps none."""
     if kit.checkpoints is None:
         return []
@@ -136,7 +136,7 @@ async def checkpointed(kit: SessionState, asked: Entry, words: str) -> AsyncIter
                 kit.emit(Warned(note))
 
 
-def _keeper(kit: SessionState) -> Keeper:
+def _keeper(kit: SessionState) -> "FileCheckpoints":
     if kit.checkpoints is None:
         raise ConfigError(
             "this session keeps no checkpoints: give it a folder for them (`checkpoints`), "
@@ -145,10 +145,12 @@ def _keeper(kit: SessionState) -> Keeper:
     return kit.checkpoints
 
 
-async def _take_back(kit: SessionState, chosen: "Sequence[Checkpoint]", wish: Wish) -> Restored:
+async def _take_back(
+    kit: SessionState, chosen: "Sequence[Checkpoint]", wish: Wish
+) -> RestoreResult:
     return await to_thread.run_sync(
         partial(
-            _keeper(kit).take_back,
+            _keeper(kit).restore,
             chosen,
             entry=EntryId(kit.journal.entries[-1].id + 1),
             force=wish.get("force", False),
@@ -157,7 +159,7 @@ async def _take_back(kit: SessionState, chosen: "Sequence[Checkpoint]", wish: Wi
     )
 
 
-async def _code_alone(kit: SessionState, files: Restored) -> Rewind:
+async def _code_alone(kit: SessionState, files: RestoreResult) -> Rewind:
     if not files.restored:
         return Rewind(entry=None, files=files)
     entry = await kit.journal.append(Rewound(files=files.restored))
@@ -165,7 +167,7 @@ async def _code_alone(kit: SessionState, files: Restored) -> Rewind:
     return Rewind(entry=entry, files=files)
 
 
-def _tell(kit: SessionState, files: Restored) -> None:
+def _tell(kit: SessionState, files: RestoreResult) -> None:
     """Let the model know, with the next prompt, that files are not as it left them."""
     if not files.restored:
         return

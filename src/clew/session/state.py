@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from clew.checkpoints.protocol import Keeper
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import ReasoningPolicy
@@ -25,6 +24,9 @@ from clew.session.gate import Gate
 from clew.session.journal import Journal
 from clew.session.loops import LoopGuard
 from clew.tools.protocol import Tool, ToolContext
+
+if TYPE_CHECKING:
+    from clew.checkpoints.file_checkpoints import FileCheckpoints
 
 Emit = Callable[[Event], None]
 Redact = Callable[[Any], Any]
@@ -66,7 +68,7 @@ class SessionState(Struct, kw_only=True):
     """Seconds that one tool call may take; None leaves it to the tool."""
     redact: Redact | None = None
     """Takes secrets out of what tools say, before anything is written."""
-    checkpoints: Keeper | None = None
+    checkpoints: "FileCheckpoints | None" = None
     """Keeps files before tools change them; None when nothing is kept."""
     log: SessionLogger | None = None
     provider_timeout: float | None = None

@@ -2,7 +2,7 @@
 
 from msgspec.structs import asdict
 
-from clew.checkpoints.values import Skipped, Summary
+from clew.checkpoints.values import CheckpointSummary, SkippedFile
 from clew.core.errors import ConfigError, SessionError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.core.text import one_line, pluralize
@@ -149,7 +149,7 @@ async def _checkpoints(host: CommandHost) -> CommandResult:
     )
 
 
-def _checkpoint_line(one: Summary) -> str:
+def _checkpoint_line(one: CheckpointSummary) -> str:
     files = pluralize(len(one.files), "file")
     return f"  {one.number:>3}  #{one.entry}  {one_line(one.words, _SHOWN)}  ({files})"
 
@@ -207,7 +207,7 @@ def _describe_rewind(done: Rewind, wish: Wish) -> str:
     return f"back to before #{done.before}: the conversation and {files}. /undo reverts this"
 
 
-def _skipped_line(skip: Skipped) -> str:
+def _skipped_line(skip: SkippedFile) -> str:
     hint = "; --force overwrites it" if skip.forceable else ""
     return f"  unchanged: {one_line(skip.path, _PATH)} ({skip.why}{hint})"
 
