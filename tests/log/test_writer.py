@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from tests.event_buses import bus_for
 
 from clew import Session, tool
 from clew.context.render import render
@@ -35,6 +34,7 @@ from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call
 from clew.stores.memory import MemoryStore
 from clew.testing.fake_openai import error_response, fake_openai, text_response, tool_call_response
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 

@@ -63,7 +63,7 @@ async def test_output_and_errors_come_in_order_from_the_working_folder(tmp_path:
     [
         ("exit 3", "[exit code 3]", True),
         ("echo x; false", "x\n[exit code 1]", True),
-        ("kill -KILL $$", "[ended by SIGKILL]", True),
+        ("kill -KILL $$", "[killed by SIGKILL]", True),
         ("true", "[no output]", False),
         ("cat", "[no output]", False),
         ("printf '\\xff'", "\ufffd", False),

@@ -22,13 +22,13 @@ class Disconnect:
 
 
 class Stall:
-    """The server says nothing from here on, until the client leaves or `go_on` is called."""
+    """The server says nothing from here on, until the client leaves or `release` is called."""
 
     def __init__(self) -> None:
         self.reached = anyio.Event()
         self._free = anyio.Event()
 
-    def go_on(self) -> None:
+    def release(self) -> None:
         """Let the answer continue."""
         self._free.set()
 

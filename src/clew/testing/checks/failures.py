@@ -134,7 +134,7 @@ async def never_retries_after_first_chunk(harness: HttpHarness) -> None:
                 found: list[Chunk] = []
                 while join_text(found) != "alpha":
                     found.append(await anext(chunks))
-                stall.go_on()
+                stall.release()
                 try:
                     rest = [chunk async for chunk in chunks]
                 except StreamBroken:
@@ -213,7 +213,7 @@ async def keeps_slow_streams_open(harness: HttpHarness) -> None:
         for stall in stalls:
             await stall.reached.wait()
             await anyio.sleep(0.25)
-            stall.go_on()
+            stall.release()
 
     async with harness.serve(answer, idle_timeout=0.6) as (provider, _):
 

@@ -79,7 +79,7 @@ async def streams_without_buffering(harness: HttpHarness) -> None:
             async with aclosing(provider.stream(make_request(harness))) as chunks:
                 while join_text(found) != "alpha":
                     found.append(await anext(chunks))
-                stall.go_on()
+                stall.release()
                 found += [chunk async for chunk in chunks]
 
     assert_equal(join_text(found), "alphabeta", "the words around a pause")
@@ -207,7 +207,7 @@ async def _in_turn(scripts: dict[int, ScriptedResponse]) -> None:
         for number in chance.sample(waiting, len(waiting)):
             stall = stalls[number].pop(0)
             await stall.reached.wait()
-            stall.go_on()
+            stall.release()
 
 
 def _in_pieces(harness: HttpHarness, reply: ModelReply) -> ScriptedResponse:

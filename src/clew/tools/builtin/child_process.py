@@ -88,7 +88,7 @@ def make_printable(data: bytes) -> str:
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class ChildProcess(Struct, frozen=True, kw_only=True):
     """A program to run."""
 
     command: Sequence[str]
@@ -99,7 +99,7 @@ class Job(Struct, frozen=True, kw_only=True):
     pass_fds: tuple[int, ...] = ()
 
 
-class JobResult(Struct, frozen=True, kw_only=True):
+class ChildResult(Struct, frozen=True, kw_only=True):
     """How a program ended."""
 
     output: HeadTail
@@ -112,7 +112,7 @@ class JobResult(Struct, frozen=True, kw_only=True):
     """True if the program ended and left other processes of its group running."""
 
 
-async def run_job(job: Job) -> JobResult:
+async def run_child(child: ChildProcess) -> ChildResult:
     """Run a program without input, standard output and error together.
 
     After the timeout, or when the call is cancelled, the whole process group is terminated.
@@ -128,16 +128,16 @@ async def run_job(job: Job) -> JobResult:
     try:
         try:
             process = await start_group(
-                job.command,
+                child.command,
                 pipes=(DEVNULL, writer, writer),
-                cwd=job.cwd,
-                env=job.env,
-                pass_fds=job.pass_fds,
+                cwd=child.cwd,
+                env=child.env,
+                pass_fds=child.pass_fds,
             )
         finally:
             os.close(writer)
         finished = False
-        limit = CancelScope(deadline=anyio.current_time() + job.timeout)
+        limit = CancelScope(deadline=anyio.current_time() + child.timeout)
         try:
             with limit:
                 await _follow(process, reader, output)
@@ -149,7 +149,7 @@ async def run_job(job: Job) -> JobResult:
                 drain_pipe(reader, output.add)
     finally:
         os.close(reader)
-    return JobResult(
+    return ChildResult(
         output=output,
         code=-signal.SIGKILL if process.returncode is None else process.returncode,
         timed_out=not finished,

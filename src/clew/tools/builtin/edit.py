@@ -1,9 +1,7 @@
 """The Edit tool: replaces an exact text in a file.
 
-A line feed in the old text also matches CRLF, and the new text gets the line endings of the text
-that it replaces; every byte outside the replaced text stays the same. If the old text is not in
-the file, the error quotes the nearest text: most old texts differ only in indentation, copied
-line numbers, or characters that look alike.
+A line feed in the old text also matches CRLF, and the new text takes the line endings of the
+text it replaces. All bytes outside the replaced text stay the same.
 """
 
 import difflib
@@ -18,12 +16,12 @@ from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
 from clew.tools.builtin.files import (
     ToolFailure,
-    cut_line,
     decode,
     failure,
     load,
     resolve,
     split_lines,
+    truncate_line,
 )
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
@@ -52,7 +50,7 @@ _SHOWN = 30
 
 
 class EditRequest(Struct, frozen=True, kw_only=True):
-    """The arguments of an edit."""
+    """The arguments of one call."""
 
     path: str
     old: str
@@ -73,12 +71,12 @@ def edit_tool(ledger: FileLedger) -> Tool:
         replace_all: bool = False,
     ) -> ToolOutput:
         """Replace a text in a file. old_string must be in the file exactly as given, without
-        line numbers, and only once: add surrounding lines to make it unique.
+        line numbers, and only once: add surrounding lines if necessary.
 
         Args:
             file_path: The file.
             old_string: The text to replace.
-            new_string: The new text.
+            new_string: The text to put in its place.
             context: Where the call runs.
             replace_all: Replace every occurrence.
         """  # noqa: D205
@@ -95,7 +93,7 @@ def _edit(ledger: FileLedger, change: EditRequest, context: ToolContext) -> Tool
             data = load(path, change.path)
             ledger.check(path, data, change.path)
             file = decode(data, change.path)
-            text, lines = apply_edit(file.text, change)
+            text, lines = apply(file.text, change)
             fresh = file.encode(text)
             before = context.before_change
             ledger.replace(path, fresh, change.path, expected=data, before=before)
@@ -104,17 +102,17 @@ def _edit(ledger: FileLedger, change: EditRequest, context: ToolContext) -> Tool
     diff = compare(file.text, text, change.path)
     times = pluralize(len(lines), "replacement")
     return ToolOutput(
-        text=f"Edited {change.path}: {times} at {_list_lines(lines)}.",
+        text=f"Edited {change.path}: {times} at {_format_lines(lines)}.",
         display=format_short(diff),
         data=diff.data() | {"replacements": len(lines)},
     )
 
 
-def apply_edit(text: str, change: EditRequest) -> tuple[str, list[int]]:
-    """Return the edited text and the line numbers of the changes.
+def apply(text: str, change: EditRequest) -> tuple[str, list[int]]:
+    """Return the changed text and the numbers of the changed lines.
 
     Raises:
-        ToolFailure: The old text is empty, missing, or not unique.
+        ToolFailure: The old text is empty, missing, or occurs more than once.
     """
     old = change.old.replace("\r\n", "\n")
     if not old:
@@ -125,23 +123,23 @@ def apply_edit(text: str, change: EditRequest) -> tuple[str, list[int]]:
     found = list(pattern.finditer(text))
     if not found:
         raise ToolFailure(f"old_string is not in {change.path}. {describe_near_misses(text, old)}")
-    lines = _lines_at(text, [match.start() for match in found])
+    lines = _line_numbers(text, [match.start() for match in found])
     if len(found) > 1 and not change.everywhere:
         raise ToolFailure(
-            f"old_string is in {change.path} {len(found)} times, at {_list_lines(lines)}. "
+            f"old_string is in {change.path} {len(found)} times, at {_format_lines(lines)}. "
             "Add lines around it to make it unique, or set replace_all."
         )
     ending = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
-    return pattern.sub(lambda match: _with_line_endings(change.new, match[0], ending), text), lines
+    return pattern.sub(lambda match: _convert_endings(change.new, match[0], ending), text), lines
 
 
-def _with_line_endings(new: str, replaced: str, ending: str) -> str:
+def _convert_endings(new: str, replaced: str, ending: str) -> str:
     if "\n" in replaced:
         ending = "\r\n" if "\r\n" in replaced else "\n"
     return new.replace("\r\n", "\n").replace("\n", ending)
 
 
-def _lines_at(text: str, places: list[int]) -> list[int]:
+def _line_numbers(text: str, places: list[int]) -> list[int]:
     numbers, number, last = list[int](), 1, 0
     for place in places:
         number += text.count("\n", last, place)
@@ -150,7 +148,7 @@ def _lines_at(text: str, places: list[int]) -> list[int]:
     return numbers
 
 
-def _list_lines(lines: list[int]) -> str:
+def _format_lines(lines: list[int]) -> str:
     shown = ", ".join(map(str, lines[:_LISTED])) + (", …" if len(lines) > _LISTED else "")
     return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
 
@@ -192,7 +190,7 @@ def _quoted(lines: Sequence[str], places: Sequence[int], size: int, how: str) ->
     first, others = places[0], len(places) - 1
     where = f"line {first + 1}" if size == 1 else f"lines {first + 1}-{first + size}"
     more = f" and in {pluralize(others, 'other place')}" if others else ""
-    shown = "\n".join(cut_line(line) for line in lines[first : first + min(size, _SHOWN)])
+    shown = "\n".join(truncate_line(line) for line in lines[first : first + min(size, _SHOWN)])
     return f"{how} at {where}{more}. The file has there:\n{shown}"
 
 
@@ -205,4 +203,4 @@ def _nearest(lines: Sequence[str], asked: Sequence[str]) -> str:
     number = stripped.index(close[0]) + 1
     if close[0] == wanted:
         return f"Its first line is line {number}; the lines after it differ."
-    return f"The nearest line is line {number}: {cut_line(close[0])}"
+    return f"The nearest line is line {number}: {truncate_line(close[0])}"

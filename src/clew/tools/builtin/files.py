@@ -1,6 +1,7 @@
-"""Loads and decodes text files for the file tools.
+"""Find, load and decode text files for the file tools.
 
-Encoding a decoded file gives the same bytes: byte-order mark, encoding and line endings are kept.
+A decoded file can be encoded back to the same bytes: byte-order mark, encoding and line
+endings are kept.
 """
 
 import codecs
@@ -14,7 +15,7 @@ from msgspec import Struct
 from clew.tools.protocol import ToolContext, ToolOutput
 
 MAX_BYTES = 64_000_000
-"""Larger files are never loaded completely."""
+"""A larger file is never loaded as a whole."""
 MAX_LINE = 2_000
 _SAMPLE = 8_192
 _PIECE = 1_000_000
@@ -28,7 +29,7 @@ _BOMS = (
 
 
 class ToolFailure(Exception):
-    """A tool call failed; the text tells the model why."""
+    """A tool call cannot be carried out; the message tells the model why."""
 
 
 class TextFile(Struct, frozen=True, kw_only=True):
@@ -39,10 +40,10 @@ class TextFile(Struct, frozen=True, kw_only=True):
     bom: bytes = b""
 
     def encode(self, text: str) -> bytes:
-        """Encode `text` as this file is encoded.
+        """Return `text` in the encoding of this file.
 
         Raises:
-            ToolFailure: The encoding cannot represent one of the characters.
+            ToolFailure: The encoding does not have one of the characters.
         """
         try:
             return self.bom + text.encode(self.encoding)
@@ -52,7 +53,7 @@ class TextFile(Struct, frozen=True, kw_only=True):
 
 
 def resolve(path: str, context: ToolContext) -> Path:
-    """Return the path with `~` expanded; a relative path starts at the cwd."""
+    """Return the full path: `~` is the home folder, relative paths start at the cwd."""
     try:
         given = Path(path).expanduser()
     except RuntimeError:
@@ -61,7 +62,7 @@ def resolve(path: str, context: ToolContext) -> Path:
 
 
 def failure(text: str) -> ToolOutput:
-    """Make the output of a failed call."""
+    """Return the output of a call that failed."""
     return ToolOutput(text=text, failed=True)
 
 
@@ -73,7 +74,7 @@ def examine(path: Path, shown: str) -> os.stat_result:
         shown: The path as the model wrote it.
 
     Raises:
-        ToolFailure: The file is missing, not regular, or not accessible.
+        ToolFailure: It is missing, not a regular file, or not accessible.
     """
     try:
         facts = path.stat()
@@ -92,10 +93,10 @@ def load(path: Path, shown: str) -> bytes:
     """Return the bytes of a regular file.
 
     Raises:
-        ToolFailure: The file is missing, not regular, too large, or not readable.
+        ToolFailure: It is missing, not a regular file, too large, or not readable.
     """
     if (size := examine(path, shown).st_size) > MAX_BYTES:
-        raise ToolFailure(f"{shown} has {size:,} bytes, which is too large to edit. Use Bash.")
+        raise ToolFailure(f"{shown} has {size:,} bytes, too many to change. Use Bash.")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -109,10 +110,10 @@ def load_lines(path: Path, shown: str, *, first: int, limit: int) -> tuple[bytes
         path: The file.
         shown: The path as the model wrote it.
         first: The first line, counted from 1.
-        limit: The number of lines.
+        limit: How many lines.
 
     Raises:
-        ToolFailure: The file cannot be read, or these lines alone are too large.
+        ToolFailure: It cannot be read, or those lines alone are too long.
     """
     kept, at = bytearray(), 1
     try:
@@ -132,7 +133,7 @@ def decode(data: bytes, shown: str) -> TextFile:
     """Decode a file by its byte-order mark, as UTF-8, or else as Latin-1.
 
     Raises:
-        ToolFailure: The bytes are not text.
+        ToolFailure: The file is binary.
     """
     for bom, encoding in _BOMS:
         if data.startswith(bom):
@@ -150,15 +151,15 @@ def decode(data: bytes, shown: str) -> TextFile:
         return TextFile(text=data.decode("latin-1"), encoding="latin-1")
 
 
-def cut_line(line: str) -> str:
-    """Truncate a very long line, with a note."""
+def truncate_line(line: str) -> str:
+    """Truncate a line that is too long, with a note."""
     if len(line) <= MAX_LINE:
         return line
     return f"{line[:MAX_LINE]} [cut: {len(line) - MAX_LINE} more characters]"
 
 
 def split_lines(text: str) -> list[str]:
-    """Split at line feeds only, as editors and `grep` count; no last empty line."""
+    """Split at line feeds only, as editors and `grep` do; without an empty last line."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -186,5 +187,5 @@ def _missing(path: Path, shown: str) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the message of a file error."""
+    """Return the reason of a file error as text."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

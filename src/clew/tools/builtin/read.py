@@ -16,7 +16,6 @@ from clew.tools.builtin.files import (
     MAX_BYTES,
     TextFile,
     ToolFailure,
-    cut_line,
     decode,
     examine,
     failure,
@@ -24,6 +23,7 @@ from clew.tools.builtin.files import (
     load_lines,
     resolve,
     split_lines,
+    truncate_line,
 )
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
@@ -172,7 +172,9 @@ def _encoding(file: TextFile) -> Iterator[str]:
 def _numbered(
     part: FilePart, lines: list[str], notes: tuple[str, ...], *, total: int | None
 ) -> ToolOutput:
-    numbered = (f"{number:>6}\t{cut_line(line)}" for number, line in enumerate(lines, part.first))
+    numbered = (
+        f"{number:>6}\t{truncate_line(line)}" for number, line in enumerate(lines, part.first)
+    )
     return ToolOutput(
         text="\n".join([*numbered, *(f"[{note}]" for note in notes)]),
         display=f"{part.shown}: {pluralize(len(lines), 'line')}",

@@ -1,12 +1,13 @@
 """The Write tool: creates or replaces a whole file.
 
-A replaced file keeps its encoding, byte-order mark and line endings: the model does not see them,
-so it cannot mean to change them.
+A replaced file keeps its encoding, byte-order mark and line endings: the model saw none of
+them, so it cannot mean to change them.
 """
 
 import anyio.to_thread
 
 from clew.core.access import Risk, TargetKind
+from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
 from clew.tools.builtin.files import TextFile, ToolFailure, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
@@ -15,12 +16,12 @@ from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 
 def write_tool(ledger: FileLedger) -> Tool:
-    """Make the Write tool; it replaces only files that `ledger` knows as they are."""
+    """Make the Write tool; it replaces a file only if `ledger` knows its current content."""
 
     @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
     async def write(file_path: str, content: str, context: ToolContext) -> ToolOutput:
-        """Write a whole file; missing folders are created. An existing file must have been Read
-        before. To change a part of a file, use Edit.
+        """Write a whole file, creating it and its folders if necessary. An existing file must
+        have been Read before. To change a part of a file, use Edit.
 
         Args:
             file_path: The file.
@@ -36,10 +37,10 @@ def _write(ledger: FileLedger, file_path: str, content: str, context: ToolContex
     path = resolve(file_path, context)
     try:
         with ledger.lock(path):
-            old = _current(ledger, file_path, context)
+            old = _read_current(ledger, file_path, context)
             file = decode(old, file_path) if old is not None else TextFile(text="")
-            text = _with_endings(file.text, content)
-            data, note = _encoded(file, text)
+            text = _match_line_endings(file.text, content)
+            data, note = _encode(file, text)
             ledger.replace(path, data, file_path, expected=old, before=context.before_change)
     except ToolFailure as error:
         return failure(str(error))
@@ -47,13 +48,13 @@ def _write(ledger: FileLedger, file_path: str, content: str, context: ToolContex
     verb = "Created" if old is None else "Replaced"
     change = compare(file.text, text, file_path, created=old is None)
     return ToolOutput(
-        text=f"{verb} {file_path} ({count} lines{note}).",
+        text=f"{verb} {file_path} ({pluralize(count, 'line')}{note}).",
         display=format_short(change),
         data=change.data(),
     )
 
 
-def _current(ledger: FileLedger, file_path: str, context: ToolContext) -> bytes | None:
+def _read_current(ledger: FileLedger, file_path: str, context: ToolContext) -> bytes | None:
     path = resolve(file_path, context)
     try:
         if not path.exists():
@@ -69,19 +70,19 @@ def _current(ledger: FileLedger, file_path: str, context: ToolContext) -> bytes 
     return data
 
 
-def _with_endings(old: str, new: str) -> str:
-    """Give `new` the line endings of `old`, if those are uniform and `new` has no CR."""
+def _match_line_endings(old: str, new: str) -> str:
+    """Convert `new` to CRLF if all lines of `old` end so and `new` has no CR."""
     crlf = old.count("\r\n")
     if crlf and crlf == old.count("\n") and "\r" not in new:
         return new.replace("\n", "\r\n")
     return new
 
 
-def _encoded(file: TextFile, text: str) -> tuple[bytes, str]:
+def _encode(file: TextFile, text: str) -> tuple[bytes, str]:
     try:
         return file.encode(text), ""
     except ToolFailure:
         if file.encoding != "latin-1":
             raise
-        # Latin-1 was only a guess about the bytes that are now replaced.
+        # Latin-1 was a guess for the bytes that are now replaced.
         return TextFile(text="").encode(text), ", now UTF-8"

@@ -120,7 +120,7 @@ class PartialTextCall:
         self._at = self._depth = self._end = 0
         self._quote = ""
 
-    def goes_on(self, text: str) -> bool:
+    def can_continue(self, text: str) -> bool:
         """Return whether `text` can still become a call.
 
         Once it cannot, it never can, wherever the text is split.
