@@ -233,7 +233,7 @@ async def test_a_sign_of_waiting_is_erased_by_the_first_word(tmp_path: Path) -> 
         terminal.types("hi\r")
         await terminal.shows("…")
         await stall.reached.wait()
-        stall.go_on()
+        stall.release()
         await terminal.shows("\r\x1b[KHello")
 
 

@@ -77,7 +77,7 @@ async def test_an_answer_is_painted_while_it_arrives(place: Place) -> None:
         assert person.is_bold("The labyrinth")
         assert person.is_bold("very")
         assert not person.is_bold("old.")
-        rest.go_on()
+        rest.release()
         assert (await person.prompted())[3:] == [
             *("", "- a thread", "- a door"),
             "you #2, answer #3",
@@ -320,7 +320,7 @@ async def test_a_long_wait_is_counted_and_an_empty_answer_told(place: Place) -> 
         person.enters("go")
         await person.sees("… 2 s, Ctrl-C aborts")
         await person.sees("… 3 s, Ctrl-C aborts")
-        rest.go_on()
+        rest.release()
         assert (await person.prompted())[0] == "the answer is empty"
         assert "  /quit, /exit    leave; the session can be resumed" in await person.says("/help")
 

@@ -126,7 +126,7 @@ def diff_lines(change: FileChange | None) -> tuple[DiffLine, ...]:
 
 def _hunk_lines(hunk: Hunk) -> Iterator[DiffLine]:
     yield DiffLine(type="hunk", text=hunk.header)
-    for line in hunk.numbered():
+    for line in hunk.number_lines():
         text = line.text + NO_NEWLINE if line.no_newline else line.text
         yield DiffLine(type=_LINE_TYPES[line.mark], text=text, line=line.number)
 
