@@ -571,7 +571,7 @@ def test_free_text_streams_as_the_json_of_its_field() -> None:
     )
 
     [call] = assembled(found).calls
-    assert (call.name, call.decoded()) == ("a", {"input": 'say "ä"\n'})
+    assert (call.name, call.decode_arguments()) == ("a", {"input": 'say "ä"\n'})
     assert isinstance(found[-1], Finished)
     assert found[-1].reason is StopReason.TOOL_CALLS
 

@@ -23,7 +23,7 @@ from clew.core.events import (
 )
 from clew.core.ids import EntryId
 from clew.core.messages import Message
-from clew.log.buffer import Redaction, TextBuffer
+from clew.log.buffer import LogTextBuffer, Redaction
 from clew.log.calls import CallLog, CallLogger
 from clew.log.content_store import INLINE_LIMIT, ContentIndex, content_hash
 from clew.log.events import (
@@ -80,9 +80,9 @@ class SessionLog:
             on_loss=self._recover,
         )
         stream = self._file.redaction.stream
-        self._buffers: dict[type[Event], tuple[Callable[..., LogEvent], TextBuffer]] = {
-            TextDelta: (TextWritten, TextBuffer(stream)),
-            ReasoningDelta: (ReasoningWritten, TextBuffer(stream)),
+        self._buffers: dict[type[Event], tuple[Callable[..., LogEvent], LogTextBuffer]] = {
+            TextDelta: (TextWritten, LogTextBuffer(stream)),
+            ReasoningDelta: (ReasoningWritten, LogTextBuffer(stream)),
         }
         self._translator = LogTranslator()
         self._calls = CallLogger(self._file, level, self._translator)

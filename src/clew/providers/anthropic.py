@@ -24,7 +24,7 @@ PAGE_SIZE = 1_000
 CacheTtl: TypeAlias = Literal["5m", "1h"]
 WebTool: TypeAlias = bool | Mapping[str, Any]
 
-# The first versions of these tools are the ones that every model takes.
+# Every model supports the first versions of these tools.
 _WEB_TOOLS = {"web_search": "web_search_20250305", "web_fetch": "web_fetch_20250910"}
 _WEB_FETCH_BETA = "web-fetch-2025-09-10"
 _OAUTH_PREFIX = "sk-ant-oat"

@@ -18,7 +18,7 @@ from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect
 from clew.providers.wire.chat.encode import PLAIN, encode, message_cache
 
 PATH = "chat/completions"
-# OpenAI's own models take nothing but the new name, and other servers may know only the old.
+# OpenAI's models accept only the new field; other servers may know only the old one.
 _OPENAI = Dialect(
     limit_field="max_completion_tokens", key_field="prompt_cache_key", names=NAMES, ids=IDS
 )

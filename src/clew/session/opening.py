@@ -69,7 +69,7 @@ def subscribe_log(bus: EventBus, log: SessionLogger) -> None:
 
 async def _kit(parts: SessionConfig, journal: Journal, emit: Emit) -> SessionState:
     resumed = bool(journal.entries)
-    _warn_of_damage(damaged_ids(entry for _, entry in journal.entries.made()), emit)
+    _warn_of_damage(damaged_ids(entry for _, entry in journal.entries.iter_made()), emit)
     checkpoints = _checkpoints(parts, journal)
     journal.on_entry = lambda entry: emit(EntryAdded(entry))
     # What asks nothing must be asked for anew each time a session is opened.

@@ -63,7 +63,7 @@ class MessageCache(Generic[F]):
 
     def _encode_new(self, message: Message, request: Request) -> tuple[Message, F, int]:
         fragment, size = self._encode_message(self.prepare(message, request))
-        # Keeping the message itself keeps its id from being given to another.
+        # A reference to the message keeps its id from being reused.
         return message, fragment, size + OVERHEAD
 
     def _evict(self) -> None:

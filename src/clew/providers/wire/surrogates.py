@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from clew.providers.protocol import CallChunk, Chunk, PartChunk, ReasoningChunk, TextChunk
 from clew.providers.sse import ServerEvent
 
-# Halves are known by their number, D800 to DFFF. The stand-ins are the last ones of those that
-# stand for nothing, in the same order.
+# The placeholders for the surrogates D800 to DFFF are the last private-use characters, in the
+# same order.
 _SHIFT = 0x10F800 - 0xD800
 _FIRST, _SECOND = "[\U0010f800-\U0010fbff]", "[\U0010fc00-\U0010ffff]"
 _ESCAPE = re.compile(

@@ -158,7 +158,7 @@ def _merged(first: WireMessage, second: WireMessage) -> WireMessage | None:
     if first.role != second.role or first.role not in {USER, ASSISTANT}:
         return None
     one, other = _fields.decode(first.data), _fields.decode(second.data)
-    # Results must follow calls, and what else stands in a message cannot be joined.
+    # Results must follow calls, and other fields of a message cannot be merged.
     if one.keys() != _PLAIN or other.keys() - {_CALLS} != _PLAIN:
         return None
     content = _joined(bytes(one["content"]), bytes(other["content"]))

@@ -109,7 +109,7 @@ def _words(parts: list[Part], dialect: Dialect) -> str | list[Any]:
     pieces: list[Any] = []
     for part in parts:
         if isinstance(part, Image | File):
-            # The API takes neither from the assistant, so a note tells of them.
+            # The API accepts neither from the assistant, so a note replaces them.
             pieces.append({"type": "text", "text": _note(part)})
         elif isinstance(part, Reasoning) and dialect.reasoning is ReasoningField.PARTS:
             pieces.append(_thought(part))
@@ -127,7 +127,7 @@ def _thinking(thoughts: list[Reasoning], dialect: Dialect) -> dict[str, Any]:
     if text and dialect.reasoning in {ReasoningField.CONTENT, ReasoningField.REASONING}:
         found[dialect.reasoning] = text
     for part in thoughts:
-        # The only seal in this API: the list of blocks, to be repeated as it was.
+        # The only signature in this API: the list of blocks, to be sent back unchanged.
         if part.signature.startswith("["):
             found["reasoning_details"] = msgspec.Raw(part.signature.encode())
     return found
@@ -165,7 +165,7 @@ def _piece(part: Part, dialect: Dialect) -> dict[str, Any] | msgspec.Raw | None:
             fields = _laid_over({"type": "text", "text": text}, extra)
             return fields if text or len(fields) > 2 else None
         case Image(data=b"", url="", extra="") | File(data=b"", url="", extra=""):
-            # An empty one is refused, and says nothing.
+            # The API rejects an empty one.
             return None
         case Image(extra=extra):
             picture = {"type": "image_url", "image_url": {"url": data_url(part)}}

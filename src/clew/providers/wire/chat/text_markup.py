@@ -149,7 +149,7 @@ class MarkupSplitter:
             found.append(TextCall(*call))
             self._held, self._trims = rest, True
         else:
-            # No call; but there may be one further on, so only the opening is passed by.
+            # Not a call, but one may follow, so skip only the opening tag.
             found += self._said(marks.opening)
         return True
 

@@ -168,7 +168,7 @@ class PartialTextCall:
             stop -= suffix_overlap(text, QUOTE)
         while not self._end and (mark := self._marks().search(text, self._at, stop)):
             if mark[0] == "\\":
-                # What it escapes has not come yet.
+                # The escaped character has not arrived yet.
                 self._at = mark.start()
                 return
             self._at = mark.end()

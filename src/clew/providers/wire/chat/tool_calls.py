@@ -59,7 +59,7 @@ class ToolCallTracker:
         if wire is None:
             wire = self.count if call.id else self._last
         known = self._by_wire.get(wire)
-        # Gemini's endpoint gives parallel calls one index and tells them apart by id.
+        # Gemini's endpoint gives parallel calls the same index but different ids.
         named = call.function is not None and bool(call.function.name)
         if known is not None and not (call.id and known[1] not in {"", call.id} and named):
             self._last = wire

@@ -177,7 +177,7 @@ class ItemStream:
     def _text(self, item: StreamedItem, place: int, part: Text) -> list[Chunk]:
         if unpack_extra(part.extra).get("type") == "refusal":
             self.refusal = part.text
-        # Found by its order: there are hosts that count the pieces of a message wrongly.
+        # Matched by order: some hosts number the content parts of a message wrongly.
         keys = list(item.said)
         key = keys[place] if place < len(keys) else max(keys, default=-1) + 1
         chunks = self.add_text(item, key, part.text, whole=True)
