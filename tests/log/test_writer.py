@@ -221,7 +221,7 @@ async def test_tool_data_that_looks_like_a_payload_reference_is_preserved(tmp_pa
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
             return ToolOutput(text="done", data={"found": lie})
 
     log = SessionLog(tmp_path)
@@ -545,7 +545,7 @@ async def test_lone_surrogates_and_unusual_tool_data_can_be_written(tmp_path: Pa
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
             return ToolOutput(
                 text="ok", display="\ud83d broken", data={"path": Path("/x"), "1": {2}}
             )

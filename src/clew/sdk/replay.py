@@ -41,11 +41,7 @@ from clew.core.usage import Usage
 from clew.providers.protocol import Provider
 from clew.providers.request_diff import Difference, compare_messages
 from clew.providers.tokenizers import meter_for
-from clew.sdk.replay_script import (
-    AppendEntry,
-    RepeatCall,
-    ReplayScript,
-)
+from clew.sdk.replay_script import AppendEntry, RepeatCall, ReplayScript
 from clew.session.call import call_model
 from clew.session.gate import Gate
 from clew.session.journal import Journal
@@ -234,11 +230,11 @@ class _RecordedTool:
         self.spec = ToolSpec(name=name, description="", schema={})
         self._results = results
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Return an access without side effects."""
         return Access(tool=self.spec.name, risk=Risk.INSPECT)
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Return the next result for these arguments."""
         result = self._results[self.spec.name, _encode(arguments)].popleft()
         return ToolOutput(text=result.text, failed=result.failed, images=result.images)

@@ -1,4 +1,4 @@
-"""Bash: runs a command line in a new shell that starts in the last one's final folder.
+"""The Bash tool: runs a command line in a new shell that starts in the last one's final folder.
 
 The shell reports its final folder through a file descriptor that it inherits. The descriptor's
 number is high, because scripts use the low ones. A shell that is replaced or killed reports
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from clew.core.access import Risk
 from clew.tools.builtin.child_process import ChildProcess, ChildResult, child_environment, run_child
-from clew.tools.builtin.files import Unusable, failure
+from clew.tools.builtin.files import ToolFailure, failure
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode
@@ -45,7 +45,7 @@ class BashCall(Struct, frozen=True, kw_only=True):
     command: str
     seconds: float
     start: Path
-    place: ToolContext
+    context: ToolContext
     sandboxed: bool
     unsuited: str = ""
     """Why it runs without the sandbox, although there is one."""
@@ -64,23 +64,23 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
     @tool(name="Bash", risk=Risk.EXECUTE, target="command")
     async def bash(
         command: str,
-        place: ToolContext,
+        context: ToolContext,
         timeout: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] = DEFAULT_SECONDS,  # noqa: ASYNC109
     ) -> ToolOutput:
         """Run a command line with bash; stdout and stderr come back together, and there is no
         input. Each call is a new shell: only the folder reached with cd is kept for the next
-        call, as long as it is inside the working folder. Prefer Read, Edit, Glob and Grep for
+        call, as long as it is inside the working directory. Prefer Read, Edit, Glob and Grep for
         what they can do.
 
         Args:
             command: The command line.
-            place: Where the call runs.
+            context: Where the call runs.
             timeout: Seconds after which the command and its children are stopped.
         """  # noqa: D205
         try:
-            call = _call(command, timeout, place, options)
+            call = _call(command, timeout, context, options)
             return await _run(call, options)
-        except Unusable as error:
+        except ToolFailure as error:
             return failure(str(error))
 
     if options.sandbox.active:
@@ -89,25 +89,25 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
     return bash
 
 
-def _call(command: str, seconds: float, place: ToolContext, options: BashOptions) -> BashCall:
-    start = place.shell.cwd or place.cwd
+def _call(command: str, seconds: float, context: ToolContext, options: BashOptions) -> BashCall:
+    start = context.shell.cwd or context.cwd
     if not start.is_dir():
-        place.shell.cwd = None
-        if start == place.cwd:
-            raise Unusable(f"The working folder {start} no longer exists.")
-        raise Unusable(
+        context.shell.cwd = None
+        if start == context.cwd:
+            raise ToolFailure(f"The working directory {start} no longer exists.")
+        raise ToolFailure(
             f"Not run: {start}, where the last command ended, no longer exists. "
-            f"The next command starts in {place.cwd}."
+            f"The next command starts in {context.cwd}."
         )
     active = options.sandbox.active
-    reason = options.sandbox.unsuited(place.cwd) if active else ""
+    reason = options.sandbox.unsuited(context.cwd) if active else ""
     if reason and options.sandbox.policy.mode is SandboxMode.ON:
-        raise Unusable(f"Not run: commands must run in the sandbox, but {reason}.")
+        raise ToolFailure(f"Not run: commands must run in the sandbox, but {reason}.")
     return BashCall(
         command=command,
         seconds=seconds,
         start=start,
-        place=place,
+        context=context,
         sandboxed=active and not reason,
         unsuited=reason,
     )
@@ -117,15 +117,15 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
     with _report() as report:
         shell = ["bash", "-c", _prelude(report), "bash", call.command]
         if call.sandboxed:
-            shell = options.sandbox.wrap(shell, folder=call.place.cwd, cwd=call.start)
-        env = child_environment(os.environ, extra=call.place.env, passed=options.pass_env)
+            shell = options.sandbox.wrap(shell, folder=call.context.cwd, cwd=call.start)
+        env = child_environment(os.environ, extra=call.context.env, passed=options.pass_env)
         child = ChildProcess(
             command=shell, cwd=call.start, env=env, timeout=call.seconds, pass_fds=(report,)
         )
         try:
             result = await run_child(child)
         except (OSError, ValueError) as error:
-            raise Unusable(f"The command could not be started: {error}") from error
+            raise ToolFailure(f"The command could not be started: {error}") from error
         reported = os.pread(report, _LONGEST_PATH, 0).removesuffix(b"\n")
     final = Path(os.fsdecode(reported)) if reported else None
     return _output(call, result, _update_cwd(call, final))
@@ -159,13 +159,13 @@ def _prelude(report: int) -> str:
 
 def _update_cwd(call: BashCall, final: Path | None) -> str:
     """Start the next shell in the final folder of this one; return a note if it differs."""
-    root = call.place.cwd.resolve()
+    root = call.context.cwd.resolve()
     if final is None or final == call.start.resolve() or not final.is_absolute():
         return ""
     if not final.is_relative_to(root):
-        call.place.shell.cwd = None
-        return f"{final} is outside the working folder: the next command starts in {root} again"
-    call.place.shell.cwd = None if final == root else final
+        call.context.shell.cwd = None
+        return f"{final} is outside the working directory: the next command starts in {root} again"
+    call.context.shell.cwd = None if final == root else final
     return f"the next command starts in {final}; paths for other tools still start in {root}"
 
 
@@ -181,7 +181,7 @@ def _output(call: BashCall, result: ChildResult, moved: str) -> ToolOutput:
             "timed_out": result.timed_out,
             "dropped": result.output.dropped,
             "sandbox": call.sandboxed,
-            "cwd": str(call.place.shell.cwd or call.place.cwd),
+            "cwd": str(call.context.shell.cwd or call.context.cwd),
         },
     )
 
@@ -201,7 +201,9 @@ def _notes(call: BashCall, result: ChildResult, text: str) -> Iterator[str]:
     if call.unsuited:
         yield f"run without the sandbox: {call.unsuited}"
     if call.sandboxed and _READ_ONLY in text:
-        yield "the sandbox lets commands write only in the working and temporary folders"
+        yield (
+            "in the sandbox, commands can write only to the working directory and temporary folders"
+        )
 
 
 def _signal_name(number: int) -> str:

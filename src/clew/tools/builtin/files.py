@@ -28,7 +28,7 @@ _BOMS = (
 )
 
 
-class Unusable(Exception):
+class ToolFailure(Exception):
     """A tool call cannot be carried out; the message tells the model why."""
 
 
@@ -43,22 +43,22 @@ class TextFile(Struct, frozen=True, kw_only=True):
         """Return `text` in the encoding of this file.
 
         Raises:
-            Unusable: The encoding does not have one of the characters.
+            ToolFailure: The encoding does not have one of the characters.
         """
         try:
             return self.bom + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             bad = text[error.start]
-            raise Unusable(f"The file is {self.encoding} and cannot hold {bad!r}.") from error
+            raise ToolFailure(f"The file is {self.encoding} and cannot contain {bad!r}.") from error
 
 
-def resolve(path: str, place: ToolContext) -> Path:
+def resolve(path: str, context: ToolContext) -> Path:
     """Return the full path: `~` is the home folder, relative paths start at the cwd."""
     try:
         given = Path(path).expanduser()
     except RuntimeError:
         given = Path(path)
-    return place.cwd / given
+    return context.cwd / given
 
 
 def failure(text: str) -> ToolOutput:
@@ -74,18 +74,18 @@ def examine(path: Path, shown: str) -> os.stat_result:
         shown: The path as the model wrote it.
 
     Raises:
-        Unusable: It is missing, not a regular file, or not accessible.
+        ToolFailure: It is missing, not a regular file, or not accessible.
     """
     try:
         facts = path.stat()
     except FileNotFoundError:
-        raise Unusable(_missing(path, shown)) from None
+        raise ToolFailure(_missing(path, shown)) from None
     except (OSError, ValueError) as error:
-        raise Unusable(f"{shown} cannot be read: {describe_error(error)}.") from error
+        raise ToolFailure(f"{shown} cannot be read: {describe_error(error)}.") from error
     if stat.S_ISDIR(facts.st_mode):
-        raise Unusable(f"{shown} is a folder, not a file. Use Glob to list it.")
+        raise ToolFailure(f"{shown} is a folder, not a file. Use Glob to list it.")
     if not stat.S_ISREG(facts.st_mode):
-        raise Unusable(f"{shown} is not a regular file.")
+        raise ToolFailure(f"{shown} is not a regular file.")
     return facts
 
 
@@ -93,14 +93,14 @@ def load(path: Path, shown: str) -> bytes:
     """Return the bytes of a regular file.
 
     Raises:
-        Unusable: It is missing, not a regular file, too large, or not readable.
+        ToolFailure: It is missing, not a regular file, too large, or not readable.
     """
     if (size := examine(path, shown).st_size) > MAX_BYTES:
-        raise Unusable(f"{shown} has {size:,} bytes, too many to change. Use Bash.")
+        raise ToolFailure(f"{shown} has {size:,} bytes, too many to change. Use Bash.")
     try:
         return path.read_bytes()
     except OSError as error:
-        raise Unusable(f"{shown} cannot be read: {describe_error(error)}.") from error
+        raise ToolFailure(f"{shown} cannot be read: {describe_error(error)}.") from error
 
 
 def load_lines(path: Path, shown: str, *, first: int, limit: int) -> tuple[bytes, bool]:
@@ -113,7 +113,7 @@ def load_lines(path: Path, shown: str, *, first: int, limit: int) -> tuple[bytes
         limit: How many lines.
 
     Raises:
-        Unusable: It cannot be read, or those lines alone are too long.
+        ToolFailure: It cannot be read, or those lines alone are too long.
     """
     kept, at = bytearray(), 1
     try:
@@ -122,18 +122,18 @@ def load_lines(path: Path, shown: str, *, first: int, limit: int) -> tuple[bytes
                 if at >= first:
                     kept += piece
                 if len(kept) > MAX_BYTES:
-                    raise Unusable(f"These lines of {shown} are too long. Use Bash.")
+                    raise ToolFailure(f"These lines of {shown} are too long. Use Bash.")
                 at += piece.endswith(b"\n")
             return bytes(kept), bool(stream.read(1))
     except OSError as error:
-        raise Unusable(f"{shown} cannot be read: {describe_error(error)}.") from error
+        raise ToolFailure(f"{shown} cannot be read: {describe_error(error)}.") from error
 
 
 def decode(data: bytes, shown: str) -> TextFile:
     """Decode a file by its byte-order mark, as UTF-8, or else as Latin-1.
 
     Raises:
-        Unusable: The file is binary.
+        ToolFailure: The file is binary.
     """
     for bom, encoding in _BOMS:
         if data.startswith(bom):
@@ -142,12 +142,12 @@ def decode(data: bytes, shown: str) -> TextFile:
             except UnicodeDecodeError:
                 break
     if b"\0" in data[:_SAMPLE]:
-        raise Unusable(f"{shown} is a binary file ({len(data)} bytes).")
+        raise ToolFailure(f"{shown} is a binary file ({len(data)} bytes).")
     try:
         return TextFile(text=data.decode())
     except UnicodeDecodeError:
         if _looks_binary(data[:_SAMPLE]):
-            raise Unusable(f"{shown} is a binary file ({len(data)} bytes).") from None
+            raise ToolFailure(f"{shown} is a binary file ({len(data)} bytes).") from None
         return TextFile(text=data.decode("latin-1"), encoding="latin-1")
 
 

@@ -1,4 +1,4 @@
-"""Write: creates or replaces a whole file.
+"""The Write tool: creates or replaces a whole file.
 
 A replaced file keeps its encoding, byte-order mark and line endings: the model saw none of
 them, so it cannot mean to change them.
@@ -9,7 +9,7 @@ import anyio.to_thread
 from clew.core.access import Risk, TargetKind
 from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
-from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, resolve
+from clew.tools.builtin.files import TextFile, ToolFailure, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
@@ -19,30 +19,30 @@ def write_tool(ledger: FileLedger) -> Tool:
     """Make the Write tool; it replaces a file only if `ledger` knows its current content."""
 
     @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
-    async def write(file_path: str, content: str, place: ToolContext) -> ToolOutput:
+    async def write(file_path: str, content: str, context: ToolContext) -> ToolOutput:
         """Write a whole file, creating it and its folders if necessary. An existing file must
         have been Read before. To change a part of a file, use Edit.
 
         Args:
             file_path: The file.
             content: The whole content of the file.
-            place: Where the call runs.
+            context: Where the call runs.
         """  # noqa: D205
-        return await anyio.to_thread.run_sync(_write, ledger, file_path, content, place)
+        return await anyio.to_thread.run_sync(_write, ledger, file_path, content, context)
 
     return write
 
 
-def _write(ledger: FileLedger, file_path: str, content: str, place: ToolContext) -> ToolOutput:
-    path = resolve(file_path, place)
+def _write(ledger: FileLedger, file_path: str, content: str, context: ToolContext) -> ToolOutput:
+    path = resolve(file_path, context)
     try:
         with ledger.lock(path):
-            old = _read_current(ledger, file_path, place)
+            old = _read_current(ledger, file_path, context)
             file = decode(old, file_path) if old is not None else TextFile(text="")
             text = _match_line_endings(file.text, content)
             data, note = _encode(file, text)
-            ledger.replace(path, data, file_path, expected=old, before=place.before_change)
-    except Unusable as error:
+            ledger.replace(path, data, file_path, expected=old, before=context.before_change)
+    except ToolFailure as error:
         return failure(str(error))
     count = content.count("\n") + (not content.endswith("\n") and content != "")
     verb = "Created" if old is None else "Replaced"
@@ -54,18 +54,18 @@ def _write(ledger: FileLedger, file_path: str, content: str, place: ToolContext)
     )
 
 
-def _read_current(ledger: FileLedger, file_path: str, place: ToolContext) -> bytes | None:
-    path = resolve(file_path, place)
+def _read_current(ledger: FileLedger, file_path: str, context: ToolContext) -> bytes | None:
+    path = resolve(file_path, context)
     try:
         if not path.exists():
             return None
     except (OSError, ValueError) as error:
-        raise Unusable(f"{file_path} cannot be written: {error}.") from error
+        raise ToolFailure(f"{file_path} cannot be written: {error}.") from error
     if path.is_dir():
-        raise Unusable(f"{file_path} is a folder, so it cannot be written.")
+        raise ToolFailure(f"{file_path} is a folder, so it cannot be written.")
     data = load(path, file_path)
     if not ledger.knows(path):
-        raise Unusable(f"{file_path} exists and was not read yet. Read it first, then write it.")
+        raise ToolFailure(f"{file_path} exists and was not read yet. Read it first, then write it.")
     ledger.check(path, data, file_path)
     return data
 
@@ -81,7 +81,7 @@ def _match_line_endings(old: str, new: str) -> str:
 def _encode(file: TextFile, text: str) -> tuple[bytes, str]:
     try:
         return file.encode(text), ""
-    except Unusable:
+    except ToolFailure:
         if file.encoding != "latin-1":
             raise
         # Latin-1 was a guess for the bytes that are now replaced.
