@@ -136,7 +136,7 @@ def test_the_version_is_told_without_reading_the_other_arguments() -> None:
 
 
 def test_settings_are_read_without_the_tools() -> None:
-    loaded = _loaded("import clew.config.loading, clew.config.trust")
+    loaded = _loaded("import clew.config.settings, clew.config.trust")
 
     assert not {name for name in loaded if name.startswith("clew.tools.builtin")}
     assert loaded.isdisjoint({"tomllib", "difflib"} | SELDOM)

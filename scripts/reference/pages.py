@@ -70,6 +70,7 @@ PAGES = (
             "clew.core.events",
             "clew.core.errors",
             "clew.core.context_state",
+            "clew.core.file_change",
             "clew.core.usage",
             "clew.core.access",
             "clew.core.models",
@@ -172,12 +173,11 @@ PAGES = (
         title="Settings",
         intro="Reading and writing settings files. The guide is [settings.md](../settings.md).",
         modules=(
-            "clew.config.loading",
             "clew.config.settings",
             "clew.config.trust",
             "clew.config.providers",
-            "clew.config.context",
-            "clew.config.writing",
+            "clew.config.session_options",
+            "clew.config.updates",
         ),
     ),
     Page(

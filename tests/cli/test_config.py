@@ -127,7 +127,7 @@ def test_check_tells_all_that_is_wrong_with_profiles(folders: Folders, clew: Cle
 
     assert told.code == 1
     assert [line.split(";")[0] for line in told.err.splitlines()] == [
-        "clew: currentProvider is 'x', and there is no such profile in providers",
+        "clew: currentProvider is 'x', but providers has no such profile",
         "clew: providers.a has no type",
         "clew: providers.b.type cannot be 'c'",
     ]

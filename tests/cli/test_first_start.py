@@ -168,7 +168,7 @@ async def is_asked(person: Person, *, touched: str = "hooked") -> None:
     assert [one, two] == [
         "  .claude/settings.json: hooks.SessionStart[0].hooks[0] runs `touch"
         f" {touched}` on SessionStart",
-        "  .claude/settings.json: permissions.allow lets Bash(make:*) run without asking",
+        "  .claude/settings.json: permissions.allow allows Bash(make:*) without asking",
     ]
 
 
@@ -239,7 +239,5 @@ async def test_nobody_is_asked_without_a_terminal_and_nothing_runs(place: Place)
         done = await place.runs("-p", "hi", *at(server))
 
     assert (done.returncode, done.stdout) == (0, "Hello\n")
-    assert (
-        "some settings of this folder have no effect in full until you accept them" in done.stderr
-    )
+    assert "some settings of this folder have no effect until you accept them" in done.stderr
     assert not hooked.exists()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clew.config.loading import Loaded, load_settings, load_trusted
+from clew.config.settings import LoadedSettings, load_settings, load_trusted
 from clew.config.trust import Trust
 
 
@@ -44,7 +44,7 @@ class Folders:
             path.write_text(text, encoding="utf-8")
         return path
 
-    def load(self, *, accepted: bool = False) -> Loaded:
+    def load(self, *, accepted: bool = False) -> LoadedSettings:
         self.project.mkdir(parents=True, exist_ok=True)
         return load_settings(
             self.project,
@@ -54,7 +54,7 @@ class Folders:
             accepted=accepted,
         )
 
-    def load_trusted(self) -> Loaded:
+    def load_trusted(self) -> LoadedSettings:
         return load_trusted(
             self.project,
             user_home=self.home,

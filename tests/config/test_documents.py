@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clew.config.describing import json_schema, markdown, table
-from clew.config.showing import rows, shown
+from clew.config.display import list_values, redact_settings
+from clew.config.schema_info import format_markdown, json_schema, list_settings
 from tests.config.folders import Folders
 
 pytestmark = pytest.mark.req("CFG-1")
@@ -20,11 +20,13 @@ def test_the_page_lists_every_setting() -> None:
     found = re.search(r"<!-- settings: begin -->\n\n(.*)\n<!-- settings: end -->", text, re.DOTALL)
 
     assert found is not None
-    assert found[1] == markdown()
+    assert found[1] == format_markdown()
 
 
 def test_every_setting_is_described() -> None:
-    assert [row.key for row in table() if not row.meaning or "something else" in row.allowed] == []
+    assert [
+        row.key for row in list_settings() if not row.meaning or "something else" in row.allowed
+    ] == []
 
 
 def properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -38,7 +40,7 @@ def test_the_schema_knows_every_spelling_and_says_what_keys_mean() -> None:
     assert schema["$ref"] == "#/$defs/SettingsFile"
     assert schema["$defs"]["ContextSection"]["additionalProperties"] is False
     assert context["warningThreshold"] == {
-        "description": "Share of the window from which to warn; 0.7.",
+        "description": "Share of the context window at which to warn; 0.7.",
         "exclusiveMinimum": 0,
         "maximum": 1,
         "type": "number",
@@ -68,7 +70,7 @@ def test_settings_are_shown_with_their_files_and_without_secrets(tmp_path: Path)
     folders.put(".clew/settings.json", {"permissions": {"deny": ["Bash(rm *)"]}})
 
     loaded = folders.load()
-    document = shown(loaded)
+    document = redact_settings(loaded)
 
     assert "hush-hush" not in str(document)
     assert "s3cret" not in str(document)
@@ -85,4 +87,4 @@ def test_settings_are_shown_with_their_files_and_without_secrets(tmp_path: Path)
         "permissions.deny",
         ["Read(.env)", "Bash(rm *)"],
         ("~/.clew/settings.json", ".clew/settings.json"),
-    ) in list(rows(loaded))
+    ) in list(list_values(loaded))

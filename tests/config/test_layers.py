@@ -230,13 +230,13 @@ def test_modes_of_claude_code_are_understood(folders: Folders, written: str, mod
     [
         ('{"a": 1,\n}', ":2:1: this is not valid JSON"),
         ("", "is empty"),
-        ("[]", "must hold an object"),
-        ('{"permissions": {"deny": []}, "permissions": {}}', "the key permissions is there twice"),
+        ("[]", "must contain an object"),
+        ('{"permissions": {"deny": []}, "permissions": {}}', "the key permissions appears twice"),
         (json.dumps({"permissions": {"deny": ["Read(x)"] * 1_001}}), "more than 1,000 rules"),
         (json.dumps({"permissions": {"deny": ["x" * 2_001]}}), "more than 2,000 characters"),
         ('{"session": {"budgetUsd": NaN}}', "NaN is not a number"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"model": "\\ud800"}', ":1:11: model: holds half a character"),
+        ('{"model": "\\ud800"}', ":1:11: model: contains half a character"),
         (b'{"model": "\xff"}', ":1:12: this is not UTF-8"),
         (
             '{\n  "permisions": {}}',
@@ -256,16 +256,22 @@ def test_modes_of_claude_code_are_understood(folders: Folders, written: str, mod
         ),
         ('{"context": {"warningThreshold": 2}}', "cannot be 2; allowed: a number above 0 and at"),
         ('{"context": {"compact_threshold": true}}', "context.compact_threshold: cannot be true"),
-        ('{"context": {"criticalThreshold": 0.9, "compactThreshold": 0.9}}', "says the same as"),
-        ('{"context": {"strategy": {"type": "custom"}}}', "context.strategy.type: is not a type"),
-        ('{"context": {"strategy": {"maxTurns": 3}}}', "context.strategy: lacks its type"),
+        (
+            '{"context": {"criticalThreshold": 0.9, "compactThreshold": 0.9}}',
+            "is the same setting as",
+        ),
+        (
+            '{"context": {"strategy": {"type": "custom"}}}',
+            "context.strategy.type: is not a known type",
+        ),
+        ('{"context": {"strategy": {"maxTurns": 3}}}', "context.strategy: has no type"),
         ('{"context": {"strategy": {"type": "compact", "maxTurns": 3}}}', "strategy.maxTurns"),
-        ('{"context": {"compressToolResults": {}}}', "compressToolResults: lacks minChars"),
+        ('{"context": {"compressToolResults": {}}}', "compressToolResults: has no minChars"),
         ('{"providers": {"my one": {"timeout": -1}}}', 'providers."my one".timeout: cannot be -1'),
         ('{"providers": {"a": {"apiKey": 12345678}}}', "providers.a.apiKey: is a number"),
-        ('{"env": {"A": []}}', "env.A: is a list; allowed: a text or true or false"),
+        ('{"env": {"A": []}}', "env.A: is a list; allowed: a string or true or false"),
         ('{"hooks": {"Stop": [{"hooks": [{}]}]}}', "Stop[0].hooks[0].type is missing"),
-        ('{"language": ""}', 'language: cannot be ""; allowed: a text of 1 to 100'),
+        ('{"language": ""}', 'language: cannot be ""; allowed: a string of 1 to 100'),
     ],
 )
 def test_a_mistake_is_an_error_that_says_where_and_what(
@@ -340,7 +346,7 @@ def test_what_is_no_file_is_refused_at_once(folders: Folders) -> None:
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
 
-    with pytest.raises(ConfigError, match="is not a file"):
+    with pytest.raises(ConfigError, match="is not a regular file"):
         folders.load()
 
 
@@ -348,7 +354,7 @@ def test_a_dangling_link_and_a_circle_of_links_are_refused(folders: Folders) -> 
     path = folders.project / "clew.toml"
     path.parent.mkdir(parents=True)
     path.symlink_to("nowhere.toml")
-    with pytest.raises(ConfigError, match="link to nothing"):
+    with pytest.raises(ConfigError, match="is a broken link"):
         folders.load()
 
     path.unlink()

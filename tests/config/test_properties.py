@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.config.loading import Loaded
-from clew.config.merging import merge
+from clew.config.layers import merge
+from clew.config.settings import LoadedSettings
 from clew.core.access import Access, Risk, TargetKind, Verdict
 from clew.core.errors import ConfigError
 from clew.permissions.decide import decide
@@ -93,7 +93,7 @@ names = st.sampled_from(
 _numbers = count()
 
 
-def freedoms(loaded: Loaded) -> list[int]:
+def freedoms(loaded: LoadedSettings) -> list[int]:
     said = loaded.settings.permissions
     policy = Policy(
         cwd=loaded.cwd,
@@ -105,7 +105,7 @@ def freedoms(loaded: Loaded) -> list[int]:
     return [FREEDOM.index(decide(access, policy).verdict) for access in ACCESSES]
 
 
-def reach(loaded: Loaded) -> tuple[Any, ...]:
+def reach(loaded: LoadedSettings) -> tuple[Any, ...]:
     """What can run, and where requests go."""
     found = loaded.settings
     return (

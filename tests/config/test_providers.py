@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.config.providers import current_type, mistakes, resolve_provider, window_of
+from clew.config.providers import current_type, find_mistakes, resolve_provider, window_for
 from clew.core.errors import ConfigError
 from tests.config.folders import Folders
 
@@ -154,10 +154,10 @@ def test_a_window_is_the_profile_s_for_each_of_its_models_and_else_the_general_o
     folders.put("~/.clew/settings.json", {**content, "context": {"maxContextTokens": 3_000}})
     settings = folders.load().settings
 
-    assert [window_of(settings, profile, name) for name in "abcd"] == [1_000, 2_000, 3_000, 3_000]
-    assert window_of(settings, None, "a") == 3_000
-    assert [window_of(without, profile, name) for name in "acd"] == [1_000, None, None]
-    assert window_of(without, None, "a") is None
+    assert [window_for(settings, profile, name) for name in "abcd"] == [1_000, 2_000, 3_000, 3_000]
+    assert window_for(settings, None, "a") == 3_000
+    assert [window_for(without, profile, name) for name in "acd"] == [1_000, None, None]
+    assert window_for(without, None, "a") is None
 
 
 def test_an_unset_variable_matters_only_for_the_profile_in_use(folders: Folders) -> None:
@@ -165,7 +165,7 @@ def test_an_unset_variable_matters_only_for_the_profile_in_use(folders: Folders)
     content = {"currentProvider": "local", "providers": {**PROFILES, "broken": broken}}
     folders.put("~/.clew/settings.json", content)
 
-    found = list(mistakes(folders.load().settings, {}))
+    found = list(find_mistakes(folders.load().settings, {}))
 
     assert len(found) == 1
     assert found[0].startswith("providers.broken.type cannot be 'nothing'")

@@ -1,4 +1,4 @@
-"""`clew.fit` and `clew.count_tokens` on lists as other loops have them."""
+"""`clew.fit` and `clew.count_tokens` on message lists of other agent loops."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def in_clew_terms(messages: list[dict[str, Any]]) -> list[Message]:
 @pytest.mark.req("STR-5")
 @pytest.mark.parametrize("style", [openai, anthropic])
 @pytest.mark.parametrize("strategy", ["tiered", "sliding_window", "summarize", "compact"])
-def test_it_fits_is_valid_and_keeps_the_callers_own_objects(style: Any, strategy: str) -> None:
+def test_the_result_fits_is_valid_and_reuses_the_callers_objects(style: Any, strategy: str) -> None:
     messages = style(12)
 
     fitted = clew.fit(messages, max_tokens=3_000, strategy=strategy)
@@ -93,7 +93,7 @@ def test_it_fits_is_valid_and_keeps_the_callers_own_objects(style: Any, strategy
     assert report.repairs == ()
 
 
-def test_what_fits_comes_back_as_it_is() -> None:
+def test_a_list_that_fits_is_returned_unchanged() -> None:
     messages = openai(1)
 
     fitted = clew.fit(messages, max_tokens=100_000)
@@ -103,7 +103,7 @@ def test_what_fits_comes_back_as_it_is() -> None:
     assert fitted.report.why == "it already fits"
 
 
-def test_system_messages_stay_wherever_they_stand() -> None:
+def test_system_messages_stay_at_any_position() -> None:
     messages = openai(8)
     messages.insert(6, {"role": "developer", "content": "Answer in French."})
 
@@ -114,7 +114,7 @@ def test_system_messages_stay_wherever_they_stand() -> None:
     assert fitted.messages[1]["content"].startswith("[Context Summary]")
 
 
-def test_a_summarizer_of_ones_own_is_asked_and_may_give_up() -> None:
+def test_a_custom_summarizer_is_called_and_may_return_nothing() -> None:
     asked: list[str] = []
 
     def summarize(prompt: str) -> str:
@@ -130,7 +130,7 @@ def test_a_summarizer_of_ones_own_is_asked_and_may_give_up() -> None:
     assert "were set aside" in second.messages[1]["content"]
 
 
-def test_clew_messages_are_taken_too() -> None:
+def test_clew_messages_are_accepted() -> None:
     messages = [user("begin"), *(m for n in range(9) for m in (assistant(BIG), user(f"go {n}")))]
 
     fitted = clew.fit(messages, max_tokens=2_000)
@@ -140,20 +140,20 @@ def test_clew_messages_are_taken_too() -> None:
     assert find_problems(fitted.messages) == []
 
 
-def test_a_strategy_may_be_given_as_an_object() -> None:
+def test_a_strategy_object_is_accepted() -> None:
     fitted = clew.fit(openai(9), max_tokens=9_000, strategy=SlidingWindow(max_turns=2))
 
     assert fitted.report.strategy == "sliding_window"
 
 
-def test_what_must_stay_and_does_not_fit_is_an_error_with_numbers() -> None:
+def test_messages_that_must_stay_and_do_not_fit_raise_an_error_with_numbers() -> None:
     with pytest.raises(ContextFull, match="max_tokens is 100") as caught:
         clew.fit([{"role": "user", "content": "word " * 500}], max_tokens=100)
 
     assert caught.value.state.used_tokens > 100
 
 
-def test_a_single_huge_result_is_shortened() -> None:
+def test_a_single_huge_result_is_truncated() -> None:
     messages = openai(1)[:4]
     messages[3]["content"] = BIG * 20
 
@@ -176,7 +176,7 @@ BROKEN: list[dict[str, Any]] = [
 
 
 @pytest.mark.req("CMP-4")
-def test_what_no_provider_would_take_is_repaired_and_named() -> None:
+def test_an_invalid_list_is_repaired_and_the_repairs_are_reported() -> None:
     fitted = clew.fit(BROKEN, max_tokens=1_000)
 
     assert find_problems(in_clew_terms(fitted.messages)) == []
@@ -191,7 +191,7 @@ def test_what_no_provider_would_take_is_repaired_and_named() -> None:
 
 
 @pytest.mark.req("CMP-4")
-def test_or_refused_with_every_reason() -> None:
+def test_an_invalid_list_can_be_refused_with_every_reason() -> None:
     with pytest.raises(ConfigError, match=r"unknown type 'hologram'.*no message calls"):
         clew.fit(BROKEN, max_tokens=1_000, invalid="refuse")
     with pytest.raises(ConfigError, match="'repair' or 'refuse'"):
@@ -200,7 +200,7 @@ def test_or_refused_with_every_reason() -> None:
         clew.fit([assistant("hi")], max_tokens=100, invalid="refuse")
 
 
-def test_anthropic_results_are_put_first_and_missing_ones_made() -> None:
+def test_anthropic_results_move_to_the_front_and_missing_ones_are_added() -> None:
     use = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
     other = {"type": "tool_use", "id": "t2", "name": "f", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "image"}]}
@@ -227,7 +227,7 @@ def test_anthropic_results_are_put_first_and_missing_ones_made() -> None:
         ([user("x"), {"role": "user", "content": "y"}], "mixes Clew messages"),
     ],
 )
-def test_what_is_no_message_list_is_refused(messages: list[Any], complaint: str) -> None:
+def test_a_list_without_messages_is_refused(messages: list[Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         clew.fit(messages, max_tokens=100)
 
@@ -247,7 +247,7 @@ def test_every_kind_of_part_is_counted() -> None:
     assert clew.count_tokens([]) == 0
 
 
-def test_system_tools_and_model_count() -> None:
+def test_the_system_prompt_and_the_tools_are_counted() -> None:
     messages = [{"role": "user", "content": "hello there, how are you?"}]
     tools = [
         {"type": "function", "function": {"name": "f", "description": "d" * 400, "parameters": {}}}
@@ -275,7 +275,7 @@ def test_any_history_fits_or_the_error_says_why(entries: list[Entry], limit: int
 
 
 @pytest.mark.req("CMP-7")
-def test_a_list_that_was_fitted_before_is_fitted_again_without_stacking_summaries() -> None:
+def test_fitting_a_list_again_does_not_stack_summaries() -> None:
     messages = openai(9)
     for number in range(6):
         messages = list(clew.fit(messages, max_tokens=2_000, strategy="compact").messages)
@@ -309,7 +309,7 @@ def parallel(*contents: object) -> list[dict[str, Any]]:
     ]
 
 
-def test_results_with_blocks_are_results_like_any_other() -> None:
+def test_results_with_content_blocks_are_supported() -> None:
     messages = parallel([{"type": "text", "text": "A"}], "THE REAL RESULT")
 
     fitted = clew.fit(messages, max_tokens=100_000, invalid="refuse")
@@ -318,7 +318,7 @@ def test_results_with_blocks_are_results_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("limit", [400, 900, 2_000])
-def test_what_is_shortened_inside_blocks_is_really_shorter(limit: int) -> None:
+def test_truncation_inside_blocks_reduces_the_size(limit: int) -> None:
     block = [{"type": "text", "text": BIG}]
     messages = [*parallel(block, block), {"role": "assistant", "content": block}]
     messages += [*parallel(block), {"role": "user", "content": "And now?"}]
@@ -331,7 +331,7 @@ def test_what_is_shortened_inside_blocks_is_really_shorter(limit: int) -> None:
     assert str(messages) == before
 
 
-def test_old_words_in_blocks_are_shortened_in_place() -> None:
+def test_old_text_in_blocks_is_truncated_in_place() -> None:
     plain = [{"type": "text", "text": "word " * 900}, {"type": "text", "text": ""}]
     messages: list[dict[str, Any]] = [{"role": "user", "content": "begin"}]
     messages += [{"role": "assistant", "content": plain[:1]}]
@@ -356,7 +356,7 @@ def test_counts_are_exact_where_the_tokenizer_is_known() -> None:
     assert meter(text) <= counted <= meter(text) + 10
 
 
-def test_a_summarizer_that_says_too_much_or_nothing_of_use_is_not_used() -> None:
+def test_an_empty_or_too_long_summary_is_not_used() -> None:
     long = clew.fit(openai(9), max_tokens=2_000, strategy="summarize", summarize=lambda _: BIG * 9)
     assert "were set aside" in long.messages[1]["content"]
     odd = clew.fit(openai(9), max_tokens=2_000, strategy="summarize", summarize=lambda _: "\ud800!")
@@ -366,7 +366,7 @@ def test_a_summarizer_that_says_too_much_or_nothing_of_use_is_not_used() -> None
         clew.fit(openai(9), max_tokens=2_000, strategy="summarize", summarize=lambda _: wrong)
 
 
-def test_several_results_in_one_clew_message_keep_their_own_words() -> None:
+def test_several_results_in_one_clew_message_keep_their_texts() -> None:
     calls = [ToolCall(call_id=CallId(k), name="read") for k in "ab"]
     results = [
         ToolResult(call_id=c.call_id, name="read", text=f"RESULT-{c.call_id}") for c in calls
@@ -386,12 +386,12 @@ def test_several_results_in_one_clew_message_keep_their_own_words() -> None:
         [{"role": "assistant", "content": "x", "tool_calls": ["x"]}],
     ],
 )
-def test_forms_that_nobody_has_are_refused_in_words(messages: list[Any]) -> None:
+def test_an_unknown_message_format_is_refused(messages: list[Any]) -> None:
     with pytest.raises(ConfigError, match="unknown format"):
         clew.fit(messages, max_tokens=100)
 
 
-def test_documents_thoughts_and_old_function_calls_count() -> None:
+def test_documents_reasoning_and_legacy_function_calls_are_counted() -> None:
     many = "word " * 1_200
     document = {"type": "document", "source": {"type": "text", "data": many}}
     inner = {"type": "tool_result", "tool_use_id": "t", "content": [document]}
@@ -411,7 +411,7 @@ def test_documents_thoughts_and_old_function_calls_count() -> None:
     assert clew.fit(legacy, max_tokens=9_000).report.repairs == ()
 
 
-def test_one_id_for_two_calls_of_a_message_is_told_apart() -> None:
+def test_repeated_call_ids_in_one_message_get_new_ids() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     messages: list[dict[str, Any]] = [
         {"role": "user", "content": "go"},

@@ -108,14 +108,14 @@ def test_the_lines_of_one_answer_become_one_message_with_its_last_usage() -> Non
     assert session.steps[1].usage == Usage(
         input_tokens=20, output_tokens=40, cache_read_tokens=10, cache_write_tokens=7
     )
-    assert session.steps[1].message.calls[0].decoded() == {"path": "c1"}
+    assert session.steps[1].message.calls[0].decode_arguments() == {"path": "c1"}
     assert session.steps[2].message.results[0].name == "Read"
     assert (session.id, session.cwd, session.model) == ("s1", "/work", "claude-x")
     assert session.steps[0].at == 1767323045.0
     assert session.problems == ()
 
 
-def test_text_beside_a_result_becomes_a_user_message_behind_all_results() -> None:
+def test_text_beside_a_result_becomes_a_user_message_after_all_results() -> None:
     session = claude_code.parse(
         lines(
             cc("user", "u", None, "go"),
@@ -134,7 +134,7 @@ def test_text_beside_a_result_becomes_a_user_message_behind_all_results() -> Non
     assert [step.message.results[0].failed for step in session.steps[2:4]] == [False, True]
 
 
-def test_thinking_and_pictures_are_kept_byte_for_byte() -> None:
+def test_reasoning_and_images_are_kept_byte_for_byte() -> None:
     picture = {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/jpeg", "data": PIXEL},
@@ -199,7 +199,7 @@ def test_lines_without_a_message_are_counted() -> None:
     )
 
 
-def test_a_sub_agents_own_file_is_read() -> None:
+def test_the_file_of_a_sub_agent_is_read() -> None:
     session = claude_code.parse(lines(cc("user", "u", None, "search", isSidechain=True)))
 
     assert shape(session) == ["user: search"]
@@ -230,7 +230,7 @@ def test_only_the_branch_of_the_last_message_counts_with_all_parallel_results() 
     assert session.problems == ("skipped 2 messages on other branches",)
 
 
-def test_a_broken_chain_goes_on_in_file_order() -> None:
+def test_a_missing_parent_is_replaced_by_the_previous_line() -> None:
     session = claude_code.parse(
         lines(
             cc("user", "u", "in another file", "go"),
@@ -245,14 +245,16 @@ def test_a_broken_chain_goes_on_in_file_order() -> None:
     assert said(session, "1 parent is missing; file order")
 
 
-def test_parents_that_run_in_a_circle_do_no_harm() -> None:
+def test_a_cycle_of_parents_is_harmless() -> None:
     session = claude_code.parse(lines(cc("user", "u", "v", "a"), cc("user", "v", "u", "b")))
 
     assert shape(session) == ["user: a", "user: b"]
 
 
 @pytest.mark.parametrize("logical", ["a", "not in the file", None])
-def test_a_compaction_is_a_summary_step_that_stands_for_all_before(logical: str | None) -> None:
+def test_a_compaction_is_a_summary_step_that_replaces_all_steps_before_it(
+    logical: str | None,
+) -> None:
     session = claude_code.parse(
         lines(
             cc("user", "u", None, "go"),
@@ -271,7 +273,7 @@ def test_a_compaction_is_a_summary_step_that_stands_for_all_before(logical: str 
     assert [item.message.text for item in view.archived] == ["go", "one"]
 
 
-def test_a_compaction_whose_summary_is_missing_is_still_one() -> None:
+def test_a_compaction_without_its_summary_still_compacts() -> None:
     session = claude_code.parse(
         lines(
             cc("user", "u", None, "go"),
@@ -318,7 +320,7 @@ def test_calls_and_results_that_do_not_match_are_repaired_and_reported() -> None
     )
 
 
-def test_torn_lines_are_named_and_passed_over() -> None:
+def test_torn_lines_are_reported_and_skipped() -> None:
     rows = lines(cc("user", "u", None, "go"), cc("assistant", "a", "u", [text("hi")], id="m"))
     bad = [b"garbage", b'{"type": "user", "uuid": 7}', b"\xff\xfe", b""] * 10
     session = claude_code.parse([rows[0], *bad, rows[1], rows[1][:-9]])
@@ -329,7 +331,7 @@ def test_torn_lines_are_named_and_passed_over() -> None:
     assert said(session, "11 more lines could not be read")
 
 
-def test_half_a_character_costs_no_line() -> None:
+def test_a_lone_surrogate_does_not_lose_the_line() -> None:
     row = json.dumps(cc("user", "u", None, "a \ud83d b \\\\ud83d \U0001f642 \ude42")).encode()
     session = claude_code.parse([row])
 
@@ -361,7 +363,7 @@ def tokens(*, total: int, used: int, cached: int = 0, out: int = 5) -> Json:
 META = cx("session_meta", id="x1", cwd="/work", base_instructions={"text": "Be brief."})
 
 
-def test_the_items_between_two_counts_are_one_answer() -> None:
+def test_the_items_between_two_token_counts_are_one_response() -> None:
     session = codex.parse(
         lines(
             META,
@@ -402,7 +404,7 @@ def test_the_items_between_two_counts_are_one_answer() -> None:
     ]
     assert first.message.parts[0] == Reasoning(text="plan", provenance="openai", signature="gAAA")
     assert first.usage == Usage(input_tokens=100, output_tokens=5, cache_read_tokens=60)
-    assert [call.decoded() for call in first.message.calls] == [
+    assert [call.decode_arguments() for call in first.message.calls] == [
         {"cmd": "ls"},
         {"input": "*** Begin"},
         {"command": ["ls"]},
@@ -414,7 +416,7 @@ def test_the_items_between_two_counts_are_one_answer() -> None:
     assert said(session, "skipped, of unknown kind: response_item web_search_call 1, novelty 1")
 
 
-def test_a_count_that_comes_after_the_results_belongs_to_the_answer_before_them() -> None:
+def test_a_token_count_after_the_results_belongs_to_the_response_before_them() -> None:
     session = codex.parse(
         lines(
             speech("user", "go"),
@@ -439,7 +441,7 @@ def test_a_count_that_comes_after_the_results_belongs_to_the_answer_before_them(
     )
 
 
-def test_a_codex_compaction_tells_the_words_that_were_kept() -> None:
+def test_a_codex_compaction_lists_the_kept_messages() -> None:
     kept = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]}
     session = codex.parse(
         lines(
@@ -467,7 +469,7 @@ def test_a_codex_compaction_tells_the_words_that_were_kept() -> None:
     assert problems(render(fold(build_journal(session)))) == []
 
 
-def test_a_fork_and_a_sub_agent_say_so() -> None:
+def test_forks_and_sub_agents_are_noted() -> None:
     meta = cx(
         "session_meta", id="x2", forked_from_id="x1", source={"subagent": "review"}, cwd="/work"
     )
@@ -613,7 +615,7 @@ def test_a_clew_compaction_keeps_the_view_and_every_message() -> None:
     ]
 
 
-def test_clears_and_undone_entries_of_clew_do_as_they_say() -> None:
+def test_clears_and_undos_in_a_clew_journal_are_applied() -> None:
     one, two = MessageAdded(message=user("one")), MessageAdded(message=user("two"))
     counted = MessageAdded(message=assistant("yes"), usage=Usage(input_tokens=9))
     taken_back = entries_of([SETUP, one, squeezed(2), counted, Undone(target=EntryId(3))])
@@ -627,7 +629,7 @@ def test_clears_and_undone_entries_of_clew_do_as_they_say() -> None:
     assert said(clew_jsonl.parse(as_lines(bare)), "without a summary")
 
 
-def test_damage_and_novelties_in_a_clew_file_are_reported() -> None:
+def test_damaged_and_unknown_entries_in_a_clew_journal_are_reported() -> None:
     rows = as_lines(entries_of([SETUP, MessageAdded(message=user("one"))]))
     newer = b'{"id":3,"at":1.0,"schema":1,"body":{"kind":"dream"}}'
     session = clew_jsonl.parse([*rows, newer, b"{", b'"\xff"'])
@@ -639,7 +641,7 @@ def test_damage_and_novelties_in_a_clew_file_are_reported() -> None:
 
 
 @given(histories(min_turns=1))
-def test_any_conversation_survives_the_way_out_and_in(entries: list[Entry]) -> None:
+def test_any_conversation_survives_export_and_import(entries: list[Entry]) -> None:
     session = clew_jsonl.parse(as_lines(entries))
     again = clew_jsonl.parse(as_lines(build_journal(session)))
 
@@ -659,7 +661,7 @@ SAMPLES: dict[str, list[bytes]] = {
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 @pytest.mark.parametrize("source", SAMPLES)
-def test_a_format_is_known_by_its_content(
+def test_the_format_is_detected_from_the_content(
     tmp_path: Path, source: str, pack: Callable[[bytes], bytes]
 ) -> None:
     path = tmp_path / "whatever.txt"
@@ -671,13 +673,13 @@ def test_a_format_is_known_by_its_content(
     assert said(session, "line 1 is torn")
 
 
-def test_a_pi_file_without_its_header_is_known(tmp_path: Path) -> None:
+def test_a_pi_file_without_its_header_is_detected(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(lines(pm("user", text("go")))[0])
 
     assert read_session(tmp_path / "a").source == "pi"
 
 
-def test_what_is_left_of_a_cut_off_archive_is_read(tmp_path: Path) -> None:
+def test_the_readable_part_of_a_truncated_archive_is_read(tmp_path: Path) -> None:
     row = b"\n".join(SAMPLES["codex"])
     whole = gzip.compress(row)
     (tmp_path / "a.gz").write_bytes(whole + whole[:-4])
@@ -700,7 +702,9 @@ def test_what_is_left_of_a_cut_off_archive_is_read(tmp_path: Path) -> None:
         (b"[1, 2]", "Claude Code, Codex, pi and Clew"),
     ],
 )
-def test_a_file_that_is_no_recording_is_named(tmp_path: Path, content: bytes, why: str) -> None:
+def test_the_error_names_a_file_with_an_unknown_format(
+    tmp_path: Path, content: bytes, why: str
+) -> None:
     path = tmp_path / "odd.jsonl"
     path.write_bytes(content)
 
@@ -708,7 +712,7 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path, content: bytes, wh
         read_session(path)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*gone\.jsonl"):
         read_session(tmp_path / "gone.jsonl")
 
@@ -723,7 +727,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await made.aclose()
 
 
-def test_a_journal_tells_the_models_and_a_truthful_loss_report() -> None:
+def test_the_journal_contains_the_models_and_a_correct_loss_report() -> None:
     session = claude_code.parse(
         lines(
             cc("user", "u", None, "go " * 50),

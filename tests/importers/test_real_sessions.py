@@ -32,9 +32,7 @@ async def test_a_recording_is_resumed_forked_found_and_exported(path: Path, tmp_
 
 @pytest.mark.req("STO-5", "CLI-1")
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_the_command_line_takes_a_recording_in_and_hands_it_out(
-    tool: str, tmp_path: Path
-) -> None:
+async def test_the_command_line_imports_and_exports_a_recording(tool: str, tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "CLEW_HOME": str(tmp_path / "home")}
 
     async def clew(*arguments: str, store: str) -> bytes:

@@ -1,4 +1,4 @@
-"""A log leads to the history that the session has, at every point of it."""
+"""Replaying a log gives the history of the session at every line."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
@@ -45,7 +45,7 @@ LONG = "a long answer with many words in it. " * 20
 
 @tool(risk=Risk.INSPECT)
 def read(size: int) -> str:
-    """Return so many lines."""
+    """Return that many lines."""
     return "line of a file\n" * size
 
 
@@ -222,7 +222,7 @@ steps = st.lists(st.tuples(st.sampled_from(OPERATIONS), words), min_size=1, max_
 @pytest.mark.req("LOG-1", "LOG-4", "LOG-5")
 @settings(max_examples=120)
 @given(steps=steps, level=st.sampled_from(LogLevel), limit=st.sampled_from([200, 8_192]))
-def test_whatever_happens_the_log_leads_to_the_history_of_the_session(
+def test_replaying_the_log_gives_the_history_of_the_session_after_any_operations(
     steps: list[tuple[Callable[[Bench, str], Awaitable[None]], str]], level: LogLevel, limit: int
 ) -> None:
     with TemporaryDirectory() as folder:
@@ -256,9 +256,9 @@ async def _check(
 
 async def _runs_again(bench: Bench) -> None:
     history = bench.live.get_history()
-    for tape in (script_from_log(bench.path), script_from_journal(bench.live.journal.entries)):
-        provider = ReplayProvider(tape.recording.turns)
-        done = await replay_session(tape, provider)
+    for script in (script_from_log(bench.path), script_from_journal(bench.live.journal.entries)):
+        provider = ReplayProvider(script.recording.turns)
+        done = await replay_session(script, provider)
 
         assert (provider.difference, done.difference) == (None, None)
         assert list(done.history) == history

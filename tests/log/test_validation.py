@@ -1,4 +1,4 @@
-"""The validator finds each fault, and finds none where there is none."""
+"""The validator reports each kind of damage, and nothing for an undamaged log."""
 
 import shutil
 from collections.abc import Callable
@@ -27,7 +27,7 @@ LIMIT = 600
 
 @tool(risk=Risk.INSPECT)
 def read(size: int) -> str:
-    """Return so many lines."""
+    """Return that many lines."""
     return "line of a file\n" * size
 
 
@@ -120,7 +120,7 @@ def log(recorded: Path, tmp_path: Path) -> Log:
     return Log(folder / "s.jsonl")
 
 
-def test_a_log_as_it_is_written_has_no_fault(log: Log) -> None:
+def test_an_undamaged_log_has_no_faults(log: Log) -> None:
     report = validate_log(log.path)
 
     assert [str(fault) for fault in report.faults] == []
@@ -326,7 +326,7 @@ def test_the_table_has_a_row_for_every_code() -> None:
 @pytest.mark.parametrize(
     ("damage", "codes"), TABLE, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_each_fault_has_a_code_of_its_own(
+def test_each_kind_of_damage_has_its_own_code(
     log: Log, damage: Callable[[Log], None], codes: set[FaultCode]
 ) -> None:
     damage(log)

@@ -1,4 +1,4 @@
-"""At the level `raw`, every adapter shows what it sends and gets, and the key stays out of it."""
+"""At level `raw`, the log of every adapter has its HTTP bodies, without the API key."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def sent(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.req("LOG-1", "LOG-2", "LOG-5")
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES.keys())
-async def test_every_body_is_in_the_log(
+async def test_every_http_body_is_in_the_log(
     tmp_path: Path, harness: HttpHarness, *, streaming: bool
 ) -> None:
     if not streaming and not harness.capabilities.whole:
@@ -81,7 +81,7 @@ async def test_every_body_is_in_the_log(
     assert len(bodies) == 4
     assert API_KEY not in "".join(file.read_text() for file in tmp_path.rglob("*.*"))
     assert [str(fault) for fault in validate_log(path).faults] == []
-    tape = script_from_log(path)
-    again = ReplayProvider(tape.recording)
-    done = await replay_session(tape, again)
+    recorded_script = script_from_log(path)
+    again = ReplayProvider(recorded_script.recording)
+    done = await replay_session(recorded_script, again)
     assert (again.differences, done.difference, done.calls) == ([], None, 3)

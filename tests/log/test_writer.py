@@ -1,4 +1,4 @@
-"""The session log: what it holds, who may read it, and that it never stands in the way."""
+"""What the session log contains, who can read it, and how it handles failures."""
 
 import re
 import resource
@@ -43,7 +43,7 @@ FACTS = ModelFacts(name="m", window=100_000)
 
 @tool(risk=Risk.INSPECT)
 def read(size: int) -> str:
-    """Return so many lines."""
+    """Return that many lines."""
     return "line of a file\n" * size
 
 
@@ -101,7 +101,7 @@ async def test_every_event_of_the_vocabulary_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("LOG-1")
-async def test_lines_are_numbered_dated_and_of_one_session(tmp_path: Path) -> None:
+async def test_every_line_has_a_number_a_date_and_the_session_id(tmp_path: Path) -> None:
     log = SessionLog(tmp_path, clock=lambda: 1_700_000_000.25)
     async with Session(scripted("hello"), model="m", log=log, session_id="s1") as session:
         await session.run("hi")
@@ -114,7 +114,7 @@ async def test_lines_are_numbered_dated_and_of_one_session(tmp_path: Path) -> No
 
 
 @pytest.mark.req("LOG-1")
-async def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "logs"
     log = SessionLog(folder, inline_limit=100)
     async with Session(scripted("hello " * 90), model="m", log=log, session_id="s") as session:
@@ -129,7 +129,7 @@ async def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("session_id", ["../../outside", "a/b", "", "x" * 300, "späße"])
-async def test_no_id_leads_out_of_the_folder(tmp_path: Path, session_id: str) -> None:
+async def test_no_session_id_escapes_the_folder(tmp_path: Path, session_id: str) -> None:
     log = SessionLog(tmp_path / "logs")
     async with Session(scripted("ok"), model="m", log=log, session_id=session_id) as session:
         await session.run("hi")
@@ -140,7 +140,7 @@ async def test_no_id_leads_out_of_the_folder(tmp_path: Path, session_id: str) ->
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
 
 
-async def test_a_session_in_which_nothing_is_said_leaves_no_log(tmp_path: Path) -> None:
+async def test_a_session_without_messages_creates_no_log(tmp_path: Path) -> None:
     log = SessionLog(tmp_path / "logs")
     async with Session(scripted(), model="m", log=log):
         pass
@@ -149,7 +149,7 @@ async def test_a_session_in_which_nothing_is_said_leaves_no_log(tmp_path: Path) 
 
 
 @pytest.mark.req("LOG-1")
-async def test_the_log_is_on_disk_while_the_answer_still_arrives(tmp_path: Path) -> None:
+async def test_the_log_is_on_disk_while_the_response_still_streams(tmp_path: Path) -> None:
     pause = Pause()
     text = "a line of the answer\n" * 400
     crumbs = [TextChunk(text[n : n + 7]) for n in range(0, len(text), 7)]
@@ -173,7 +173,7 @@ async def test_the_log_is_on_disk_while_the_answer_still_arrives(tmp_path: Path)
     assert "".join(deltas) == text
 
 
-async def test_levels_say_how_much_is_written(tmp_path: Path) -> None:
+async def test_the_level_decides_which_call_events_are_written(tmp_path: Path) -> None:
     written = {}
     for level in LogLevel:
         log = SessionLog(tmp_path, level=level)
@@ -194,7 +194,7 @@ async def test_levels_say_how_much_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("LOG-3")
-async def test_large_fields_lie_beside_the_log_once_and_come_back(tmp_path: Path) -> None:
+async def test_large_fields_go_to_payload_files_once_and_are_restored(tmp_path: Path) -> None:
     picture = Image(data=bytes(range(256)) * 40)
     provider = scripted(call_reply(("read", {"size": 1_000})), "x" * 9_000, "ok")
     log = SessionLog(tmp_path)
@@ -213,7 +213,7 @@ async def test_large_fields_lie_beside_the_log_once_and_come_back(tmp_path: Path
     assert [file for file in payloads if file.name.endswith(".tmp")] == []
 
 
-async def test_what_looks_like_a_reference_is_not_taken_for_one(tmp_path: Path) -> None:
+async def test_tool_data_that_looks_like_a_payload_reference_is_preserved(tmp_path: Path) -> None:
     lie = {"$payload": "0" * 64 + ".txt", "bytes": 1, "$$payload": "twice"}
 
     class Liar:
@@ -221,7 +221,7 @@ async def test_what_looks_like_a_reference_is_not_taken_for_one(tmp_path: Path) 
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
             return ToolOutput(text="done", data={"found": lie})
 
     log = SessionLog(tmp_path)
@@ -299,7 +299,7 @@ async def test_no_secret_reaches_the_disk_by_key_or_by_value(
 
 
 @pytest.mark.req("LOG-2")
-async def test_secrets_of_ones_own_are_kept_out_too(tmp_path: Path) -> None:
+async def test_extra_keys_and_values_are_redacted(tmp_path: Path) -> None:
     redaction = Redaction.standard(extra_keys=["badge"], extra_values=["Minotaur"])
     log = SessionLog(tmp_path, redaction=redaction)
     provider = scripted(call_reply(("read", {"badge": "4711-x"})), "the Mino", "taur")
@@ -312,7 +312,9 @@ async def test_secrets_of_ones_own_are_kept_out_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("LOG-1", "LOG-2")
-async def test_the_wire_is_written_as_what_is_new_and_without_the_key(tmp_path: Path) -> None:
+async def test_http_bodies_are_written_as_differences_and_without_the_api_key(
+    tmp_path: Path,
+) -> None:
     log = SessionLog(tmp_path, level=LogLevel.RAW)
     script = [
         tool_call_response("read", '{"size": 3}'),
@@ -347,7 +349,9 @@ async def test_the_wire_is_written_as_what_is_new_and_without_the_key(tmp_path: 
 
 @pytest.mark.req("LOG-1")
 @pytest.mark.parametrize("level", [LogLevel.EVENTS, LogLevel.REQUESTS])
-async def test_a_turn_costs_as_many_bytes_late_as_early(tmp_path: Path, level: LogLevel) -> None:
+async def test_the_bytes_per_turn_do_not_grow_with_the_history(
+    tmp_path: Path, level: LogLevel
+) -> None:
     turns = 400
     provider = scripted(*[text_reply("word " * 60) for _ in range(turns)])
     log = SessionLog(tmp_path, level=level)
@@ -363,7 +367,7 @@ async def test_a_turn_costs_as_many_bytes_late_as_early(tmp_path: Path, level: L
 
 
 @pytest.mark.req("LOG-1")
-async def test_bytes_of_the_wire_do_not_grow_with_the_history_either(tmp_path: Path) -> None:
+async def test_the_bytes_of_http_bodies_do_not_grow_with_the_history(tmp_path: Path) -> None:
     turns = 60
     log = SessionLog(tmp_path, level=LogLevel.RAW)
     sizes = [0]
@@ -400,7 +404,7 @@ def no_room_after(path: Path, room: int) -> Iterator[None]:
 
 @pytest.mark.req("LOG-1", "LOG-4")
 @pytest.mark.parametrize("room", [0, 1, 350, 1_000, 2_000])
-async def test_a_full_disk_breaks_no_run_is_told_once_and_made_good(
+async def test_a_full_disk_breaks_no_run_is_reported_once_and_missed_entries_follow(
     tmp_path: Path, room: int
 ) -> None:
     heard: list[Event] = []
@@ -437,7 +441,7 @@ async def test_a_full_disk_breaks_no_run_is_told_once_and_made_good(
     assert not any(code.startswith(("HISTORY", "REQUEST", "CONTENT")) for code in codes)
 
 
-async def test_a_folder_that_cannot_be_made_breaks_no_run(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_created_breaks_no_run(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("in the way")
     heard: list[Event] = []
     log = SessionLog(tmp_path / "logs")
@@ -450,7 +454,7 @@ async def test_a_folder_that_cannot_be_made_breaks_no_run(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("LOG-4")
-async def test_a_log_cut_at_any_byte_is_gone_on_with(tmp_path: Path) -> None:
+async def test_a_log_that_was_cut_at_any_byte_can_be_continued(tmp_path: Path) -> None:
     store = MemoryStore()
     log = SessionLog(tmp_path / "whole")
     replies: list[ScriptedReply] = [call_reply(("read", {"size": 2})), "one"]
@@ -486,7 +490,7 @@ async def _put_back(store: MemoryStore, entries: Sequence[Entry]) -> None:
 
 
 @pytest.mark.req("LOG-4")
-async def test_another_session_under_the_same_id_begins_anew(tmp_path: Path) -> None:
+async def test_another_session_with_the_same_id_starts_a_new_history(tmp_path: Path) -> None:
     for words in ("one", "two"):
         log = SessionLog(tmp_path)
         async with Session(scripted(words), model="m", log=log, session_id="s") as session:
@@ -497,7 +501,7 @@ async def test_another_session_under_the_same_id_begins_anew(tmp_path: Path) -> 
 
 
 @pytest.mark.req("LOG-4")
-async def test_a_log_that_starts_late_holds_the_whole_history(tmp_path: Path) -> None:
+async def test_a_log_that_starts_late_contains_the_whole_history(tmp_path: Path) -> None:
     store = MemoryStore()
     async with Session(scripted("one"), model="m", store=store, session_id="s") as session:
         await session.run("a")
@@ -513,7 +517,7 @@ async def test_a_log_that_starts_late_holds_the_whole_history(tmp_path: Path) ->
     assert validate_log(tmp_path / "s.jsonl").faults == ()
 
 
-async def test_a_long_session_that_is_opened_again_is_not_spelt_out_anew(tmp_path: Path) -> None:
+async def test_the_first_request_after_a_resume_refers_to_the_history(tmp_path: Path) -> None:
     store = MemoryStore()
     turns = 100
     options: dict[str, Any] = {"model": "m", "store": store, "session_id": "s"}
@@ -535,13 +539,13 @@ async def test_a_long_session_that_is_opened_again_is_not_spelt_out_anew(tmp_pat
     assert validate_log(tmp_path / "s.jsonl").faults == ()
 
 
-async def test_half_characters_and_odd_values_of_tools_can_be_written(tmp_path: Path) -> None:
+async def test_lone_surrogates_and_unusual_tool_data_can_be_written(tmp_path: Path) -> None:
     class Odd:
         spec = read.spec
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
             return ToolOutput(
                 text="ok", display="\ud83d broken", data={"path": Path("/x"), "1": {2}}
             )
@@ -561,7 +565,7 @@ async def test_half_characters_and_odd_values_of_tools_can_be_written(tmp_path: 
     assert [event for event in heard if isinstance(event, Warned)] == []
 
 
-async def test_one_log_is_for_one_session_at_a_time(tmp_path: Path) -> None:
+async def test_a_log_serves_one_session_at_a_time(tmp_path: Path) -> None:
     log = SessionLog(tmp_path)
     async with Session(scripted("one"), model="m", log=log, session_id="a") as session:
         await session.run("hi")
@@ -576,7 +580,7 @@ async def test_one_log_is_for_one_session_at_a_time(tmp_path: Path) -> None:
     )
 
 
-async def test_an_entry_that_cannot_be_written_does_not_hold_up_the_others(tmp_path: Path) -> None:
+async def test_an_entry_that_cannot_be_redacted_does_not_block_the_others(tmp_path: Path) -> None:
     def fragile(value: Any) -> Any:
         if "boom" in repr(value):
             raise ValueError("this cannot be read")
@@ -602,7 +606,7 @@ async def test_an_entry_that_cannot_be_written_does_not_hold_up_the_others(tmp_p
 
 
 @pytest.mark.req("LOG-1")
-def test_the_page_has_a_line_for_every_event_and_a_row_for_every_code() -> None:
+def test_the_guide_has_an_example_of_every_event_and_lists_every_code() -> None:
     page = (Path(__file__).parents[2] / "docs" / "session-log.md").read_text(encoding="utf-8")
     lines = [line for line in page.splitlines() if line.startswith('{"seq"')]
 

@@ -48,7 +48,7 @@ from clew.providers.protocol import (
 )
 from clew.providers.sse import EventParser
 from clew.providers.wire.chat import encode as chat
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
@@ -80,7 +80,7 @@ def own(role: Role, *parts: Part) -> Message:
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), ChatDecoder("host")
+    parser, decoder = EventParser(), chat_decoder("host")
     found = [
         piece for data in chunks for event in parser.feed(data) for piece in decoder.feed(event)
     ]
@@ -144,7 +144,7 @@ def test_the_exact_body_of_a_request_with_everything_in_it() -> None:
     )
 
 
-def test_a_bare_request_says_nothing_it_was_not_told() -> None:
+def test_a_minimal_request_has_no_extra_fields() -> None:
     body = encode(Request(model="m", messages=(user("hi"),)))
 
     assert body == (
@@ -223,7 +223,7 @@ def test_several_texts_stay_apart() -> None:
     assert sent(asked, dialect=Dialect(text_lists=False))[0]["content"] == "one\n\ntwo"
 
 
-def test_what_the_assistant_drew_is_told_of() -> None:
+def test_a_note_replaces_an_image_of_the_assistant() -> None:
     drawn = assistant("Here: ", Image(media_type="image/webp", data=b"x"))
 
     assert sent(drawn) == [
@@ -314,12 +314,12 @@ def test_a_tools_private_fields_go_where_the_api_has_them() -> None:
 
 @pytest.mark.req("RSN-1", "RSN-2")
 @pytest.mark.parametrize(
-    ("thinking", "fields"),
+    ("reasoning", "fields"),
     [
         (ReasoningField.CONTENT, {"content": "yes", "reasoning_content": "hm"}),
         (ReasoningField.REASONING, {"content": "yes", "reasoning": "hm"}),
         (
-            ReasoningField.PIECES,
+            ReasoningField.PARTS,
             {
                 "content": [
                     {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
@@ -330,10 +330,10 @@ def test_a_tools_private_fields_go_where_the_api_has_them() -> None:
     ],
 )
 def test_thinking_goes_back_where_the_server_wants_it(
-    thinking: ReasoningField, fields: dict[str, object]
+    reasoning: ReasoningField, fields: dict[str, object]
 ) -> None:
     answer = assistant(Reasoning(text="hm", provenance="host"), "yes")
-    dialect = Dialect(thinking=thinking)
+    dialect = Dialect(reasoning=reasoning)
 
     assert sent(answer, dialect=dialect, reader=GRATEFUL) == [{"role": "assistant", **fields}]
     assert sent(answer, dialect=dialect) == [{"role": "assistant", "content": "yes"}]
@@ -350,7 +350,7 @@ def test_sealed_thinking_goes_back_byte_for_byte() -> None:
 
 
 def test_every_answer_has_the_field_where_the_server_insists() -> None:
-    dialect = Dialect(thinking=ReasoningField.CONTENT, always_thinking=True)
+    dialect = Dialect(reasoning=ReasoningField.CONTENT, always_reasoning=True)
 
     found = sent(assistant(READ), assistant("yes"), dialect=dialect, reader=GRATEFUL)
 
@@ -362,7 +362,7 @@ MARK = {"type": "ephemeral"}
 
 @pytest.mark.req("PRV-6")
 def test_cache_marks_are_set_where_the_model_needs_them() -> None:
-    dialect = Dialect(cache_marks=("anthropic/",), result_images=True)
+    dialect = Dialect(cache_control_models=("anthropic/",), result_images=True)
     request = Request(
         model="anthropic/claude",
         system="s",
@@ -384,7 +384,7 @@ def test_cache_marks_are_set_where_the_model_needs_them() -> None:
 
 @pytest.mark.req("PRV-6")
 def test_a_cache_mark_is_not_remembered() -> None:
-    dialect = Dialect(cache_marks=("a/",))
+    dialect = Dialect(cache_control_models=("a/",))
     kept = chat.message_cache(READER, dialect)
     first = Request(model="a/b", messages=(user("a"),))
     chat.encode(first, kept, dialect=dialect)
@@ -499,7 +499,7 @@ def test_the_pieces_of_a_call_keep_their_bytes_and_place() -> None:
 
 
 @pytest.mark.parametrize("index", [0, None])
-def test_calls_that_share_an_index_are_told_apart_by_their_ids(index: int | None) -> None:
+def test_calls_with_the_same_index_are_separated_by_id(index: int | None) -> None:
     found = decode(
         delta(tool_calls=[call_delta(index, "{", id="a", name="Read")]),
         delta(tool_calls=[call_delta(index, "}")]),
@@ -535,7 +535,7 @@ def test_a_refusal_is_text_and_a_reason() -> None:
     assert decode(delta("content_filter")) == [Finished(reason=StopReason.REFUSED)]
 
 
-def test_content_in_pieces_is_told_apart_from_thinking() -> None:
+def test_content_parts_are_separated_from_reasoning() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 
     found = decode(delta("stop", content=[thinking, {"type": "text", "text": "yes"}]))
@@ -552,7 +552,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
         decode(delta(content="a"))
 
 
-def test_what_is_no_chat_chunk_is_broken() -> None:
+def test_an_invalid_chunk_is_a_broken_stream() -> None:
     with pytest.raises(StreamBroken, match="base URL"):
         decode(b"data: <html>\n\n")
 

@@ -33,7 +33,7 @@ from clew.providers.protocol import (
     UsageChunk,
 )
 from clew.providers.sse import EventParser
-from clew.providers.wire.gemini.decode import GeminiDecoder
+from clew.providers.wire.gemini.decode import gemini_decoder
 from clew.providers.wire.gemini.encode import encode, message_cache
 
 READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
@@ -46,7 +46,7 @@ def sent(message: Message) -> list[dict[str, Any]]:
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), GeminiDecoder("gemini")
+    parser, decoder = EventParser(), gemini_decoder("gemini")
     found = [
         piece for data in chunks for event in parser.feed(data) for piece in decoder.feed(event)
     ]
@@ -55,7 +55,7 @@ def decode(*chunks: bytes) -> list[Chunk]:
 
 
 def decode_whole(document: object) -> list[Chunk]:
-    decoder = GeminiDecoder("gemini")
+    decoder = gemini_decoder("gemini")
     return [*decoder.whole(json.dumps(document).encode()), decoder.close()]
 
 
@@ -264,7 +264,7 @@ def test_a_call_in_pieces_is_complete_when_another_begins_or_the_answer_ends() -
 
 @pytest.mark.req("PRV-3")
 def test_a_call_that_is_cut_off_is_left_out() -> None:
-    parser, decoder = EventParser(), GeminiDecoder("gemini")
+    parser, decoder = EventParser(), gemini_decoder("gemini")
     events = parser.feed(
         answer({"text": "a"}, {"functionCall": {"name": "A", "willContinue": True}})
     )
@@ -310,7 +310,7 @@ def shown(chunks: Sequence[Chunk]) -> list[tuple[str, str, bool, bool]]:
 
 
 @pytest.mark.req("PRV-5")
-def test_a_search_is_told_of_once() -> None:
+def test_a_search_is_reported_once() -> None:
     grounding = {
         "webSearchQueries": ["ruby", "", "ruby releases"],
         "groundingChunks": [{"web": {"uri": "https://r.org", "title": "r.org"}}, {"web": {}}],
@@ -330,7 +330,7 @@ def test_a_search_is_told_of_once() -> None:
 
 
 @pytest.mark.req("PRV-5")
-def test_a_search_that_shows_as_parts_is_not_told_again_from_the_metadata() -> None:
+def test_a_search_in_parts_is_not_reported_again_from_metadata() -> None:
     call = {"toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["a", "b"]}, "id": "x"}
     files = {"toolType": "FILE_SEARCH", "id": "y"}
     grounding = {
@@ -355,7 +355,7 @@ def test_a_search_that_shows_as_parts_is_not_told_again_from_the_metadata() -> N
 
 
 @pytest.mark.req("PRV-5")
-def test_pages_and_files_that_were_read_are_told() -> None:
+def test_fetched_pages_and_files_are_reported() -> None:
     pages = {
         "urlMetadata": [
             {"retrievedUrl": "https://a", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS"},
@@ -403,7 +403,7 @@ def test_a_long_note_is_cut() -> None:
         (99, StopReason.REFUSED, "OTHER: why"),
     ],
 )
-def test_the_reason_of_the_end_is_told(finish: str | int, reason: StopReason, detail: str) -> None:
+def test_the_stop_reason_is_reported(finish: str | int, reason: StopReason, detail: str) -> None:
     found = decode(answer({"text": "a"}, finish=finish, finishMessage="why"))
 
     assert found[-1] == Finished(reason=reason, detail=detail)
@@ -464,7 +464,7 @@ def test_what_is_unknown_is_passed_over() -> None:
 def test_a_list_of_events_is_read_as_a_whole_answer() -> None:
     first = {"candidates": [{"content": {"parts": [{"text": "a"}]}}]}
     last = {"candidates": [{"content": {"parts": [{"text": "b"}]}, "finishReason": "STOP"}]}
-    decoder = GeminiDecoder("gemini")
+    decoder = gemini_decoder("gemini")
 
     found = decoder.whole(json.dumps([first, last], indent=1).encode())
 
@@ -482,9 +482,9 @@ def test_an_answer_that_just_stops_is_broken() -> None:
     "body",
     [b"<html>", b"[1]", b'{"candidates":"x"}', b'{"candidates":[{"content":{"parts":[1]}}]}'],
 )
-def test_what_is_no_answer_of_gemini_is_broken(body: bytes) -> None:
+def test_an_invalid_response_is_a_broken_stream(body: bytes) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
-        GeminiDecoder("gemini").whole(body)
+        gemini_decoder("gemini").whole(body)
 
 
 def test_a_picture_that_is_none_is_broken() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from clew.config.providers import profile_named
+from clew.config.providers import resolve_profile
 from clew.config.schema import ProfileSection
 from clew.config.settings import Settings
 from clew.core.errors import ConfigError, ProviderTimeout
@@ -30,7 +30,7 @@ def build(kind: str, *, base_url: str = "", timeout: float = 0, **options: Any) 
         timeout=timeout or UNSET,
         options=options,
     )
-    profile = profile_named(Settings(providers={"mine": section}), "mine", {})
+    profile = resolve_profile(Settings(providers={"mine": section}), "mine", {})
     return build_provider(profile, {})
 
 

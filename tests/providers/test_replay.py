@@ -106,7 +106,7 @@ async def again(path: Path, *, prompts: int = 2, **options: Any) -> ReplayProvid
 
 @pytest.mark.req("LOG-5")
 @pytest.mark.parametrize("level", [LogLevel.REQUESTS, LogLevel.RAW])
-async def test_a_session_runs_again_on_its_log(tmp_path: Path, level: LogLevel) -> None:
+async def test_a_session_can_be_replayed_from_its_log(tmp_path: Path, level: LogLevel) -> None:
     path = await recorded(tmp_path, *REPLIES, level=level)
 
     provider = await again(path)
@@ -310,20 +310,20 @@ async def test_a_redacted_log_is_compared_with_redacted_requests(tmp_path: Path)
 
 
 @pytest.mark.req("LOG-5")
-async def test_a_journal_and_its_export_run_again_too(tmp_path: Path) -> None:
+async def test_a_journal_and_its_export_can_be_replayed(tmp_path: Path) -> None:
     store = MemoryStore()
     path = await recorded(tmp_path, *REPLIES, store=store)
     entries = (await store.load((await store.sessions())[0].id))[1]
     (tmp_path / "export.jsonl").write_bytes(export_jsonl(entries))
     history = tuple(e.body.message for e in entries if isinstance(e.body, MessageAdded))
 
-    for tape in (
+    for script in (
         read_replay_script(path),
         script_from_journal(entries),
         read_replay_script(tmp_path / "export.jsonl"),
     ):
-        provider = ReplayProvider(tape.recording)
-        done = await replay_session(tape, provider)
+        provider = ReplayProvider(script.recording)
+        done = await replay_session(script, provider)
 
         assert (done.calls, done.tool_calls) == (3, 2)
         assert (provider.differences, done.difference) == ([], None)
@@ -331,14 +331,14 @@ async def test_a_journal_and_its_export_run_again_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("LOG-5")
-async def test_a_rerun_names_the_entry_that_came_out_otherwise(tmp_path: Path) -> None:
-    tape = script_from_log(await recorded(tmp_path, *REPLIES))
-    calls = list(tape.recording.calls)
+async def test_a_replay_reports_the_entry_that_differs(tmp_path: Path) -> None:
+    script = script_from_log(await recorded(tmp_path, *REPLIES))
+    calls = list(script.recording.calls)
     finished = Finished(reason=StopReason.DONE)
     calls[1] = replace(calls[1], chunks=to_chunks(assistant("one is missing"), finished))
 
-    provider = ReplayProvider(replace(tape.recording, calls=tuple(calls)), strict=False)
-    done = await replay_session(tape, provider)
+    provider = ReplayProvider(replace(script.recording, calls=tuple(calls)), strict=False)
+    done = await replay_session(script, provider)
 
     assert done.difference is not None
     assert done.difference.where.startswith("entry #6 (assistant), part 1 (text), text")
@@ -346,7 +346,7 @@ async def test_a_rerun_names_the_entry_that_came_out_otherwise(tmp_path: Path) -
     assert (provider.difference.call, provider.difference.message) == (3, 5)
 
 
-async def test_a_file_of_no_known_kind_is_refused(tmp_path: Path) -> None:
+async def test_a_file_with_an_unknown_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no session")
 
     with pytest.raises(ConfigError, match="has an unknown format"):
@@ -357,7 +357,7 @@ async def test_a_file_of_no_known_kind_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.req("LOG-5", "STO-5")
 @pytest.mark.parametrize("tool_name", ["claude_code", "codex", "pi"])
-async def test_recordings_of_other_tools_run_again(
+async def test_recordings_of_other_tools_can_be_replayed(
     tool_name: str, record_property: Callable[[str, object], None]
 ) -> None:
     files = sorted((SESSIONS / tool_name).glob("*")) if SESSIONS.is_dir() else []
@@ -366,10 +366,10 @@ async def test_recordings_of_other_tools_run_again(
     calls = tool_calls = 0
     for file in files:
         entries = build_journal(read_session(file))
-        tape = script_from_journal(entries)
-        provider = ReplayProvider(tape.recording)
+        script = script_from_journal(entries)
+        provider = ReplayProvider(script.recording)
 
-        done = await replay_session(tape, provider)
+        done = await replay_session(script, provider)
 
         assert (provider.differences, done.difference) == ([], None), file.name
         assert provider.calls_left == 0

@@ -9,12 +9,12 @@ from clew.core.messages import Message, Native, Role
 from clew.providers.eventstream import EventStream
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser, ServerEvent
-from clew.providers.wire.anthropic.decode import MessagesDecoder
+from clew.providers.wire.anthropic.decode import messages_decoder
 from clew.providers.wire.anthropic.encode import encode, message_cache
 from clew.providers.wire.anthropic.turns import OPENING
 from clew.providers.wire.base_decoder import Decoder as AnyDecoder
 from clew.providers.wire.base_decoder import Framing
-from clew.testing.request_parsers.anthropic import decode_request
+from clew.testing.request_parsers.anthropic import parse_request
 
 APIS = frozenset({"anthropic.messages", "anthropic.vertex", "anthropic.count_tokens"})
 PROVENANCE = "anthropic"
@@ -45,7 +45,7 @@ def _unwrapped(event: ServerEvent) -> ServerEvent:
 
 def decoder() -> AnyDecoder:
     """Return a decoder for one recorded answer."""
-    return MessagesDecoder(PROVENANCE)
+    return messages_decoder(PROVENANCE)
 
 
 def framing() -> Framing:
@@ -65,7 +65,7 @@ def claims(record: dict[str, Any]) -> bool:
 
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a request and write it again."""
-    request = decode_request(json.dumps(body).encode(), provenance=PROVENANCE)
+    request = parse_request(json.dumps(body).encode(), provenance=PROVENANCE)
     found: dict[str, Any] = json.loads(encode(request, message_cache(READER), streaming=streaming))
     return found
 

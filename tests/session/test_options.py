@@ -19,8 +19,9 @@ from clew.core.models import ModelFacts
 from clew.providers.prices import Price
 from clew.providers.protocol import Finished, ServerToolChunk, StopReason, TextChunk
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
+from clew.sdk.spec import SessionSpec
+from clew.session.config import DataOptions, SessionRef
 from clew.session.gate import Gate
-from clew.session.spec import SessionRef, SessionSpec
 from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -300,39 +301,24 @@ async def test_the_full_history_has_events_between_the_messages() -> None:
 
 
 @pytest.mark.req("INT-8")
-async def test_a_spec_opens_the_same_session_again(tmp_path: Path) -> None:
+async def test_options_that_are_data_open_the_same_session_in_another_process() -> None:
     store = MemoryStore()
-    spec = SessionSpec(
-        cwd=str(tmp_path),
-        model="m",
-        provider="scripted",
-        base_url="http://localhost:1",
-        name="kites",
-        options={
-            "session_id": "s",
-            "permission_mode": PermissionMode.PLAN,
-            "max_context_tokens": 1_500,
-            "budget_usd": 2.5,
-            "prices": {"m": Price(input=0, output=0)},
-            "policy": ContextPolicy(preserve_recent_turns=2),
-            "auto_compact_threshold": False,
-            "request_options": {"seed": [1, 2]},
-        },
-    )
-    first = Session(
-        ScriptedProvider(["hello"], FACTS),
-        model=spec.model,
-        store=store,
-        cwd=spec.cwd,
-        **spec.options,
-    )
+    given: DataOptions = {
+        "session_id": "s",
+        "permission_mode": PermissionMode.PLAN,
+        "max_context_tokens": 1_500,
+        "budget_usd": 2.5,
+        "prices": {"m": Price(input=0, output=0)},
+        "policy": ContextPolicy(preserve_recent_turns=2),
+        "auto_compact_threshold": False,
+        "request_options": {"seed": [1, 2]},
+    }
+    first = Session(ScriptedProvider(["hello"], FACTS), model="m", store=store, **given)
     async with first:
         await first.run("hi")
 
-    sent = msgspec.json.decode(msgspec.json.encode(spec), type=SessionSpec)
-    second = Session(
-        ScriptedProvider([], FACTS), model=sent.model, store=store, cwd=sent.cwd, **sent.options
-    )
+    sent = msgspec.json.decode(msgspec.json.encode(given), type=DataOptions)
+    second = Session(ScriptedProvider([], FACTS), model="m", store=store, **sent)
     async with second:
         assert [message.text for message in second.get_history()] == ["hi", "hello"]
         assert second.get_permission_mode() is PermissionMode.PLAN
@@ -340,16 +326,16 @@ async def test_a_spec_opens_the_same_session_again(tmp_path: Path) -> None:
         assert second.state.budget_left == 2.5
         assert second.get_auto_compact_threshold() is False
         assert second.state.policy.preserve_recent_turns == 2
-    assert sent == spec
-    assert sent.session_id == second.session_id
+    assert sent == given
 
 
 @pytest.mark.req("INT-8")
-async def test_a_spec_with_an_unknown_type_of_option_is_refused() -> None:
-    text = b'{"cwd": "/w", "model": "m", "options": {"max_turns": "many"}}'
+async def test_a_spec_carries_the_options_of_a_session() -> None:
+    spec = SessionSpec(cwd="/work", model="m", options={"max_parallel_tools": 2, "recall": False})
 
+    assert msgspec.json.decode(msgspec.json.encode(spec), type=SessionSpec) == spec
     with pytest.raises(msgspec.ValidationError, match="max_turns"):
-        msgspec.json.decode(text, type=SessionSpec)
+        msgspec.json.decode(b'{"cwd": "/w", "options": {"max_turns": "many"}}', type=SessionSpec)
 
 
 async def test_a_session_is_known_by_its_id_alone() -> None:

@@ -127,7 +127,7 @@ async def test_a_long_session_is_opened_without_reading_it(tmp_path: Path) -> No
 
     assert len(journal.view.items) == 2_001
     assert journal.spending.calls == 1_000
-    assert [index for index, _ in journal.entries.made()] == [2_001]
+    assert [index for index, _ in journal.entries.iter_made()] == [2_001]
     await store.aclose()
 
 

@@ -1,4 +1,4 @@
-"""A recorded session under other strategies: what each call would have been sent, and its price."""
+"""Simulated strategies on recorded sessions: what each call would send, and its cost."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +49,7 @@ READ, WRITE = 0.1, 1.25
 
 
 def session(*messages: Message, every: float = 10.0, system: str = "") -> RecordedSession:
-    """Messages that came `every` so many seconds."""
+    """Messages at an interval of `every` seconds."""
     steps = [RecordedStep(message=m, at=1_000 + n * every) for n, m in enumerate(messages)]
     return RecordedSession(source="clew", system=system, steps=tuple(steps))
 
@@ -79,7 +79,7 @@ def long_session(turns: int = 12, chars: int = 3_000) -> RecordedSession:
     return session(*messages)
 
 
-def test_what_the_last_request_held_is_read_from_the_cache() -> None:
+def test_the_prefix_of_the_last_request_is_read_from_the_cache() -> None:
     a, b, c, d = user("one two three"), assistant("four"), user("five six"), assistant("seven")
 
     run = one(session(a, b, c, d, system=SYSTEM), NONE)
@@ -99,9 +99,7 @@ def test_what_the_last_request_held_is_read_from_the_cache() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "cached"), [(150, True), (151, False), (0, True)])
-def test_a_cache_that_was_not_used_for_five_minutes_is_cold(
-    seconds: float, *, cached: bool
-) -> None:
+def test_the_cache_expires_after_five_minutes(seconds: float, *, cached: bool) -> None:
     a, b, c, d = user("one"), assistant("two"), user("three"), assistant("four")
 
     run = one(session(a, b, c, d, every=seconds), NONE)
@@ -118,7 +116,7 @@ def test_a_recording_without_times_has_a_warm_cache() -> None:
     assert run.cached_tokens == units(a)
 
 
-def test_clearing_a_result_breaks_the_cache_from_there_on() -> None:
+def test_clearing_a_result_invalidates_the_cache_after_it() -> None:
     ask, (call, result) = user("Look."), reads(1, "a.py", "some words " * 200)
     answer, more, end = assistant("Seen."), user("And?"), assistant("Done.")
 
@@ -132,7 +130,7 @@ def test_clearing_a_result_breaks_the_cache_from_there_on() -> None:
     assert (run.clearings, run.compactions, run.invalid_requests) == (1, 0, 0)
 
 
-def test_thinking_that_the_provider_forgets_is_neither_sent_nor_cached() -> None:
+def test_reasoning_that_the_provider_drops_is_neither_sent_nor_cached() -> None:
     thought = assistant(Reasoning(text="let me think about this for a while"), "b")
     a, c, d = user("a"), user("c"), assistant("d")
     keeps, forgets = LARGE, ModelFacts(name="deepseek-chat", window=1_000_000)
@@ -144,7 +142,7 @@ def test_thinking_that_the_provider_forgets_is_neither_sent_nor_cached() -> None
     assert kept.cached_tokens == forgotten.cached_tokens == units(a)
 
 
-def test_the_summaries_of_recorded_compactions_are_left_out() -> None:
+def test_summaries_of_recorded_compactions_are_skipped() -> None:
     summary = RecordedStep(message=user("SUMMARY " * 50), is_summary=True, compacts=True)
     steps = [
         RecordedStep(message=m) for m in (user("a"), assistant("b"), user("c"), assistant("d"))
@@ -195,7 +193,7 @@ def test_the_same_recording_gives_the_same_runs() -> None:
     assert simulate(long_session(), scenarios, SMALL) == simulate(long_session(), scenarios, SMALL)
 
 
-def test_an_agent_looks_up_what_it_names_and_no_longer_sees() -> None:
+def test_the_agent_looks_up_names_that_left_the_view() -> None:
     call, result = reads(1, "a.py", "noise " * 300 + "compute_total_price " + "noise " * 300)
     later, found = reads(2, "b.py", "nothing")
     use = ToolCall(call_id=CallId("c9"), name="Grep", arguments='{"q":"compute_total_price"}')
@@ -212,7 +210,7 @@ def test_an_agent_looks_up_what_it_names_and_no_longer_sees() -> None:
     assert eager.cost > one(recorded, EAGER, lookups=False).cost
 
 
-def test_recall_tells_whether_the_names_that_were_needed_survived() -> None:
+def test_recall_is_the_share_of_needed_names_that_stayed() -> None:
     forgetful = make_scenario("sliding_window")
     messages: list[Message] = [user("Start with secret_handle_alpha in mind.")]
     for n in range(30):
@@ -238,7 +236,7 @@ class Careless(KeepEverything, frozen=True, kw_only=True):
         return Reduce(dropped=torn, wording=Wording.NOTICE)
 
 
-def test_a_strategy_that_tears_calls_from_results_is_found_out() -> None:
+def test_a_strategy_that_separates_calls_from_results_is_detected() -> None:
     ask, (_, result) = user("Look."), reads(1, "a.py", "x")
     wordy = assistant("word " * 500, ToolCall(call_id=CallId("c1"), name="Read"))
     careless = Scenario(name="careless", strategy=Careless())
@@ -256,9 +254,7 @@ def recording(entries: Sequence[Entry], *, every: float = 100.0) -> RecordedSess
 
 @settings(deadline=None, max_examples=40)
 @given(histories(max_turns=8), st.sampled_from(["m", "gpt-4o", "claude-opus-4-6"]))
-def test_every_request_is_valid_and_in_the_window_or_the_run_says_so(
-    history: list[Entry], name: str
-) -> None:
+def test_invalid_and_oversized_requests_are_counted(history: list[Entry], name: str) -> None:
     model = ModelFacts(name=name, window=4_000)
     recorded = recording(history)
     answers = sum(step.message.role is Role.ASSISTANT for step in recorded.steps)
@@ -320,7 +316,7 @@ def test_runs_of_one_strategy_add_up() -> None:
         sum_runs([a, SimulationRun(strategy="y")])
 
 
-def test_a_strategy_that_is_not_known_is_named_with_those_that_are() -> None:
+def test_an_unknown_strategy_is_reported_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"'nope'.*none, eager, tiered"):
         make_scenario("nope")
 
@@ -355,6 +351,6 @@ def test_the_chart_draws_a_line_for_each_run_and_a_ring_for_each_compaction() ->
     assert background.get("fill") == "#ffffff"
 
 
-def test_a_chart_of_nothing_is_still_a_chart() -> None:
+def test_a_chart_without_runs_is_valid_svg() -> None:
     for runs in ([], [SimulationRun(strategy=NONE)]):
         assert ElementTree.fromstring(draw_chart(runs, title="", window=10)) is not None

@@ -23,7 +23,7 @@ from clew.core.models import ModelFacts
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
 from clew.stores.record import StoredSession
-from clew.stores.sql_rows import SqlConnection
+from clew.stores.sql import SqlConnection
 from clew.stores.sqlite import SqliteStore
 from clew.stores.stored_entries import damaged_ids
 from tests.event_buses import bus_for

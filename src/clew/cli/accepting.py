@@ -8,7 +8,7 @@ from clew.cli.editor import LineEditor
 from clew.cli.sanitize import one_line
 from clew.cli.screen import Screen
 from clew.cli.status import Standing
-from clew.config.loading import Loaded
+from clew.config.settings import LoadedSettings
 from clew.sdk.folders import Homes, user_folder
 from clew.sdk.project_scan import load_project_settings, trust_record
 
@@ -35,7 +35,7 @@ def ask_to_accept(cwd: Path, screen: Screen) -> None:
         screen.line("they do not count; `clew config accept` accepts them later", "dim")
 
 
-def _show(loaded: Loaded, screen: Screen) -> None:
+def _show(loaded: LoadedSettings, screen: Screen) -> None:
     screen.say(f"The settings in {loaded.cwd} ask for more than a folder may without you:")
     for one in loaded.withheld[:_MOST]:
         name = os.path.relpath(one.path, loaded.cwd)

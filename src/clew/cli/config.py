@@ -12,15 +12,14 @@ import msgspec
 
 from clew.cli.sanitize import sanitize, sanitize_json
 from clew.cli.streams import tell, write_out
-from clew.config.context import context_options
-from clew.config.describing import json_schema
-from clew.config.loading import Loaded, load_trusted
-from clew.config.merging import at
-from clew.config.providers import mistakes
-from clew.config.screening import summary
-from clew.config.showing import rows, shown
-from clew.config.trust import Trust
-from clew.config.writing import find_key, set_value, target, unset_value
+from clew.config.display import list_values, redact_settings
+from clew.config.layers import get_value
+from clew.config.providers import find_mistakes
+from clew.config.schema_info import json_schema
+from clew.config.session_options import build_session_options
+from clew.config.settings import LoadedSettings, load_trusted
+from clew.config.trust import Trust, format_withheld
+from clew.config.updates import find_key, find_target, set_value, unset_value
 from clew.core.errors import ConfigError
 from clew.sdk.folders import user_folder, working_folder
 
@@ -35,7 +34,7 @@ class _Ask:
     cwd: Path
     trust: Trust
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedSettings:
         return load_trusted(
             self.cwd,
             user_home=Path.home(),
@@ -65,10 +64,10 @@ def _show(ask: _Ask) -> int:
     return 0
 
 
-def _report(loaded: Loaded) -> dict[str, Any]:
+def _report(loaded: LoadedSettings) -> dict[str, Any]:
     return {
-        "settings": shown(loaded),
-        "origins": {key: labels for key, _, labels in rows(loaded)},
+        "settings": redact_settings(loaded),
+        "origins": {key: labels for key, _, labels in list_values(loaded)},
         "accepted": loaded.accepted,
         "fingerprint": loaded.fingerprint,
         "withheld": [
@@ -79,10 +78,10 @@ def _report(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def _lines(loaded: Loaded) -> Iterator[str]:
+def _lines(loaded: LoadedSettings) -> Iterator[str]:
     found = [
         (f"{key} = {msgspec.json.encode(value).decode()}", ", ".join(labels))
-        for key, value, labels in rows(loaded)
+        for key, value, labels in list_values(loaded)
     ]
     if not found:
         yield "nothing is set; all is as Clew comes"
@@ -91,7 +90,7 @@ def _lines(loaded: Loaded) -> Iterator[str]:
         yield f"{text:<{width}}  # {labels}"
     if loaded.withheld:
         yield "\nwithheld until you accept this folder with `clew config accept`:"
-        yield from (f"  {line}" for line in summary(loaded.withheld).splitlines())
+        yield from (f"  {line}" for line in format_withheld(loaded.withheld).splitlines())
     if loaded.settings.unused:
         yield "\nnot used by Clew:"
         yield from (f"  {each.label}: {each.key}" for each in loaded.settings.unused)
@@ -121,11 +120,11 @@ def _mistakes(ask: _Ask) -> Iterator[str]:
     """Yield what is wrong, with the settings of the project as if it were accepted."""
     try:
         loaded = ask.load().once_accepted()
-        context_options(loaded.settings)
+        build_session_options(loaded.settings)
     except ConfigError as error:
         yield str(error)
         return
-    yield from mistakes(loaded.settings, loaded.environ)
+    yield from find_mistakes(loaded.settings, loaded.environ)
 
 
 def _schema(_: _Ask) -> int:
@@ -135,7 +134,7 @@ def _schema(_: _Ask) -> int:
 
 def _get(ask: _Ask) -> int:
     way, _ = find_key(ask.arguments.key)
-    found = at(shown(ask.load()), way)
+    found = get_value(redact_settings(ask.load()), way)
     if found is None:
         tell(f"{ask.arguments.key} is not set")
         return 1
@@ -148,7 +147,7 @@ def _get(ask: _Ask) -> int:
 
 def _set(ask: _Ask) -> int:
     loaded = ask.load()
-    place = target(loaded, ask.arguments.where)
+    place = find_target(loaded, ask.arguments.where)
     set_value(loaded, place, ask.arguments.key, ask.arguments.value, trust=ask.trust)
     _write([f"{ask.arguments.key} is set in {place.label}"])
     withheld = ask.load().withheld
@@ -159,7 +158,7 @@ def _set(ask: _Ask) -> int:
 
 def _unset(ask: _Ask) -> int:
     loaded = ask.load()
-    place = target(loaded, ask.arguments.where)
+    place = find_target(loaded, ask.arguments.where)
     unset_value(loaded, place, ask.arguments.key, trust=ask.trust)
     _write([f"{ask.arguments.key} is no longer set in {place.label}"])
     return 0
@@ -172,7 +171,10 @@ def _accept(ask: _Ask) -> int:
         return 0
     ask.trust.accept(ask.cwd, loaded.fingerprint)
     _write(
-        [f"accepted {ask.cwd}; from now on", summary(loaded.withheld, most=len(loaded.withheld))]
+        [
+            f"accepted {ask.cwd}; from now on",
+            format_withheld(loaded.withheld, most=len(loaded.withheld)),
+        ]
     )
     return 0
 

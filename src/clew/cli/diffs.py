@@ -49,14 +49,14 @@ _Line = tuple[int, str, str]
 
 
 def _length(hunk: Hunk) -> int:
-    return sum(1 + line.no_newline for line in hunk.numbered())
+    return sum(1 + line.no_newline for line in hunk.number_lines())
 
 
 def _body(change: FileChange) -> Iterator[_Line]:
     for at, hunk in enumerate(change.hunks):
         if at:
             yield 0, "…", ""
-        for line in hunk.numbered():
+        for line in hunk.number_lines():
             yield line.number, line.mark, line.text
             if line.no_newline:
                 yield 0, "\\", "no line break at the end"

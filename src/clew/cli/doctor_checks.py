@@ -77,7 +77,7 @@ def _space(place: Path) -> Finding:
 
 def check_settings(machine: Machine) -> Iterator[Finding]:
     """Look at the files of settings that count in the working folder."""
-    from clew.config.loading import load_settings  # noqa: PLC0415 - brings YAML and TOML along
+    from clew.config.settings import load_settings  # noqa: PLC0415 - brings YAML and TOML along
 
     try:
         loaded = load_settings(

@@ -59,12 +59,12 @@ def _validate(path: Path) -> int:
 
 
 def _replay(path: Path, *, strict: bool) -> int:
-    tape = read_replay_script(path)
-    _complain(tape.faults)
-    provider = ReplayProvider(tape.recording.turns, strict=strict)
-    done = anyio.run(replay_session, tape, provider)
+    script = read_replay_script(path)
+    _complain(script.faults)
+    provider = ReplayProvider(script.recording.turns, strict=strict)
+    done = anyio.run(replay_session, script, provider)
     first = provider.difference or done.difference
-    summaries = len(tape.recording.calls) - len(tape.recording.turns.calls)
+    summaries = len(script.recording.calls) - len(script.recording.turns.calls)
     write_out(_counts(done))
     if summaries:
         tell(f"{summaries} calls for summaries are not made again: their words are recorded")

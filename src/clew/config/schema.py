@@ -1,20 +1,30 @@
-"""The settings files as they are written: every key, what it may hold and what it means.
+"""The settings files: every key, the values it takes, and what it means.
 
-The names are those of JSON; `clew.toml` may spell them with underscores. A value that is not
-set is `UNSET`. Descriptions stand here once, for the editor's schema and the documentation.
+Each setting is declared here once; validation, the editor's JSON schema, the documentation and
+the options of a session are derived from it. Names are those of JSON; `clew.toml` may spell them
+with underscores. A value that is not set is `UNSET`.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, Union
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+_T = TypeVar("_T")
+Maybe: TypeAlias = Union[_T, UnsetType]  # noqa: UP007 - `|` has no generic form on Python 3.11
+"""A value that a file need not set."""
+Aliases: TypeAlias = Mapping[str, str]
+"""Other names of keys, each with its canonical name."""
 
 _Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 _Count: TypeAlias = Annotated[int, Meta(ge=1)]
 _Amount: TypeAlias = Annotated[float, Meta(gt=0)]
-Aliases: TypeAlias = Mapping[str, str]
-"""Other names of keys, each with the one that counts."""
+_Tokens: TypeAlias = Annotated[int, Meta(ge=256)]
+
+
+def _about(description: str) -> Meta:
+    return Meta(description=description)
 
 
 class Section(
@@ -31,112 +41,98 @@ class Section(
 
 
 class PermissionsSection(Section, frozen=True):
-    """Rules about tool calls, and how much runs without asking."""
+    """Permission rules and the permission mode."""
 
-    allow: Annotated[list[str], Meta(description="Rules for calls that run without asking.")] = []
-    ask: Annotated[list[str], Meta(description="Rules for calls that are always asked about.")] = []
-    deny: Annotated[list[str], Meta(description="Rules for calls that never run.")] = []
-    default_mode: (
+    allow: Annotated[list[str], _about("Rules for calls that run without asking.")] = []
+    ask: Annotated[list[str], _about("Rules for calls that always ask.")] = []
+    deny: Annotated[list[str], _about("Rules for calls that never run.")] = []
+    default_mode: Maybe[
         Annotated[
             Literal["plan", "default", "acceptEdits", "bypassPermissions"],
-            Meta(description="How much runs without asking where no rule speaks."),
+            _about("The permission mode: what runs without asking where no rule applies."),
         ]
-        | UnsetType
-    ) = UNSET
+    ] = UNSET
     additional_directories: Annotated[
-        list[str], Meta(description="Folders outside the working folder that may be read.")
+        list[str], _about("Folders outside the working folder that may be read.")
     ] = []
-    disable_bypass_permissions_mode: (
-        Annotated[
-            Literal["disable"], Meta(description="Refuses the mode `bypassPermissions` here.")
-        ]
-        | UnsetType
-    ) = UNSET
+    disable_bypass_permissions_mode: Maybe[
+        Annotated[Literal["disable"], _about("Disables the mode `bypassPermissions` here.")]
+    ] = UNSET
 
 
 class ModelSection(Section, frozen=True):
-    """What you know of a model better than the catalogue."""
+    """Facts about a model that replace those of the catalogue."""
 
-    max_context_tokens: (
-        Annotated[int, Meta(ge=256, description="The model's window, in tokens.")] | UnsetType
-    ) = UNSET
+    max_context_tokens: Maybe[
+        Annotated[_Tokens, _about("The model's context window, in tokens.")]
+    ] = UNSET
 
 
-class _Reached(Section, frozen=True):
-    """How a provider is reached."""
+class _Connection(Section, frozen=True):
+    """How to connect to a provider."""
 
     aliases: ClassVar[Aliases] = MappingProxyType({"baseUrl": "baseURL"})
 
-    model: Annotated[str, Meta(description="The model to use.")] | UnsetType = UNSET
-    api_key: (
-        Annotated[str, Meta(description="The key, or `$ENV:NAME` for one in a variable.")]
-        | UnsetType
-    ) = UNSET
-    base_url: (
-        Annotated[str, Meta(description="The server's address, or `$ENV:NAME`.")] | UnsetType
-    ) = field(name="baseURL", default=UNSET)
-    timeout: (
-        Annotated[_Amount, Meta(description="Milliseconds without a sign of life; 120000.")]
-        | UnsetType
-    ) = UNSET
+    model: Maybe[Annotated[str, _about("The model to use.")]] = UNSET
+    api_key: Maybe[Annotated[str, _about("The API key, or `$ENV:NAME` for a variable.")]] = UNSET
+    base_url: Maybe[Annotated[str, _about("The URL of the server, or `$ENV:NAME`.")]] = field(
+        name="baseURL", default=UNSET
+    )
+    timeout: Maybe[Annotated[_Amount, _about("Timeout in milliseconds without data; 120000.")]] = (
+        UNSET
+    )
     options: Annotated[
-        dict[str, Any], Meta(description="Fields for the provider itself, passed on unread.")
+        dict[str, Any], _about("Fields that are passed to the provider unchanged.")
     ] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"
 
 
-class ProfileSection(_Reached, frozen=True):
-    """One way to reach a model, under a name of your own."""
+class ProfileSection(_Connection, frozen=True):
+    """A provider profile."""
 
-    type: (
-        Annotated[str, Meta(description="The kind of provider, such as `anthropic`.")] | UnsetType
-    ) = UNSET
+    type: Maybe[Annotated[str, _about("The provider type, such as `anthropic`.")]] = UNSET
     models: Annotated[
-        dict[str, ModelSection], Meta(description="What you know of its models, by name.")
+        dict[str, ModelSection], _about("Facts about its models, by model name.")
     ] = {}
 
 
-class LegacySection(_Reached, frozen=True):
-    """The one provider of older files."""
+class LegacySection(_Connection, frozen=True):
+    """The single provider of older files."""
 
-    name: (
-        Annotated[str, Meta(description="The kind of provider, such as `anthropic`.")] | UnsetType
-    ) = UNSET
+    name: Maybe[Annotated[str, _about("The provider type, such as `anthropic`.")]] = UNSET
 
 
 _MaxTokens: TypeAlias = Annotated[
-    int, Meta(ge=256, description="Compact from here on, below the threshold.")
+    _Tokens, _about("Compact from this number of tokens on, below the threshold.")
 ]
 
 
 class TieredSection(Section, tag_field="type", tag="tiered", frozen=True):
-    """Clear tool results that were answered; summarise when that is too little."""
+    """Clear answered tool results first; summarise if that is not enough."""
 
-    max_tokens: _MaxTokens | UnsetType = UNSET
+    max_tokens: Maybe[_MaxTokens] = UNSET
 
 
 class SlidingWindowSection(Section, tag_field="type", tag="sliding-window", frozen=True):
     """Keep the last turns and drop the rest."""
 
-    max_turns: Annotated[_Count, Meta(description="Turns that are kept; 20.")] | UnsetType = UNSET
+    max_turns: Maybe[Annotated[_Count, _about("Turns that are kept; 20.")]] = UNSET
 
 
 class SummarizeSection(Section, tag_field="type", tag="summarize", frozen=True):
-    """Have a model put old turns into words."""
+    """Let a model summarise old turns."""
 
-    max_tokens: _MaxTokens | UnsetType = UNSET
-    summary_model: Annotated[str, Meta(description="Who writes the summaries.")] | UnsetType = UNSET
+    max_tokens: Maybe[_MaxTokens] = UNSET
+    summary_model: Maybe[Annotated[str, _about("The model that writes summaries.")]] = UNSET
 
 
 class CompactSection(Section, tag_field="type", tag="compact", frozen=True):
-    """Shorten old answers and tool results by rules; no model is called."""
+    """Truncate old answers and tool results by rules, without a model."""
 
-    max_tokens: _MaxTokens | UnsetType = UNSET
-    preserve_recent_turns: (
-        Annotated[_Count, Meta(description="Turns that stay as they are; 4.")] | UnsetType
-    ) = UNSET
+    max_tokens: Maybe[_MaxTokens] = UNSET
+    preserve_recent_turns: Maybe[Annotated[_Count, _about("Turns that stay unchanged; 4.")]] = UNSET
 
 
 StrategySection: TypeAlias = (
@@ -148,13 +144,13 @@ StrategyName: TypeAlias = Literal[
 
 
 class LengthSection(Section, frozen=True):
-    """A length from which something is shortened."""
+    """A length above which text is compressed."""
 
-    min_chars: Annotated[int, Meta(ge=1, description="Shorten what is longer than this.")]
+    min_chars: Annotated[_Count, _about("Compress text that is longer than this.")]
 
 
 class ContextSection(Section, frozen=True):
-    """How the context window is kept from overflowing."""
+    """How Clew manages the context window."""
 
     aliases: ClassVar[Aliases] = MappingProxyType(
         {
@@ -164,142 +160,108 @@ class ContextSection(Section, frozen=True):
         }
     )
 
-    warning_threshold: (
-        Annotated[_Share, Meta(description="Share of the window from which to warn; 0.7.")]
-        | UnsetType
-    ) = UNSET
-    compact_threshold: (
+    warning_threshold: Maybe[
+        Annotated[_Share, _about("Share of the context window at which to warn; 0.7.")]
+    ] = UNSET
+    compact_threshold: Maybe[
         Annotated[
             _Share | Literal[False],
-            Meta(description="Share of the window from which to compact; 0.835. False: never."),
+            _about("Share of the context window at which to compact; 0.835. False: never."),
         ]
-        | UnsetType
-    ) = UNSET
-    block_threshold: (
-        Annotated[_Share, Meta(description="Share above which nothing is sent; 0.95.")] | UnsetType
-    ) = UNSET
-    preserve_recent_turns: (
-        Annotated[_Count, Meta(description="Turns that a compaction keeps as they are; 3.")]
-        | UnsetType
-    ) = UNSET
-    compaction_model: (
-        Annotated[str, Meta(description="Who writes summaries; `default` is the session's model.")]
-        | UnsetType
-    ) = UNSET
-    compact_instructions: (
-        Annotated[str, Meta(description="What every summary should keep.")] | UnsetType
-    ) = UNSET
-    strategy: (
+    ] = UNSET
+    block_threshold: Maybe[
+        Annotated[_Share, _about("Share of the context window above which nothing is sent; 0.95.")]
+    ] = UNSET
+    preserve_recent_turns: Maybe[
+        Annotated[_Count, _about("Turns that a compaction keeps unchanged; 3.")]
+    ] = UNSET
+    compaction_model: Maybe[
+        Annotated[str, _about("The model that writes summaries; `default` is the session's.")]
+    ] = UNSET
+    compact_instructions: Maybe[
+        Annotated[str, _about("Instructions for every summary: what it should keep.")]
+    ] = UNSET
+    strategy: Maybe[
         Annotated[
             StrategyName | StrategySection,
-            Meta(description="What goes first: a name, or an object with a type and options."),
+            _about("The compaction strategy: a name, or an object with a type and options."),
         ]
-        | UnsetType
-    ) = UNSET
-    max_context_tokens: (
-        Annotated[int, Meta(ge=256, description="The window, whatever the catalogue says.")]
-        | UnsetType
-    ) = UNSET
-    compress_tool_results: (
+    ] = UNSET
+    max_context_tokens: Maybe[
+        Annotated[_Tokens, _about("The context window in tokens, instead of the catalogue's.")]
+    ] = UNSET
+    compress_tool_results: Maybe[
         Annotated[
             bool | _Count | LengthSection,
-            Meta(description="Show answered tool results as markers: true, or from a length on."),
+            _about("Replace answered tool results by markers: true, or above a length."),
         ]
-        | UnsetType
-    ) = UNSET
-    max_tool_output_chars: (
-        Annotated[int, Meta(ge=200, description="Longest tool output in a prompt; 30000.")]
-        | UnsetType
-    ) = UNSET
-    preserve_reasoning_as_text: (
-        Annotated[bool, Meta(description="Send thinking on as text where it must not go as such.")]
-        | UnsetType
-    ) = UNSET
-    compress_reasoning_text: (
+    ] = UNSET
+    max_tool_output_chars: Maybe[
+        Annotated[int, Meta(ge=200), _about("Longest tool output in a prompt; 30000.")]
+    ] = UNSET
+    preserve_reasoning_as_text: Maybe[
+        Annotated[bool, _about("Send reasoning as text where a provider does not accept it.")]
+    ] = UNSET
+    compress_reasoning_text: Maybe[
         Annotated[
             bool | _Count | LengthSection,
-            Meta(description="Cut such text to its head and tail; true is 1200 characters."),
+            _about("Truncate such text to its head and tail; true means 1200 characters."),
         ]
-        | UnsetType
-    ) = UNSET
+    ] = UNSET
 
 
 class SessionSection(Section, frozen=True):
-    """Limits and habits of a session."""
+    """Limits and features of a session. Each is the session option of the same name."""
 
-    budget_usd: (
-        Annotated[_Amount, Meta(description="What a session may cost, in US dollars.")] | UnsetType
-    ) = UNSET
-    max_turns: (
-        Annotated[_Count, Meta(description="Model calls that one run may make.")] | UnsetType
-    ) = UNSET
-    tool_timeout: (
-        Annotated[_Amount, Meta(description="Milliseconds that one tool call may take.")]
-        | UnsetType
-    ) = UNSET
-    detect_loops: (
-        Annotated[bool, Meta(description="Stop a model that repeats one call; true.")] | UnsetType
-    ) = UNSET
-    recall: (
-        Annotated[bool, Meta(description="Let the model look up what left the window; true.")]
-        | UnsetType
-    ) = UNSET
-    redact: (
-        Annotated[bool, Meta(description="Take secrets out of what tools say; true.")] | UnsetType
-    ) = UNSET
+    budget_usd: Maybe[Annotated[_Amount, _about("Cost limit of a session, in US dollars.")]] = UNSET
+    max_turns: Maybe[Annotated[_Count, _about("Limit of model calls in one run.")]] = UNSET
+    tool_timeout: Maybe[
+        Annotated[_Amount, _about("Timeout of one tool call, in milliseconds.")]
+    ] = UNSET
+    detect_loops: Maybe[
+        Annotated[bool, _about("Stop a model that repeats the same call; true.")]
+    ] = UNSET
+    recall: Maybe[
+        Annotated[bool, _about("Let the model look up what left the context window; true.")]
+    ] = UNSET
+    redact: Maybe[Annotated[bool, _about("Remove secrets from tool output; true.")]] = UNSET
 
 
 class SandboxSection(Section, frozen=True):
-    """What commands can reach."""
+    """The sandbox for commands."""
 
-    mode: (
+    mode: Maybe[
         Annotated[
             Literal["auto", "on", "off"],
-            Meta(description="Run commands in a sandbox: where it works, always, or never."),
+            _about("Run commands in a sandbox: if it is available, always, or never."),
         ]
-        | UnsetType
-    ) = UNSET
-    allow_network: (
-        Annotated[bool, Meta(description="Whether commands in the sandbox have a network; true.")]
-        | UnsetType
-    ) = UNSET
+    ] = UNSET
+    allow_network: Maybe[
+        Annotated[bool, _about("Give commands in the sandbox network access; true.")]
+    ] = UNSET
 
 
 class SettingsFile(Section, frozen=True):
     """Settings of Clew. See docs/settings.md."""
 
-    schema_: (
-        Annotated[str, Meta(description="The address of this schema, for editors.")] | UnsetType
-    ) = field(name="$schema", default=UNSET)
+    schema_: Maybe[Annotated[str, _about("The URL of this schema, for editors.")]] = field(
+        name="$schema", default=UNSET
+    )
     permissions: PermissionsSection = PermissionsSection()
-    hooks: Annotated[
-        dict[str, Any],
-        Meta(description="What runs at each event, in the format of Claude Code."),
-    ] = {}
-    disable_all_hooks: (
-        Annotated[bool, Meta(description="Runs no hooks; in a project, none of the project's.")]
-        | UnsetType
-    ) = UNSET
-    current_provider: (
-        Annotated[str, Meta(description="The name of the profile in use.")] | UnsetType
-    ) = UNSET
-    providers: Annotated[
-        dict[str, ProfileSection], Meta(description="Profiles, by names of your own.")
-    ] = {}
-    provider: LegacySection | UnsetType = UNSET
-    model: (
-        Annotated[str, Meta(description="The model, where the profile in use names none.")]
-        | UnsetType
-    ) = UNSET
-    language: (
-        Annotated[
-            str, Meta(min_length=1, max_length=100, description="The language of the answers.")
-        ]
-        | UnsetType
-    ) = UNSET
+    hooks: Annotated[dict[str, Any], _about("Hooks by event, in the format of Claude Code.")] = {}
+    disable_all_hooks: Maybe[
+        Annotated[bool, _about("Disables all hooks; in a project, only the project's own.")]
+    ] = UNSET
+    current_provider: Maybe[Annotated[str, _about("The name of the profile in use.")]] = UNSET
+    providers: Annotated[dict[str, ProfileSection], _about("Provider profiles by name.")] = {}
+    provider: Maybe[LegacySection] = UNSET
+    model: Maybe[Annotated[str, _about("The model, if the profile in use names none.")]] = UNSET
+    language: Maybe[
+        Annotated[str, Meta(min_length=1, max_length=100), _about("The language of answers.")]
+    ] = UNSET
     env: Annotated[
         dict[str, str | bool | int | float],
-        Meta(description="Variables for commands and for `$ENV:` references."),
+        _about("Environment variables for commands and for `$ENV:` references."),
     ] = {}
     context: ContextSection = ContextSection()
     session: SessionSection = SessionSection()

@@ -1,8 +1,13 @@
-"""What all layers say together, as values that the rest of Clew can use."""
+"""The settings of a folder: load all layers, merge them, and return typed values.
 
+Each file is read once. Whether a project's own settings apply is decided afterwards, on the bytes
+that were read, so they cannot change between the question and the answer.
+"""
+
+import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from clew.config.layers import Layer
+from clew.config.layers import Layer, Names, is_additive, iter_values, list_paths, merge, read_layer
 from clew.config.schema import (
     ContextSection,
     LegacySection,
@@ -19,6 +24,7 @@ from clew.config.schema import (
     SessionSection,
     SettingsFile,
 )
+from clew.config.trust import ScreenedLayer, Trust, WithheldSetting, danger_rank, screen_layer
 from clew.core.access import PermissionMode
 from clew.hooks.settings import HookTable, merge_tables
 from clew.permissions.rules import Rule
@@ -26,20 +32,20 @@ from clew.permissions.rules import Rule
 _GLOB = re.compile(r"([*?\[\]\\])")
 
 
-class Permissions(Struct, frozen=True, kw_only=True):
-    """Rules, each with the file it comes from, and a mode."""
+class PermissionSettings(Struct, frozen=True, kw_only=True):
+    """Permission rules, each with its file, and the permission mode."""
 
     allow: tuple[Rule, ...] = ()
-    """With a rule for each folder outside the working folder that may be read."""
+    """Includes a rule for each additional directory."""
     ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     default_mode: PermissionMode = PermissionMode.DEFAULT
     bypass_disabled: bool = False
-    """True when nothing may run in the mode `bypassPermissions`."""
+    """True when the mode `bypassPermissions` is disabled."""
 
 
-class Unused(Struct, frozen=True, kw_only=True):
-    """A key that is there and means nothing to Clew."""
+class UnusedKey(Struct, frozen=True, kw_only=True):
+    """A key that Clew does not use."""
 
     label: str
     key: str
@@ -47,13 +53,13 @@ class Unused(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of a folder. Texts that are not set are empty."""
+    """The settings of a folder. A string that is not set is empty."""
 
-    permissions: Permissions = field(default_factory=Permissions)
+    permissions: PermissionSettings = field(default_factory=PermissionSettings)
     hooks: HookTable = field(default_factory=HookTable, repr=False)
     current_provider: str = ""
     providers: Mapping[str, ProfileSection] = field(default_factory=dict)
-    """As they are written; `clew.config.providers` makes them definite."""
+    """As written; `clew.config.providers` resolves them."""
     provider: LegacySection | None = None
     model: str = ""
     language: str = ""
@@ -61,17 +67,17 @@ class Settings:
     context: ContextSection = field(default_factory=ContextSection)
     session: SessionSection = field(default_factory=SessionSection)
     sandbox: SandboxSection = field(default_factory=SandboxSection)
-    unused: tuple[Unused, ...] = ()
+    unused: tuple[UnusedKey, ...] = ()
 
 
-def settings_of(
+def build_settings(
     document: Mapping[str, Any],
     layers: Sequence[tuple[Layer, Mapping[str, Any]]],
     *,
     cwd: Path,
     user_home: Path,
 ) -> Settings:
-    """Make settings of the merged document and of the layers, each with what counts of it."""
+    """Build settings from the merged document, and from each layer with the part that applies."""
     file = msgspec.convert(document, SettingsFile)
     return Settings(
         permissions=_permissions(file, layers, cwd=cwd, user_home=user_home),
@@ -81,12 +87,12 @@ def settings_of(
         provider=file.provider or None,
         model=file.model or "",
         language=file.language or "",
-        env={name: _text(value) for name, value in file.env.items()},
+        env={name: _to_string(value) for name, value in file.env.items()},
         context=file.context,
         session=file.session,
         sandbox=file.sandbox,
         unused=tuple(
-            Unused(label=layer.label, key=key) for layer, _ in layers for key in layer.unused
+            UnusedKey(label=layer.label, key=key) for layer, _ in layers for key in layer.unused
         ),
     )
 
@@ -97,17 +103,17 @@ def _permissions(
     *,
     cwd: Path,
     user_home: Path,
-) -> Permissions:
+) -> PermissionSettings:
     forbidden = file.permissions.disable_bypass_permissions_mode is not UNSET
     mode = PermissionMode(file.permissions.default_mode or "default")
     folders: dict[Path, str] = {}
     for layer, data in layers:
         for text in data.get("permissions", {}).get("additionalDirectories", ()):
             folders.setdefault(_folder(text, cwd=cwd, user_home=user_home), layer.label)
-    return Permissions(
+    return PermissionSettings(
         allow=(
             *_rules("allow", layers),
-            *(_reading(folder, label) for folder, label in folders.items()),
+            *(_read_rule(folder, label) for folder, label in folders.items()),
         ),
         ask=_rules("ask", layers),
         deny=_rules("deny", layers),
@@ -119,7 +125,7 @@ def _permissions(
 
 
 def _rules(name: str, layers: Sequence[tuple[Layer, Mapping[str, Any]]]) -> tuple[Rule, ...]:
-    """Return the rules of all layers in which the list counts."""
+    """Return the rules of all layers in which the list applies."""
     return tuple(
         rule
         for layer, data in layers
@@ -129,7 +135,7 @@ def _rules(name: str, layers: Sequence[tuple[Layer, Mapping[str, Any]]]) -> tupl
 
 
 def _hooks(layers: Sequence[tuple[Layer, Mapping[str, Any]]]) -> HookTable:
-    """Add the hooks up. A project can switch off its own, and never the user's."""
+    """Join the hooks. A project can disable its own hooks, never the user's."""
     off = {layer.is_project for layer, data in layers if data.get("disableAllHooks")}
     if False in off:
         return HookTable()
@@ -144,11 +150,152 @@ def _folder(text: str, *, cwd: Path, user_home: Path) -> Path:
     return Path(os.path.realpath(cwd / text))
 
 
-def _reading(folder: Path, label: str) -> Rule:
-    """Return the rule that lets a model read a folder, whatever signs its name holds."""
+def _read_rule(folder: Path, label: str) -> Rule:
+    """Return the rule that allows reading a folder; glob characters in its name are escaped."""
     escaped = _GLOB.sub(r"\\\1", str(folder)).rstrip("/")
     return Rule("Read", f"/{escaped}/**", label)
 
 
-def _text(value: object) -> str:
+def _to_string(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """The settings of a folder, with their sources."""
+
+    settings: Settings
+    layers: tuple[Layer, ...]
+    """All settings files, from the lowest layer to the highest; also those that do not exist."""
+    withheld: tuple[WithheldSetting, ...]
+    """The project's settings that do not apply until the user accepts the folder, the most
+    dangerous first."""
+    fingerprint: str
+    """A hash of the project's own files."""
+    accepted: bool
+    document: Mapping[str, Any] = field(repr=False)
+    """The merged settings that apply, with the names of the schema."""
+    origins: Mapping[Names, tuple[str, ...]] = field(repr=False)
+    """The files that each value comes from, by its path."""
+    environ: Mapping[str, str] = field(repr=False)
+    """The environment, with the variables of the settings."""
+    cwd: Path
+    _user_home: Path = field(repr=False)
+    _own_environ: Mapping[str, str] = field(repr=False)
+
+    def once_accepted(self) -> "LoadedSettings":
+        """Return the settings that apply when the user accepts exactly the files that were read."""
+        return _combine(
+            self.layers,
+            cwd=self.cwd,
+            user_home=self._user_home,
+            environ=self._own_environ,
+            accepted=True,
+        )
+
+
+def load_settings(
+    cwd: Path,
+    *,
+    user_home: Path,
+    clew_home: Path,
+    environ: Mapping[str, str],
+    accepted: bool,
+) -> LoadedSettings:
+    """Read and merge all settings for `cwd`.
+
+    Args:
+        cwd: The working folder.
+        user_home: The user's home folder, which has `.claude`.
+        clew_home: Clew's folder of the user.
+        environ: The environment of the process.
+        accepted: Whether the user has accepted the folder; see `load_trusted`.
+
+    Raises:
+        ConfigError: A file is malformed, too large, or leads out of the project.
+    """
+    layers = tuple(
+        read_layer(place) for place in list_paths(cwd, user_home=user_home, clew_home=clew_home)
+    )
+    return _combine(layers, cwd=cwd, user_home=user_home, environ=environ, accepted=accepted)
+
+
+def load_trusted(
+    cwd: Path, *, user_home: Path, clew_home: Path, environ: Mapping[str, str], trust: Trust
+) -> LoadedSettings:
+    """Load the settings, with the project's own if the user has accepted exactly these.
+
+    Raises:
+        ConfigError: A file is malformed, too large, or leads out of the project.
+    """
+    loaded = load_settings(
+        cwd, user_home=user_home, clew_home=clew_home, environ=environ, accepted=False
+    )
+    if loaded.withheld and trust.is_accepted(cwd, loaded.fingerprint):
+        return loaded.once_accepted()
+    return loaded
+
+
+def compute_fingerprint(files: Iterable[tuple[str, bytes]]) -> str:
+    """Return a hash of the names and contents of a project's files."""
+    digest = hashlib.sha256()
+    for name, content in files:
+        for piece in (name.encode("utf-8", "surrogateescape"), content):
+            digest.update(len(piece).to_bytes(8, "big"))
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def project_files(layers: Iterable[Layer]) -> dict[str, bytes]:
+    """Return the contents of the project's own files that exist, by label, in order."""
+    return {
+        layer.label: layer.content
+        for layer in layers
+        if layer.is_project and layer.content is not None
+    }
+
+
+def _combine(
+    layers: tuple[Layer, ...],
+    *,
+    cwd: Path,
+    user_home: Path,
+    environ: Mapping[str, str],
+    accepted: bool,
+) -> LoadedSettings:
+    document: dict[str, Any] = {}
+    applied: list[tuple[Layer, Mapping[str, Any]]] = []
+    withheld: list[WithheldSetting] = []
+    for layer in layers:
+        if layer.is_project and not accepted:
+            screened = screen_layer(layer, document)
+        else:
+            screened = ScreenedLayer(data=layer.data)
+        document = merge(document, screened.data)
+        applied.append((layer, screened.data))
+        withheld += screened.withheld
+    settings = build_settings(document, applied, cwd=cwd, user_home=user_home)
+    return LoadedSettings(
+        settings=settings,
+        layers=layers,
+        withheld=tuple(sorted(withheld, key=danger_rank)),
+        fingerprint=compute_fingerprint(project_files(layers).items()),
+        accepted=accepted,
+        document=document,
+        origins=_origins(applied),
+        environ={**environ, **settings.env},
+        cwd=cwd,
+        _user_home=user_home,
+        _own_environ=environ,
+    )
+
+
+def _origins(
+    applied: Iterable[tuple[Layer, Mapping[str, Any]]],
+) -> dict[Names, tuple[str, ...]]:
+    found: dict[Names, tuple[str, ...]] = {}
+    for layer, data in applied:
+        for path, _ in iter_values(data):
+            before = found.get(path, ()) if is_additive(path) else ()
+            found[path] = (*before, layer.label)
+    return found

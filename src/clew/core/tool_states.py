@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.file_change import NO_NEWLINE, FileChange, Hunk, Mark, read_file_change
-from clew.core.text import one_line
 
 _MAX_ARGUMENT = 200
 _MAX_RESULT = 4_000
@@ -111,7 +110,9 @@ def first_argument(arguments: str) -> str:
         return ""
     first = next(iter(values.values()), "") if isinstance(values, dict) else ""
     text = first if isinstance(first, str) else msgspec.json.encode(first).decode()
-    return one_line(text, _MAX_ARGUMENT)
+    # Control characters stay: each client shows them in its own way.
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_ARGUMENT else f"{line[: _MAX_ARGUMENT - 1]}…"
 
 
 def diff_lines(change: FileChange | None) -> tuple[DiffLine, ...]:
@@ -125,7 +126,7 @@ def diff_lines(change: FileChange | None) -> tuple[DiffLine, ...]:
 
 def _hunk_lines(hunk: Hunk) -> Iterator[DiffLine]:
     yield DiffLine(type="hunk", text=hunk.header)
-    for line in hunk.numbered():
+    for line in hunk.number_lines():
         text = line.text + NO_NEWLINE if line.no_newline else line.text
         yield DiffLine(type=_LINE_TYPES[line.mark], text=text, line=line.number)
 

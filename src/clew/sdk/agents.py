@@ -219,13 +219,13 @@ class _Placed:
         self.spec = inner.spec
         self.max_output_chars = inner.max_output_chars
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
         """Say what a call would touch."""
-        return self._inner.access(arguments, place)
+        return self._inner.access(arguments, context)
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         """Do the work."""
-        kept = replace(place, before_change=self._before_change)
+        kept = replace(context, before_change=self._before_change)
         return await self._inner.run(arguments, kept)
 
 
@@ -270,12 +270,12 @@ class AgentTool:
         self.spec = _spec(runner.definitions)
         self.max_output_chars: int | None = None
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Starting an agent touches nothing; each of its own calls is judged by itself."""
         kind = arguments.get("subagent_type")
         return Access(tool=AGENT, risk=Risk.INSPECT, target=str(kind or GENERAL_PURPOSE))
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Run the agent; its failure is a result that the model reads."""
         problem = _problem(arguments)
         if problem:

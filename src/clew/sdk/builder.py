@@ -8,10 +8,10 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from clew.config.context import context_options
-from clew.config.loading import Loaded
 from clew.config.providers import ResolvedProvider, current_type, resolve_provider
-from clew.config.writing import add_allow_rules, target
+from clew.config.session_options import build_session_options
+from clew.config.settings import LoadedSettings
+from clew.config.updates import add_allow_rules, find_target
 from clew.core.access import Access, Decision, PermissionMode, Verdict
 from clew.core.errors import ConfigError
 from clew.core.events import PermissionDenied, Warned
@@ -281,7 +281,7 @@ class _Builder:
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"
-        settings = context_options(self._settings, self._profile, model=self._model())
+        settings = build_session_options(self._settings, self._profile, model=self._model())
         both = (project.compact_instructions, settings.get("compact_instructions", ""))
         found["compact_instructions"] = "\n".join(filter(None, both))
         given = {
@@ -332,10 +332,10 @@ def rule_keeper(
     return remember
 
 
-def _can_save_rules(loaded: Loaded) -> bool:
+def _can_save_rules(loaded: LoadedSettings) -> bool:
     """Return True when the project has settings that a permission rule can be added to."""
     try:
-        return bool(target(loaded, "local")) and not loaded.withheld
+        return bool(find_target(loaded, "local")) and not loaded.withheld
     except ConfigError:
         return False
 

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from clew.config.providers import (
     ResolvedProvider,
     current_type,
-    profile_named,
+    resolve_profile,
     resolve_provider,
-    window_of,
+    window_for,
 )
 from clew.config.settings import Settings
 from clew.core.errors import UnknownModel
@@ -109,7 +109,7 @@ class ModelChooser:
 
     def _provided(self, name: str, model: str, base_url: str) -> ModelChoice:
         if name in self._settings.providers:
-            profile = profile_named(self._settings, name, self._environ)
+            profile = resolve_profile(self._settings, name, self._environ)
             return self._profile(profile, model)
         family = find_family(name)
         if family is None:
@@ -158,7 +158,7 @@ class ModelChooser:
     def _made(
         self, provider: Provider, model: str, why: str, profile: ResolvedProvider | None = None
     ) -> ModelChoice:
-        window = window_of(self._settings, profile, model)
+        window = window_for(self._settings, profile, model)
         return ModelChoice(provider=provider, model=model, why=why, window=window)
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.config.loading import Loaded, load_settings, load_trusted
-from clew.config.settings import Settings
+from clew.config.settings import LoadedSettings, Settings, load_settings, load_trusted
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError
 from clew.core.text import one_line
@@ -29,7 +28,7 @@ _MOST_REASONS = 6
 class ProjectScan(Struct, frozen=True, kw_only=True):
     """What a project's folder and the user's own folder contain."""
 
-    loaded: Loaded
+    loaded: LoadedSettings
     project: ProjectContext
     skills: SkillCommandSource
     agents: Mapping[str, AgentDefinition]
@@ -78,7 +77,7 @@ def scan_project(
 
 def load_project_settings(
     cwd: Path, homes: Homes, environ: Mapping[str, str], *, accepted: bool | None = None
-) -> Loaded:
+) -> LoadedSettings:
     """Read the settings of a folder; its own count only as far as the user trusts it.
 
     Args:
@@ -98,7 +97,7 @@ def load_project_settings(
     return load_settings(cwd, user_home=user, clew_home=clew, environ=environ, accepted=accepted)
 
 
-def _withheld_warning(loaded: Loaded) -> list[str]:
+def _withheld_warning(loaded: LoadedSettings) -> list[str]:
     if not loaded.withheld:
         return []
     asked = _first([f"{one.key} in {one.path.name}" for one in loaded.withheld])

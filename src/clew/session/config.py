@@ -1,12 +1,13 @@
 """The options of a session: declared once, with their defaults, and what they are made into.
 
-Plain data is declared in `clew.session.spec`; services are declared here. `complete_options` adds
-the defaults, so that the rest of the package reads `state.options["tool_timeout"]` and the like.
+`DataOptions` encode to JSON, so they can travel to another process (see `clew.sdk.spec`);
+`SessionOptions` adds the services, which exist in one process only. `complete_options` adds the
+defaults, so that the rest of the package reads `state.options["tool_timeout"]` and the like.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, cast
 
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ from clew.context.policy import ContextPolicy
 from clew.context.reasoning import LONGEST_TEXT, ReasoningPolicy
 from clew.context.strategies import make_strategy
 from clew.context.strategies.tiered import Tiered
+from clew.core.access import PermissionMode
 from clew.core.context_state import ContextState
 from clew.core.entries import Trigger
 from clew.core.errors import ConfigError
@@ -27,13 +29,14 @@ from clew.core.events import (
     ToolEnded,
     ToolStarted,
 )
+from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.log.protocol import SessionLogger
+from clew.providers.prices import Price
 from clew.session.calibrations import CalibrationFile
 from clew.session.event_bus import EventBus
 from clew.session.gate import Ask, Gate
-from clew.session.spec import DataOptions
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
 from clew.tools.protocol import Tool
@@ -42,6 +45,60 @@ LEAST_WINDOW = 256
 
 BeforeCompact: TypeAlias = Callable[[Trigger], Awaitable[str | None]]
 """Called before each compaction; returns the reason to skip it, or None."""
+
+
+class DataOptions(TypedDict, total=False):
+    """The options of a session that are plain data. All of them are optional."""
+
+    session_id: str | None
+    """Continue the session with this id, or create it under this id. Default: a new id."""
+    system_message: str
+    """What every request begins with."""
+    permission_mode: PermissionMode | None
+    """How much runs without asking. Default: the mode that a stored session was in, otherwise
+    the mode of `gate`."""
+    max_context_tokens: int | None
+    """The model's window. Default: the window in the model catalogue."""
+    max_turns: int | None
+    """Model calls that one run may make. Default: no limit."""
+    max_parallel_tools: int
+    """Tool calls of one answer that run at the same time. Default: 5."""
+    budget_usd: float | None
+    """US dollars that the session may cost; a call beyond that is not made. Default: no limit."""
+    prices: Mapping[str, Price]
+    """Prices by model, which count before those of the catalogue."""
+    tool_timeout: float | None
+    """Seconds that one tool call may take. Default: the tool's own limit."""
+    provider_timeout: float | None
+    """Seconds without a chunk after which a model call fails. The adapter's own limit (120
+    seconds unless it was set) applies as well."""
+    policy: ContextPolicy
+    """Thresholds and limits of the context. The options below count before its fields."""
+    auto_compact_threshold: float | Literal[False]
+    """Share of the window at which a compaction starts; False disables it. Default: 0.835."""
+    compress_tool_results: bool | int
+    """Replace answered tool results of more than 500 (or this many) characters by markers."""
+    max_tool_output_chars: int
+    """Characters of one tool output that enter the conversation; the journal has the rest."""
+    context_strategy: str
+    """A strategy by name: `tiered` (the default), `sliding_window`, `summarize` or `compact`.
+    `strategy` takes one with its own settings."""
+    summary_model: str | None
+    """The model that writes summaries, on the same provider. Default: the session's model."""
+    compact_instructions: str
+    """What every summary should keep."""
+    preserve_reasoning_as_text: bool
+    """Send reasoning that the provider cannot take back as `<thinking>…</thinking>` text."""
+    compress_reasoning_text: bool | int
+    """Truncate such text to its head and tail. Default: True, which means 1,200 characters."""
+    recall: bool
+    """Give the model the `Recall` tool. Default: True."""
+    detect_loops: bool
+    """Warn and then stop a model that repeats the same call. Default: True."""
+    redact: bool
+    """Remove secrets from tool output before it is stored or sent. Default: True."""
+    request_options: Mapping[str, Any]
+    """Fields of the provider's own API that are added to every request."""
 
 
 class SessionOptions(DataOptions, total=False):
@@ -90,6 +147,45 @@ class SessionOptions(DataOptions, total=False):
     """Called with the event `compaction`: trigger, state before and after, summary."""
 
 
+class SessionRef(Protocol):
+    """Anything that belongs to one session: the least that a transport has to know."""
+
+    @property
+    def session_id(self) -> SessionId:
+        """The id of the session in its store."""
+        ...
+
+
+_DEFAULTS: SessionOptions = {
+    "session_id": None,
+    "system_message": "",
+    "max_context_tokens": None,
+    "max_turns": None,
+    "max_parallel_tools": 5,
+    "budget_usd": None,
+    "prices": {},
+    "tool_timeout": None,
+    "provider_timeout": None,
+    "summary_model": None,
+    "compact_instructions": "",
+    "preserve_reasoning_as_text": False,
+    "compress_reasoning_text": True,
+    "recall": True,
+    "detect_loops": True,
+    "redact": True,
+    "request_options": {},
+    "tools": (),
+    "env": {},
+    "extra_facts": None,
+    "before_compact": None,
+    "calibrations": None,
+    "hooks": NoHooks(),
+    "checkpoints": None,
+    "checkpoint_limits": DEFAULT_CHECKPOINT_LIMITS,
+    "log": None,
+}
+
+
 def complete_options(given: SessionOptions) -> SessionOptions:
     """Return the options with all defaults filled in; None counts as not given.
 
@@ -102,41 +198,13 @@ def complete_options(given: SessionOptions) -> SessionOptions:
     known = SessionOptions.__annotations__.keys() | DataOptions.__annotations__.keys()
     if unknown := given.keys() - known:
         raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
-    cwd = Path(given.get("cwd") or Path.cwd())
-    defaults: SessionOptions = {
-        "session_id": None,
-        "system_message": "",
-        "max_context_tokens": None,
-        "max_turns": None,
-        "max_parallel_tools": 5,
-        "budget_usd": None,
-        "prices": {},
-        "tool_timeout": None,
-        "provider_timeout": None,
-        "summary_model": None,
-        "compact_instructions": "",
-        "preserve_reasoning_as_text": False,
-        "compress_reasoning_text": True,
-        "recall": True,
-        "detect_loops": True,
-        "redact": True,
-        "request_options": {},
-        "tools": (),
-        "store": given.get("store") or MemoryStore(),
-        "cwd": cwd,
-        "env": {},
-        "gate": given.get("gate") or Gate(cwd=cwd),
-        "extra_facts": None,
-        "before_compact": None,
-        "calibrations": None,
-        "hooks": NoHooks(),
-        "checkpoints": None,
-        "checkpoint_limits": DEFAULT_CHECKPOINT_LIMITS,
-        "log": None,
-        "event_bus": given.get("event_bus") or EventBus(),
-    }
     present = {name: value for name, value in given.items() if value is not None}
-    options = cast("SessionOptions", {**defaults, **present})
+    options = cast("SessionOptions", {**_DEFAULTS, **present})
+    cwd = Path(options.get("cwd", Path.cwd()))
+    options["cwd"] = cwd
+    options.setdefault("store", MemoryStore())
+    options.setdefault("gate", Gate(cwd=cwd))
+    options.setdefault("event_bus", EventBus())
     if options["max_parallel_tools"] < 1:
         raise ConfigError("max_parallel_tools must be at least 1")
     return options

@@ -101,13 +101,7 @@ class Journal:
                 return await cls.reopen(store, session_id, clock=clock, meter=meter)
             except SessionNotFound:
                 pass
-        now = clock()
-        record = SessionRecord(
-            id=session_id or new_id or new_session_id(),
-            cwd=str(cwd),
-            created_at=now,
-            updated_at=now,
-        )
+        record = new_record(session_id or new_id or new_session_id(), cwd, now=clock())
         return cls(store, record, LazyList.of(()), load_state((), meter), clock=clock)
 
     @classmethod
@@ -226,7 +220,7 @@ class Journal:
             # It was deleted meanwhile; the entries in memory are written again.
             self._is_stored = False
         if len(stored) > len(self.entries):
-            self.entries.become(stored)
+            self.entries.replace_all(stored)
             start = load_state(self.entries, self.view.meter)
             self.view, self.spending = start.view, start.spending
             self.call_ids = start.call_ids
@@ -252,6 +246,11 @@ class Journal:
         if 0 <= index < len(self.entries) and self.entries[index].id == entry_id:
             return self.entries[index]
         return next((entry for entry in self.entries if entry.id == entry_id), None)
+
+
+def new_record(session_id: SessionId, cwd: Path, *, now: float = 0.0) -> SessionRecord:
+    """Return the record of a session that is not in a store yet."""
+    return SessionRecord(id=session_id, cwd=str(cwd), created_at=now, updated_at=now)
 
 
 def unopened_journal(store: Store, record: SessionRecord, setup: SetupChanged) -> Journal:

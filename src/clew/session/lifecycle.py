@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
 from clew.core.access import PermissionMode
-from clew.core.entries import MessageAdded, SessionRecord, SetupChanged
+from clew.core.entries import MessageAdded, SetupChanged
 from clew.core.events import EntryAdded, Warned
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
@@ -35,7 +35,7 @@ from clew.session.config import (
     subscribe_callbacks,
 )
 from clew.session.hook_events import fire, fire_session_start
-from clew.session.journal import Journal, unopened_journal
+from clew.session.journal import Journal, new_record, unopened_journal
 from clew.session.limits import LoopGuard, make_cost_limit
 from clew.session.recall_tool import RECALL_SPEC, Recall
 from clew.session.state import SessionState
@@ -73,12 +73,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         system=options["system_message"],
         tools=(*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else [])),
     )
-    record = SessionRecord(
-        id=SessionId(options["session_id"] or new_session_id()),
-        cwd=str(cwd),
-        created_at=0.0,
-        updated_at=0.0,
-    )
+    record = new_record(SessionId(options["session_id"] or new_session_id()), cwd)
     state = SessionState(
         options=options,
         journal=unopened_journal(options["store"], record, setup),
@@ -143,7 +138,7 @@ async def close_session(state: SessionState, reason: str) -> None:
 
 async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> None:
     source = _find_source(journal)
-    _warn_of_damage(state, damaged_ids(entry for _, entry in journal.entries.made()))
+    _warn_of_damage(state, damaged_ids(entry for _, entry in journal.entries.iter_made()))
     checkpoints = _make_checkpoints(state.options, journal)
     state.journal = journal
     journal.on_entry = lambda entry: state.emit(EntryAdded(entry))

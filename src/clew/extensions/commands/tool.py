@@ -57,14 +57,14 @@ class ExecuteCommand:
             schema=_SCHEMA,
         )
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Declare the risk of the command, or of the subcommand that is named."""
         name, rest = _asked(arguments)
         command = self._registry.find(name)
         risk = Risk.INSPECT if command is None else _RISKS[_worst(command, rest)]
         return Access(tool=EXECUTE_COMMAND, risk=risk, target=f"{name} {rest}".strip())
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Carry the command out; what is not for models is refused."""
         name, rest = _asked(arguments)
         if not name:

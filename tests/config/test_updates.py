@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from clew.config.writing import add_allow_rules, set_value, target
+from clew.config.updates import add_allow_rules, find_target, set_value
 from clew.core.errors import ConfigError
 from tests.config.folders import Folders
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.req("CFG-1")
 def put(folders: Folders, key: str, text: str, where: str = "user") -> None:
     folders.project.mkdir(parents=True, exist_ok=True)
     loaded = folders.load_trusted()
-    set_value(loaded, target(loaded, where), key, text, trust=folders.trust)
+    set_value(loaded, find_target(loaded, where), key, text, trust=folders.trust)
 
 
 def test_a_value_is_written_and_everything_else_stays(folders: Folders) -> None:
@@ -72,11 +72,11 @@ def test_a_link_of_the_user_is_written_through(folders: Folders) -> None:
         ),
         ("context.warningTreshold", "0.5", "is not a setting; did you mean warningThreshold"),
         ("nothing", "1", "nothing is not a setting; there are: "),
-        ("model.name", "x", "model holds a value and no keys"),
-        ("", "x", "say which setting"),
+        ("model.name", "x", "model has a value and no keys"),
+        ("", "x", "the setting is missing"),
         ("permissions.deny", '["Read("]', "permissions.deny.0.: 'Read.' is not a permission rule"),
-        ("permissions.deny", "Read", "permissions.deny: is a text; allowed: a list"),
-        ("context.strategy.maxTurns", "3", "lacks its type"),
+        ("permissions.deny", "Read", "permissions.deny: is a string; allowed: a list"),
+        ("context.strategy.maxTurns", "3", "has no type"),
     ],
 )
 def test_nothing_is_written_that_could_not_be_read(
@@ -95,7 +95,7 @@ def test_a_broken_file_is_not_overwritten(folders: Folders) -> None:
     path = folders.put("~/.clew/settings.json", "{")
 
     with pytest.raises(ConfigError, match="not valid JSON"):
-        set_value(loaded, target(loaded, "user"), "model", "m", trust=folders.trust)
+        set_value(loaded, find_target(loaded, "user"), "model", "m", trust=folders.trust)
 
     assert path.read_text() == "{"
 
@@ -123,7 +123,7 @@ def test_a_file_that_was_changed_meanwhile_is_not_accepted(folders: Folders) -> 
     loaded = folders.load_trusted()
     folders.put(".clew/settings.json", {"permissions": {"allow": ["Bash(curl *)"]}})
 
-    set_value(loaded, target(loaded, "project"), "language", "Latin", trust=folders.trust)
+    set_value(loaded, find_target(loaded, "project"), "language", "Latin", trust=folders.trust)
 
     assert folders.load_trusted().settings.permissions.allow == ()
 

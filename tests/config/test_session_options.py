@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
-from clew.config.context import context_options
 from clew.config.providers import resolve_provider
+from clew.config.schema import SessionSection
+from clew.config.session_options import build_session_options
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize, Tiered
 from clew.providers.scripted import ScriptedProvider
+from clew.session.config import SessionOptions
 from clew.session.session import Session
 from tests.config.folders import Folders
 
@@ -19,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("CFG-1")]
 
 def options(folders: Folders, context: dict[str, Any]) -> dict[str, Any]:
     folders.put("~/.clew/settings.json", {"context": context})
-    return dict(context_options(folders.load().settings))
+    return dict(build_session_options(folders.load().settings))
 
 
 def test_without_settings_only_the_default_policy_is_there(folders: Folders) -> None:
@@ -38,7 +40,7 @@ def test_the_table_of_the_seed_is_read_from_toml(folders: Folders) -> None:
         """,
     )
 
-    assert context_options(folders.load().settings) == {
+    assert build_session_options(folders.load().settings) == {
         "policy": ContextPolicy(
             thresholds=Thresholds(warn=0.6, compact=0.9), preserve_recent_turns=4
         )
@@ -116,7 +118,7 @@ async def test_a_session_takes_everything_that_can_be_set(folders: Folders) -> N
         },
     )
 
-    made = context_options(folders.load().settings)
+    made = build_session_options(folders.load().settings)
 
     assert dict(made) == {
         "policy": ContextPolicy(thresholds=Thresholds(block=0.9), max_tool_output_chars=500),
@@ -149,7 +151,11 @@ def test_the_window_of_the_profile_comes_before_the_general_one(folders: Folders
     )
     settings = folders.load().settings
 
-    assert context_options(settings)["max_context_tokens"] == 9_000
+    assert build_session_options(settings)["max_context_tokens"] == 9_000
     provider = resolve_provider(settings, {})
-    assert context_options(settings, provider)["max_context_tokens"] == 4_000
-    assert context_options(settings, provider, model="other")["max_context_tokens"] == 9_000
+    assert build_session_options(settings, provider)["max_context_tokens"] == 4_000
+    assert build_session_options(settings, provider, model="other")["max_context_tokens"] == 9_000
+
+
+def test_every_setting_of_a_session_is_an_option_of_the_same_name() -> None:
+    assert set(SessionSection.__struct_fields__) <= SessionOptions.__annotations__.keys()
