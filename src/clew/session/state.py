@@ -70,7 +70,8 @@ class SessionState(Struct, kw_only=True):
     completed_runs: int = 0
     is_open: bool = False
     is_closed: bool = False
-    opening: anyio.Lock = field(default_factory=anyio.Lock)
+    # A string and a lambda, because anyio imports its locks when they are first used.
+    opening: "anyio.Lock" = field(default_factory=lambda: anyio.Lock())  # noqa: PLW0108
     clock: Callable[[], float] = time.time
 
     def emit(self, event: Event) -> None:
