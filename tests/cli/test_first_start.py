@@ -239,7 +239,5 @@ async def test_nobody_is_asked_without_a_terminal_and_nothing_runs(place: Place)
         done = await place.runs("-p", "hi", *at(server))
 
     assert (done.returncode, done.stdout) == (0, "Hello\n")
-    assert (
-        "some settings of this folder have no effect in full until you accept them" in done.stderr
-    )
+    assert "some settings of this folder have no effect until you accept them" in done.stderr
     assert not hooked.exists()

@@ -79,7 +79,7 @@ async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) 
         terminal.types("/model nonsense\n")
         await terminal.shows("no provider is known for the model 'nonsense'")
         terminal.types("/model openai_chat/gpt-4.1\n")
-        await terminal.shows("going on with gpt-4.1")
+        await terminal.shows("switched to gpt-4.1")
         terminal.types("and now?\n")
         await terminal.shows("from the second")
         terminal.types("/cost\n")
@@ -205,7 +205,7 @@ async def test_long_output_is_cut_and_entries_can_be_named(tmp_path: Path) -> No
         await terminal.shows("> ")
         terminal.types("!seq 1000\n")
         await terminal.shows("seq 1000\r\n")
-        shown = await terminal.shows("… 960 lines are hidden; /recall #6 shows what is kept …")
+        shown = await terminal.shows("… 960 lines are hidden; /recall #6 shows them …")
         assert "\n20\r\n" in shown
         assert "\n21\r\n" not in shown
         await terminal.shows("\n1000\r\n")
@@ -272,7 +272,7 @@ async def test_a_resumed_session_says_where_it_stands(tmp_path: Path) -> None:
                 await process.wait()
         async with clew(*flags, "--continue", cwd=tmp_path) as (terminal, _):
             await terminal.shows("permission mode: default")
-            await terminal.shows(": 2 messages")
+            await terminal.shows(": 3 entries")
             await terminal.shows("you: Where does it lead?")
             await terminal.shows("answer: The thread leads out.")
             await terminal.shows("context [")

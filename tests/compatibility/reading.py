@@ -249,7 +249,7 @@ async def restored(copy: Copy, id_: str) -> Any:
     told: list[Any] = [_files(copy)]
     async with copy.interactive(resume_session_id=id_) as session:
         oldest = (await session.list_edit_checkpoints())[0]
-        rewound = await session.restore_edit_checkpoint(oldest.entry)
+        rewound = await session.restore_edit_checkpoint(oldest.number)
         told += [sorted(rewound.files.restored), rewound.files.skipped, _files(copy)]
         await session.session.undo()
         told.append(_files(copy))

@@ -89,7 +89,7 @@ async def test_a_session_can_be_forked_and_gone_on_with(copy: Copy) -> None:
     # The settings set a budget, and nobody knows what this model costs.
     no_budget = {"budget_usd": None}
     async with copy.interactive(
-        "Here.", resume_session_id=NAMED, fork_session=True, session_options=no_budget
+        "Here.", resume_session_id=NAMED, fork_session=True, **no_budget
     ) as session:
         before = [reading.brief(message) for message in session.get_messages()]
         await session.run("Where are we?")

@@ -163,10 +163,10 @@ async def test_print_mode_in_a_folder_of_all_dangers_asks_only_the_users_provide
     assert state_of(place.project) == before
     told = ran.out if style == "stream-json" else ran.err
     for words in (
-        "own settings do not count in full until you accept them",
+        "settings of this folder have no effect until you accept them",
         "that is a circle",
         "leads out of the project and of your own folders",
-        "SKILL.md was left out",
+        "SKILL.md was skipped",
         "leads out of",
     ):
         assert words in told
@@ -210,7 +210,7 @@ async def test_names_for_terminals_are_shown_harmlessly(place: Place) -> None:
 
     assert ran.code == 0
     assert ESCAPE not in ran.err
-    assert "SKILL.md was left out" in ran.err
+    assert "SKILL.md was skipped" in ran.err
 
 
 class Restless:
@@ -682,21 +682,6 @@ async def test_a_client_that_acts_on_an_event_does_not_change_the_order_for_othe
     assert one.names == other.names
 
 
-async def test_a_task_that_is_cancelled_after_the_answer_has_an_end_as_well(place: Place) -> None:
-    store, heard = Gated(Noted), Heard()
-    session = place.session([call_reply(("Glob", {"pattern": "*"})), "done"], store=store)
-    session.on_any(heard)
-    async with session:
-        assert store.gate is not None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.run, "hi")
-            await store.gate.reached.wait()
-            tasks.cancel_scope.cancel()
-        store.gate = None
-
-    assert follow(heard.names) == []
-
-
 @pytest.mark.parametrize("event", ["user_message", "thinking", "queue"])
 async def test_an_abort_counts_from_the_first_event_on(place: Place, event: str) -> None:
     pause, ends = Pause(), list[ExecutionResult]()
@@ -924,9 +909,7 @@ async def test_a_store_that_fails_once_costs_one_prompt_at_most(place: Place, nt
         for prompt in "xyz":
             await outcome(session.run(prompt), ends)
 
-    is_summary = nth == 5
-    assert ends.count("StoreUnavailable") == (not is_summary)
-    assert len(heard.of("warning")) == is_summary
+    assert ends.count("StoreUnavailable") == 1
     assert follow(heard.names) == []
 
 

@@ -18,6 +18,7 @@ from clew.core.errors import (
     ClewError,
     ConfigError,
     ProviderRejected,
+    SessionError,
 )
 from clew.core.events import TaskStage
 from clew.core.usage import Usage
@@ -515,9 +516,35 @@ async def test_what_an_agent_changes_is_restored_with_the_turn(place: Place) -> 
         await session.run("go")
         assert path.read_text() == "after\n"
         (checkpoint,) = await session.list_edit_checkpoints()
-        await session.restore_edit_checkpoint(checkpoint.entry)
+        await session.restore_edit_checkpoint(checkpoint.number)
 
     assert path.read_text() == "before\n"
+
+
+@pytest.mark.req("CKP-1")
+async def test_a_checkpoint_is_restored_by_the_number_that_the_list_shows(place: Place) -> None:
+    path = place.write("a.txt", "zero\n")
+    replies: list[ScriptedReply] = []
+    for text in ("one\n", "two\n"):
+        replies += [
+            call_reply(("Read", {"file_path": "a.txt"})),
+            call_reply(("Write", {"file_path": "a.txt", "content": text})),
+            "written",
+        ]
+    async with place.session(replies, permission_mode=PermissionMode.ACCEPT_EDITS) as session:
+        await session.run("first")
+        await session.run("second")
+        first, second = await session.list_edit_checkpoints()
+        said = session.get_messages()
+
+        await session.restore_edit_checkpoint(second.number)
+        assert path.read_text() == "one\n"
+        await session.restore_edit_checkpoint(first.number)
+        assert path.read_text() == "zero\n"
+
+        assert session.get_messages() == said
+        with pytest.raises(SessionError, match="no checkpoint 99"):
+            await session.restore_edit_checkpoint(99)
 
 
 @pytest.mark.req("AGT-1", "PRV-7", "CTX-9")

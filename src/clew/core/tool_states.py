@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.file_change import NO_NEWLINE, FileChange, Hunk, Mark, read_file_change
-from clew.core.text import one_line
 
 _MAX_ARGUMENT = 200
 _MAX_RESULT = 4_000
@@ -111,7 +110,9 @@ def first_argument(arguments: str) -> str:
         return ""
     first = next(iter(values.values()), "") if isinstance(values, dict) else ""
     text = first if isinstance(first, str) else msgspec.json.encode(first).decode()
-    return one_line(text, _MAX_ARGUMENT)
+    # Control characters stay: each client shows them in its own way.
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_ARGUMENT else f"{line[: _MAX_ARGUMENT - 1]}…"
 
 
 def diff_lines(change: FileChange | None) -> tuple[DiffLine, ...]:
