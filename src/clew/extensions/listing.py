@@ -11,7 +11,7 @@ _SHORTEST = 24
 """A description that would be shorter than this is left out: names alone say as much."""
 
 
-def listing(entries: Sequence[tuple[str, str]], *, max_chars: int, things: str) -> str:
+def format_list(entries: Sequence[tuple[str, str]], *, max_chars: int, things: str) -> str:
     """Return a line for each name and description, within `max_chars`.
 
     When they do not fit, all descriptions are shortened alike, then left out; then the last
@@ -28,7 +28,7 @@ def listing(entries: Sequence[tuple[str, str]], *, max_chars: int, things: str) 
     return "\n".join([line for line, _ in kept] + ([_rest(left, things)] if left else []))
 
 
-def few(sentences: Sequence[str], most: int, what: str) -> tuple[str, ...]:
+def summarize_warnings(sentences: Sequence[str], most: int, what: str) -> tuple[str, ...]:
     """Return the first sentences, and one that says of how many more things `what` holds."""
     more = len(sentences) - most
     return (*sentences[:most], *([f"{more:,} more {what}."] if more > 0 else ()))

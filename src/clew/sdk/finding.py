@@ -12,7 +12,7 @@ from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agents import FoundAgents, discover_agents
 from clew.extensions.commands.sources import SkillCommandSource
 from clew.extensions.discovery import Refused
-from clew.extensions.listing import few
+from clew.extensions.listing import summarize_warnings
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.project import ProjectContext, load_project
 from clew.extensions.skills import FoundSkills as SkillsFound
@@ -114,7 +114,7 @@ def _refused(refused: Iterable[Refused]) -> tuple[str, ...]:
         f"{path} was left out: {why}{f' (and so were {len(others):,} others)' if others else ''}"
         for why, (path, *others) in reasons.items()
     ]
-    return few(said, _MOST_REASONS, "reasons for leaving skills or agents out")
+    return summarize_warnings(said, _MOST_REASONS, "reasons for leaving skills or agents out")
 
 
 def _replaced(skills: SkillsFound, agents: FoundAgents) -> list[str]:

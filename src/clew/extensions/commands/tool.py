@@ -8,7 +8,7 @@ from clew.core.models import ToolSpec
 from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandHost, Descriptor, Safety
 from clew.extensions.commands.registry import CommandRegistry
-from clew.extensions.listing import listing
+from clew.extensions.listing import format_list
 from clew.tools.protocol import ToolContext, ToolOutput
 
 EXECUTE_COMMAND = "ExecuteCommand"
@@ -104,7 +104,7 @@ def _description(registry: CommandRegistry, *, skills: bool) -> str:
 
 def _listed(descriptors: Iterable[Descriptor], things: str) -> str:
     entries = [(_call(one), _says(one)) for one in descriptors]
-    return listing(entries, max_chars=_MOST_CHARS, things=things)
+    return format_list(entries, max_chars=_MOST_CHARS, things=things)
 
 
 def _call(one: Descriptor) -> str:

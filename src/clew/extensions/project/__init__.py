@@ -2,13 +2,13 @@
 
 from clew.extensions.project.context import ProjectContext, load_project
 from clew.extensions.project.facts import ProjectFacts
-from clew.extensions.project.prompt import PromptParts, Section, build_system_prompt
+from clew.extensions.project.prompt import PromptParts, PromptSection, build_system_prompt
 
 __all__ = [
     "ProjectContext",
     "ProjectFacts",
     "PromptParts",
-    "Section",
+    "PromptSection",
     "build_system_prompt",
     "load_project",
 ]

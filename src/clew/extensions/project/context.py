@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from clew.context.summary import find_compact_instructions
 from clew.extensions.project.facts import ProjectFacts, find_facts
-from clew.extensions.project.instruction_roots import InstructionRoots, survey
-from clew.extensions.project.instructions import Kind, Notes, load_notes
+from clew.extensions.project.instruction_roots import InstructionRoots, find_roots
+from clew.extensions.project.instructions import InstructionKind, Instructions, load_instructions
 from clew.extensions.project.tasks import load_task_context
 
 
@@ -43,13 +43,13 @@ def load_project(
         clew_home: Clew's folder of the user, with an AGENTS.md for all projects.
         clock: Tells the time, in seconds since 1970.
     """
-    ground = survey(cwd, user_home=user_home, clew_home=clew_home)
-    notes = load_notes(ground)
+    ground = find_roots(cwd, user_home=user_home, clew_home=clew_home)
+    notes = load_instructions(ground)
     facts = find_facts(ground, clock=clock)
     tasks, problems = _tasks(ground, facts.branch)
     return ProjectContext(
-        agents_md=notes.text(Kind.AGENTS),
-        claude_md=notes.text(Kind.CLAUDE),
+        agents_md=notes.text(InstructionKind.AGENTS),
+        claude_md=notes.text(InstructionKind.CLAUDE),
         compact_instructions=_to_keep(notes),
         facts=facts,
         tasks=tasks,
@@ -57,7 +57,7 @@ def load_project(
     )
 
 
-def _to_keep(notes: Notes) -> str:
+def _to_keep(notes: Instructions) -> str:
     """Return the compact instructions of the nearest folder, of CLAUDE.md before AGENTS.md."""
     for group in reversed(notes.groups):
         for note in group:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from clew.extensions.project.instruction_roots import InstructionRoots
 from clew.extensions.project.languages import Look, Trait, traits
-from clew.extensions.project.text_files import Unreadable, exists, read_text
+from clew.extensions.project.text_files import UnreadableFile, exists, read_text
 
 _PLATFORMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 
@@ -53,7 +53,7 @@ def find_facts(ground: InstructionRoots, *, clock: Callable[[], float] = time.ti
         managers=_each(trait.manager for _, trait in found),
         tests=_each(_command(folder, trait, ground.cwd) for folder, trait in found),
         markers=_each(ground.shown(folder / trait.marker) for folder, trait in found),
-        branch=branch(ground.folders),
+        branch=read_branch(ground.folders),
         platform=_PLATFORMS.get(sys.platform, sys.platform),
         date=datetime.fromtimestamp(clock(), UTC).astimezone().date().isoformat(),
     )
@@ -80,7 +80,7 @@ _NO_BRANCH = ".invalid"
 """What HEAD names in a repository whose branches are kept in a table."""
 
 
-def branch(folders: Sequence[Path]) -> str:
+def read_branch(folders: Sequence[Path]) -> str:
     """Return the branch of the innermost of `folders` that is a repository; empty if unknown.
 
     A worktree and a submodule have a file that says where their repository is. Where no branch
@@ -112,5 +112,5 @@ def _named(file: Path) -> Path | None:
 def _line(file: Path) -> str:
     try:
         return read_text(file, _LIMIT).text.strip()
-    except Unreadable:
+    except UnreadableFile:
         return ""

@@ -32,17 +32,17 @@ def find_imports(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in found if path))
 
 
-def spellings(path: str) -> tuple[str, ...]:
+def import_spellings(path: str) -> tuple[str, ...]:
     """Return what an import may mean: as it stands, or without the stop that ends a sentence."""
     plain = path.rstrip(_TRAILING)
     return (path,) if plain in ("", path) else (path, plain)
 
 
-def is_meant(path: str) -> bool:
+def is_surely_path(path: str) -> bool:
     """Was this surely meant as a path, and not as a name such as `@alice` or `@scope/package`?"""
     if path.startswith(("./", "../", "~/", "/")):
         return True
-    return re.search(r"[^./]\.[A-Za-z][A-Za-z0-9]{0,9}$", spellings(path)[-1]) is not None
+    return re.search(r"[^./]\.[A-Za-z][A-Za-z0-9]{0,9}$", import_spellings(path)[-1]) is not None
 
 
 def _path(written: str) -> str:

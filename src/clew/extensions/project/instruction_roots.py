@@ -82,7 +82,7 @@ class InstructionRoots(Struct, frozen=True, kw_only=True):
         return path.as_posix()
 
 
-def survey(cwd: Path, *, user_home: Path, clew_home: Path) -> InstructionRoots:
+def find_roots(cwd: Path, *, user_home: Path, clew_home: Path) -> InstructionRoots:
     """Look at what is around `cwd`; only the existence of `.git` is asked of the disk."""
     cwd, user_home, clew_home = (Path(os.path.realpath(p)) for p in (cwd, user_home, clew_home))
     folders = _walk(cwd, user_home)

@@ -15,10 +15,10 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from clew.core.text import replace_surrogates
-from clew.extensions.project.imports import find_imports, is_meant, spellings
+from clew.extensions.project.imports import find_imports, import_spellings, is_surely_path
 from clew.extensions.project.instruction_roots import InstructionRoots, Zone
-from clew.extensions.project.prompt import block, one_line
-from clew.extensions.project.text_files import Text, Unreadable, cut, read_text
+from clew.extensions.project.prompt import escape_line, wrap_in_tag
+from clew.extensions.project.text_files import TextFile, UnreadableFile, read_text, truncate_lines
 
 MAX_FILE = 60_000
 """Bytes of one file."""
@@ -33,7 +33,7 @@ MAX_LOOKUPS = 1_000
 MAX_WARNINGS = 40
 
 
-class Kind(StrEnum):
+class InstructionKind(StrEnum):
     """Which of the two families a file belongs to."""
 
     AGENTS = "AGENTS.md"
@@ -41,33 +41,33 @@ class Kind(StrEnum):
 
 
 _NAMES = (
-    ("AGENTS.md", Kind.AGENTS),
-    ("CLAUDE.md", Kind.CLAUDE),
-    (".claude/CLAUDE.md", Kind.CLAUDE),
-    ("CLAUDE.local.md", Kind.CLAUDE),
+    ("AGENTS.md", InstructionKind.AGENTS),
+    ("CLAUDE.md", InstructionKind.CLAUDE),
+    (".claude/CLAUDE.md", InstructionKind.CLAUDE),
+    ("CLAUDE.local.md", InstructionKind.CLAUDE),
 )
 _Identity = tuple[int, int]
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class Instruction(Struct, frozen=True, kw_only=True):
     """One file that is part of the instructions."""
 
     path: Path
     """Where it really is."""
-    kind: Kind
+    kind: InstructionKind
     text: str
     block: str
     """The text as a prompt shows it, with the name of its file."""
 
 
-class Notes(Struct, frozen=True, kw_only=True):
+class Instructions(Struct, frozen=True, kw_only=True):
     """All instructions for one working folder."""
 
-    groups: tuple[tuple[Note, ...], ...] = ()
+    groups: tuple[tuple[Instruction, ...], ...] = ()
     """A file of the walk and what it imports; outermost first."""
     warnings: tuple[str, ...] = ()
 
-    def text(self, kind: Kind) -> str:
+    def text(self, kind: InstructionKind) -> str:
         """Return the files of one kind as a prompt shows them."""
         return "\n\n".join(
             note.block for group in self.groups for note in group if note.kind is kind
@@ -78,13 +78,13 @@ class _Found(Struct, frozen=True, kw_only=True):
     """A file that may be read, and what it may import from."""
 
     path: Path
-    kind: Kind
+    kind: InstructionKind
     zone: Zone
     chain: tuple[Path, ...] = ()
     """The files that led to it, first the one of the walk."""
 
 
-class _Desk(Struct):
+class _LoadState(Struct):
     """Where we are, and what has been used up so far."""
 
     ground: InstructionRoots
@@ -94,26 +94,26 @@ class _Desk(Struct):
     lookups: int = MAX_LOOKUPS
 
 
-def load_notes(ground: InstructionRoots) -> Notes:
+def load_instructions(ground: InstructionRoots) -> Instructions:
     """Read every instruction file that holds for the working folder, and what they import.
 
     Nothing raises: what cannot be used is left out, and a warning says which and why.
     """
-    desk = _Desk(ground)
+    desk = _LoadState(ground)
     roots = tuple(_roots(desk))
     read = [(root, _read(root, desk)) for root in reversed(roots)]
     groups = [(note, *_imported(note, root, desk)) for root, note in read if note is not None]
-    return Notes(groups=tuple(reversed(groups)), warnings=_few(tuple(desk.warnings)))
+    return Instructions(groups=tuple(reversed(groups)), warnings=_few(tuple(desk.warnings)))
 
 
-def _roots(desk: _Desk) -> Iterator[_Found]:
+def _roots(desk: _LoadState) -> Iterator[_Found]:
     """Yield the user's own files and those of the walk, outermost first."""
     ground = desk.ground
     clew_home, claude_home = ground.own
     user_zone = (ground.user_home, *ground.own)
     for path, kind in (
-        (clew_home / "AGENTS.md", Kind.AGENTS),
-        (claude_home / "CLAUDE.md", Kind.CLAUDE),
+        (clew_home / "AGENTS.md", InstructionKind.AGENTS),
+        (claude_home / "CLAUDE.md", InstructionKind.CLAUDE),
     ):
         real = _real(path)
         if real is not None and _take(real, desk):
@@ -125,7 +125,7 @@ def _roots(desk: _Desk) -> Iterator[_Found]:
                 yield root
 
 
-def _of_the_walk(path: Path, kind: Kind, desk: _Desk) -> _Found | None:
+def _of_the_walk(path: Path, kind: InstructionKind, desk: _LoadState) -> _Found | None:
     ground = desk.ground
     real = _real(path)
     if real is None:
@@ -158,7 +158,7 @@ def _is_planted(folder: Path, real: Path, ground: InstructionRoots) -> bool:
         return True
 
 
-def _imported(note: Note, root: _Found, desk: _Desk) -> Iterator[Note]:
+def _imported(note: Instruction, root: _Found, desk: _LoadState) -> Iterator[Instruction]:
     """Yield what `note` imports, and what that imports in turn: the nearest first."""
     waiting = deque([(note, root)])
     while waiting:
@@ -176,13 +176,15 @@ def _imported(note: Note, root: _Found, desk: _Desk) -> Iterator[Note]:
                 waiting.append((read, target))
 
 
-def _target(written: str, importer: _Found, chain: tuple[Path, ...], desk: _Desk) -> _Found | None:
+def _target(
+    written: str, importer: _Found, chain: tuple[Path, ...], desk: _LoadState
+) -> _Found | None:
     """Return the file that an import names, if it may and need be read."""
     ground = desk.ground
-    saying = f"{ground.shown(importer.path)} imports @{one_line(written, 200)},"
+    saying = f"{ground.shown(importer.path)} imports @{escape_line(written, 200)},"
     real = _resolved(written, importer.path, ground)
     if real is None:
-        if is_meant(written):
+        if is_surely_path(written):
             _warn(desk, f"{saying} which is not there.")
         return None
     if why := ground.refusal(real, importer.zone):
@@ -196,7 +198,7 @@ def _target(written: str, importer: _Found, chain: tuple[Path, ...], desk: _Desk
         _warn(desk, f"{saying} which is more than {MAX_HOPS} imports deep; it was left out.")
         return None
     if not real.is_file():
-        if is_meant(written):
+        if is_surely_path(written):
             _warn(desk, f"{saying} which is not a file.")
         return None
     if not _take(real, desk):
@@ -206,7 +208,7 @@ def _target(written: str, importer: _Found, chain: tuple[Path, ...], desk: _Desk
 
 
 def _resolved(written: str, importer: Path, ground: InstructionRoots) -> Path | None:
-    for spelling in spellings(written):
+    for spelling in import_spellings(written):
         if spelling.startswith("~/"):
             path = ground.user_home / spelling[2:]
         else:
@@ -224,7 +226,7 @@ def _real(path: Path) -> Path | None:
         return None
 
 
-def _take(real: Path, desk: _Desk) -> bool:
+def _take(real: Path, desk: _LoadState) -> bool:
     """Claim a file for the instructions; False if it is in them already."""
     try:
         found = real.stat()
@@ -237,14 +239,14 @@ def _take(real: Path, desk: _Desk) -> bool:
     return True
 
 
-def _read(found: _Found, desk: _Desk) -> Note | None:
+def _read(found: _Found, desk: _LoadState) -> Instruction | None:
     shown = desk.ground.shown(found.path)
     if desk.room < _LEAST_ROOM:
         _warn(desk, f"{shown} was left out: instructions may hold {MAX_ALL:,} bytes in all.")
         return None
     try:
         read = read_text(found.path, MAX_FILE)
-    except Unreadable as error:
+    except UnreadableFile as error:
         _warn(desk, f"{shown} {error}; it was left out.")
         return None
     if read.damaged:
@@ -254,28 +256,28 @@ def _read(found: _Found, desk: _Desk) -> Note | None:
     return _fitted(found, read, shown, desk)
 
 
-def _fitted(found: _Found, read: Text, shown: str, desk: _Desk) -> Note | None:
+def _fitted(found: _Found, read: TextFile, shown: str, desk: _LoadState) -> Instruction | None:
     """Return the note as far as there is room for it."""
     text, end = read.text.strip("\n"), ""
     if not read.whole:
         end = f"\n[The file goes on. Only its first {MAX_FILE:,} bytes are shown.]"
         _warn(desk, f"{shown} is longer than {MAX_FILE:,} bytes; the rest was left out.")
-    made = block("file", text + end, path=shown)
+    made = wrap_in_tag("file", text + end, path=shown)
     size = len(made.encode()) + 2
     if size > desk.room:
         end = f"\n[Cut here: instructions may hold {MAX_ALL:,} bytes in all.]"
-        around = len(block("file", text + end, path=shown).encode()) - len(text.encode())
-        text = cut(text.encode(), desk.room - around - 2).decode()
+        around = len(wrap_in_tag("file", text + end, path=shown).encode()) - len(text.encode())
+        text = truncate_lines(text.encode(), desk.room - around - 2).decode()
         _warn(desk, f"{shown} was cut: instructions may hold {MAX_ALL:,} bytes in all.")
         if not text.strip():
             return None
-        made = block("file", text + end, path=shown)
+        made = wrap_in_tag("file", text + end, path=shown)
         size = len(made.encode()) + 2
     desk.room -= size
-    return Note(path=found.path, kind=found.kind, text=text, block=made)
+    return Instruction(path=found.path, kind=found.kind, text=text, block=made)
 
 
-def _warn(desk: _Desk, warning: str) -> None:
+def _warn(desk: _LoadState, warning: str) -> None:
     desk.warnings[replace_surrogates(warning)] = None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.extensions.project.text_files import Unreadable, exists, read_text
+from clew.extensions.project.text_files import UnreadableFile, exists, read_text
 
 _LIMIT = 200_000
 _ENTRIES = 2_000
@@ -55,7 +55,7 @@ class Look(Struct, frozen=True, kw_only=True):
             return ""
         try:
             read = read_text(real, _LIMIT)
-        except Unreadable:
+        except UnreadableFile:
             return ""
         return read.text if read.whole else ""
 

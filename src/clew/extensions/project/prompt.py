@@ -19,7 +19,7 @@ You are Clew, an assistant that works in the user's project folder. Be brief and
 Use the tools to look at files before you speak about them. Say so when you do not know."""
 
 
-class Section(Struct, frozen=True, kw_only=True):
+class PromptSection(Struct, frozen=True, kw_only=True):
     """A further part of the prompt, with its heading."""
 
     title: str
@@ -39,7 +39,7 @@ class PromptParts(Struct, frozen=True, kw_only=True):
     """Names and descriptions only; a skill's text is read when it is invoked."""
     agents: str = ""
     """Names and descriptions; given only when subagents can be started."""
-    extra: tuple[Section, ...] = ()
+    extra: tuple[PromptSection, ...] = ()
     cwd: Path | None = None
     facts: ProjectFacts | None = None
     language: str = ""
@@ -50,23 +50,25 @@ class PromptParts(Struct, frozen=True, kw_only=True):
 def build_system_prompt(parts: PromptParts) -> str:
     """Put the parts together; the same parts always give the same text."""
     sections = (
-        Section(title="Project instructions: AGENTS.md", text=parts.agents_md),
-        Section(title="Project instructions: CLAUDE.md", text=parts.claude_md),
-        Section(title="Project Memory", text=_marked("memory", parts.memory)),
-        Section(title="Active Task Context", text=_marked("tasks", parts.tasks)),
-        Section(title="Skills", text=_marked("skills", parts.skills)),
-        Section(title="Agents", text=_marked("agents", parts.agents)),
+        PromptSection(title="Project instructions: AGENTS.md", text=parts.agents_md),
+        PromptSection(title="Project instructions: CLAUDE.md", text=parts.claude_md),
+        PromptSection(title="Project Memory", text=_marked("memory", parts.memory)),
+        PromptSection(title="Active Task Context", text=_marked("tasks", parts.tasks)),
+        PromptSection(title="Skills", text=_marked("skills", parts.skills)),
+        PromptSection(title="Agents", text=_marked("agents", parts.agents)),
         *parts.extra,
-        Section(title="Environment", text="\n".join(_environment(parts))),
+        PromptSection(title="Environment", text="\n".join(_environment(parts))),
     )
     told = (
-        f"# {one_line(each.title)}\n\n{each.text.strip()}" for each in sections if each.text.strip()
+        f"# {escape_line(each.title)}\n\n{each.text.strip()}"
+        for each in sections
+        if each.text.strip()
     )
     return "\n\n".join(text for text in (parts.identity.strip(), *told) if text)
 
 
 def _marked(tag: str, text: str) -> str:
-    return block(tag, text) if text.strip() else ""
+    return wrap_in_tag(tag, text) if text.strip() else ""
 
 
 def _environment(parts: PromptParts) -> list[str]:
@@ -84,17 +86,17 @@ def _environment(parts: PromptParts) -> list[str]:
             ("Date at the start", facts.date),
         ]
     pairs += [
-        ("Response language", one_line(parts.language.strip(), 80)),
+        ("Response language", escape_line(parts.language.strip(), 80)),
         ("Permission mode", parts.permission_mode),
     ]
-    return [f"- {name}: {one_line(value)}" for name, value in pairs if value.strip()]
+    return [f"- {name}: {escape_line(value)}" for name, value in pairs if value.strip()]
 
 
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MARKS = str.maketrans('"<>', "___")
 
 
-def block(tag: str, text: str, *, path: str = "") -> str:
+def wrap_in_tag(tag: str, text: str, *, path: str = "") -> str:
     """Return `text` between a tag and its end; the tag is one that `text` cannot close.
 
     Args:
@@ -102,13 +104,13 @@ def block(tag: str, text: str, *, path: str = "") -> str:
         text: Anything; it is left as it is, but for empty lines around it.
         path: Which file it is from.
     """
-    name = free_tag(tag, text)
-    source = f' path="{one_line(path).translate(_MARKS)}"' if path else ""
+    name = choose_tag(tag, text)
+    source = f' path="{escape_line(path).translate(_MARKS)}"' if path else ""
     inside = text.strip("\n")
     return f"<{name}{source}>\n{inside}\n</{name}>"
 
 
-def free_tag(tag: str, text: str) -> str:
+def choose_tag(tag: str, text: str) -> str:
     """Return `tag`, with the first number behind it for which `text` holds no such tag."""
     taken = set(re.findall(rf"<\s*/?\s*({re.escape(tag)}(?:-\d+)?)\b", text, re.IGNORECASE))
     lowered = {name.lower() for name in taken}
@@ -120,7 +122,7 @@ def free_tag(tag: str, text: str) -> str:
     return name
 
 
-def one_line(text: str, most: int = 4_096) -> str:
+def escape_line(text: str, most: int = 4_096) -> str:
     """Return `text` as part of a line: nothing in it begins another."""
     plain = _BREAKS.sub("_", replace_surrogates(text))
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"

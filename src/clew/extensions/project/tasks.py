@@ -14,9 +14,9 @@ from typing import Final, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from clew.core.errors import ClewError, ConfigError
-from clew.extensions.listing import few
-from clew.extensions.memory.files import held, read_bounded, real_path, write_private
-from clew.extensions.project.facts import branch as branch_of
+from clew.extensions.listing import summarize_warnings
+from clew.extensions.private_files import lock_folder, read_bounded, resolve_inside, write_private
+from clew.extensions.project.facts import read_branch as branch_of
 from clew.extensions.project.task_document import Document, with_progress, with_status
 
 SettableStatus: TypeAlias = Literal["todo", "in-progress", "blocked", "completed"]
@@ -115,7 +115,7 @@ def find_tasks(cwd: Path) -> tuple[tuple[Task, ...], tuple[str, ...]]:
             break
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         found.append(parse_task(text, path=path.relative_to(cwd).as_posix()))
-    warnings = few(refused, _MAX_NAMED, "task files were left out")
+    warnings = summarize_warnings(refused, _MAX_NAMED, "task files were left out")
     if unread := len(paths) - len(found) - len(refused):
         warnings = (
             f"Of {len(paths):,} task files {unread:,} were not read: at most {MAX_FILES:,} files"
@@ -192,7 +192,7 @@ def update_task_file_status(
     file = Path(path)
     if file.suffix != ".md":
         raise ConfigError(f"{file} is no task file: its name does not end with `.md`.")
-    with held(real_path(file.parent, inside=file.parent)):
+    with lock_folder(resolve_inside(file.parent, inside=file.parent)):
         data = read_bounded(file, inside=file.parent, limit=MAX_FILE)
         if data is None:
             raise ConfigError(f"There is no task file {file}.")
@@ -207,7 +207,7 @@ def update_task_file_status(
 
 def _task_files(cwd: Path) -> list[Path]:
     folder = cwd / _FOLDER
-    if not real_path(folder, inside=cwd).is_dir():
+    if not resolve_inside(folder, inside=cwd).is_dir():
         return []
     names = (path for path in folder.iterdir() if path.suffix.lower() == ".md")
     return sorted(path for path in names if path.name.lower() != "readme.md")

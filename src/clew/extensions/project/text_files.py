@@ -13,7 +13,7 @@ from clew.files.safe_read import NotRegularFile, read_regular
 _BAD = "\N{REPLACEMENT CHARACTER}"
 
 
-class Text(Struct, frozen=True, kw_only=True):
+class TextFile(Struct, frozen=True, kw_only=True):
     """What was read."""
 
     text: str
@@ -23,7 +23,7 @@ class Text(Struct, frozen=True, kw_only=True):
     """True when bytes that are not UTF-8 were replaced."""
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """There is no text to be had; the message says why, in the middle of a sentence."""
 
 
@@ -35,7 +35,7 @@ def exists(path: Path) -> bool:
         return False
 
 
-def read_text(real: Path, limit: int) -> Text:
+def read_text(real: Path, limit: int) -> TextFile:
     """Return at most `limit` bytes of the file at `real`, a path without links.
 
     Raises:
@@ -44,13 +44,13 @@ def read_text(real: Path, limit: int) -> Text:
     data = read_bytes(real, limit + 1)
     whole = len(data) <= limit
     if not whole:
-        data = cut(data, limit)
+        data = truncate_lines(data, limit)
     text = data.decode("utf-8-sig", "replace")
     bad = text.count(_BAD)
     if b"\0" in data or bad * 10 > len(text):
-        raise Unreadable("is not text")
+        raise UnreadableFile("is not text")
     damaged = bad > data.count(_BAD.encode())
-    return Text(text=text.replace("\r\n", "\n"), whole=whole, damaged=damaged)
+    return TextFile(text=text.replace("\r\n", "\n"), whole=whole, damaged=damaged)
 
 
 def read_bytes(real: Path, limit: int) -> bytes:
@@ -62,12 +62,12 @@ def read_bytes(real: Path, limit: int) -> bytes:
     try:
         return read_regular(real, limit=limit)
     except NotRegularFile as error:
-        raise Unreadable("is not a file") from error
+        raise UnreadableFile("is not a file") from error
     except OSError as error:
-        raise Unreadable(f"cannot be read ({error.strerror})") from error
+        raise UnreadableFile(f"cannot be read ({error.strerror})") from error
 
 
-def cut(data: bytes, limit: int) -> bytes:
+def truncate_lines(data: bytes, limit: int) -> bytes:
     """Return the lines of `data` that fit in `limit` bytes; part of a line if none does."""
     head = data[: max(limit, 0)]
     if len(head) == len(data):
