@@ -99,7 +99,7 @@ Be brief.
 - Languages: Python, Rust
 - Package managers and build tools: uv, cargo
 - Test commands: uv run pytest
-- Told from: pyproject.toml, Cargo.toml
+- Detected from: pyproject.toml, Cargo.toml
 - Git branch at the start: main
 - Platform: Linux
 - Date at the start: 2025-03-09

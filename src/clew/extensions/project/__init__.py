@@ -1,4 +1,4 @@
-"""The project a session works in: its instructions, its facts, and the prompt made of them."""
+"""The project of a session: its instructions, facts and tasks, and the system prompt."""
 
 from clew.extensions.project.context import ProjectContext, load_project
 from clew.extensions.project.facts import ProjectFacts
