@@ -28,7 +28,7 @@ test: check  ## set up, check and run all tests
 	$(BIN)/coverage report
 
 test-fast: $(VENV)/dev.stamp  ## the tests that need no process, terminal, database or real model
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow" --hypothesis-profile fast
 
 check: $(VENV)/dev.stamp  ## formatting, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+from clew.sdk.values import PermissionRequest
 
 from clew import Approval, InteractiveSession
 from clew.providers.scripted import ScriptedProvider, call_reply
-from clew.sdk.values import PermissionRequest
 
 
 def bash(command: str) -> tuple[str, dict[str, object]]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+from clew.sdk.values import TaskEvent, TaskStage
 
 from clew import InteractiveSession
 from clew.providers.scripted import ScriptedProvider, call_reply
-from clew.sdk.values import TaskEvent, TaskStage
 
 SCOUT = """\
 ---

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from clew.cli.arguments import parser
+from clew.core.events import EVENT_TYPES
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.providers.embedded.model_file import model_path
-from clew.sdk.hub import EVENT_NAMES
 from scripts.reference.commands import with_table
 from tests.guides import blocks
 
@@ -114,7 +114,7 @@ def test_the_guide_to_the_library_has_every_event() -> None:
     listed = re.search(r"<!-- events: begin -->(.*)<!-- events: end -->", page, re.DOTALL)
 
     assert listed is not None
-    assert re.findall(r"^\| `(\w+)` \|", listed[1], re.MULTILINE) == list(EVENT_NAMES)
+    assert re.findall(r"^\| `(\w+)` \|", listed[1], re.MULTILINE) == list(EVENT_TYPES)
 
 
 def anchors(path: Path) -> set[str]:

@@ -70,6 +70,7 @@ PAGES = (
             "clew.core.events",
             "clew.core.errors",
             "clew.core.context_state",
+            "clew.core.file_change",
             "clew.core.usage",
             "clew.core.access",
             "clew.core.models",

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from clew.core.events import Event
     from clew.core.messages import Image, Message, Reasoning, Role, Text, ToolCall, ToolResult
     from clew.core.models import ModelFacts
+    from clew.core.results import ExecutionResult as ExecutionResult
+    from clew.core.results import UsageSnapshot as UsageSnapshot
+    from clew.core.tool_states import ToolState as ToolState
     from clew.core.usage import Usage
     from clew.dict_messages.fit import count_tokens, fit
     from clew.extensions.agent_definitions import AgentDefinition as AgentDefinition
@@ -36,22 +39,18 @@ if TYPE_CHECKING:
     from clew.extensions.skills import Skill as Skill
     from clew.importers.reader import read_session
     from clew.providers.protocol import Provider
-    from clew.sdk.history import HistoryEntry as HistoryEntry
-    from clew.sdk.history import chat_entry_to_message as chat_entry_to_message
-    from clew.sdk.history import get_messages_for_api as get_messages_for_api
-    from clew.sdk.history import is_chat_entry as is_chat_entry
-    from clew.sdk.history import message_to_history_entry as message_to_history_entry
-    from clew.sdk.interactive import InteractiveSession
-    from clew.sdk.interactive import Transport as Transport
     from clew.sdk.query import create_query as create_query
     from clew.sdk.self_hosting import (
         plan_self_hosting_verification as plan_self_hosting_verification,
     )
     from clew.sdk.self_hosting import transition_self_hosting_loop as transition_self_hosting_loop
-    from clew.sdk.values import ExecutionResult as ExecutionResult
-    from clew.sdk.values import ToolState as ToolState
-    from clew.sdk.values import UsageSnapshot as UsageSnapshot
+    from clew.sdk.session import InteractiveSession
     from clew.session.gate import Gate
+    from clew.session.history import HistoryEntry as HistoryEntry
+    from clew.session.history import chat_entry_to_message as chat_entry_to_message
+    from clew.session.history import get_messages_for_api as get_messages_for_api
+    from clew.session.history import is_chat_entry as is_chat_entry
+    from clew.session.history import message_to_history_entry as message_to_history_entry
     from clew.session.session import Session
     from clew.stores.memory import MemoryStore
     from clew.tools.function import tool
@@ -72,11 +71,11 @@ _LATER = {
     "Custom": "clew.context.strategies.custom",
     "Decision": "clew.core.access",
     "Event": "clew.core.events",
-    "ExecutionResult": "clew.sdk.values",
+    "ExecutionResult": "clew.core.results",
     "Gate": "clew.session.gate",
-    "HistoryEntry": "clew.sdk.history",
+    "HistoryEntry": "clew.session.history",
     "Image": "clew.core.messages",
-    "InteractiveSession": "clew.sdk.interactive",
+    "InteractiveSession": "clew.sdk.session",
     "LossReport": "clew.core.context_state",
     "MemoryStore": "clew.stores.memory",
     "Message": "clew.core.messages",
@@ -99,19 +98,18 @@ _LATER = {
     "ToolCall": "clew.core.messages",
     "ToolOutput": "clew.tools.protocol",
     "ToolResult": "clew.core.messages",
-    "ToolState": "clew.sdk.values",
-    "Transport": "clew.sdk.interactive",
+    "ToolState": "clew.core.tool_states",
     "Usage": "clew.core.usage",
-    "UsageSnapshot": "clew.sdk.values",
+    "UsageSnapshot": "clew.core.results",
     "Verdict": "clew.core.access",
-    "chat_entry_to_message": "clew.sdk.history",
+    "chat_entry_to_message": "clew.session.history",
     "count_tokens": "clew.dict_messages.fit",
     "create_query": "clew.sdk.query",
     "fit": "clew.dict_messages.fit",
-    "get_messages_for_api": "clew.sdk.history",
-    "is_chat_entry": "clew.sdk.history",
+    "get_messages_for_api": "clew.session.history",
+    "is_chat_entry": "clew.session.history",
     "load_task_context": "clew.extensions.project.tasks",
-    "message_to_history_entry": "clew.sdk.history",
+    "message_to_history_entry": "clew.session.history",
     "plan_self_hosting_verification": "clew.sdk.self_hosting",
     "read_session": "clew.importers.reader",
     "tool": "clew.tools.function",

@@ -1,19 +1,17 @@
 """Which model answers, and why."""
 
-from argparse import Namespace
-
 import anyio
 import pytest
 
-from clew.cli.choose import Choice, Chooser
-from clew.cli.local import Local
-from clew.cli.switching import Switchboard
 from clew.config.schema import ContextSection, LegacySection, ModelSection, ProfileSection
 from clew.config.settings import Settings
 from clew.core.errors import ConfigError, UnknownModel
 from clew.core.messages import user
 from clew.providers.protocol import Request
 from clew.providers.registry import FAMILIES, find_family, find_model
+from clew.sdk.local_servers import LocalServer
+from clew.sdk.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
 from clew.testing.fake_apis.chat import FakeChatApi
 from clew.testing.fake_apis.protocol import ModelReply
@@ -27,23 +25,23 @@ WINDOWS = {
 }
 
 
-async def nothing_local() -> Local | None:
+async def nothing_local() -> LocalServer | None:
     return None
 
 
-def choose(asked: Namespace, environ: dict[str, str], settings: Settings | None = None) -> Choice:
-    chooser = Chooser(settings or Settings(), environ)
+def choose(
+    asked: SessionSpec, environ: dict[str, str], settings: Settings | None = None
+) -> ModelChoice:
+    chooser = ModelChooser(settings or Settings(), environ)
     return anyio.run(chooser.first, asked, nothing_local)
 
 
-def chosen(model: str, environ: dict[str, str]) -> Choice:
-    return Chooser(Settings(), environ).named(model)
+def chosen(model: str, environ: dict[str, str]) -> ModelChoice:
+    return ModelChooser(Settings(), environ).named(model)
 
 
-def flags(
-    *, model: str | None = None, provider: str | None = None, base_url: str | None = None
-) -> Namespace:
-    return Namespace(model=model, provider=provider, base_url=base_url, port=0)
+def flags(*, model: str = "", provider: str = "", base_url: str = "") -> SessionSpec:
+    return SessionSpec(cwd=".", model=model, provider=provider, base_url=base_url)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +106,7 @@ def test_an_address_means_a_compatible_server_unless_its_provider_is_named() -> 
         (flags(model="azure/gpt-5"), "set AZURE_OPENAI_API_KEY"),
     ],
 )
-def test_what_is_missing_is_named(asked: Namespace, sentence: str) -> None:
+def test_what_is_missing_is_named(asked: SessionSpec, sentence: str) -> None:
     with pytest.raises(UnknownModel, match=sentence):
         choose(asked, {})
 
@@ -182,7 +180,7 @@ async def test_a_model_of_the_profile_s_type_is_reached_by_the_profile(asked: st
     async with serve(
         ScriptedResponse(steps=FakeChatApi().stream(ModelReply(words=("ok",))))
     ) as server:
-        chooser = Chooser(profile(server.url), {"DEEPSEEK_API_KEY": "other-key"})
+        chooser = ModelChooser(profile(server.url), {"DEEPSEEK_API_KEY": "other-key"})
         choice = await chooser.first(flags(model=asked), nothing_local)
         request = Request(model=choice.model, messages=(user("hi"),))
         with anyio.fail_after(10):
@@ -199,14 +197,14 @@ async def test_a_model_of_the_profile_s_type_is_reached_by_the_profile(asked: st
 def test_the_older_provider_serves_models_of_its_type_too() -> None:
     settings = Settings(provider=LegacySection(name="anthropic", api_key="k"))
 
-    choice = Chooser(settings, {}).named("claude-opus-4-6")
+    choice = ModelChooser(settings, {}).named("claude-opus-4-6")
 
     assert (choice.provider.name, choice.model) == ("anthropic", "claude-opus-4-6")
     assert choice.why == "the provider anthropic of the settings"
 
 
 def test_a_model_of_another_type_does_not_need_the_variables_of_the_profile() -> None:
-    chooser = Chooser(profile(key="$ENV:NOT_SET"), {"OPENAI_API_KEY": "k"})
+    chooser = ModelChooser(profile(key="$ENV:NOT_SET"), {"OPENAI_API_KEY": "k"})
 
     assert chooser.named("gpt-5-mini").provider.name == "openai"
     with pytest.raises(ConfigError, match="NOT_SET"):
@@ -226,9 +224,9 @@ def test_a_model_of_another_type_does_not_need_the_variables_of_the_profile() ->
     ],
 )
 async def test_a_window_of_the_settings_counts_after_a_switch(asked: str, window: int) -> None:
-    chooser = Chooser(profile(), {"OPENAI_API_KEY": "k"})
+    chooser = ModelChooser(profile(), {"OPENAI_API_KEY": "k"})
     first = await chooser.first(flags(), nothing_local)
-    board = Switchboard(first, chooser)
+    board = ModelSwitcher(chooser, current=first.provider, first=first)
     session = Session(first.provider, model=first.model, max_context_tokens=first.window)
     async with session:
         assert session.get_context_state().max_tokens == 9_000

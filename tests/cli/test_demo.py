@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.cli.places import store_path
 from clew.core.ids import SessionId
 from clew.providers.embedded.model_file import model_path
+from clew.sdk.folders import store_path
 from clew.stores.sqlite import SqliteStore
 
 pytestmark = [

@@ -1,7 +1,6 @@
 """The first start in a folder: who answers when nothing is configured, and whom to trust."""
 
 import socket
-from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
@@ -9,10 +8,11 @@ import anyio
 import msgspec
 import pytest
 
-from clew.cli.choose import Choice, Chooser
-from clew.cli.local import USUAL, find_local
 from clew.config.settings import Settings
 from clew.providers.profiles import PROFILES
+from clew.sdk.local_servers import USUAL, find_local_server
+from clew.sdk.model_choice import ModelChoice, ModelChooser
+from clew.sdk.spec import SessionSpec
 from clew.testing.fake_openai import (
     ScriptedResponse,
     error_response,
@@ -25,7 +25,7 @@ from tests.cli.emulated import CTRL_C, Person, Place, clew_for
 
 pytestmark = pytest.mark.anyio
 
-NOTHING_ASKED = Namespace(model=None, provider=None, base_url=None, port=0)
+NOTHING_ASKED = SessionSpec(cwd=".")
 QUESTION = "Do you trust this folder? [y]es, [n]o"
 
 
@@ -34,10 +34,10 @@ def place(tmp_path: Path) -> Place:
     return Place.below(tmp_path)
 
 
-async def choose(addresses: dict[str, str], **environ: str) -> Choice:
+async def choose(addresses: dict[str, str], **environ: str) -> ModelChoice:
     """Return what is chosen where servers could only be at these addresses."""
-    chooser = Chooser(Settings(), environ)
-    choice = await chooser.first(NOTHING_ASKED, partial(find_local, addresses))
+    chooser = ModelChooser(Settings(), environ)
+    choice = await chooser.first(NOTHING_ASKED, partial(find_local_server, addresses))
     await choice.provider.aclose()
     return choice
 
@@ -59,7 +59,7 @@ NOWHERE = "http://127.0.0.1:9/v1"
 @pytest.mark.req("CLI-1", "PRV-1")
 async def test_ollama_is_looked_for_where_its_variable_says() -> None:
     async with serve(error_response(404, {"error": "no such page"}), lists("qwen3:8b")) as server:
-        found = await find_local(environ={"OLLAMA_HOST": server.url.removeprefix("http://")})
+        found = await find_local_server(environ={"OLLAMA_HOST": server.url.removeprefix("http://")})
         assert found is not None
         await found.provider.aclose()
 
@@ -219,7 +219,7 @@ async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> Non
         async with clew_for(place, *at(server)) as person:
             shown = await person.prompted()
             assert QUESTION not in "\n".join(shown)
-            assert "note: this folder's own settings do not count" in "\n".join(shown)
+            assert "note: some settings of this folder have no effect" in "\n".join(shown)
             await person.leaves()
         demanding(place, touched="changed")
         async with clew_for(place, *at(server)) as person:
@@ -239,5 +239,5 @@ async def test_nobody_is_asked_without_a_terminal_and_nothing_runs(place: Place)
         done = await place.runs("-p", "hi", *at(server))
 
     assert (done.returncode, done.stdout) == (0, "Hello\n")
-    assert "this folder's own settings do not count in full until you accept them" in done.stderr
+    assert "some settings of this folder have no effect until you accept them" in done.stderr
     assert not hooked.exists()

@@ -84,7 +84,7 @@ async def test_the_prompt_leaves_the_terminal_as_it_was(place: Place) -> None:
         person.process.send_signal(signal.SIGTERM)
         await _ended(person, 128 + signal.SIGTERM)
 
-    assert "go on with: clew --resume" in "\n".join(person.lines)
+    assert "resume with: clew --resume" in "\n".join(person.lines)
     assert 2004 << 5 not in person.screen.mode  # pasting is no longer marked
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.cli.harmless import harmless
 from clew.cli.markdown import MarkdownStream
+from clew.cli.sanitize import sanitize
 
 CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}
 SGR = re.compile(r"\x1b\[(\d+)m")
@@ -92,14 +92,14 @@ def test_however_a_text_is_cut_the_screen_is_the_same(data: st.DataObject) -> No
 
 @given(TEXTS)
 def test_nothing_but_marks_is_lost(text: str) -> None:
-    assert MARKS.sub("", shown(text)) == MARKS.sub("", harmless(text))
+    assert MARKS.sub("", shown(text)) == MARKS.sub("", sanitize(text))
 
 
 @given(TEXTS)
 def test_without_colours_the_text_is_left_as_it_is(text: str) -> None:
     stream = MarkdownStream(plain, WIDTH)
 
-    assert "".join(stream.feed(sign) for sign in text) + stream.end() == harmless(text)
+    assert "".join(stream.feed(sign) for sign in text) + stream.end() == sanitize(text)
 
 
 @given(TEXTS)

@@ -322,7 +322,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
     [
         (["-p", "hi", "--model", "gpt-9"], "gpt-9 is served by openai, which needs a key", 1),
         (["-p", "  "], "the prompt is empty", 1),
-        (["-p", "hi", "--resume", "nope"], "no session is called nope", 1),
+        (["-p", "hi", "--resume", "nope"], "no session matches nope", 1),
         (["-p", "hi", "--continue"], "there is no session in this folder", 1),
         (
             ["-p", "hi", "--base-url", "http://127.0.0.1:9/v1", "--model", "x"],

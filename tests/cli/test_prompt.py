@@ -10,10 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.cli.lines import Reply
 from clew.cli.paint import painter
 from clew.cli.prompt import show_result
 from clew.cli.screen import Screen
+from clew.core.results import ExecutionResult
+from clew.sdk.client import CommandOutcome
 from clew.testing.fake_openai import ScriptedResponse, Stall, delta, fake_openai, text_response
 from tests.cli.terminal import CTRL_C, CTRL_D, clew
 
@@ -78,7 +79,7 @@ async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) 
         terminal.types("/model nonsense\n")
         await terminal.shows("no provider is known for the model 'nonsense'")
         terminal.types("/model openai_chat/gpt-4.1\n")
-        await terminal.shows("going on with gpt-4.1")
+        await terminal.shows("switched to gpt-4.1")
         terminal.types("and now?\n")
         await terminal.shows("from the second")
         terminal.types("/cost\n")
@@ -155,11 +156,11 @@ async def test_a_number_of_any_length_is_answered_in_words(tmp_path: Path) -> No
 
 
 async def test_a_mistake_of_clews_own_is_one_line_and_the_prompt_stays() -> None:
-    task: Future[Reply] = Future()
+    task: Future[tuple[CommandOutcome, ExecutionResult | None]] = Future()
     task.set_exception(ValueError("first\x1b[2J\nsecond"))
 
     with redirect_stdout(io.StringIO()) as shown:
-        assert show_result(task, Screen(painter())) is None
+        assert show_result(task, "hi", Screen(painter())) is None
 
     assert shown.getvalue() == "clew: unexpected: ValueError: first␛[2J second\n"
 
@@ -204,7 +205,7 @@ async def test_long_output_is_cut_and_entries_can_be_named(tmp_path: Path) -> No
         await terminal.shows("> ")
         terminal.types("!seq 1000\n")
         await terminal.shows("seq 1000\r\n")
-        shown = await terminal.shows("… 960 lines are hidden; /recall #6 shows what is kept …")
+        shown = await terminal.shows("… 960 lines are hidden; /recall #6 shows them …")
         assert "\n20\r\n" in shown
         assert "\n21\r\n" not in shown
         await terminal.shows("\n1000\r\n")
@@ -232,7 +233,7 @@ async def test_a_sign_of_waiting_is_erased_by_the_first_word(tmp_path: Path) -> 
         terminal.types("hi\r")
         await terminal.shows("…")
         await stall.reached.wait()
-        stall.go_on()
+        stall.release()
         await terminal.shows("\r\x1b[KHello")
 
 
@@ -271,7 +272,7 @@ async def test_a_resumed_session_says_where_it_stands(tmp_path: Path) -> None:
                 await process.wait()
         async with clew(*flags, "--continue", cwd=tmp_path) as (terminal, _):
             await terminal.shows("permission mode: default")
-            await terminal.shows(": 2 messages")
+            await terminal.shows(": 3 entries")
             await terminal.shows("you: Where does it lead?")
             await terminal.shows("answer: The thread leads out.")
             await terminal.shows("context [")

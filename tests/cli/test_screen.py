@@ -7,8 +7,19 @@ from contextlib import redirect_stdout
 
 from clew.cli.paint import painter
 from clew.cli.screen import Screen
-from clew.core.events import CompactionFailed, CompactionProgress, TextDelta, ToolEnded
-from clew.core.ids import CallId
+from clew.core.events import (
+    CompactionFailed,
+    CompactionProgress,
+    Envelope,
+    Event,
+    TextDelta,
+    ToolEnded,
+)
+from clew.core.ids import CallId, SessionId
+
+
+def sent(event: Event) -> Envelope:
+    return Envelope(seq=1, session_id=SessionId("s"), at=0.0, event=event)
 
 
 def on_terminal(show: Callable[[Screen], None]) -> str:
@@ -27,9 +38,9 @@ def on_terminal(show: Callable[[Screen], None]) -> str:
 
 def test_the_progress_of_a_compaction_is_one_line_that_changes() -> None:
     def show(screen: Screen) -> None:
-        screen(CompactionProgress(stage="reading", done=1, total=3))
-        screen(CompactionProgress(stage="writing", done=1_200, total=0))
-        screen(CompactionFailed(why="the model\x1b[2J left"))
+        screen(sent(CompactionProgress(stage="reading", done=1, total=3)))
+        screen(sent(CompactionProgress(stage="writing", done=1_200, total=0)))
+        screen(sent(CompactionFailed(why="the model\x1b[2J left")))
 
     assert on_terminal(show) == (
         "reading 1 of 3\r\x1b[Kwriting 1,200 characters\r\x1b[K"
@@ -42,8 +53,8 @@ def test_where_lines_cannot_be_erased_nothing_is_shown_that_would_have_to_be() -
     with os.fdopen(writer, "w", encoding="utf-8") as pipe, redirect_stdout(pipe):
         screen = Screen(painter())
         screen.hint()
-        screen(CompactionProgress(stage="reading", done=1, total=3))
-        screen(TextDelta("Hello"))
+        screen(sent(CompactionProgress(stage="reading", done=1, total=3)))
+        screen(sent(TextDelta("Hello")))
         screen.end_line()
 
     assert os.read(reader, 100) == b"Hello\n"
@@ -56,7 +67,7 @@ def test_no_event_stands_between_a_question_and_its_answer() -> None:
     def show(screen: Screen) -> None:
         with screen.hold():
             screen.line("allow?")
-            screen(ended)
+            screen(sent(ended))
             screen.line("yes")
 
     assert on_terminal(show) == "allow?\r\nyes\r\n✓ Bash: one (+2 lines)\r\n…"

@@ -11,10 +11,10 @@ from subprocess import CompletedProcess
 import anyio
 import pytest
 
-from clew.cli.places import store_path
 from clew.core.entries import Entry, MessageAdded, SessionRecord, UnknownBody
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import assistant, user
+from clew.sdk.folders import store_path
 from clew.stores.record import StoredSession
 from clew.stores.sqlite import SqliteStore
 from clew.testing.fake_openai import fake_openai, text_response
@@ -118,7 +118,7 @@ async def test_a_session_is_shown_by_the_beginning_of_its_id(tmp_path: Path) -> 
     assert any(line.startswith("holds        2 messages in 2 entries, ") for line in shown)
     assert "last words   follow the thread" in shown
     assert shown[-2:] == [
-        "#1 you: where is the ␛[2Jexit of the labyrinth",
+        "#1 you: where is the [2Jexit of the labyrinth",
         "#2 model: follow the thread",
     ]
 
@@ -217,7 +217,7 @@ async def test_a_name_that_fits_no_session_or_two_gets_a_sentence(
     none = await clew("sessions", "show", "zzzz", cwd=tmp_path)
     two = await clew("sessions", "show", "twin", cwd=tmp_path)
 
-    assert none.stderr.startswith(b"clew: no session is called zzzz")
+    assert none.stderr.startswith(b"clew: no session matches zzzz")
     assert two.stderr.startswith(b"clew: 2 sessions are called twin")
 
 

@@ -67,7 +67,7 @@ async def test_an_answer_is_painted_while_it_arrives(place: Place) -> None:
             f"gpt-4o: the server at {server.url}",
             "permission mode: default",
             "Commands run without a sandbox: it is switched off.",
-            "/help lists the commands, !ls runs one of the shell, Ctrl-D leaves",
+            "/help lists the commands, !ls runs a shell command, Ctrl-D leaves",
         ]
         assert re.fullmatch(r"gpt-4o · default · context 1% · ~[\d,]+/128,000", _tokens(person))
         assert person.colour("context 1%") == "green"
@@ -77,13 +77,13 @@ async def test_an_answer_is_painted_while_it_arrives(place: Place) -> None:
         assert person.is_bold("The labyrinth")
         assert person.is_bold("very")
         assert not person.is_bold("old.")
-        rest.go_on()
+        rest.release()
         assert (await person.prompted())[3:] == [
             *("", "- a thread", "- a door"),
             "you #2, answer #3",
         ]
         assert person.status == "gpt-4o · default · context 1% · 909/128,000 tokens"
-        assert await person.leaves() == [f"go on with: clew --resume {_session_id(person)}"]
+        assert await person.leaves() == [f"resume with: clew --resume {_session_id(person)}"]
 
 
 def _tokens(person: Person) -> str:
@@ -233,7 +233,7 @@ async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) 
             assert shown[-1] == offered
             await person.answers("p")
             assert (await person.prompted())[-4:] == [
-                "allowed in this folder from now on: Bash(./check.sh all:*)",
+                "allowed in this folder: Bash(./check.sh all:*)",
                 "✓ Bash: checked all",
                 "good",
                 "you #2, result #4, answer #5",
@@ -287,7 +287,7 @@ async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place)
         person.types(CTRL_C)
         shown = await person.prompted()
         assert shown[-2:] == ["aborted; what had arrived is kept", "you #4, result #6"]
-        assert await person.says("and now?") == ["whole", "you #8, answer #9"]
+        assert await person.says("and now?") == ["whole", "you #7, answer #8"]
         person.types(CTRL_C)
         await person.sees("press Ctrl-C again to leave")
         await person.prompted()
@@ -305,7 +305,7 @@ async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place)
         await person.until(lambda: person.lines[-3] == "press Ctrl-C again to leave")
         await person.prompted()
         person.types(CTRL_C)
-        assert (await person.is_left())[-1].startswith("go on with: clew --resume ")
+        assert (await person.is_left())[-1].startswith("resume with: clew --resume ")
 
     assert "Half an answer" in str(server.requests[1]["messages"])
     assert not (place.project / "a.txt").exists()
@@ -320,7 +320,7 @@ async def test_a_long_wait_is_counted_and_an_empty_answer_told(place: Place) -> 
         person.enters("go")
         await person.sees("… 2 s, Ctrl-C aborts")
         await person.sees("… 3 s, Ctrl-C aborts")
-        rest.go_on()
+        rest.release()
         assert (await person.prompted())[0] == "the answer is empty"
         assert "  /quit, /exit    leave; the session can be resumed" in await person.says("/help")
 
@@ -403,7 +403,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         head, tokens, kept, summarised, _, *summary = await person.says("/compact preview")
         assert head == "a compaction would do this; nothing has changed:"
         assert re.fullmatch(r"tokens      3,901 → [\d,]{5}", tokens)
-        assert kept == "kept        10 (#2, #4, #9, #11, #13-#18) word for word"
+        assert kept == "kept        10 (#2, #4, #8, #10, #12-#17) word for word"
         assert summarised == f"summarised  {gone} (summary written by rules, without a model)"
         assert summary[1] == "Files read: notes.txt"
         assert len(server.requests) == 8
@@ -438,7 +438,7 @@ async def test_files_go_back_and_facts_are_remembered(place: Place) -> None:
                 "1 file restored; the conversation is unchanged. /undo reverts this"
             )
             assert notes.read_text() == "one\n"
-            assert await person.says("/undo") == ["reverted the rewind #10"]
+            assert await person.says("/undo") == ["reverted the rewind #9"]
             assert notes.read_text() == "1\n"
             assert await person.says("/memory add build run make, never ninja") == [
                 "saved under build: run make, never ninja"
@@ -478,7 +478,7 @@ async def test_skills_and_agents_work_at_the_prompt(place: Place) -> None:
         assert await person.says("") == ["Hello Ada", "you #3, answer #4"]
         assert sent(server).startswith("Greet Ada warmly.")
         shown = await person.says("/survey the folder")
-        assert shown[0].startswith("  Explore begins: ")
+        assert shown[0].startswith("  Explore starts: ")
         assert shown[1:] == [
             "  Explore → Glob *.txt",
             "  Explore is done",
@@ -488,7 +488,7 @@ async def test_skills_and_agents_work_at_the_prompt(place: Place) -> None:
         assert person.is_bold("one file.")
         assert await person.says("use an agent") == [
             "→ Agent count the files",
-            "  Explore begins: count the files",
+            "  Explore starts: count the files",
             "  Explore → Glob *",
             "  Explore is done",
             "✓ Agent: one file",
@@ -523,7 +523,7 @@ async def test_sessions_are_left_chosen_and_gone_on_with(place: Place) -> None:
             await person.asked("which one?")
             await person.answers("1")
             assert (await person.prompted())[-3:] == [
-                "session maze: 2 messages",
+                "session maze: 3 entries",
                 "  you: begin the maze",
                 "  answer: first",
             ]
@@ -552,7 +552,7 @@ async def test_the_model_and_the_language_are_changed_at_the_prompt(place: Place
     ):
         await person.says("hello")
         assert await person.says("/model openai_chat/gpt-4.1") == [
-            "going on with gpt-4.1: openai_chat, as OPENAI_API_KEY is set",
+            "switched to gpt-4.1: openai_chat, as OPENAI_API_KEY is set",
         ]
         assert person.status.startswith("gpt-4.1 · default · context ")
         assert await person.says("/language de") == ["answers will be in Deutsch"]

@@ -20,7 +20,7 @@ def test_an_element_is_made_once_and_when_it_is_looked_at() -> None:
     some, made = numbers(5)
 
     assert (some[1], some[-1], some[1], made) == ("1", "4", "1", [1, 4])
-    assert list(some.made()) == [(1, "1"), (4, "4")]
+    assert list(some.iter_made()) == [(1, "1"), (4, "4")]
     assert some[1:3] == ["1", "2"]
     assert made == [1, 4, 2]
     assert list(some) == ["0", "1", "2", "3", "4"]
@@ -41,7 +41,7 @@ def test_it_grows_at_its_end_without_making_anything() -> None:
 
 def test_what_it_holds_can_be_exchanged() -> None:
     some, made = numbers(2)
-    some.become(["x"])
+    some.replace_all(["x"])
 
     assert (some[:], made) == (["x"], [])
 

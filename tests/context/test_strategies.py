@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.context.compaction import compact_by_rules, plan_clearing
+from clew.context.compaction import compact_by_rules, plan_clearing, plan_squeeze
 from clew.context.cuts import batches
 from clew.context.digest import write_digest
 from clew.context.items import Item, ItemKind
@@ -392,3 +392,15 @@ def test_a_digest_of_a_very_long_past_reads_only_the_newest_of_it() -> None:
     text = write_digest(list(view.items), max_units=500)
 
     assert text.startswith("602 earlier messages")
+
+
+def test_the_largest_results_are_truncated_when_a_request_is_still_too_large() -> None:
+    view = view_of(*talk(1), *step(1, 6_000), *step(2, 300))
+
+    body = plan_squeeze(view, excess=200)
+
+    assert body is not None
+    (change,) = body.replaced
+    assert change.entry_id == view.items[3].entry_id
+    assert after(view, body).units < view.units - 150
+    assert plan_squeeze(view_of(*talk(2)), excess=200) is None

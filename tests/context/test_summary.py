@@ -3,12 +3,16 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from clew.context.compaction import compact_by_rules
 from clew.context.digest import choose_excerpts, choose_names, write_digest
 from clew.context.estimate import text_units
 from clew.context.facts import gather_facts
 from clew.context.items import Item
 from clew.context.passages import split_passages, strip_line_number
+from clew.context.policy import ContextPolicy
+from clew.context.strategies.tiered import Tiered
 from clew.context.summary import (
     build_summary_prompt,
     find_compact_instructions,
@@ -17,7 +21,7 @@ from clew.context.summary import (
     split_transcript,
 )
 from clew.context.view import fold
-from clew.core.entries import Body, Entry, MessageAdded
+from clew.core.entries import Body, Compacted, Entry, MessageAdded
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import (
     File,
@@ -264,6 +268,34 @@ def test_files_and_private_blocks_are_told_in_a_line() -> None:
         "assistant: [application/pdf]",
         "assistant: [searched: marigold]",
     ]
+
+
+@pytest.mark.req("CMP-7")
+def test_without_a_journal_a_digest_quotes_the_earlier_summary() -> None:
+    bodies: list[Body] = [SETUP]
+    for number in range(12):
+        bodies.append(MessageAdded(message=user(f"question {number} " + "about it " * 40)))
+        bodies.append(MessageAdded(message=assistant("words of an answer " * 40)))
+    view = fold(entries_of(bodies))
+    first = compact_by_rules(view, ContextPolicy(), Tiered(max_tokens=3_000))
+    assert isinstance(first, Compacted)
+    known = replace(first, summary="Keep the identifier frobnicate_the_widget_42 in mind.")
+    shorter = view.apply(Entry(id=EntryId(90), at=0.0, body=known))
+    alone = replace(shorter, archived=())
+
+    second = compact_by_rules(alone, ContextPolicy(), Tiered(max_tokens=1_000))
+
+    assert isinstance(second, Compacted)
+    assert "frobnicate_the_widget_42" in second.summary
+
+
+def test_a_digest_of_messages_without_entries_names_no_numbers() -> None:
+    alone = [Item.of(EntryId(-n), user("where is the report?")) for n in (2, 1)]
+
+    text = write_digest(alone, max_units=200)
+
+    assert text.startswith("2 earlier messages were set aside.")
+    assert "#" not in text
 
 
 @pytest.mark.req("CMP-6")

@@ -22,7 +22,7 @@ def test_a_change_counts_its_lines_and_writes_the_diff() -> None:
 
 
 def test_lines_are_numbered_as_in_the_file_they_belong_to() -> None:
-    assert list(HUNK.numbered()) == [
+    assert list(HUNK.number_lines()) == [
         ChangedLine(" ", 2, "two"),
         ChangedLine("-", 3, "three"),
         ChangedLine("+", 3, "3"),
@@ -50,7 +50,7 @@ def test_data_of_an_older_release_is_read() -> None:
     found = read_file_change(old)
 
     assert found is not None
-    assert [line.text for line in found.hunks[0].numbered()] == ["x"]
+    assert [line.text for line in found.hunks[0].number_lines()] == ["x"]
 
 
 @pytest.mark.parametrize(

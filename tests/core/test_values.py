@@ -20,9 +20,9 @@ def test_a_message_tells_its_words_calls_and_results() -> None:
 
 
 def test_arguments_that_are_no_object_are_refused_with_a_reason() -> None:
-    assert ToolCall(call_id=new_call_id(), name="t", arguments="").decoded() == {}
+    assert ToolCall(call_id=new_call_id(), name="t", arguments="").decode_arguments() == {}
     with pytest.raises(ValueError, match="not a JSON object"):
-        ToolCall(call_id=new_call_id(), name="t", arguments="[1]").decoded()
+        ToolCall(call_id=new_call_id(), name="t", arguments="[1]").decode_arguments()
 
 
 @pytest.mark.req("CTX-1")

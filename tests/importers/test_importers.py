@@ -108,7 +108,7 @@ def test_the_lines_of_one_answer_become_one_message_with_its_last_usage() -> Non
     assert session.steps[1].usage == Usage(
         input_tokens=20, output_tokens=40, cache_read_tokens=10, cache_write_tokens=7
     )
-    assert session.steps[1].message.calls[0].decoded() == {"path": "c1"}
+    assert session.steps[1].message.calls[0].decode_arguments() == {"path": "c1"}
     assert session.steps[2].message.results[0].name == "Read"
     assert (session.id, session.cwd, session.model) == ("s1", "/work", "claude-x")
     assert session.steps[0].at == 1767323045.0
@@ -404,7 +404,7 @@ def test_the_items_between_two_token_counts_are_one_response() -> None:
     ]
     assert first.message.parts[0] == Reasoning(text="plan", provenance="openai", signature="gAAA")
     assert first.usage == Usage(input_tokens=100, output_tokens=5, cache_read_tokens=60)
-    assert [call.decoded() for call in first.message.calls] == [
+    assert [call.decode_arguments() for call in first.message.calls] == [
         {"cmd": "ls"},
         {"input": "*** Begin"},
         {"command": ["ls"]},

@@ -81,7 +81,7 @@ async def test_every_http_body_is_in_the_log(
     assert len(bodies) == 4
     assert API_KEY not in "".join(file.read_text() for file in tmp_path.rglob("*.*"))
     assert [str(fault) for fault in validate_log(path).faults] == []
-    script = script_from_log(path)
-    again = ReplayProvider(script.recording)
-    done = await replay_session(script, again)
+    recorded_script = script_from_log(path)
+    again = ReplayProvider(recorded_script.recording)
+    done = await replay_session(recorded_script, again)
     assert (again.differences, done.difference, done.calls) == ([], None, 3)

@@ -34,6 +34,7 @@ from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call
 from clew.stores.memory import MemoryStore
 from clew.testing.fake_openai import error_response, fake_openai, text_response, tool_call_response
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 
@@ -220,7 +221,7 @@ async def test_tool_data_that_looks_like_a_payload_reference_is_preserved(tmp_pa
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
             return ToolOutput(text="done", data={"found": lie})
 
     log = SessionLog(tmp_path)
@@ -421,7 +422,7 @@ async def test_a_full_disk_breaks_no_run_is_reported_once_and_missed_entries_fol
         tools=[read],
         log=log,
         session_id="s",
-        on_event=heard.append,
+        event_bus=bus_for(heard.append),
     )
     async with session:
         await session.run("a")
@@ -444,7 +445,7 @@ async def test_a_folder_that_cannot_be_created_breaks_no_run(tmp_path: Path) -> 
     (tmp_path / "logs").write_text("in the way")
     heard: list[Event] = []
     log = SessionLog(tmp_path / "logs")
-    session = Session(scripted("one", "two"), model="m", log=log, on_event=heard.append)
+    session = Session(scripted("one", "two"), model="m", log=log, event_bus=bus_for(heard.append))
     async with session:
         assert await session.run("a") == "one"
         assert await session.run("b") == "two"
@@ -544,7 +545,7 @@ async def test_lone_surrogates_and_unusual_tool_data_can_be_written(tmp_path: Pa
         max_output_chars = None
         access = read.access
 
-        async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
             return ToolOutput(
                 text="ok", display="\ud83d broken", data={"path": Path("/x"), "1": {2}}
             )
@@ -554,7 +555,7 @@ async def test_lone_surrogates_and_unusual_tool_data_can_be_written(tmp_path: Pa
     provider = scripted(call_reply(("read", {})), "ok")
     heard: list[Event] = []
     async with Session(
-        provider, model="m", tools=tools, log=log, session_id="s", on_event=heard.append
+        provider, model="m", tools=tools, log=log, session_id="s", event_bus=bus_for(heard.append)
     ) as session:
         await session.run("go")
 
@@ -590,7 +591,7 @@ async def test_an_entry_that_cannot_be_redacted_does_not_block_the_others(tmp_pa
         tmp_path, redaction=Redaction(value=fragile, stream=Redaction.standard().stream)
     )
     provider = scripted("one", "two", "three")
-    session = Session(provider, model="m", log=log, session_id="s", on_event=heard.append)
+    session = Session(provider, model="m", log=log, session_id="s", event_bus=bus_for(heard.append))
     async with session:
         for word in ("a", "boom", "c"):
             await session.run(word)

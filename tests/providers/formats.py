@@ -46,13 +46,13 @@ class Format:
 
 FORMATS = (
     Format(
-        "anthropic", anthropic.message_cache, anthropic.encode, anthropic_decode.MessagesDecoder
+        "anthropic", anthropic.message_cache, anthropic.encode, anthropic_decode.messages_decoder
     ),
-    Format("chat", chat.message_cache, chat.encode, chat_decode.ChatDecoder),
-    Format("converse", converse.message_cache, converse.encode, converse_decode.ConverseDecoder),
-    Format("gemini", gemini.message_cache, gemini.encode, gemini_decode.GeminiDecoder),
+    Format("chat", chat.message_cache, chat.encode, chat_decode.chat_decoder),
+    Format("converse", converse.message_cache, converse.encode, converse_decode.converse_decoder),
+    Format("gemini", gemini.message_cache, gemini.encode, gemini_decode.gemini_decoder),
     Format(
-        "responses", responses.message_cache, responses.encode, responses_decode.ResponsesDecoder
+        "responses", responses.message_cache, responses.encode, responses_decode.responses_decoder
     ),
 )
 

@@ -44,7 +44,7 @@ from clew.providers.protocol import (
 )
 from clew.providers.sse import EventParser
 from clew.providers.wire.anthropic import encode as wire
-from clew.providers.wire.anthropic.decode import MessagesDecoder
+from clew.providers.wire.anthropic.decode import messages_decoder
 
 SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}}
 DONE = Finished(reason=StopReason.DONE)
@@ -72,14 +72,14 @@ def end(reason: str = "end_turn", usage: object = None, **details: object) -> by
 
 
 def decode(*pieces: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), MessagesDecoder("anthropic")
+    parser, decoder = EventParser(), messages_decoder("anthropic")
     found = [c for piece in pieces for one in parser.feed(piece) for c in decoder.feed(one)]
     found += [c for one in parser.close() for c in decoder.feed(one)]
     return [*found, decoder.close()]
 
 
 def whole(content: list[Any], reason: str = "end_turn", **fields: object) -> list[Chunk]:
-    decoder = MessagesDecoder("anthropic")
+    decoder = messages_decoder("anthropic")
     answer = {"type": "message", "content": content, "stop_reason": reason, **fields}
     found = decoder.whole(json.dumps(answer).encode())
     assert decoder.done
@@ -404,7 +404,7 @@ def test_what_is_no_event_is_broken(data: str) -> None:
 @pytest.mark.parametrize("data", [b"<html>", b"[]", b'{"type":"message_batch"}', b"{}"])
 def test_what_is_no_answer_is_broken(data: bytes) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
-        MessagesDecoder("anthropic").whole(data)
+        messages_decoder("anthropic").whole(data)
 
 
 @pytest.mark.req("PRV-4")
@@ -435,7 +435,7 @@ def test_an_error_among_the_events_is_raised(
         decode(event("error", error=error))
     assert type(caught.value) is wanted
     with pytest.raises(wanted):
-        MessagesDecoder("anthropic").whole(json.dumps({"type": "error", "error": error}).encode())
+        messages_decoder("anthropic").whole(json.dumps({"type": "error", "error": error}).encode())
 
 
 def test_an_answer_in_one_piece_reads_like_a_stream() -> None:

@@ -26,14 +26,14 @@ from clew.providers.protocol import (
     UsageChunk,
 )
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from tests.recordings import chat
 from tests.recordings.checks import parse
 from tests.recordings.records import PRESENT, answer_bytes, records
 
 
 def streamed(*payloads: object, done: bool = True) -> list[Chunk]:
-    decoder = ChatDecoder("host")
+    decoder = chat_decoder("host")
     found: list[Chunk] = []
     for payload in payloads:
         found += decoder.feed(ServerEvent(json.dumps(payload)))
@@ -43,7 +43,7 @@ def streamed(*payloads: object, done: bool = True) -> list[Chunk]:
 
 
 def whole(*choices: object, **fields: object) -> list[Chunk]:
-    decoder = ChatDecoder("host")
+    decoder = chat_decoder("host")
     found = decoder.whole(json.dumps({"choices": choices, **fields}).encode())
     return [*found, decoder.close()]
 
@@ -110,7 +110,7 @@ def test_sealed_thinking_of_a_whole_answer_is_kept_as_it_is() -> None:
 
 
 def test_thinking_that_was_broken_off_has_no_seal() -> None:
-    decoder = ChatDecoder("host")
+    decoder = chat_decoder("host")
 
     found = decoder.feed(ServerEvent(json.dumps(delta(reasoning_details=[detail(text="a")]))))
 
@@ -345,7 +345,7 @@ def test_an_error_is_found_wherever_a_host_puts_it(
 @pytest.mark.parametrize("body", [b'{"method":"POST"}', b"[]", b"{", b'{"choices":null}'])
 def test_a_document_that_is_no_answer_is_told_as_such(body: bytes) -> None:
     with pytest.raises(StreamBroken, match="not a chat completion"):
-        ChatDecoder("host").whole(body)
+        chat_decoder("host").whole(body)
 
 
 def test_events_and_fields_that_nobody_knows_are_passed_by() -> None:

@@ -48,7 +48,7 @@ from clew.providers.protocol import (
 )
 from clew.providers.sse import EventParser
 from clew.providers.wire.chat import encode as chat
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
@@ -80,7 +80,7 @@ def own(role: Role, *parts: Part) -> Message:
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), ChatDecoder("host")
+    parser, decoder = EventParser(), chat_decoder("host")
     found = [
         piece for data in chunks for event in parser.feed(data) for piece in decoder.feed(event)
     ]
@@ -314,12 +314,12 @@ def test_a_tools_private_fields_go_where_the_api_has_them() -> None:
 
 @pytest.mark.req("RSN-1", "RSN-2")
 @pytest.mark.parametrize(
-    ("thinking", "fields"),
+    ("reasoning", "fields"),
     [
         (ReasoningField.CONTENT, {"content": "yes", "reasoning_content": "hm"}),
         (ReasoningField.REASONING, {"content": "yes", "reasoning": "hm"}),
         (
-            ReasoningField.PIECES,
+            ReasoningField.PARTS,
             {
                 "content": [
                     {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
@@ -330,10 +330,10 @@ def test_a_tools_private_fields_go_where_the_api_has_them() -> None:
     ],
 )
 def test_thinking_goes_back_where_the_server_wants_it(
-    thinking: ReasoningField, fields: dict[str, object]
+    reasoning: ReasoningField, fields: dict[str, object]
 ) -> None:
     answer = assistant(Reasoning(text="hm", provenance="host"), "yes")
-    dialect = Dialect(thinking=thinking)
+    dialect = Dialect(reasoning=reasoning)
 
     assert sent(answer, dialect=dialect, reader=GRATEFUL) == [{"role": "assistant", **fields}]
     assert sent(answer, dialect=dialect) == [{"role": "assistant", "content": "yes"}]
@@ -350,7 +350,7 @@ def test_sealed_thinking_goes_back_byte_for_byte() -> None:
 
 
 def test_every_answer_has_the_field_where_the_server_insists() -> None:
-    dialect = Dialect(thinking=ReasoningField.CONTENT, always_thinking=True)
+    dialect = Dialect(reasoning=ReasoningField.CONTENT, always_reasoning=True)
 
     found = sent(assistant(READ), assistant("yes"), dialect=dialect, reader=GRATEFUL)
 
@@ -362,7 +362,7 @@ MARK = {"type": "ephemeral"}
 
 @pytest.mark.req("PRV-6")
 def test_cache_marks_are_set_where_the_model_needs_them() -> None:
-    dialect = Dialect(cache_marks=("anthropic/",), result_images=True)
+    dialect = Dialect(cache_control_models=("anthropic/",), result_images=True)
     request = Request(
         model="anthropic/claude",
         system="s",
@@ -384,7 +384,7 @@ def test_cache_marks_are_set_where_the_model_needs_them() -> None:
 
 @pytest.mark.req("PRV-6")
 def test_a_cache_mark_is_not_remembered() -> None:
-    dialect = Dialect(cache_marks=("a/",))
+    dialect = Dialect(cache_control_models=("a/",))
     kept = chat.message_cache(READER, dialect)
     first = Request(model="a/b", messages=(user("a"),))
     chat.encode(first, kept, dialect=dialect)

@@ -170,7 +170,7 @@ async def test_options_of_the_request_win_over_those_of_the_adapter() -> None:
     ("name", "echoes", "thinking"),
     [
         ("openrouter", Echoes.OWN_ISSUED, ReasoningField.NOWHERE),
-        ("mistral", Echoes.TOOL_USE_ONLY, ReasoningField.PIECES),
+        ("mistral", Echoes.TOOL_USE_ONLY, ReasoningField.PARTS),
         ("vllm", Echoes.TOOL_USE_ONLY, ReasoningField.REASONING),
         ("ollama", Echoes.TOOL_USE_ONLY, ReasoningField.REASONING),
         ("lm_studio", Echoes.NEVER, ReasoningField.NOWHERE),
@@ -191,7 +191,7 @@ async def test_what_is_sent_back_of_its_thinking(
         request = Request(model="m", messages=messages, reasoning=ReasoningPolicy(tools_used=True))
         await ask(at(server, name), request)
 
-    assert (profile.echoes, profile.dialect.thinking) == (echoes, thinking)
+    assert (profile.echoes, profile.dialect.reasoning) == (echoes, thinking)
     assert (b"own thought" in server.bodies[0]) is (echoes is not Echoes.NEVER)
     assert b"foreign" not in server.bodies[0]
 

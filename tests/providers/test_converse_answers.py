@@ -25,7 +25,7 @@ from clew.providers.protocol import (
     UsageChunk,
 )
 from clew.providers.wire.converse import encode as converse
-from clew.providers.wire.converse.decode import ConverseDecoder
+from clew.providers.wire.converse.decode import converse_decoder
 from clew.testing.fake_apis.converse import event
 
 READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
@@ -63,7 +63,7 @@ USED = Usage(input_tokens=10, output_tokens=5)
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    framing, decoder = EventStream("bedrock"), ConverseDecoder("bedrock")
+    framing, decoder = EventStream("bedrock"), converse_decoder("bedrock")
     found = [
         piece for data in chunks for event in framing.feed(data) for piece in decoder.feed(event)
     ]
@@ -72,7 +72,7 @@ def decode(*chunks: bytes) -> list[Chunk]:
 
 
 def decode_whole(*content: object, reason: str = "end_turn", **fields: object) -> list[Chunk]:
-    decoder = ConverseDecoder("bedrock")
+    decoder = converse_decoder("bedrock")
     answer = {
         "output": {"message": {"role": "assistant", "content": content}},
         "stopReason": reason,
@@ -135,7 +135,7 @@ def test_an_answer_in_one_piece_reads_like_the_same_answer_streamed() -> None:
         {"text": "Hello"},
         {"toolUse": {"input": {"p" : 1.0}, "name": "Read", "toolUseId": "a", "type": "tool_use"}}
     ]}}, "stopReason": "tool_use", "usage": {"inputTokens": 10, "outputTokens": 5}}"""
-    decoder = ConverseDecoder("bedrock")
+    decoder = converse_decoder("bedrock")
 
     message = assembled([*decoder.whole(raw), finished := decoder.close()])
 
@@ -174,7 +174,7 @@ def test_usage_that_comes_before_the_end_is_told_at_once() -> None:
 
 
 def test_an_answer_is_done_when_its_usage_is_known() -> None:
-    framing, decoder = EventStream("bedrock"), ConverseDecoder("bedrock")
+    framing, decoder = EventStream("bedrock"), converse_decoder("bedrock")
     seen = []
     for data in ended():
         for each in framing.feed(data):
@@ -257,7 +257,7 @@ def test_a_tool_that_the_provider_ran_is_shown_and_kept_byte_for_byte() -> None:
         Finished(reason=StopReason.DONE, usage=USED),
     ]
     raw = f'{{"output":{{"message":{{"content":[{call},{answer}]}}}},"stopReason":"end_turn"}}'
-    decoder = ConverseDecoder("bedrock")
+    decoder = converse_decoder("bedrock")
     assert decoder.whole(raw.encode()) == streamed[:-1]
     assert f"{call},{answer}".encode() in encode(assembled(streamed))
 

@@ -12,7 +12,7 @@ from clew.providers.eventstream import EventStream
 from clew.providers.protocol import (
     Chunk,
 )
-from clew.providers.wire.converse.decode import ConverseDecoder
+from clew.providers.wire.converse.decode import converse_decoder
 from clew.testing.fake_apis.converse import event, exception, frame
 
 
@@ -40,7 +40,7 @@ USED = Usage(input_tokens=10, output_tokens=5)
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    framing, decoder = EventStream("bedrock"), ConverseDecoder("bedrock")
+    framing, decoder = EventStream("bedrock"), converse_decoder("bedrock")
     found = [
         piece for data in chunks for event in framing.feed(data) for piece in decoder.feed(event)
     ]
@@ -112,11 +112,11 @@ def test_what_stands_before_the_damage_is_still_heard() -> None:
 @pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"output":{"message":{"content":[5]}}}'])
 def test_what_is_no_answer_of_converse_is_broken(answer: bytes) -> None:
     with pytest.raises(StreamBroken, match="not a Converse response"):
-        ConverseDecoder("bedrock").whole(answer)
+        converse_decoder("bedrock").whole(answer)
     with pytest.raises(StreamBroken, match="not a Converse response"):
         decode(frame({":message-type": "event", ":event-type": "metadata"}, b"{"))
 
 
 def test_an_error_where_an_answer_should_be_is_told() -> None:
     with pytest.raises(ProviderRejected, match="invalid"):
-        ConverseDecoder("bedrock").whole(b'{"message": "The model is invalid."}')
+        converse_decoder("bedrock").whole(b'{"message": "The model is invalid."}')

@@ -33,7 +33,7 @@ from clew.providers.protocol import (
     UsageChunk,
 )
 from clew.providers.sse import EventParser
-from clew.providers.wire.gemini.decode import GeminiDecoder
+from clew.providers.wire.gemini.decode import gemini_decoder
 from clew.providers.wire.gemini.encode import encode, message_cache
 
 READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
@@ -46,7 +46,7 @@ def sent(message: Message) -> list[dict[str, Any]]:
 
 
 def decode(*chunks: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), GeminiDecoder("gemini")
+    parser, decoder = EventParser(), gemini_decoder("gemini")
     found = [
         piece for data in chunks for event in parser.feed(data) for piece in decoder.feed(event)
     ]
@@ -55,7 +55,7 @@ def decode(*chunks: bytes) -> list[Chunk]:
 
 
 def decode_whole(document: object) -> list[Chunk]:
-    decoder = GeminiDecoder("gemini")
+    decoder = gemini_decoder("gemini")
     return [*decoder.whole(json.dumps(document).encode()), decoder.close()]
 
 
@@ -264,7 +264,7 @@ def test_a_call_in_pieces_is_complete_when_another_begins_or_the_answer_ends() -
 
 @pytest.mark.req("PRV-3")
 def test_a_call_that_is_cut_off_is_left_out() -> None:
-    parser, decoder = EventParser(), GeminiDecoder("gemini")
+    parser, decoder = EventParser(), gemini_decoder("gemini")
     events = parser.feed(
         answer({"text": "a"}, {"functionCall": {"name": "A", "willContinue": True}})
     )
@@ -464,7 +464,7 @@ def test_what_is_unknown_is_passed_over() -> None:
 def test_a_list_of_events_is_read_as_a_whole_answer() -> None:
     first = {"candidates": [{"content": {"parts": [{"text": "a"}]}}]}
     last = {"candidates": [{"content": {"parts": [{"text": "b"}]}, "finishReason": "STOP"}]}
-    decoder = GeminiDecoder("gemini")
+    decoder = gemini_decoder("gemini")
 
     found = decoder.whole(json.dumps([first, last], indent=1).encode())
 
@@ -484,7 +484,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
 )
 def test_what_is_no_answer_of_gemini_is_broken(body: bytes) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
-        GeminiDecoder("gemini").whole(body)
+        gemini_decoder("gemini").whole(body)
 
 
 def test_a_picture_that_is_none_is_broken() -> None:

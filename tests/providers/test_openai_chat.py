@@ -116,7 +116,7 @@ async def test_chunks_are_handed_on_while_the_server_still_works() -> None:
         with anyio.fail_after(10):
             chunks = provider.stream(HELLO)
             assert await anext(chunks) == TextChunk("first")
-            stall.go_on()
+            stall.release()
             assert await anext(chunks) == TextChunk("last")
             await chunks.aclose()
         await provider.aclose()

@@ -50,7 +50,7 @@ from clew.providers.protocol import (
 )
 from clew.providers.sse import EventParser
 from clew.providers.wire.responses import encode as responses
-from clew.providers.wire.responses.decode import ResponsesDecoder
+from clew.providers.wire.responses.decode import responses_decoder
 from clew.testing.fake_apis.protocol import ModelReply
 from clew.testing.fake_apis.responses import FakeResponsesApi
 from clew.testing.request_parsers.responses import decode_request
@@ -87,14 +87,14 @@ def completed(*output: Json, **fields: object) -> bytes:
 
 
 def decode(*pieces: bytes) -> list[Chunk]:
-    parser, decoder = EventParser(), ResponsesDecoder("openai")
+    parser, decoder = EventParser(), responses_decoder("openai")
     found = [chunk for data in pieces for each in parser.feed(data) for chunk in decoder.feed(each)]
     found += [chunk for each in parser.close() for chunk in decoder.feed(each)]
     return [*found, decoder.close()]
 
 
 def whole(**response: object) -> list[Chunk]:
-    decoder = ResponsesDecoder("openai")
+    decoder = responses_decoder("openai")
     found = decoder.whole(json.dumps({"status": "completed", **response}).encode())
     return [*found, decoder.close()]
 
@@ -537,7 +537,7 @@ def test_every_kind_of_item_is_sent_back_as_it_came(item: Json) -> None:
 def test_the_bytes_of_a_block_without_a_common_form_are_kept() -> None:
     raw = b'{"type" : "web_search_call",  "id":"ws_1", "n": 1.50}'
     body = b'{"status":"completed","output":[' + raw + b"," + json.dumps(LAST).encode() + b"]}"
-    decoder = ResponsesDecoder("openai")
+    decoder = responses_decoder("openai")
 
     message = assembled([*decoder.whole(body), decoder.close()])
 
@@ -571,7 +571,7 @@ def test_free_text_streams_as_the_json_of_its_field() -> None:
     )
 
     [call] = assembled(found).calls
-    assert (call.name, call.decoded()) == ("a", {"input": 'say "ä"\n'})
+    assert (call.name, call.decode_arguments()) == ("a", {"input": 'say "ä"\n'})
     assert isinstance(found[-1], Finished)
     assert found[-1].reason is StopReason.TOOL_CALLS
 
@@ -922,7 +922,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"choices": []}'])
 def test_what_is_no_answer_is_broken(body: bytes) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
-        ResponsesDecoder("openai").whole(body)
+        responses_decoder("openai").whole(body)
 
 
 def test_what_is_no_event_is_broken() -> None:
@@ -981,7 +981,7 @@ replies = st.builds(
 def test_a_stream_reads_the_same_however_it_is_cut(reply: ModelReply, cuts: list[int]) -> None:
     raw = b"".join(FakeResponsesApi().stream(reply))
     places = sorted({0, len(raw), *(cut % len(raw) for cut in cuts)})
-    decoder = ResponsesDecoder("openai")
+    decoder = responses_decoder("openai")
     at_once = [*decoder.whole(FakeResponsesApi().whole(reply)), decoder.close()]
 
     found = decode(*(raw[a:b] for a, b in pairwise(places)))
@@ -1103,7 +1103,7 @@ def read(record: Record) -> list[Chunk]:
     body = record["response_text"].encode()
     if record["stream"]:
         return decode(body)
-    decoder = ResponsesDecoder("openai")
+    decoder = responses_decoder("openai")
     return [*decoder.whole(body), decoder.close()]
 
 

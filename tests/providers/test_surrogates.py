@@ -125,7 +125,10 @@ def test_sealed_thinking_is_sent_back_whole() -> None:
 
 def test_no_stand_in_is_left_in_any_kind_of_chunk() -> None:
     halves = SurrogateJoiner()
-    stand_ins = json.loads(halves.readable('"x\\ud83d"')), json.loads(halves.readable('"\\ude00"'))
+    stand_ins = (
+        json.loads(halves.escape_text('"x\\ud83d"')),
+        json.loads(halves.escape_text('"\\ude00"')),
+    )
     pair, alone = "".join(stand_ins), stand_ins[0]
     chunks: list[Chunk] = [
         TextChunk("a", extra=pair),

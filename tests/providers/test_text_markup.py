@@ -11,7 +11,8 @@ from clew.core.messages import Reasoning, Text, ToolCall
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import CallChunk, Chunk, ReasoningChunk, StopReason, TextChunk
 from clew.providers.sse import ServerEvent
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.base_decoder import Decoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.text_markup import GEMMA, THINK, MarkupSplitter, TextCall, TextRun
 from clew.providers.wire.chat.text_tool_calls import LONGEST, CallSyntax, parse_call
 
@@ -221,13 +222,13 @@ def event(finish: str | None = None, **fields: object) -> ServerEvent:
     return ServerEvent(json.dumps({"choices": [choice]}))
 
 
-def fed(decoder: ChatDecoder, *events: ServerEvent) -> list[Chunk]:
+def fed(decoder: Decoder, *events: ServerEvent) -> list[Chunk]:
     found = [chunk for each in events for chunk in decoder.feed(each)]
     return [*found, decoder.close()]
 
 
 def test_a_stream_with_markup_becomes_thinking_words_and_calls() -> None:
-    decoder = ChatDecoder("gemma", marks=GEMMA, tools=TOOLS)
+    decoder = chat_decoder("gemma", tags=GEMMA, tools=TOOLS)
     found = fed(
         decoder,
         event(content="<|chan"),
@@ -250,7 +251,7 @@ def test_a_stream_with_markup_becomes_thinking_words_and_calls() -> None:
 
 
 def test_words_that_were_held_back_come_before_the_calls() -> None:
-    decoder = ChatDecoder("qwen", marks=[THINK])
+    decoder = chat_decoder("qwen", tags=[THINK])
     calls = [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]
 
     found = fed(decoder, event(content="<thi"), event(tool_calls=calls), event("tool_calls"))
@@ -261,7 +262,7 @@ def test_words_that_were_held_back_come_before_the_calls() -> None:
 
 
 def test_an_answer_in_one_piece_is_split_too() -> None:
-    decoder = ChatDecoder("qwen", marks=[THINK])
+    decoder = chat_decoder("qwen", tags=[THINK])
     choice = {"message": {"content": "<think>hm</think>Yes."}, "finish_reason": "stop"}
 
     found = decoder.whole(json.dumps({"choices": [choice]}).encode())
@@ -270,6 +271,6 @@ def test_an_answer_in_one_piece_is_split_too() -> None:
 
 
 def test_without_marks_nothing_is_taken_from_the_words() -> None:
-    assert fed(ChatDecoder("openai"), event("stop", content="<think>a</think>"))[0] == TextChunk(
+    assert fed(chat_decoder("openai"), event("stop", content="<think>a</think>"))[0] == TextChunk(
         "<think>a</think>"
     )

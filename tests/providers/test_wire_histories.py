@@ -190,7 +190,7 @@ RULES = (
 def test_every_name_is_spelt_by_the_rule_and_different_ones_stay_different(
     one: str, other: str, rule: NameRule
 ) -> None:
-    assert rule.takes(sanitize_name(one, rule))
+    assert rule.accepts(sanitize_name(one, rule))
     assert sanitize_name(one, rule) == sanitize_name(one, rule)
     assert sanitize_name(sanitize_name(one, rule), rule) == sanitize_name(one, rule)
     assert (one == other) == (sanitize_name(one, rule) == sanitize_name(other, rule))

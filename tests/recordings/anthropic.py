@@ -9,7 +9,7 @@ from clew.core.messages import Message, Native, Role
 from clew.providers.eventstream import EventStream
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser, ServerEvent
-from clew.providers.wire.anthropic.decode import MessagesDecoder
+from clew.providers.wire.anthropic.decode import messages_decoder
 from clew.providers.wire.anthropic.encode import encode, message_cache
 from clew.providers.wire.anthropic.turns import OPENING
 from clew.providers.wire.base_decoder import Decoder as AnyDecoder
@@ -45,7 +45,7 @@ def _unwrapped(event: ServerEvent) -> ServerEvent:
 
 def decoder() -> AnyDecoder:
     """Return a decoder for one recorded answer."""
-    return MessagesDecoder(PROVENANCE)
+    return messages_decoder(PROVENANCE)
 
 
 def framing() -> Framing:

@@ -7,7 +7,8 @@ from clew.context.reasoning import Echoes, ReasoningPolicy, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Chunk, Request
 from clew.providers.sse import EventParser, ServerEvent
-from clew.providers.wire.chat.decode import DONE, ChatDecoder
+from clew.providers.wire.base_decoder import Decoder, EventDecoder
+from clew.providers.wire.chat.decode import DONE, ChatResponse
 from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
 from clew.providers.wire.chat.encode import encode, message_cache
 from clew.testing.request_parsers.chat import decode_request
@@ -18,7 +19,7 @@ PROVENANCE = "openai_chat"
 _READER = ReasoningReader(PROVENANCE, Echoes.TOOL_USE_ONLY)
 
 
-class AnyDecoder(ChatDecoder):
+class AnyDecoder(EventDecoder):
     """Reads a stream that was written down as one event a line, too."""
 
     def whole(self, body: bytes) -> list[Chunk]:
@@ -30,9 +31,9 @@ class AnyDecoder(ChatDecoder):
         return [chunk for event in events for chunk in self.feed(event)]
 
 
-def decoder() -> ChatDecoder:
+def decoder() -> Decoder:
     """Return what reads one answer."""
-    return AnyDecoder(PROVENANCE)
+    return AnyDecoder(PROVENANCE, ChatResponse(PROVENANCE))
 
 
 def framing() -> EventParser:
@@ -56,7 +57,7 @@ def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back."""
     policy = ReasoningPolicy(tools_used=True)
     request = Request(model="m", messages=(message,), reasoning=policy)
-    return _written(request, Dialect(thinking=ReasoningField.PIECES), streaming=True)
+    return _written(request, Dialect(reasoning=ReasoningField.PARTS), streaming=True)
 
 
 def normal(body: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def _dialect(body: dict[str, Any]) -> Dialect:
         limit_field="max_tokens" if "max_tokens" in body else "max_completion_tokens",
         system_role="developer" if first == "developer" else "system",
         stream_usage="stream_options" in body,
-        thinking=ReasoningField.PIECES if "thinking" in pieces else ReasoningField.NOWHERE,
+        reasoning=ReasoningField.PARTS if "thinking" in pieces else ReasoningField.NOWHERE,
         result_images=True,
         documents=DocumentField.ADDRESS if "document_url" in pieces else DocumentField.FILE,
     )

@@ -9,7 +9,8 @@ from clew.core.messages import Message
 from clew.providers.eventstream import EventStream
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser, ServerEvent
-from clew.providers.wire.converse.decode import ConverseDecoder
+from clew.providers.wire.base_decoder import Decoder
+from clew.providers.wire.converse.decode import converse_decoder
 from clew.providers.wire.converse.encode import OPENING, encode, encode_count, message_cache
 from clew.testing.request_parsers.converse import decode_request
 
@@ -42,8 +43,8 @@ def _named(event: ServerEvent) -> list[ServerEvent]:
     return [ServerEvent(msgspec.json.encode(data).decode(), name) for name, data in found.items()]
 
 
-def decoder() -> ConverseDecoder:
-    return ConverseDecoder(PROVENANCE)
+def decoder() -> Decoder:
+    return converse_decoder(PROVENANCE)
 
 
 def framing() -> _Framing:

@@ -10,7 +10,7 @@ from clew.providers.protocol import Request
 from clew.providers.sse import EventParser
 from clew.providers.wire.base_decoder import Decoder as AnyDecoder
 from clew.providers.wire.base_decoder import Framing
-from clew.providers.wire.gemini.decode import GeminiDecoder
+from clew.providers.wire.gemini.decode import gemini_decoder
 from clew.providers.wire.gemini.encode import encode, encode_count, message_cache
 from clew.testing.request_parsers.gemini import decode_request, spelled
 
@@ -21,7 +21,7 @@ READER = ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED)
 
 def decoder() -> AnyDecoder:
     """Return a decoder for one recorded answer."""
-    return GeminiDecoder(PROVENANCE)
+    return gemini_decoder(PROVENANCE)
 
 
 def framing() -> Framing:

@@ -8,7 +8,8 @@ from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser
-from clew.providers.wire.responses.decode import ResponsesDecoder
+from clew.providers.wire.base_decoder import Decoder
+from clew.providers.wire.responses.decode import responses_decoder
 from clew.providers.wire.responses.encode import encode, message_cache
 from clew.testing.request_parsers.responses import decode_request
 
@@ -16,9 +17,9 @@ APIS = frozenset({"openai.responses", "openai.responses.compact"})
 PROVENANCE = "openai"
 
 
-def decoder() -> ResponsesDecoder:
+def decoder() -> Decoder:
     """Return a decoder for one answer."""
-    return ResponsesDecoder(PROVENANCE)
+    return responses_decoder(PROVENANCE)
 
 
 def framing() -> EventParser:

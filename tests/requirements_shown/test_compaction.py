@@ -14,6 +14,7 @@ from clew.log.reader import LogReader
 from clew.log.writer import SessionLog
 from clew.providers.protocol import Chunk, Request
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 
@@ -191,7 +192,7 @@ async def test_hooks_events_and_log_report_one_compaction_alike(tmp_path: Path) 
         hooks=hooks,
         session_id="s",
         log=SessionLog(tmp_path),
-        on_event=events.append,
+        event_bus=bus_for(events.append),
     )
     async with session:
         for number in range(9):

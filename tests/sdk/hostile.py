@@ -286,12 +286,12 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="a broken head",
         build=text(".claude/skills/broken/SKILL.md", "---\nname: [\n"),
-        says=r"SKILL\.md was left out: cannot be used: the frontmatter starts",
+        says=r"SKILL\.md was skipped: cannot be used: the frontmatter starts",
     ),
     Danger(
         name="an agent without a description",
         build=text(".claude/agents/a.md", "---\nname: a\ntools: &a [*a]\n---\nx"),
-        says=r"a\.md was left out: does not define an agent",
+        says=r"a\.md was skipped: does not define an agent",
     ),
     Danger(
         name="a head of aliases",
@@ -299,7 +299,7 @@ DANGERS: tuple[Danger, ...] = (
         says="",
     ),
     Danger(name="10,000 skills", build=many_skills, says=""),
-    Danger(name="names for terminals", build=odd_names, says=r"SKILL\.md was left out"),
+    Danger(name="names for terminals", build=odd_names, says=r"SKILL\.md was skipped"),
     Danger(name="a repository that lies", build=git_tricks, says=""),
     Danger(
         name="a memory that is the user's",
@@ -317,7 +317,7 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="a skill in a pipe",
         build=pipe(".claude/skills/a/SKILL.md"),
-        says=r"SKILL\.md was left out: is not a regular file",
+        says=r"SKILL\.md was skipped: is not a regular file",
     ),
     Danger(
         name="a skill on a device",
@@ -327,7 +327,7 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="skills out of the tree",
         build=link(".claude/skills", "~/.clew"),
-        says=r"skills was left out: leads out of",
+        says=r"skills was skipped: leads out of",
     ),
     Danger(
         name="memory in a pipe",

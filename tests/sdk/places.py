@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
+from clew.core.events import Envelope
 from clew.providers.scripted import ScriptedProvider, ScriptedReply
-from clew.sdk.interactive import InteractiveSession
 from clew.sdk.options import InteractiveOptions
+from clew.sdk.session import InteractiveSession
 
 
 @dataclass
@@ -50,28 +51,29 @@ class Place:
         """Make a session; the provider answers with `replies`."""
         self.provider = ScriptedProvider(replies)
         merged: InteractiveOptions = {
+            "cwd": self.project,
             "model": "m",
             "user_home": self.home,
             "clew_home": self.clew_home,
             "environ": {},
             **options,
         }
-        return InteractiveSession(cwd=self.project, provider=self.provider, **merged)
+        return InteractiveSession(provider=self.provider, **merged)
 
 
 @dataclass
 class Heard:
     """Everything that a client heard, in order."""
 
-    events: list[tuple[str, Any]] = field(default_factory=list)
+    envelopes: list[Envelope] = field(default_factory=list)
 
-    def __call__(self, name: str, payload: Any) -> None:
-        self.events.append((name, payload))
+    def __call__(self, envelope: Envelope) -> None:
+        self.envelopes.append(envelope)
 
     @property
     def names(self) -> list[str]:
-        return [name for name, _ in self.events]
+        return [one.name for one in self.envelopes if not one.task_id and one.name != "entry"]
 
     def of(self, name: str) -> list[Any]:
-        """Return the payloads of one kind of event."""
-        return [payload for heard, payload in self.events if heard == name]
+        """Return the session's own events of one kind."""
+        return [one.event for one in self.envelopes if one.name == name and not one.task_id]

@@ -28,18 +28,18 @@ from clew.core.errors import (
     SessionError,
     StoreUnavailable,
 )
+from clew.core.events import Envelope, TaskStage
 from clew.core.ids import SessionId
 from clew.core.messages import ToolCall, ToolResult
 from clew.core.models import ModelFacts
+from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import Command, CommandModule, CommandResult
 from clew.providers.embedded.process import LaunchOptions, start_server
 from clew.providers.protocol import Chunk, Request
 from clew.providers.scripted import Pause, call_reply, text_reply
-from clew.sdk.hub import EventName
-from clew.sdk.interactive import InteractiveSession
 from clew.sdk.query import create_query
-from clew.sdk.values import ExecutionResult, TaskStage
+from clew.sdk.session import InteractiveSession
 from clew.stores.memory import MemoryStore
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 from tests.cli.terminal import clew as terminal
@@ -90,8 +90,8 @@ async def test_a_folder_that_means_harm_is_told_of_and_runs_nothing(
     with watched() as watch, anyio.fail_after(10):
         if danger.opens:
             async with session:
-                await session.submit("hi")
-            messages = heard.of("warning")
+                await session.run("hi")
+            messages = [event.text for event in heard.of("warning")]
         else:
             with pytest.raises(ConfigError) as refused:
                 await session.open()
@@ -115,13 +115,13 @@ async def test_before_it_is_accepted_a_folder_changes_no_call_and_afterwards_it_
     settings(**trusting)(place)
 
     async with place.session([call_reply(("Bash", command)), "done"]) as session:
-        unasked = await session.submit("run it")
+        unasked = await session.run("run it")
     async with place.session(
         [call_reply(("Bash", command)), "done"], permission_mode=PermissionMode.BYPASS
     ) as session:
-        by_the_user = await session.submit("run it")
+        by_the_user = await session.run("run it")
     async with place.session([call_reply(("Bash", command)), "done"], accepted=True) as session:
-        accepted = await session.submit("run it")
+        accepted = await session.run("run it")
 
     assert [state.result for state in unasked.tool_summaries] == ["denied"]
     assert [state.tool_result_data for state in by_the_user.tool_summaries] == ["evil="]
@@ -163,10 +163,10 @@ async def test_print_mode_in_a_folder_of_all_dangers_asks_only_the_users_provide
     assert state_of(place.project) == before
     told = ran.out if style == "stream-json" else ran.err
     for words in (
-        "own settings do not count in full until you accept them",
-        "that is a circle",
+        "settings of this folder have no effect until you accept them",
+        "which is a circle",
         "leads out of the project and of your own folders",
-        "SKILL.md was left out",
+        "SKILL.md was skipped",
         "leads out of",
     ):
         assert words in told
@@ -210,7 +210,7 @@ async def test_names_for_terminals_are_shown_harmlessly(place: Place) -> None:
 
     assert ran.code == 0
     assert ESCAPE not in ran.err
-    assert "SKILL.md was left out" in ran.err
+    assert "SKILL.md was skipped" in ran.err
 
 
 class Restless:
@@ -253,7 +253,7 @@ class Actors:
         with anyio.CancelScope() as scope:
             self.scopes.append(scope)
             try:
-                result = await self.session.submit(text)
+                result = await self.session.run(text)
                 ends.append("interrupted" if result.interrupted else "complete")
             except ClewError as error:
                 ends.append(type(error).__name__)
@@ -273,7 +273,7 @@ class Actors:
                     case "abort":
                         self.session.abort()
                     case "take back":
-                        self.session.cancel_queue()
+                        await self.session.cancel_queue()
                     case "cancel" if self.scopes:
                         self.scopes[-1].cancel()
                     case "wait" | "cancel":
@@ -333,7 +333,7 @@ def test_whatever_comes_when_each_prompt_ends_once_and_events_stay_in_order(
             environ={},
             store=MemoryStore(),
             sandbox=NO_SANDBOX,
-            checkpoints=False,
+            keep_checkpoints=False,
         )
         session.on_any(heard)
         actors = Actors(session)
@@ -376,8 +376,9 @@ async def outcome(work: Awaitable[object], ends: list[object]) -> None:
 
 def free(session: InteractiveSession) -> None:
     """Let go of a session that waits for itself, so that a test ends."""
-    session._turnstile._busy = False
-    session._turnstile._left.set()
+    queue = session._runner.queue
+    queue._running = None
+    queue._left.set()
 
 
 async def test_the_embedded_model_runs_nothing_of_the_folder(
@@ -422,7 +423,7 @@ async def test_a_shutdown_from_within_a_run_does_not_wait_for_itself(place: Plac
     )
     await session.open()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(outcome, session.submit("hi"), ends)
+        tasks.start_soon(outcome, session.run("hi"), ends)
         await anyio.wait_all_tasks_blocked()
         hangs = not ends
         free(session)
@@ -456,7 +457,7 @@ async def test_a_prompt_that_comes_with_a_shutdown_is_not_sent_after_it(place: P
     session, ends = place.session(["one"]), list[object]()
     await session.open()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(outcome, session.submit("hi"), ends)
+        tasks.start_soon(outcome, session.run("hi"), ends)
         await anyio.lowlevel.checkpoint()
         await session.shutdown()
 
@@ -469,10 +470,12 @@ async def test_a_shutdown_between_two_prompts_stops_the_second(place: Place) -> 
     session = place.session([[first, *text_reply("one")], [second, *text_reply("two")]])
     await session.open()
     async with anyio.create_task_group() as tasks:
-        session.on("queue", lambda label: label is None and tasks.start_soon(session.shutdown))
-        tasks.start_soon(outcome, session.submit("a"), ends)
+        session.on(
+            "queue", lambda event: event.prompt is None and tasks.start_soon(session.shutdown)
+        )
+        tasks.start_soon(outcome, session.run("a"), ends)
         await first.reached.wait()
-        tasks.start_soon(outcome, session.submit("b"), ends)
+        tasks.start_soon(outcome, session.run("b"), ends)
         await anyio.wait_all_tasks_blocked()
         first.release()
         await anyio.wait_all_tasks_blocked()
@@ -484,7 +487,7 @@ async def test_a_shutdown_between_two_prompts_stops_the_second(place: Place) -> 
 
 async def test_a_shutdown_while_it_is_opened_leaves_nothing_open(place: Place) -> None:
     async with place.session(["one"]) as session:
-        await session.submit("hi")
+        await session.run("hi")
         session_id = session.get_session_id()
     raced = place.session([], resume_session_id=session_id)
     async with anyio.create_task_group() as tasks:
@@ -494,9 +497,9 @@ async def test_a_shutdown_while_it_is_opened_leaves_nothing_open(place: Place) -
 
     try:
         async with place.session(["two"], resume_session_id=session_id) as again:
-            await again.submit("go on")
+            await again.run("go on")
     except SessionBusy:
-        raced._closed = False
+        raced._runner.closed = False
         await raced.shutdown()
         raise
 
@@ -519,7 +522,7 @@ async def test_a_rule_of_the_folder_cannot_keep_a_call_for_long(place: Place) ->
     settings(permissions={"deny": [f"Read({'*a' * 6}b)"]})(place)
     async with place.session([call_reply(("Read", {"file_path": "a" * 70})), "done"]) as session:
         before = time.process_time()
-        await session.submit("read it")
+        await session.run("read it")
 
     assert time.process_time() - before < 0.4
 
@@ -546,7 +549,7 @@ async def test_what_cannot_be_used_is_told_and_never_a_crash(
 
     with contextlib.suppress(ConfigError):
         async with place.session(["ok"]) as session:
-            await session.submit("hi")
+            await session.run("hi")
 
 
 async def test_a_folder_whose_name_is_no_text_can_be_worked_in(place: Place) -> None:
@@ -596,7 +599,7 @@ async def test_it_is_told_when_a_folder_takes_the_place_of_what_the_user_knows(
     session = place.session([], agents=True)
     session.on_any(heard)
     async with session:
-        told = "\n".join(heard.of("warning"))
+        told = "\n".join(event.text for event in heard.of("warning"))
 
     assert "deploy" in told
     assert "Explore" in told
@@ -612,7 +615,7 @@ async def test_what_is_allowed_for_the_project_is_not_written_elsewhere(place: P
 
     replies = [call_reply(("Bash", {"command": "git status"})), text_reply("done")]
     async with place.session(replies, permission_handler=allow) as session:
-        await session.submit("look")
+        await session.run("look")
 
     assert list(elsewhere.iterdir()) == []
 
@@ -625,7 +628,7 @@ async def test_a_folder_does_not_carry_off_what_is_the_users(place: Place) -> No
     place.write("AGENTS.md", "@~/.claude/projects/other/memory/MEMORY.md\n")
     link(".git/HEAD", "~/token")(place)
     async with place.session(["ok"]) as session:
-        await session.submit("hi")
+        await session.run("hi")
 
     (request,) = place.provider.requests
     assert "another project" not in request.system
@@ -641,7 +644,7 @@ async def test_a_thousand_bad_files_are_a_few_lines(place: Place, folder: str) -
     session = place.session([])
     session.on_any(heard)
     async with session:
-        told = heard.of("warning")
+        told = [event.text for event in heard.of("warning")]
 
     assert 0 < len(told) <= 50
 
@@ -662,46 +665,31 @@ async def test_a_client_that_acts_on_an_event_does_not_change_the_order_for_othe
     pause, one, other = Pause(), Heard(), Heard()
     session = place.session([[pause, *text_reply("one")], "two"])
 
-    def acting(name: str, payload: object) -> None:
-        one(name, payload)
-        if name == "text_delta":
-            session.cancel_queue()
+    def acting(envelope: Envelope) -> None:
+        one(envelope)
+        if envelope.name == "text_delta":
+            session._runner.queue.cancel()
 
     session.on_any(acting)
     session.on_any(other)
     async with session, anyio.create_task_group() as tasks:
-        tasks.start_soon(outcome, session.submit("a"), [])
+        tasks.start_soon(outcome, session.run("a"), [])
         await pause.reached.wait()
-        tasks.start_soon(outcome, session.submit("b"), [])
+        tasks.start_soon(outcome, session.run("b"), [])
         await anyio.wait_all_tasks_blocked()
         pause.release()
 
     assert one.names == other.names
 
 
-async def test_a_task_that_is_cancelled_after_the_answer_has_an_end_as_well(place: Place) -> None:
-    store, heard = Gated(Noted), Heard()
-    session = place.session([call_reply(("Glob", {"pattern": "*"})), "done"], store=store)
-    session.on_any(heard)
-    async with session:
-        assert store.gate is not None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.submit, "hi")
-            await store.gate.reached.wait()
-            tasks.cancel_scope.cancel()
-        store.gate = None
-
-    assert follow(heard.names) == []
-
-
 @pytest.mark.parametrize("event", ["user_message", "thinking", "queue"])
-async def test_an_abort_counts_from_the_first_event_on(place: Place, event: EventName) -> None:
+async def test_an_abort_counts_from_the_first_event_on(place: Place, event: str) -> None:
     pause, ends = Pause(), list[ExecutionResult]()
     session = place.session([[pause, *text_reply("one")], "two"])
 
     async def submit(words: str) -> None:
         with contextlib.suppress(PromptCancelled):
-            ends.append(await session.submit(words))
+            ends.append(await session.run(words))
 
     def abort(payload: object) -> None:
         if payload is not False:
@@ -723,7 +711,7 @@ async def test_a_skill_that_a_person_asks_for_during_a_run_waits_for_its_turn(pl
     pause, ends = Pause(), list[object]()
     session = place.session([[pause, *text_reply("one")], "audited"])
     async with session, anyio.create_task_group() as tasks:
-        tasks.start_soon(session.submit, "a")
+        tasks.start_soon(session.run, "a")
         await pause.reached.wait()
         tasks.start_soon(outcome, session.execute_command("audit"), ends)
         await anyio.wait_all_tasks_blocked()
@@ -765,7 +753,7 @@ async def test_an_agent_that_is_aborted_is_told_of_and_paid_for(place: Place) ->
     session.on_any(heard)
     async with session:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.submit, "hi")
+            tasks.start_soon(session.run, "hi")
             await pause.reached.wait()
             session.abort()
         spent = session.session.get_cost().usage
@@ -828,7 +816,7 @@ async def test_what_fails_after_the_answer_does_not_cost_it(place: Place) -> Non
             raise StoreUnavailable("the disk is full")
 
     async with place.session(["one"], store=Nameless(), name="n") as session:
-        assert (await session.submit("hi")).response == "one"
+        assert (await session.run("hi")).response == "one"
 
 
 async def test_a_question_that_nobody_can_answer_any_more_is_a_no(place: Place) -> None:
@@ -836,11 +824,11 @@ async def test_a_question_that_nobody_can_answer_any_more_is_a_no(place: Place) 
     session = place.session([call_reply(("Bash", {"command": "x"})), "done"])
     stop = session.on("permission_request", lambda request: None)
     async with session, anyio.create_task_group() as tasks:
-        tasks.start_soon(outcome, session.submit("hi"), ends)
+        tasks.start_soon(outcome, session.run("hi"), ends)
         await anyio.wait_all_tasks_blocked()
         stop()
         await anyio.wait_all_tasks_blocked()
-        answered = session.get_open_questions() == []
+        answered = session._life.requests.pending == ()
         session.abort()
 
     assert answered
@@ -857,12 +845,12 @@ async def test_a_listener_that_would_have_to_be_awaited_is_refused(place: Place)
 async def test_to_stop_twice_is_harmless_to_others(place: Place) -> None:
     words: list[str] = []
     session = place.session(["one"])
-    stop = session.on("text_delta", words.append)
-    session.on("text_delta", words.append)
+    stop = session.on("text_delta", lambda event: words.append(event.text))
+    session.on("text_delta", lambda event: words.append(event.text))
     stop()
     stop()
     async with session:
-        await session.submit("hi")
+        await session.run("hi")
 
     assert words == ["one"]
 
@@ -889,16 +877,16 @@ async def test_questions_that_nobody_answers_do_not_hold_a_shutdown(place: Place
     session.on("permission_request", lambda request: None)
     await session.open()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(outcome, session.submit("hi"), ends)
+        tasks.start_soon(outcome, session.run("hi"), ends)
         await anyio.wait_all_tasks_blocked()
-        assert len(session.get_open_questions()) == 2
+        assert len(session._life.requests.pending) == 2
         with anyio.fail_after(5):
             await session.shutdown()
 
     (result,) = ends
     assert isinstance(result, ExecutionResult)
     assert result.interrupted
-    assert session.get_open_questions() == []
+    assert session._life.requests.pending == ()
 
 
 @pytest.mark.req("INT-1", "SES-3")
@@ -919,11 +907,9 @@ async def test_a_store_that_fails_once_costs_one_prompt_at_most(place: Place, nt
     session.on_any(heard)
     async with session:
         for prompt in "xyz":
-            await outcome(session.submit(prompt), ends)
+            await outcome(session.run(prompt), ends)
 
-    is_summary = nth == 5
-    assert ends.count("StoreUnavailable") == (not is_summary)
-    assert len(heard.of("warning")) == is_summary
+    assert ends.count("StoreUnavailable") == 1
     assert follow(heard.names) == []
 
 
@@ -939,15 +925,15 @@ async def test_a_session_in_use_is_refused_and_its_copy_is_not_even_during_a_cal
 
     first = place.session([call_reply(("Bash", {"command": "x"})), "end"], permission_handler=wait)
     async with first, anyio.create_task_group() as tasks:
-        tasks.start_soon(first.submit, "hi")
+        tasks.start_soon(first.run, "hi")
         await pause.reached.wait()
         session_id = first.get_session_id()
         with pytest.raises(SessionBusy):
             async with place.session([], resume_session_id=session_id) as second:
-                await second.submit("me too")
+                await second.run("me too")
         copied = place.session(["copy"], resume_session_id=session_id, fork_session=True)
         async with copied as copy:
-            assert (await copy.submit("go on")).response == "copy"
+            assert (await copy.run("go on")).response == "copy"
         pause.release()
 
     parts = [part for message in copy.get_messages() for part in message.parts]
@@ -967,7 +953,7 @@ async def test_a_hook_that_keeps_an_agent_from_ending_does_so_a_few_times_only(
     session = place.session([*replies, *map(text_reply, ["again"] * 20)], agents=True)
     session.on_any(heard)
     async with session:
-        await session.submit("hi")
+        await session.run("hi")
 
     stages = [event.stage for event in heard.of("background_task_event")]
     assert stages.count(TaskStage.STARTED) == stages.count(TaskStage.COMPLETED) == 1

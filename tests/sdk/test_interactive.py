@@ -12,14 +12,14 @@ from clew.core.errors import (
     SessionError,
     SessionNotFound,
 )
+from clew.core.events import PermissionDenied, PermissionRequest
 from clew.core.messages import Role
+from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
-from clew.sdk.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
-from clew.sdk.interactive import InteractiveSession
 from clew.sdk.query import create_query
-from clew.sdk.values import ExecutionResult
+from clew.session.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
 from clew.stores.memory import MemoryStore
 from tests.sdk.places import Heard, Place
 
@@ -34,16 +34,18 @@ async def test_a_prompt_is_told_from_its_first_event_to_its_last(place: Place) -
     session = place.session([text_reply("Hello friend", usage=USAGE)])
     session.on_any(heard)
     async with session:
-        result = await session.submit("hi")
+        result = await session.run("hi")
 
         assert heard.names[0] == "user_message"
         assert heard.names[1] == "thinking"
         assert heard.names[-2:] == ["complete", "thinking"]
-        assert heard.of("thinking") == [True, False]
-        assert "".join(heard.of("text_delta")) == "Hello friend" == session.get_streaming_text()
-        assert heard.of("complete") == [result]
+        assert [event.active for event in heard.of("thinking")] == [True, False]
+        assert "".join(event.text for event in heard.of("text_delta")) == "Hello friend"
+        assert session.get_streaming_text() == "Hello friend"
+        assert [event.result for event in heard.of("complete")] == [result]
         assert result.response == "Hello friend"
-        assert result.context_state == session.get_context_state() == heard.of("context_update")[-1]
+        assert result.context_state == session.get_context_state()
+        assert result.context_state == heard.of("context_update")[-1].state
         assert result.usage is not None
         assert result.usage.kind == "exact"
         assert (result.usage.prompt_tokens, result.usage.completion_tokens) == (100, 10)
@@ -60,15 +62,15 @@ async def test_a_listener_that_raises_breaks_neither_the_run_nor_the_others(plac
     heard: list[str] = []
     session = place.session(["fine"])
     session.on("text_delta", broken)
-    session.on("text_delta", heard.append)
-    session.on_any(lambda name, payload: broken(payload))
+    session.on("text_delta", lambda event: heard.append(event.text))
+    session.on_any(broken)
     async with session:
-        result = await session.submit("hi")
+        result = await session.run("hi")
 
     assert result.response == "fine"
     assert "".join(heard) == "fine"
     with pytest.raises(SessionError, match="there is no event 'text'"):
-        session.on("text", heard.append)  # type: ignore[arg-type]
+        session.on("text", heard.append)
 
 
 @pytest.mark.req("INT-1")
@@ -79,25 +81,25 @@ async def test_two_clients_hear_the_same_events_in_the_same_order(place: Place) 
     session.on_any(other)
     async with session:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.submit, "first")
-            tasks.start_soon(session.submit, "second")
+            tasks.start_soon(session.run, "first")
+            tasks.start_soon(session.run, "second")
         await session.execute_command("compact", "preview")
 
-    assert one.events == other.events
-    assert one.of("user_message") == ["first", "second"]
-    assert [result.response for result in one.of("complete")] == ["done", "again"]
+    assert one.envelopes == other.envelopes
+    assert [event.text for event in one.of("user_message")] == ["first", "second"]
+    assert [event.result.response for event in one.of("complete")] == ["done", "again"]
 
 
 @pytest.mark.req("INT-1")
 async def test_whoever_stops_listening_hears_no_more(place: Place) -> None:
     heard: list[str] = []
     session = place.session(["one", "two"])
-    stop = session.on("text_delta", heard.append)
+    stop = session.on("text_delta", lambda event: heard.append(event.text))
     async with session:
-        await session.submit("hi")
+        await session.run("hi")
         stop()
         stop()
-        await session.submit("hi")
+        await session.run("hi")
 
     assert heard == ["one"]
 
@@ -106,11 +108,11 @@ async def test_whoever_stops_listening_hears_no_more(place: Place) -> None:
 async def test_one_prompt_waits_and_a_second_is_told_so(place: Place) -> None:
     pause, waits = Pause(), list[str | None]()
     session = place.session([[pause, *text_reply("first")], "second"])
-    session.on("queue", waits.append)
+    session.on("queue", lambda event: waits.append(event.prompt))
     results: list[str] = []
 
     async def submit(text: str) -> None:
-        results.append((await session.submit(text)).response)
+        results.append((await session.run(text)).response)
 
     async with session, anyio.create_task_group() as tasks:
         tasks.start_soon(submit, "one")
@@ -120,8 +122,8 @@ async def test_one_prompt_waits_and_a_second_is_told_so(place: Place) -> None:
         tasks.start_soon(submit, "two")
         await anyio.wait_all_tasks_blocked()
         assert session.get_pending_prompt() == "two"
-        with pytest.raises(QueueFull, match="waits already"):
-            await session.submit("three")
+        with pytest.raises(QueueFull, match="waiting already"):
+            await session.run("three")
         pause.release()
 
     assert results == ["first", "second"]
@@ -135,20 +137,20 @@ async def test_a_prompt_that_waits_can_be_taken_back(place: Place) -> None:
 
     async def second() -> None:
         try:
-            await session.submit("two")
+            await session.run("two")
         except PromptCancelled as error:
             told.append(str(error))
 
     async with session, anyio.create_task_group() as tasks:
-        tasks.start_soon(session.submit, "one")
+        tasks.start_soon(session.run, "one")
         await pause.reached.wait()
         tasks.start_soon(second)
         await anyio.wait_all_tasks_blocked()
-        assert session.cancel_queue()
-        assert not session.cancel_queue()
+        assert await session.cancel_queue()
+        assert not await session.cancel_queue()
         pause.release()
 
-    assert told == ["the prompt was taken back while it waited; it was not sent"]
+    assert told == ["the prompt was cancelled while it waited; it was not sent"]
     assert len(place.provider.requests) == 1
 
 
@@ -156,13 +158,13 @@ async def test_a_task_that_is_cancelled_in_the_queue_leaves_it(place: Place) -> 
     pause = Pause()
     session = place.session([[pause, *text_reply("first")], "third"])
     async with session, anyio.create_task_group() as tasks:
-        tasks.start_soon(session.submit, "one")
+        tasks.start_soon(session.run, "one")
         await pause.reached.wait()
         with anyio.move_on_after(0.01):
-            await session.submit("two")
+            await session.run("two")
         assert session.get_pending_prompt() is None
         pause.release()
-        assert (await session.submit("three")).response == "third"
+        assert (await session.run("three")).response == "third"
 
 
 @pytest.mark.req("INT-2", "PRV-3")
@@ -174,11 +176,11 @@ async def test_an_abort_keeps_what_arrived_and_clears_the_queue(place: Place) ->
     cancelled: list[str] = []
 
     async def first() -> None:
-        results.append(await session.submit("one"))
+        results.append(await session.run("one"))
 
     async def second() -> None:
         try:
-            await session.submit("two")
+            await session.run("two")
         except PromptCancelled:
             cancelled.append("two")
 
@@ -191,10 +193,10 @@ async def test_an_abort_keeps_what_arrived_and_clears_the_queue(place: Place) ->
             session.abort()
         assert results[0].interrupted
         assert results[0].response == "Half"
-        assert heard.of("interrupted") == results
+        assert [event.result for event in heard.of("interrupted")] == results
         assert heard.of("complete") == []
         assert cancelled == ["two"]
-        assert (await session.submit("go on")).response == "whole"
+        assert (await session.run("go on")).response == "whole"
     assert "Half" in str(place.provider.requests[1].messages)
 
 
@@ -206,10 +208,11 @@ async def test_a_failure_is_an_event_and_an_error_and_the_session_goes_on(place:
     session.on_any(heard)
     async with session:
         with pytest.raises(ProviderRejected):
-            await session.submit("hi")
-        assert heard.of("error") == [failure]
+            await session.run("hi")
+        (event,) = heard.of("error")
+        assert (event.message, event.error_type) == (str(failure), "ProviderRejected")
         assert heard.names[-1] == "thinking"
-        assert (await session.submit("again")).response == "better"
+        assert (await session.run("again")).response == "better"
 
 
 @pytest.mark.req("INT-3")
@@ -233,18 +236,20 @@ async def test_tools_are_shown_with_first_argument_result_and_diff(place: Place)
     )
     session.on_any(heard)
     async with session:
-        result = await session.submit("edit it")
+        result = await session.run("edit it")
         history = session.get_full_history()
 
-    started, ended = heard.of("tool_start"), heard.of("tool_end")
-    assert [(state.tool_name, state.first_arg, state.is_running) for state in started][:3] == [
-        ("Read", "notes.txt", True),
-        ("Edit", "notes.txt", True),
-        ("Bash", "rm notes.txt", True),
+    assert [event.name for event in heard.of("tool_start")] == ["Read", "Edit", "Bash", "Nonsense"]
+    assert [event.denied for event in heard.of("tool_end")] == [False, False, True, False]
+    states = result.tool_summaries
+    assert [(state.tool_name, state.first_arg) for state in states][:3] == [
+        ("Read", "notes.txt"),
+        ("Edit", "notes.txt"),
+        ("Bash", "rm notes.txt"),
     ]
-    assert [state.result for state in ended] == ["success", "success", "denied", "error"]
-    assert ended[3].error_code == "unknown_tool"
-    edit = ended[1]
+    assert [state.result for state in states] == ["success", "success", "denied", "error"]
+    assert states[3].error_code == "unknown_tool"
+    edit = states[1]
     assert edit.diff_file.endswith("notes.txt")
     assert [(line.type, line.text, line.line) for line in edit.diff_lines[1:]] == [
         ("context", "one", 1),
@@ -252,7 +257,6 @@ async def test_tools_are_shown_with_first_argument_result_and_diff(place: Place)
         ("add", "TWO", 2),
         ("context", "three", 3),
     ]
-    assert result.tool_summaries == tuple(ended)
     kinds = [entry.type for entry in history if not is_chat_entry(entry)]
     assert kinds == ["mode", *["tool-start", "tool-end"] * 4, "tool-summary"]
     kept = next(
@@ -260,22 +264,20 @@ async def test_tools_are_shown_with_first_argument_result_and_diff(place: Place)
     )
     assert kept.data["diff_lines"][2] == {"type": "remove", "text": "two", "line": 2}
     (summary,) = [entry for entry in history if entry.type == "tool-summary"]
-    assert summary.data["summary"] == "4 tool calls, 2 without success: Read, Edit, Bash, Nonsense"
+    assert summary.data["summary"] == "4 tool calls, 2 failed or denied: Read, Edit, Bash, Nonsense"
     assert len(summary.data["tools"]) == 4
 
 
 @pytest.mark.req("INT-3")
 async def test_what_a_long_result_shows_is_bounded(place: Place) -> None:
     place.write("long.txt", "word\n" * 5_000)
-    heard = Heard()
     session = place.session(
         [call_reply(("Read", {"file_path": "long.txt", "note": "x" * 1_000})), "done"]
     )
-    session.on_any(heard)
     async with session:
-        await session.submit("read")
+        result = await session.run("read")
 
-    (state,) = heard.of("tool_end")
+    (state,) = result.tool_summaries
     assert len(state.tool_result_data) < 4_200
     assert len(state.first_arg) <= 200
 
@@ -291,10 +293,10 @@ async def test_what_is_shown_and_what_hooks_see_may_differ_from_what_is_sent(pla
     session = place.session(["ok"])
     session.on_any(heard)
     async with session:
-        await session.submit("the long prompt", "/audit", "audit it")
+        await session.run("the long prompt", "/audit", "audit it")
         first = session.get_full_history()[0]
 
-    assert heard.of("user_message") == ["/audit"]
+    assert [event.text for event in heard.of("user_message")] == ["/audit"]
     assert first.data["content"] == "/audit"
     assert chat_entry_to_message(first).text == "the long prompt"
     assert place.provider.requests[0].messages[-1].text == "the long prompt"
@@ -305,8 +307,8 @@ async def test_what_is_shown_and_what_hooks_see_may_differ_from_what_is_sent(pla
 async def test_the_history_tells_what_each_turn_consumed(place: Place) -> None:
     session = place.session([text_reply("a", usage=USAGE), text_reply("b", usage=USAGE)])
     async with session:
-        first = await session.submit("one")
-        await session.submit("two")
+        first = await session.run("one")
+        await session.run("two")
         history = session.get_full_history()
 
     assert [entry.type for entry in history] == [
@@ -316,7 +318,7 @@ async def test_the_history_tells_what_each_turn_consumed(place: Place) -> None:
     usage = history[2].data
     assert (usage["kind"], usage["scope"], usage["total_tokens"]) == ("exact", "turn", 110)
     assert usage["context_max_tokens"] == 32_768
-    assert [entry.type for entry in first.history] == ["user", "assistant", "usage-summary"]
+    assert (first.first_entry, first.last_entry) == (2, 3)
     assert [message.role for message in get_messages_for_api(history)] == [
         *(Role.USER, Role.ASSISTANT) * 2,
     ]
@@ -326,19 +328,19 @@ async def test_the_history_tells_what_each_turn_consumed(place: Place) -> None:
 async def test_a_session_is_kept_after_each_prompt_and_goes_on(place: Place) -> None:
     session = place.session(["first"], name="the maze")
     async with session:
-        await session.submit("one")
+        await session.run("one")
         session_id = session.get_session_id()
     again = place.session(["second"], resume_session_id=session_id)
     async with again:
         assert again.get_session_id() == session_id
         assert again.get_name() == "the maze"
-        await again.submit("two")
+        await again.run("two")
     copy = place.session(["third"], resume_session_id=session_id, fork_session=True)
     async with copy:
         assert copy.get_session_id() != session_id
         await copy.set_name("a copy")
-        await copy.submit("three")
-        store = copy.store
+        await copy.run("three")
+        store = copy.parts.store
         records = {record.id: record for record in await store.sessions()}
         original = records[session_id]
         assert original.name == "the maze"
@@ -357,38 +359,8 @@ async def test_a_name_that_is_given_before_the_first_word_is_kept(place: Place) 
     async with place.session(["yes"], store=store) as session:
         await session.set_name("early")
         assert await store.sessions() == []
-        await session.submit("hi")
+        await session.run("hi")
         assert [record.name for record in await store.sessions()] == ["early"]
-
-
-@pytest.mark.req("INT-5")
-async def test_a_transport_joins_through_one_protocol(place: Place) -> None:
-    class Loudspeaker:
-        name = "loudspeaker"
-
-        def __init__(self) -> None:
-            self.said = ""
-
-        def attach(self, session: InteractiveSession) -> None:
-            session.on("text_delta", self.hear)
-
-        def hear(self, text: str) -> None:
-            self.said += text
-
-        async def start(self) -> None:
-            self.said += "["
-
-        async def stop(self) -> None:
-            self.said += "]"
-
-    speaker = Loudspeaker()
-    async with place.session(["hello there"]) as session:
-        session.attach_transport(speaker)
-        await speaker.start()
-        await session.submit("hi")
-        await speaker.stop()
-
-    assert speaker.said == "[hello there]"
 
 
 @pytest.mark.req("INT-2")
@@ -397,7 +369,7 @@ async def test_a_shutdown_ends_what_runs_and_takes_no_more(place: Place) -> None
     session = place.session([[TextChunk("Half"), pause]])
 
     async def submit() -> None:
-        results.append(await session.submit("one"))
+        results.append(await session.run("one"))
 
     await session.open()
     async with anyio.create_task_group() as tasks:
@@ -408,7 +380,7 @@ async def test_a_shutdown_ends_what_runs_and_takes_no_more(place: Place) -> None
 
     assert results[0].interrupted
     with pytest.raises(SessionClosed):
-        await session.submit("more")
+        await session.run("more")
 
 
 @pytest.mark.req("PRM-3", "INT-1")
@@ -418,33 +390,34 @@ async def test_clients_that_listen_are_asked_and_the_first_answer_counts(place: 
     session.on_any(heard)
 
     def answer(request: object) -> None:
-        (asked,) = session.get_open_questions()
-        assert asked == request
+        asked = request
+        assert isinstance(asked, PermissionRequest)
         assert (asked.tool_name, asked.target, asked.risk) == ("Bash", "echo yes", Risk.EXECUTE)
-        session.answer_permission(asked.request_id, Approval.ONCE)
-        with pytest.raises(SessionError, match="somebody has answered"):
-            session.answer_permission(asked.request_id, Approval.NO)
+        session.answer(asked.request_id, Approval.ONCE)
+        with pytest.raises(SessionError, match="answered already"):
+            session.answer(asked.request_id, Approval.NO)
 
     session.on("permission_request", answer)
     async with session:
-        result = await session.submit("run it")
+        result = await session.run("run it")
 
     assert [state.result for state in result.tool_summaries] == ["success"]
     assert len(heard.of("permission_resolved")) == 1
-    assert session.get_open_questions() == []
 
 
 @pytest.mark.req("PRM-3")
 async def test_without_anybody_to_ask_a_question_is_a_no_and_is_told(place: Place) -> None:
     denied: list[tuple[str, str]] = []
 
-    def tell(access: Access, decision: Decision, remedy: str) -> None:
-        denied.append((access.target, remedy))
-        assert "there is no user to ask" in decision.reason
+    session = place.session([call_reply(("Bash", {"command": "echo yes"})), "done"])
 
-    session = place.session([call_reply(("Bash", {"command": "echo yes"})), "done"], on_denied=tell)
+    def note(event: PermissionDenied) -> None:
+        denied.append((event.target, event.remedy))
+        assert "there is no user to ask" in event.reason
+
+    session.on("permission_denied", note)
     async with session:
-        result = await session.submit("run it")
+        result = await session.run("run it")
 
     assert [state.result for state in result.tool_summaries] == ["denied"]
     assert denied == [("echo yes", "--permission-mode bypassPermissions would allow it")]
@@ -461,7 +434,7 @@ async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) 
     replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "git status"})), "done"]
     for _ in range(2):
         async with place.session(replies, permission_handler=allow) as session:
-            result = await session.submit("look")
+            result = await session.run("look")
             assert [state.result for state in result.tool_summaries] in (["success"], ["error"])
 
     assert asked == ["git status"]

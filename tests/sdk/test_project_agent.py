@@ -11,7 +11,16 @@ import pytest
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Charged
-from clew.core.errors import AbortError, AlreadyRunning, BudgetReached, ClewError, ConfigError
+from clew.core.errors import (
+    AbortError,
+    AlreadyRunning,
+    BudgetReached,
+    ClewError,
+    ConfigError,
+    ProviderRejected,
+    SessionError,
+)
+from clew.core.events import TaskStage
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,
@@ -24,8 +33,6 @@ from clew.extensions.commands.protocol import (
 )
 from clew.providers.prices import Price
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
-from clew.sdk.values import TaskStage
-from clew.stores.memory import MemoryStore
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +52,7 @@ async def test_the_system_prompt_tells_rules_memory_tasks_and_skills(place: Plac
     place.skill("hidden", "disable-model-invocation: true\n", "no")
 
     async with place.session(["ok"], language="de") as session:
-        await session.submit("hi")
+        await session.run("hi")
 
     (request,) = place.provider.requests
     for words in (
@@ -67,10 +74,10 @@ async def test_the_system_prompt_tells_rules_memory_tasks_and_skills(place: Plac
 async def test_requests_of_one_session_begin_with_the_same_bytes(place: Place) -> None:
     place.write("AGENTS.md", "Rules.\n")
     async with place.session(["one", "two"]) as session:
-        await session.submit("a")
+        await session.run("a")
         place.write("AGENTS.md", "Other rules.\n")
         await session.execute_command("mode", "plan")
-        await session.submit("b")
+        await session.run("b")
 
     one, two = place.provider.requests
     assert (one.system, one.tools) == (two.system, two.tools)
@@ -82,7 +89,7 @@ async def test_the_projects_compact_instructions_reach_the_summary(place: Place)
     replies = [f"{'word ' * 400}{n}" for n in range(6)]
     async with place.session([*replies, "SUMMARY of all"]) as session:
         for number in range(6):
-            await session.submit(f"{'tell me ' * 200}{number}")
+            await session.run(f"{'tell me ' * 200}{number}")
         result = await session.execute_command("compact", "and the colours")
 
     assert result is not None
@@ -117,10 +124,10 @@ async def test_settings_reach_the_session(place: Place) -> None:
         ("Write", {"file_path": "new.txt", "content": "x"}),
     )
     async with place.session([calls, "done"]) as session:
-        result = await session.submit("go")
+        result = await session.run("go")
         assert session.get_context_state().max_tokens == 4_096
         assert isinstance(session.session._opened().strategy, SlidingWindow)
-        assert session.language == "fr"
+        assert session.parts.language == "fr"
 
     assert [state.result for state in result.tool_summaries] == ["success", "denied", "success"]
     assert "red" in result.tool_summaries[0].tool_result_data
@@ -162,15 +169,15 @@ async def test_a_folder_that_is_not_accepted_adds_no_hooks_and_no_rights(place: 
     session = place.session([calls, "done"])
     session.on_any(heard)
     async with session:
-        result = await session.submit("go")
+        result = await session.run("go")
 
     assert [state.result for state in result.tool_summaries] == ["denied", "denied"]
     assert not touched.exists()
-    (warning,) = heard.of("warning")
+    (warning,) = [event.text for event in heard.of("warning")]
     assert "clew config accept" in warning
 
     async with place.session([calls, "done"], accepted=True) as session:
-        result = await session.submit("go")
+        result = await session.run("go")
     assert [state.result for state in result.tool_summaries] == ["success", "denied"]
     assert touched.exists()
 
@@ -178,7 +185,7 @@ async def test_a_folder_that_is_not_accepted_adds_no_hooks_and_no_rights(place: 
 @pytest.mark.req("CMD-1", "CMD-2")
 async def test_commands_are_carried_out_by_name_and_effects_come_back_as_data(place: Place) -> None:
     async with place.session(["Hello"]) as session:
-        await session.submit("hi")
+        await session.run("hi")
         names = {command.name for command in session.list_commands()}
         assert {
             *("help", "clear", "compact", "mode", "model", "language", "cost", "context"),
@@ -222,11 +229,11 @@ async def test_a_prompt_that_comes_during_a_compaction_waits_for_it(place: Place
         done.append(result.message if result else "")
 
     async def ask() -> None:
-        done.append((await session.submit("and now?")).response)
+        done.append((await session.run("and now?")).response)
 
     async with session:
         for number in range(6):
-            await session.submit(f"{'tell me ' * 200}{number}")
+            await session.run(f"{'tell me ' * 200}{number}")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(compact)
             await pause.reached.wait()
@@ -244,12 +251,12 @@ async def test_a_model_that_compacts_does_not_orphan_its_own_call(place: Place) 
     asks = call_reply(("ExecuteCommand", {"command": "compact", "args": "keep the maze"}))
     async with place.session([*replies, asks, "It will be smaller.", "SUMMARY", "fine"]) as session:
         for number in range(6):
-            await session.submit(f"{'tell me ' * 200}{number}")
+            await session.run(f"{'tell me ' * 200}{number}")
         before = session.get_context_state().used_tokens
-        result = await session.submit("make it smaller")
+        result = await session.run("make it smaller")
         assert result.response == "It will be smaller."
         assert session.get_context_state().used_tokens < before
-        assert (await session.submit("still there?")).response == "fine"
+        assert (await session.run("still there?")).response == "fine"
 
     summarised = place.provider.requests[-2]
     assert "keep the maze" in str(summarised.messages)
@@ -264,7 +271,7 @@ async def test_a_model_may_use_memory_and_nothing_that_is_for_people(place: Plac
     )
     mode = PermissionMode.ACCEPT_EDITS
     async with place.session([calls, "done"], permission_mode=mode) as session:
-        result = await session.submit("remember")
+        result = await session.run("remember")
         history = session.get_full_history()
 
     assert [state.result for state in result.tool_summaries] == ["success", "error", "error"]
@@ -281,7 +288,7 @@ async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place:
     session = place.session(["audited"])
     session.on_any(heard)
     async with session:
-        command = session.registry.find("audit")
+        command = session.parts.registry.find("audit")
         assert command is not None
         assert command.skill is not None
         result = await session.execute_skill_command(command.skill, "main.py")
@@ -291,7 +298,7 @@ async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place:
     sent = place.provider.requests[0].messages[-1].text
     assert "Audit the file main.py with care." in sent
     assert str(place.project / ".claude" / "skills" / "audit") in sent
-    assert heard.of("user_message") == ["/audit main.py"]
+    assert [event.text for event in heard.of("user_message")] == ["/audit main.py"]
     assert [entry.type for entry in history][:2] == ["skill-invocation", "user"]
     assert history[0].data == {"skill_name": "audit", "display_input": "/audit main.py"}
     assert history[1].data["content"] == "/audit main.py"
@@ -306,7 +313,7 @@ async def test_a_model_that_calls_a_skill_reads_its_words(place: Place) -> None:
         ("ExecuteCommand", {"command": "private"}),
     )
     async with place.session([calls, "done"]) as session:
-        await session.submit("audit")
+        await session.run("audit")
 
     results = str(place.provider.requests[1].messages)
     assert "Audit main.py with care." in results
@@ -324,12 +331,12 @@ async def test_a_skill_that_forks_runs_in_an_agent_of_its_own(place: Place) -> N
     session = place.session([text_reply("found 3", usage=USAGE), "I see"], agents=True)
     session.on_any(heard)
     async with session:
-        command = session.registry.find("survey")
+        command = session.parts.registry.find("survey")
         assert command is not None
         assert command.skill is not None
         result = await session.execute_skill_command(command.skill, "the maze")
         assert result.response == "found 3"
-        await session.submit("so?")
+        await session.run("so?")
         charged = [e.body for e in session.session.journal.entries if isinstance(e.body, Charged)]
 
     child, parent = place.provider.requests
@@ -346,14 +353,47 @@ async def test_a_skill_that_forks_runs_in_an_agent_of_its_own(place: Place) -> N
 
 
 @pytest.mark.req("AGT-1")
-async def test_a_skill_that_forks_says_so_where_there_are_no_agents(place: Place) -> None:
+async def test_a_skill_that_forks_runs_without_the_agent_tool(place: Place) -> None:
     place.skill("survey", FORK, "Survey.")
-    async with place.session() as session:
-        command = session.registry.find("survey")
+    async with place.session(["found 3"]) as session:
+        command = session.parts.registry.find("survey")
         assert command is not None
         assert command.skill is not None
-        with pytest.raises(ConfigError, match="agents=True"):
+
+        result = await session.execute_skill_command(command.skill)
+
+        assert result.response == "found 3"
+        assert [message.text for message in session.get_messages()] == ["/survey", "found 3"]
+
+
+@pytest.mark.req("AGT-1")
+async def test_a_skill_with_an_unknown_agent_leaves_the_conversation_alone(place: Place) -> None:
+    place.skill("lost", "context: fork\nagent: nobody\n", "Survey.")
+    async with place.session(["fine"]) as session:
+        command = session.parts.registry.find("lost")
+        assert command is not None
+        assert command.skill is not None
+
+        with pytest.raises(ConfigError, match="nobody"):
             await session.execute_skill_command(command.skill)
+
+        assert session.get_messages() == []
+
+
+@pytest.mark.req("AGT-1")
+async def test_a_skill_that_fails_in_its_agent_leaves_no_prompt_unanswered(place: Place) -> None:
+    place.skill("survey", FORK, "Survey.")
+    failure = ProviderRejected("broken", provider="scripted")
+    async with place.session([failure, "fine"]) as session:
+        command = session.parts.registry.find("survey")
+        assert command is not None
+        assert command.skill is not None
+
+        with pytest.raises(ProviderRejected):
+            await session.execute_skill_command(command.skill)
+
+        assert [message.role for message in session.get_messages()] == ["user", "assistant"]
+        assert (await session.run("next")).response == "fine"
 
 
 @pytest.mark.req("AGT-1", "HOK-1")
@@ -378,7 +418,7 @@ async def test_the_agent_tool_runs_an_agent_and_brings_its_last_words(place: Pla
     ]
     place.write("x.txt", "content")
     async with place.session(replies, agents=True) as session:
-        result = await session.submit("have it tested")
+        result = await session.run("have it tested")
 
     assert result.response == "The tester says: all green."
     _, child, _, last = place.provider.requests
@@ -416,7 +456,7 @@ async def test_an_agent_that_cannot_be_run_is_a_result_with_the_reason(
     place: Place, arguments: dict[str, object], words: str
 ) -> None:
     async with place.session([call_reply(("Agent", arguments)), "ok"], agents=True) as session:
-        result = await session.submit("go")
+        result = await session.run("go")
 
     assert [state.result for state in result.tool_summaries] == ["error"]
     assert words in str(place.provider.requests[1].messages[-1].parts)
@@ -434,11 +474,11 @@ async def test_an_abort_reaches_the_agent(place: Place) -> None:
     session.on_any(heard)
     async with session:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.submit, "go")
+            tasks.start_soon(session.run, "go")
             await pause.reached.wait()
             session.abort()
         assert len(heard.of("interrupted")) == 1
-        assert (await session.submit("again")).response == "on"
+        assert (await session.run("again")).response == "on"
 
 
 @pytest.mark.req("AGT-1", "CMD-2")
@@ -458,7 +498,7 @@ async def test_an_abort_reaches_an_agent_that_a_person_started(place: Place) -> 
             await pause.reached.wait()
             session.abort()
         assert ends == ["aborted"]
-        assert (await session.submit("again")).response == "on"
+        assert (await session.run("again")).response == "on"
 
 
 @pytest.mark.req("AGT-1", "CKP-1")
@@ -473,12 +513,38 @@ async def test_what_an_agent_changes_is_restored_with_the_turn(place: Place) -> 
     ]
     session = place.session(replies, agents=True, permission_mode=PermissionMode.ACCEPT_EDITS)
     async with session:
-        await session.submit("go")
+        await session.run("go")
         assert path.read_text() == "after\n"
         (checkpoint,) = await session.list_edit_checkpoints()
-        await session.restore_edit_checkpoint(checkpoint.entry)
+        await session.restore_edit_checkpoint(checkpoint.number)
 
     assert path.read_text() == "before\n"
+
+
+@pytest.mark.req("CKP-1")
+async def test_a_checkpoint_is_restored_by_the_number_that_the_list_shows(place: Place) -> None:
+    path = place.write("a.txt", "zero\n")
+    replies: list[ScriptedReply] = []
+    for text in ("one\n", "two\n"):
+        replies += [
+            call_reply(("Read", {"file_path": "a.txt"})),
+            call_reply(("Write", {"file_path": "a.txt", "content": text})),
+            "written",
+        ]
+    async with place.session(replies, permission_mode=PermissionMode.ACCEPT_EDITS) as session:
+        await session.run("first")
+        await session.run("second")
+        first, second = await session.list_edit_checkpoints()
+        said = session.get_messages()
+
+        await session.restore_edit_checkpoint(second.number)
+        assert path.read_text() == "one\n"
+        await session.restore_edit_checkpoint(first.number)
+        assert path.read_text() == "zero\n"
+
+        assert session.get_messages() == said
+        with pytest.raises(SessionError, match="no checkpoint 99"):
+            await session.restore_edit_checkpoint(99)
 
 
 @pytest.mark.req("AGT-1", "PRV-7", "CTX-9")
@@ -495,22 +561,20 @@ async def test_an_agent_has_the_window_and_the_rest_of_the_budget_of_its_parent(
     session = place.session(
         replies,
         agents=True,
-        session_options={
-            "budget_usd": 0.5,
-            "max_context_tokens": 8_000_000,
-            "prices": {"m": Price(input=1.0, output=1.0)},
-        },
+        budget_usd=0.5,
+        max_context_tokens=8_000_000,
+        prices={"m": Price(input=1.0, output=1.0)},
     )
     session.on_any(heard)
     async with session:
-        await session.submit("hi")
+        await session.run("hi")
         with pytest.raises(BudgetReached):
-            await session.submit("go")
+            await session.run("go")
         assert session.session.get_budget_left() == 0
 
     parent, _, child = place.provider.requests
     assert child.system != parent.system
-    assert not any("nothing is known" in text for text in heard.of("warning"))
+    assert not any("nothing is known" in event.text for event in heard.of("warning"))
     assert not list((place.clew_home / "projects").rglob("checkpoints/agent-*"))
 
 
@@ -521,7 +585,7 @@ async def test_a_command_module_may_ask_for_agents(place: Place) -> None:
         result = await session.execute_command("agent", "run Explore find the exit")
         assert result is not None
         assert "found it" in result.message
-        await session.submit("hi")
+        await session.run("hi")
 
     assert "Agent" in {tool.name for tool in place.provider.requests[1].tools}
 
@@ -545,7 +609,7 @@ async def test_hooks_may_ask_a_model_or_an_agent(place: Place) -> None:
         "understood",
     ]
     async with place.session(replies, agents=True, permission_handler=yes) as session:
-        result = await session.submit("run it")
+        result = await session.run("run it")
 
     assert [state.error_code for state in result.tool_summaries] == ["hook_blocked"]
     assert "it is not safe" in str(place.provider.requests[-1].messages[-1].parts)
@@ -553,9 +617,9 @@ async def test_hooks_may_ask_a_model_or_an_agent(place: Place) -> None:
 
 async def test_the_language_can_be_changed_while_a_session_goes_on(place: Place) -> None:
     async with place.session(["one", "two"]) as session:
-        await session.submit("hi")
+        await session.run("hi")
         await session.set_language("ko")
-        await session.submit("again")
+        await session.run("again")
 
     one, two = (request.system for request in place.provider.requests)
     assert "Response language" not in one
@@ -574,7 +638,7 @@ async def test_a_settings_file_that_is_wrong_is_named(place: Place) -> None:
 async def test_a_resumed_session_knows_which_memory_it_used(place: Place) -> None:
     mode = PermissionMode.ACCEPT_EDITS
     async with place.session(["hello"], permission_mode=mode) as session:
-        await session.submit("hi")
+        await session.run("hi")
         await session.execute_command("memory", "add maze The exit is in the north.")
         await session.execute_command("memory", "show maze")
         session_id = session.get_session_id()
@@ -593,7 +657,7 @@ async def test_a_memory_that_cannot_be_read_is_told_at_the_start(place: Place) -
     async with session:
         pass
 
-    assert any("pending" in text for text in heard.of("warning"))
+    assert any("pending" in event.text for event in heard.of("warning"))
 
 
 @pytest.mark.req("HOK-2", "HOK-3")
@@ -608,7 +672,7 @@ async def test_a_hook_that_is_async_keeps_nobody_waiting_and_ends_with_the_sessi
     )
     async with place.session([call_reply(("Glob", {"pattern": "*"})), "done"]) as session:
         with anyio.fail_after(20):
-            assert (await session.submit("go")).response == "done"
+            assert (await session.run("go")).response == "done"
             while not (pid.exists() and pid.read_text().strip()):
                 await anyio.lowlevel.checkpoint()
 
@@ -630,7 +694,7 @@ async def test_an_agent_that_a_hook_runs_fires_no_hooks(place: Place) -> None:
         "done",
     ]
     async with place.session(replies, agents=True) as session:
-        assert (await session.submit("go")).response == "done"
+        assert (await session.run("go")).response == "done"
 
 
 @pytest.mark.req("PRM-3", "PRV-7")
@@ -655,7 +719,7 @@ async def test_who_is_asked_sees_the_very_call_and_what_hooks_ask_is_paid_for(
     async with place.session(
         [call_reply(*calls), fine, fine, "done"], permission_handler=yes
     ) as session:
-        result = await session.submit("write")
+        result = await session.run("write")
         charged = [e.body for e in session.session.journal.entries if isinstance(e.body, Charged)]
 
     assert [asked[state.call_id] for state in result.tool_summaries] == ["one", "two"]
@@ -667,7 +731,7 @@ async def test_a_prompt_from_within_a_command_is_refused_and_does_not_hang(place
 
     async def ask(access: Access, _: Decision) -> Approval:
         try:
-            await session.submit("from within")
+            await session.run("from within")
         except AlreadyRunning as error:
             ends.append(str(error))
         return Approval.NO
@@ -677,11 +741,11 @@ async def test_a_prompt_from_within_a_command_is_refused_and_does_not_hang(place
     )
     async with session:
         with anyio.fail_after(20):
-            await session.submit("go")
+            await session.run("go")
 
     assert len(ends) == 1
-    with pytest.raises(TypeError, match="store"):
-        place.session(session_options={"store": MemoryStore()})
+    with pytest.raises(TypeError, match="session_id"):
+        place.session(session_id="mine")
 
 
 @pytest.mark.req("CFG-1")
@@ -693,7 +757,7 @@ async def test_a_profile_of_another_provider_is_not_looked_into(place: Place) ->
         msgspec.json.encode({"currentProvider": "work", "providers": {"work": profile}}).decode()
     )
 
-    with pytest.raises(ConfigError, match="say which model of scripted"):
+    with pytest.raises(ConfigError, match="no model is set for the provider scripted"):
         await place.session(model="").open()
     settings.write_text('{"currentProvider": "work"}')
     with pytest.raises(ConfigError, match="work"):

@@ -29,6 +29,7 @@ from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
+from tests.event_buses import bus_for
 from tests.session.plain_model import Model
 
 WINDOW = 3_000
@@ -176,7 +177,7 @@ class Bench:
             policy=POLICY,
             log=seat.log,
             system_message="Be exact.",
-            on_event=seat.hear,
+            event_bus=bus_for(seat.hear),
         )
         known = list(seat.told)
         await seat.session.open()

@@ -17,6 +17,7 @@ from clew.session.gate import Gate
 from clew.stores import open_store
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
+from tests.event_buses import bus_for
 
 FACTS = ModelFacts(name="m", window=6_000, summarises=False)
 
@@ -51,7 +52,7 @@ async def main(place: str, session_id: str, folder: str) -> None:
         cwd=Path(folder),
         gate=Gate(cwd=Path(folder), mode=PermissionMode.BYPASS),
         checkpoints=Path(folder).parent / "checkpoints",
-        on_event=tell,
+        event_bus=bus_for(tell),
     )
     async with session:
         for number in itertools.count():

@@ -12,9 +12,7 @@ import anyio
 from clew import Session, tool
 from clew.context.render import find_problems
 from clew.core.access import Risk
-from clew.core.entries import (
-    Entry,
-)
+from clew.core.entries import Entry
 from clew.core.events import EntryAdded, Event, Warned
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import ToolCall
@@ -22,6 +20,7 @@ from clew.core.models import ModelFacts
 from clew.log.writer import SessionLog
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.stores.sqlite import SqliteStore
+from tests.event_buses import bus_for
 
 FACTS = ModelFacts(name="m", window=20_000, summarises=False)
 S = SessionId("s")
@@ -64,7 +63,7 @@ class Person:
             store=self.store,
             session_id=S,
             log=log,
-            on_event=self.hear,
+            event_bus=bus_for(self.hear),
         )
         async with made as opened:
             yield opened

@@ -14,6 +14,7 @@ from clew.log.writer import SessionLog
 from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
+from tests.event_buses import bus_for
 
 FACTS = ModelFacts(name="m", window=2_000, max_output=200, summarises=False)
 S = SessionId("s")
@@ -77,7 +78,7 @@ class Scene:
             "session_id": "s",
             "hooks": self.hooks,
             "system_message": "Be exact.",
-            "on_event": self.events.append,
+            "event_bus": bus_for(self.events.append),
             "log": SessionLog(self.folder / "logs"),
         }
         return Session(self.provider, model="m", **made | options)

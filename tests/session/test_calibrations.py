@@ -73,7 +73,7 @@ def test_a_folder_that_cannot_be_written_is_reported(
     with caplog.at_level(logging.WARNING):
         assert not CalibrationFile(tmp_path / "file" / "c.json").save("m", LEARNED)
 
-    assert "could not be kept" in caplog.text
+    assert "could not be saved" in caplog.text
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from clew.core.models import ModelFacts
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply
 from clew.stores.sqlite import SqliteStore
+from tests.event_buses import bus_for
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +52,7 @@ async def fill(session: Session, turns: int) -> None:
 async def test_a_long_session_compacts_by_itself_and_goes_on() -> None:
     events: list[Event] = []
     provider = scripted(*[LONG] * 40)
-    async with Session(provider, model="m", on_event=events.append) as session:
+    async with Session(provider, model="m", event_bus=bus_for(events.append)) as session:
         await session.run("Rule: always answer in French.")
         await fill(session, 30)
 
@@ -122,7 +123,7 @@ async def test_a_summary_that_cannot_be_had_or_does_not_fit_is_written_by_rules(
 ) -> None:
     events: list[Event] = []
     provider = scripted(LONG, LONG, LONG, failure, facts=WRITER)
-    async with Session(provider, model="m", on_event=events.append) as session:
+    async with Session(provider, model="m", event_bus=bus_for(events.append)) as session:
         await fill(session, 3)
 
         done = await session.compact()

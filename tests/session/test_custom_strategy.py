@@ -11,6 +11,7 @@ from clew.core.messages import Message, assistant, user
 from clew.core.models import ModelFacts
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.providers.scripted import ScriptedProvider, ScriptedReply
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 
@@ -125,7 +126,7 @@ async def test_compacting_by_hand_asks_the_function_and_reports_what_left() -> N
     shorten = Shorten(limit=10_000)
     custom = Custom(compress=shorten, name="mine")
     async with Session(
-        scripted(*[LONG] * 3), model="m", strategy=custom, on_event=events.append
+        scripted(*[LONG] * 3), model="m", strategy=custom, event_bus=bus_for(events.append)
     ) as session:
         for number in range(3):
             await session.run(f"question {number}")
@@ -173,7 +174,7 @@ async def test_hooks_may_refuse_what_the_function_decided_and_hear_of_it_afterwa
     provider = scripted(LONG, "fine", "fine")
     custom = Custom(compress=Shorten(limit=200))
     async with Session(
-        provider, model="m", strategy=custom, hooks=hooks, on_event=events.append
+        provider, model="m", strategy=custom, hooks=hooks, event_bus=bus_for(events.append)
     ) as session:
         await session.run("one")
         await session.run("two")

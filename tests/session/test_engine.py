@@ -27,6 +27,7 @@ from clew.core.usage import Usage
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.calibrations import CalibrationFile
 from clew.stores.memory import MemoryStore
+from tests.event_buses import bus_for
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +57,9 @@ def compactions(session: Session) -> list[Compacted]:
 async def test_the_model_is_asked_again_and_then_rules_write() -> None:
     events: list[Event] = []
     provider = scripted(LONG, LONG, LONG, "", "brief notes", facts=WRITER)
-    async with Session(provider, model="m", policy=MANUAL, on_event=events.append) as session:
+    async with Session(
+        provider, model="m", policy=MANUAL, event_bus=bus_for(events.append)
+    ) as session:
         for number in range(3):
             await session.run(f"question {number}")
 
@@ -74,7 +77,9 @@ async def test_after_three_failures_in_a_row_the_model_is_not_asked_again() -> N
     down = ProviderError("down", provider="scripted")
     provider = scripted(*[LONG] * 3, down, down, *[LONG] * 3, down, *[LONG] * 3, facts=WRITER)
     events: list[Event] = []
-    async with Session(provider, model="m", policy=MANUAL, on_event=events.append) as session:
+    async with Session(
+        provider, model="m", policy=MANUAL, event_bus=bus_for(events.append)
+    ) as session:
         for _ in range(3):
             for number in range(3):
                 await session.run(f"question {number}")
@@ -135,7 +140,9 @@ async def test_a_history_larger_than_the_summarisers_window_is_read_in_chunks() 
     small = ModelFacts(name="m", window=1_000)
     provider = scripted(*[LONG] * 3, *[f"notes {n}" for n in range(9)], facts=small)
     events: list[Event] = []
-    async with Session(provider, model="m", policy=MANUAL, on_event=events.append) as session:
+    async with Session(
+        provider, model="m", policy=MANUAL, event_bus=bus_for(events.append)
+    ) as session:
         for number in range(3):
             await session.run(f"question {number}")
         for _ in range(2):
@@ -320,7 +327,7 @@ async def test_lines_that_every_summary_must_carry_are_carried() -> None:
 async def test_a_compaction_that_cannot_help_is_announced_neither_begun_nor_paid_for() -> None:
     events: list[Event] = []
     provider = scripted(*["ok"] * 6, facts=WRITER)
-    async with Session(provider, model="m", on_event=events.append) as session:
+    async with Session(provider, model="m", event_bus=bus_for(events.append)) as session:
         await session.run("word " * 1_480)
         await session.pin(2)
         for _ in range(4):
@@ -444,7 +451,7 @@ async def test_a_compaction_can_be_refused_before_it_begins_and_is_told_afterwar
         return "the build is running" if len(asked) < 3 else None
 
     async with Session(
-        scripted(*[LONG] * 12), model="m", before_compact=before, on_event=events.append
+        scripted(*[LONG] * 12), model="m", before_compact=before, event_bus=bus_for(events.append)
     ) as session:
         while not asked:
             await session.run("more")

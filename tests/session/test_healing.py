@@ -7,7 +7,7 @@ from clew.context.reasoning import Echoes, ReasoningReader, adapt_message
 from clew.core.access import Risk
 from clew.core.entries import ReasoningDropped
 from clew.core.errors import ContextOverflow, SignatureRejected, StreamBroken
-from clew.core.events import Event, RunEnded, ServerToolEnded, ServerToolStarted, Warned
+from clew.core.events import Event, RunCompleted, ServerToolEnded, ServerToolStarted, Warned
 from clew.core.ids import CallId
 from clew.core.messages import Native, Reasoning, Text
 from clew.core.models import ModelFacts
@@ -28,6 +28,7 @@ from clew.providers.scripted import (
     call_reply,
     text_reply,
 )
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +60,11 @@ def session(
     *replies: ScriptedReply, name: str = "anthropic"
 ) -> tuple[Session, ScriptedProvider, list[Event]]:
     provider, events = ScriptedProvider(replies, FACTS, name=name), list[Event]()
-    return Session(provider, model="m", tools=[look], on_event=events.append), provider, events
+    return (
+        Session(provider, model="m", tools=[look], event_bus=bus_for(events.append)),
+        provider,
+        events,
+    )
 
 
 @pytest.mark.req("RSN-5")
@@ -281,4 +286,6 @@ async def test_why_an_answer_was_refused_is_told() -> None:
     async with chat:
         await chat.run("one")
 
-    assert [e.detail for e in events if isinstance(e, RunEnded)] == ["blocked: SAFETY"]
+    assert [e.result.stop_detail for e in events if isinstance(e, RunCompleted)] == [
+        "blocked: SAFETY"
+    ]

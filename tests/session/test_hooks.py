@@ -32,6 +32,7 @@ from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply,
 from clew.session.gate import Gate
 from clew.session.loops import REFUSE_AFTER, WARN_AFTER
 from clew.stores.memory import MemoryStore
+from tests.event_buses import bus_for
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio
@@ -264,7 +265,7 @@ async def test_a_stop_hook_keeps_the_run_going_and_is_told_so() -> None:
 async def test_a_stop_hook_that_never_lets_go_is_overruled() -> None:
     events: list[Event] = []
     hooks = Told(Stop=HookVerdict(block="more"))
-    chat, provider = session(*["x"] * 20, hooks=hooks, on_event=events.append)
+    chat, provider = session(*["x"] * 20, hooks=hooks, event_bus=bus_for(events.append))
     async with chat:
         await chat.run("go")
 
@@ -326,7 +327,7 @@ async def test_a_hooks_file_of_claude_code_guards_a_session(tmp_path: Path) -> N
 async def test_the_same_call_again_and_again_is_warned_refused_and_stopped() -> None:
     same = call_reply(("add", {"a": 1, "b": 2}))
     events: list[Event] = []
-    chat, provider = session(*[same] * 20, hooks=Told(), on_event=events.append)
+    chat, provider = session(*[same] * 20, hooks=Told(), event_bus=bus_for(events.append))
     async with chat:
         with pytest.raises(LoopDetected, match="add"):
             await chat.run("add")
@@ -423,7 +424,7 @@ async def _one_result_each(fates: list[str], aborted: int) -> None:
         tools=[act, danger],
         hooks=Told(PreToolUse=meddle),
         tool_timeout=None if aborted else 0.01,
-        on_event=events.append,
+        event_bus=bus_for(events.append),
     )
 
     async def stop() -> None:

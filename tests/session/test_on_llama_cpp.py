@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from clew import AbortError, Session
 from clew.context.render import render
 from clew.core.entries import Compacted
-from clew.core.events import Event, RunEnded, TextDelta, Warned
+from clew.core.events import Event, RunCompleted, TextDelta, Warned
 from clew.core.messages import user
 from clew.core.models import ModelFacts
 from clew.providers.anthropic import Anthropic
@@ -20,6 +20,7 @@ from clew.providers.embedded import process
 from clew.providers.embedded.model_file import model_path
 from clew.providers.openai_responses import OpenAIResponses
 from clew.providers.protocol import CountsTokens, Finished, Provider, Request
+from tests.event_buses import bus_for
 from tests.histories import problems
 
 pytestmark = [
@@ -81,7 +82,7 @@ async def test_it_streams_counts_and_reads_its_cache(
         provider,
         model=FACTS.name,
         system_message="You are a friendly guide. Answer in one short sentence.",
-        on_event=events.append,
+        event_bus=bus_for(events.append),
     )
     async with session:
         with anyio.fail_after(60):
@@ -90,7 +91,7 @@ async def test_it_streams_counts_and_reads_its_cache(
     await provider.aclose()
 
     deltas = [event.text for event in events if isinstance(event, TextDelta)]
-    ended = [event.usage for event in events if isinstance(event, RunEnded)]
+    ended = [event.result.last_call for event in events if isinstance(event, RunCompleted)]
     assert len(deltas) > 3
     assert "".join(deltas).startswith(answer)
     assert ended[0] is not None
@@ -112,7 +113,7 @@ async def test_an_abort_keeps_the_words_and_frees_the_server(
         if isinstance(event, TextDelta):
             session.abort()
 
-    session = Session(provider, model=FACTS.name, on_event=stop)
+    session = Session(provider, model=FACTS.name, event_bus=bus_for(stop))
     with anyio.fail_after(60):
         with pytest.raises(AbortError):
             await session.run("Tell me a long story about a labyrinth.")
@@ -151,7 +152,7 @@ async def test_an_overflow_of_the_real_window_is_compacted_and_sent_again(
     server: process.ServerProcess, make: Make
 ) -> None:
     provider, events = make(server, BELIEVED), list[Event]()
-    session = Session(provider, model=FACTS.name, on_event=events.append)
+    session = Session(provider, model=FACTS.name, event_bus=bus_for(events.append))
     async with session:
         for number in range(6):
             await session.inject_message(user(f"Note {number}: " + "the thread is red. " * 280))

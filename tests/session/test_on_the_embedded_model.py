@@ -10,12 +10,13 @@ import pytest
 from clew import AbortError, Session
 from clew.core.context_state import Basis
 from clew.core.entries import Compacted
-from clew.core.events import Event, RunEnded, TextDelta
+from clew.core.events import Event, RunCompleted, TextDelta
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.embedded.model_file import model_path
 from clew.providers.embedded.provider import Embedded
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
+from tests.event_buses import bus_for
 from tests.histories import problems
 
 pytestmark = [
@@ -40,7 +41,7 @@ async def provider() -> AsyncIterator[Embedded]:
 async def test_it_streams_counts_and_reads_its_cache(provider: Embedded) -> None:
     events: list[Event] = []
     async with Session(
-        provider, model=SMOLLM2.name, system_message=SYSTEM, on_event=events.append
+        provider, model=SMOLLM2.name, system_message=SYSTEM, event_bus=bus_for(events.append)
     ) as session:
         with anyio.fail_after(60):
             answer = await session.run("Name a colour.")
@@ -49,14 +50,14 @@ async def test_it_streams_counts_and_reads_its_cache(provider: Embedded) -> None
         deltas = [event.text for event in events if isinstance(event, TextDelta)]
         assert len(deltas) > 3
         assert "".join(deltas).startswith(answer)
-        ended = [event for event in events if isinstance(event, RunEnded)]
-        assert ended[0].usage is not None
-        assert ended[1].usage is not None
-        assert ended[0].usage.input_tokens > 10
-        assert ended[1].usage.cache_read_tokens > 10
+        first, second = [e.result.last_call for e in events if isinstance(e, RunCompleted)]
+        assert first is not None
+        assert second is not None
+        assert first.input_tokens > 10
+        assert second.cache_read_tokens > 10
         state = session.get_context_state()
         assert state.basis is Basis.EXACT
-        assert state.used_tokens == ended[1].usage.context_tokens
+        assert state.used_tokens == second.context_tokens
         assert state.max_tokens == 8_192
 
 
@@ -68,7 +69,7 @@ async def test_an_abort_keeps_what_had_arrived_and_the_next_run_works(provider: 
         if isinstance(event, TextDelta):
             session.abort()
 
-    session = Session(provider, model=SMOLLM2.name, on_event=stop)
+    session = Session(provider, model=SMOLLM2.name, event_bus=bus_for(stop))
     with anyio.fail_after(60):
         with pytest.raises(AbortError):
             await session.run("Tell me a long story about a labyrinth.")

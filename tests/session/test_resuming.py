@@ -33,6 +33,7 @@ from clew.session.resuming import is_due, pack, stand
 from clew.session.session import Session
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
+from tests.event_buses import bus_for
 from tests.histories import entries_of, histories, turns
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +124,7 @@ async def test_a_long_session_is_opened_without_reading_it(tmp_path: Path) -> No
 
     assert len(journal.view.items) == 2_001
     assert journal.spending.calls == 1_000
-    assert [index for index, _ in journal.entries.made()] == [2_001]
+    assert [index for index, _ in journal.entries.iter_made()] == [2_001]
     await store.aclose()
 
 
@@ -247,7 +248,7 @@ async def test_a_message_that_is_damaged_after_the_snapshot_is_not_the_end(tmp_p
         if isinstance(event, Warned):
             warnings.append(event.text)
 
-    session = Session(provider, model="m", store=store, session_id=A, on_event=hear)
+    session = Session(provider, model="m", store=store, session_id=A, event_bus=bus_for(hear))
     async with session:
         assert await session.run("still there?") == "yes"
 

@@ -51,6 +51,7 @@ from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.protocol import Tool
+from tests.event_buses import bus_for
 from tests.histories import SETUP, entries_of, histories, turns
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("CKP-1")]
@@ -91,7 +92,7 @@ class Stage:
             checkpoints=self.kept,
             checkpoint_limits=self.limits,
             session_id="s",
-            on_event=self.events.append,
+            event_bus=bus_for(self.events.append),
             store=store or MemoryStore(),
         )
 

@@ -20,7 +20,7 @@ from clew.core.errors import (
     StoreUnavailable,
     StreamBroken,
 )
-from clew.core.events import Event, RunEnded
+from clew.core.events import Event, RunCompleted, RunFailed, UserMessage
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import Image, Message, Role, Text, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
@@ -36,6 +36,7 @@ from clew.providers.scripted import (
 from clew.session.gate import Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
+from tests.event_buses import bus_for
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +73,7 @@ async def test_calls_that_a_full_disk_left_open_are_answered_before_anything_els
     provider = scripted(call_reply(("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})), "fine")
     events: list[Event] = []
     async with Session(
-        provider, model="m", tools=[add], store=store, on_event=events.append
+        provider, model="m", tools=[add], store=store, event_bus=bus_for(events.append)
     ) as session:
         store.full_after = 3
         with pytest.raises(StoreUnavailable, match="disk is full"):
@@ -86,7 +87,8 @@ async def test_calls_that_a_full_disk_left_open_are_answered_before_anything_els
         reopened = Session(scripted(), model="m", store=store, session_id=session.session_id)
         async with reopened as again:
             assert again.get_history() == session.get_history()
-    assert [type(e) for e in events].count(RunEnded) == 2
+    kinds = [type(event) for event in events]
+    assert (kinds.count(RunFailed), kinds.count(RunCompleted)) == (1, 1)
 
 
 @pytest.mark.req("TOL-4")
@@ -280,16 +282,18 @@ async def test_every_run_ends_with_exactly_one_event_and_a_plain_error() -> None
     provider = scripted(call_reply(("launch", {})), "fine", [ValueError("odd provider")])
     gate = Gate(cwd=Path.cwd(), ask=ask)
     async with Session(
-        provider, model="m", tools=[launch], gate=gate, on_event=events.append
+        provider, model="m", tools=[launch], gate=gate, event_bus=bus_for(events.append)
     ) as session:
         assert await session.run("one") == "fine"
         assert "the screen is gone" in session.get_history()[2].results[0].text
         with pytest.raises(ValueError, match="odd provider"):
             await session.run("two")
 
-        ended = [event for event in events if isinstance(event, RunEnded)]
-        assert [event.error for event in ended] == ["", "odd provider"]
-        assert ended[0].stop_reason == "done"
+        ended = [event for event in events if isinstance(event, RunCompleted | RunFailed)]
+        assert isinstance(ended[0], RunCompleted)
+        assert ended[0].result.stop_reason == "done"
+        assert isinstance(ended[1], RunFailed)
+        assert ended[1].message == "odd provider"
 
 
 async def test_a_refused_second_run_ends_nothing() -> None:
@@ -304,14 +308,16 @@ async def test_a_refused_second_run_ends_nothing() -> None:
         return "done"
 
     provider = scripted(call_reply(("slow", {})), "end")
-    async with Session(provider, model="m", tools=[slow], on_event=events.append) as session:
+    async with Session(
+        provider, model="m", tools=[slow], event_bus=bus_for(events.append)
+    ) as session:
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(session.run, "go")
                 await running.wait()
                 with pytest.raises(AlreadyRunning):
                     await session.run("second")
-                assert not [event for event in events if isinstance(event, RunEnded)]
+                assert [type(event) for event in events].count(UserMessage) == 1
                 go_on.set()
         assert not [e for e in session.journal.entries if isinstance(e.body, Noted)]
 

@@ -21,6 +21,7 @@ from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 from tests.core.test_redaction import ALONE, TOKENS
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +70,7 @@ async def test_no_secret_of_the_corpus_is_on_disk_or_sent(tmp_path: Path) -> Non
         cwd=project,
         store=store,
         log=SessionLog(home / "log", level=LogLevel.RAW),
-        on_event=events.append,
+        event_bus=bus_for(events.append),
     ) as session:
         await session.run("go")
     await store.aclose()

@@ -23,7 +23,9 @@ from clew.core.events import (
     ContextUpdated,
     EntryAdded,
     Event,
-    RunEnded,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
     TextDelta,
     ToolEnded,
     ToolStarted,
@@ -48,6 +50,7 @@ from clew.stores.leases import SessionHeld
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
 from clew.tools.protocol import Tool, ToolOutput
+from tests.event_buses import bus_for
 from tests.histories import problems
 
 pytestmark = pytest.mark.anyio
@@ -90,7 +93,9 @@ def _words(message: Message) -> str:
 @pytest.mark.req("SES-1", "PRV-2")
 async def test_an_answer_streams_and_joins_the_history() -> None:
     events: list[Event] = []
-    async with Session(scripted("Hello there, friend."), model="m", on_event=events.append) as s:
+    async with Session(
+        scripted("Hello there, friend."), model="m", event_bus=bus_for(events.append)
+    ) as s:
         answer = await s.run("hi")
 
         assert answer == "Hello there, friend."
@@ -98,7 +103,7 @@ async def test_an_answer_streams_and_joins_the_history() -> None:
     deltas = [event.text for event in events if isinstance(event, TextDelta)]
     assert len(deltas) > 1
     assert "".join(deltas) == answer
-    assert [type(event) for event in events].count(RunEnded) == 1
+    assert [type(event) for event in events].count(RunCompleted) == 1
 
 
 @pytest.mark.req("TOL-3", "TOL-4", "CMP-4")
@@ -115,7 +120,9 @@ async def test_every_call_gets_one_result_in_call_order_whatever_happens_to_it()
     )
     events: list[Event] = []
     tools: list[Tool] = [add, crash, launch]
-    async with Session(provider, model="m", tools=tools, on_event=events.append) as session:
+    async with Session(
+        provider, model="m", tools=tools, event_bus=bus_for(events.append)
+    ) as session:
         await session.run("go")
 
         results = [m.results[0] for m in session.get_history() if m.role is Role.TOOL]
@@ -174,7 +181,9 @@ async def test_abort_keeps_the_words_and_the_finished_calls_that_had_arrived() -
     half = CallChunk(index=7, name="add", arguments='{"a"')
     provider = scripted([TextChunk("Half an "), *begun, half, pause], "again")
     events: list[Event] = []
-    async with Session(provider, model="m", tools=[add], on_event=events.append) as session:
+    async with Session(
+        provider, model="m", tools=[add], event_bus=bus_for(events.append)
+    ) as session:
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
 
@@ -193,7 +202,7 @@ async def test_abort_keeps_the_words_and_the_finished_calls_that_had_arrived() -
         assert [call.name for call in history[1].calls] == ["add"]
         assert history[2].results[0].failed
         assert problems(history) == []
-        assert [event.interrupted for event in events if isinstance(event, RunEnded)] == [True]
+        assert [type(event) for event in events].count(RunInterrupted) == 1
         assert not session.is_running
 
         assert await session.run("go on") == "again"
@@ -250,7 +259,7 @@ async def test_a_second_run_at_the_same_time_is_refused() -> None:
 async def test_after_an_error_the_history_is_kept_and_the_session_works() -> None:
     events: list[Event] = []
     provider = scripted(ProviderRejected("no such thing", provider="scripted"), "better")
-    async with Session(provider, model="m", on_event=events.append) as session:
+    async with Session(provider, model="m", event_bus=bus_for(events.append)) as session:
         with pytest.raises(ProviderRejected):
             await session.run("one")
 
@@ -258,7 +267,7 @@ async def test_after_an_error_the_history_is_kept_and_the_session_works() -> Non
         assert texts(session) == ["user: one", "user: two", "assistant: better"]
         notes = [e.body for e in session.journal.entries if isinstance(e.body, Noted)]
         assert notes[0].text == "no such thing"
-    assert [event.error for event in events if isinstance(event, RunEnded)] == ["no such thing", ""]
+    assert [event.message for event in events if isinstance(event, RunFailed)] == ["no such thing"]
 
 
 @pytest.mark.req("SES-3")
@@ -288,7 +297,7 @@ async def test_the_context_is_read_before_and_after_each_call() -> None:
     events: list[Event] = []
     usage = Usage(input_tokens=500, output_tokens=20)
     provider = scripted(text_reply("yes", usage=usage))
-    async with Session(provider, model="m", on_event=events.append) as session:
+    async with Session(provider, model="m", event_bus=bus_for(events.append)) as session:
         await session.run("hi")
 
         assert session.get_context_state().used_tokens == 520
@@ -313,7 +322,7 @@ async def test_consecutive_requests_share_their_prefix() -> None:
 async def test_an_unknown_model_gets_a_careful_window_and_one_warning() -> None:
     events: list[Event] = []
     provider = ScriptedProvider(["a", "b"], facts=ModelFacts(name="mystery", known=False))
-    async with Session(provider, model="mystery", on_event=events.append) as session:
+    async with Session(provider, model="mystery", event_bus=bus_for(events.append)) as session:
         await session.run("one")
         await session.run("two")
 
@@ -334,8 +343,8 @@ async def test_two_sessions_on_one_provider_do_not_hear_each_other() -> None:
     provider = scripted("for the first", "for the second")
     heard: dict[str, list[Event]] = {"a": [], "b": []}
     async with (
-        Session(provider, model="m", on_event=heard["a"].append) as a,
-        Session(provider, model="m", on_event=heard["b"].append) as b,
+        Session(provider, model="m", event_bus=bus_for(heard["a"].append)) as a,
+        Session(provider, model="m", event_bus=bus_for(heard["b"].append)) as b,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(a.run, "1")
@@ -349,7 +358,7 @@ async def test_a_listener_that_fails_does_not_break_the_run() -> None:
     def fail(event: Event) -> None:
         raise ValueError("listener")
 
-    async with Session(scripted("fine"), model="m", on_event=fail) as session:
+    async with Session(scripted("fine"), model="m", event_bus=bus_for(fail)) as session:
         assert await session.run("hi") == "fine"
 
 
@@ -449,7 +458,7 @@ async def test_a_secret_that_a_tool_shows_reaches_neither_disk_nor_model(tmp_pat
     store = SqliteStore(tmp_path / "sessions.db")
     provider, events = scripted(call_reply(("show", {})), "done"), list[Event]()
     async with Session(
-        provider, model="m", tools=[show], store=store, on_event=events.append
+        provider, model="m", tools=[show], store=store, event_bus=bus_for(events.append)
     ) as session:
         await session.run("go")
     await store.aclose()
@@ -523,7 +532,7 @@ async def test_an_entry_is_told_of_when_it_is_on_disk() -> None:
             seen.append((event.entry.id, store.last))
 
     provider = ScriptedProvider(["yes"])
-    async with Session(provider, model="m", store=store, on_event=listener) as session:
+    async with Session(provider, model="m", store=store, event_bus=bus_for(listener)) as session:
         assert seen == []
         await session.run("hello")
 

@@ -23,9 +23,10 @@ from clew.core.models import ModelFacts
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
 from clew.stores.record import StoredSession
-from clew.stores.sql_rows import SqlConnection
+from clew.stores.sql import SqlConnection
 from clew.stores.sqlite import SqliteStore
 from clew.stores.stored_entries import damaged_ids
+from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
 
@@ -272,7 +273,11 @@ async def test_an_entry_that_cannot_be_read_is_reported_and_passed_over(
     assert await store.search("hello")
     events: list[Event] = []
     async with Session(
-        ScriptedProvider(["yes"]), model="m", store=store, session_id=A, on_event=events.append
+        ScriptedProvider(["yes"]),
+        model="m",
+        store=store,
+        session_id=A,
+        event_bus=bus_for(events.append),
     ) as session:
         assert await session.run("still there?") == "yes"
     warnings = [event.text for event in events if isinstance(event, Warned)]

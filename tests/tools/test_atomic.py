@@ -148,8 +148,8 @@ async def test_edits_of_one_answer_that_exclude_each_other_are_told(tmp_path: Pa
 # From here on: the program.
 
 
-async def run(tool: Tool, place: ToolContext, **arguments: object) -> str:
-    out = await tool.run(arguments, place)
+async def run(tool: Tool, context: ToolContext, **arguments: object) -> str:
+    out = await tool.run(arguments, context)
     return out.text if out.failed else ""
 
 

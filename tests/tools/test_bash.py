@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clew import MemoryStore, Session
 from clew.providers.scripted import ScriptedProvider
 from clew.tools.builtin.bash import bash_tool
-from clew.tools.builtin.child_process import HeadTail, child_environment, is_secret, printable
+from clew.tools.builtin.child_process import HeadTail, child_environment, is_secret, make_printable
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
@@ -63,7 +63,7 @@ async def test_output_and_errors_come_in_order_from_the_working_folder(tmp_path:
     [
         ("exit 3", "[exit code 3]", True),
         ("echo x; false", "x\n[exit code 1]", True),
-        ("kill -KILL $$", "[ended by SIGKILL]", True),
+        ("kill -KILL $$", "[killed by SIGKILL]", True),
         ("true", "[no output]", False),
         ("cat", "[no output]", False),
         ("printf '\\xff'", "\ufffd", False),
@@ -131,7 +131,7 @@ async def test_a_background_child_does_not_hold_up_the_answer(tmp_path: Path) ->
     hint = outs[0].text.splitlines()[1]
     command = hint.rpartition(": ")[2].removesuffix("]")
 
-    assert outs[0].text.startswith("started\n[background processes go on")
+    assert outs[0].text.startswith("started\n[background processes keep running")
     assert not (await run(tmp_path, command)).failed
     with anyio.fail_after(10):
         await gone(handle)
@@ -145,7 +145,7 @@ async def test_long_output_keeps_its_head_and_its_tail(tmp_path: Path) -> None:
     assert out.text.endswith("xxx\nlast")
     assert len(out.text) < 10_000_100
     assert out.data["dropped"] == 15_000_012
-    assert "\n[15,000,012 bytes left out: more than 10,000,000 are not kept]\n" in out.text
+    assert "\n[15,000,012 bytes omitted: only 10,000,000 are kept]\n" in out.text
 
 
 async def test_what_the_model_does_not_see_of_long_output_can_be_recalled(tmp_path: Path) -> None:
@@ -206,12 +206,14 @@ def test_nothing_is_lost_without_being_counted(chunks: list[bytes], half: int) -
     ],
 )
 def test_output_becomes_text_that_can_be_read(data: bytes, text: str) -> None:
-    assert printable(data) == text
+    assert make_printable(data) == text
 
 
 @given(st.binary())
 def test_output_is_printable_whatever_it_is(data: bytes) -> None:
-    assert all(char.isprintable() or char in "\n\t" or char >= "\xa0" for char in printable(data))
+    assert all(
+        char.isprintable() or char in "\n\t" or char >= "\xa0" for char in make_printable(data)
+    )
 
 
 async def test_a_folder_reached_with_cd_holds_for_the_next_call(tmp_path: Path) -> None:
@@ -255,7 +257,7 @@ async def test_a_call_that_did_not_move_leaves_the_move_of_another(tmp_path: Pat
     assert (await run(place, "pwd")).text == f"{tmp_path}/sub"
 
 
-async def test_outside_the_working_folder_nobody_stays(tmp_path: Path) -> None:
+async def test_a_shell_does_not_stay_outside_the_working_directory(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "sub").mkdir(parents=True)
     place = ToolContext(cwd=project)
@@ -264,7 +266,7 @@ async def test_outside_the_working_folder_nobody_stays(tmp_path: Path) -> None:
     out = await run(place, "cd ../.. && pwd")
 
     assert out.text == (
-        f"{tmp_path}\n[{tmp_path} is outside the working folder: "
+        f"{tmp_path}\n[{tmp_path} is outside the working directory: "
         f"the next command starts in {project} again]"
     )
     assert (await run(place, "pwd")).text == str(project)
@@ -279,7 +281,7 @@ async def test_nothing_runs_elsewhere_when_its_folder_is_gone(tmp_path: Path) ->
     lost = await run(place, "touch trace")
 
     assert lost.failed
-    assert "sub, where the last command ended, does not exist any more" in lost.text
+    assert "sub, where the last command ended, no longer exists" in lost.text
     assert f"starts in {tmp_path}." in lost.text
     assert not (tmp_path / "trace").exists()
     assert (await run(place, "pwd")).text == str(tmp_path)

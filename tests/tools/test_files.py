@@ -60,18 +60,18 @@ async def test_each_tool_says_what_it_would_touch(kit: Kit) -> None:
     assert kit.tools["Grep"].access({}, kit.place).target == "."
 
 
-async def test_read_numbers_lines_and_says_where_to_go_on(kit: Kit, tmp_path: Path) -> None:
+async def test_read_numbers_lines_and_says_where_to_continue(kit: Kit, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("".join(f"line {n}\n" for n in range(1, 2501)))
 
     whole = await kit("Read", file_path="a")
     part = await kit("Read", file_path="a", offset=2499, limit=9)
 
     assert whole.text.startswith("     1\tline 1\n     2\tline 2\n")
-    assert whole.text.endswith("\n[lines 1-2000 of 2500; go on with offset=2001]")
+    assert whole.text.endswith("\n[lines 1-2000 of 2500; continue with offset=2001]")
     assert part.text == "  2499\tline 2499\n  2500\tline 2500"
     past = await kit("Read", file_path="a", offset=3000)
     assert past.failed
-    assert "only 2500 lines" in past.text
+    assert "only 2,500 lines" in past.text
 
 
 async def test_read_cuts_a_long_line_and_says_so(kit: Kit, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ async def test_read_takes_a_piece_out_of_a_huge_file(kit: Kit, tmp_path: Path) -
 
     assert piece.text == (
         "   999\tline 999\n  1000\tline 1000\n[lines 999-1000 of a file of 64,000,001 bytes; "
-        "go on with offset=1001, or search it with Grep]"
+        "continue with offset=1001, or search it with Grep]"
     )
     assert binary.failed
     assert past.failed
@@ -402,12 +402,12 @@ async def test_edit_fails_clearly(kit: Kit, tmp_path: Path) -> None:
 
     assert "2 times, at lines 2, 4" in await said(old_string="pass")
     assert "nearest line is line 1: def first():" in await said(old_string="def fist():")
-    assert "what follows there differs" in await said(old_string="def first():\n    return")
+    assert "the lines after it differ" in await said(old_string="def first():\n    return")
     assert "Read the file again" in await said(old_string="zzzzzz")
     assert "the same" in await said(old_string="pass", new_string="pass")
     assert "empty" in await said(old_string="")
     assert "does not exist" in await said(file_path="b", old_string="x")
-    assert "cannot hold" in await said(file_path="l", old_string="ü", new_string="→")
+    assert "cannot contain" in await said(file_path="l", old_string="ü", new_string="→")
 
 
 @pytest.mark.parametrize(
@@ -415,20 +415,20 @@ async def test_edit_fails_clearly(kit: Kit, tmp_path: Path) -> None:
     [
         (
             "def f():\n    return 'a'",
-            "With other whitespace it is at lines 2-3. The file says there:\n"
+            "With other whitespace it is at lines 2-3. The file has there:\n"
             "\tdef f():\n\t\treturn 'a'",
         ),
         (
             "return   'a'\n\n",
-            "With other whitespace it is at line 3. The file says there:\n\t\treturn 'a'",
+            "With other whitespace it is at line 3. The file has there:\n\t\treturn 'a'",
         ),
         (
             "# it's - so",
-            "With characters that look alike it is at line 4. The file says there:\n\t# it’s — so",
+            "With characters that look alike it is at line 4. The file has there:\n\t# it’s — so",
         ),
         (
             "x=1",
-            "With other whitespace it is at line 5 and in 1 other places. The file says there:",
+            "With other whitespace it is at line 5 and in 1 other place. The file has there:",
         ),
         ("     2\t\tdef f():", "It has line numbers, which are not part of the file"),
     ],

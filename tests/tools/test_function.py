@@ -177,14 +177,14 @@ async def test_what_is_returned_is_put_into_words() -> None:
     assert (await answer(give, what="out")) == ToolOutput(text="t", failed=True)
 
 
-async def test_a_place_is_given_by_the_session_and_not_by_the_model() -> None:
+async def test_the_context_comes_from_the_session_and_not_from_the_model() -> None:
     @tool
-    async def where(place: ToolContext) -> str:
-        return str(place.cwd)
+    async def where(context: ToolContext) -> str:
+        return str(context.cwd)
 
     assert where.spec.schema["properties"] == {}
     assert (await answer(where)).text == "/"
-    assert "`place` is not known" in (await answer(where, place="x")).text
+    assert "`context` is not known" in (await answer(where, context="x")).text
 
 
 async def test_a_plain_function_runs_in_a_worker_thread() -> None:

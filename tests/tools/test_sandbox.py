@@ -18,9 +18,9 @@ from clew.tools.sandbox import (
     SandboxMode,
     SandboxPaths,
     SandboxPolicy,
-    arguments,
+    bubblewrap_options,
+    find_git_folder,
     find_sandbox_paths,
-    git_folder,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
@@ -36,8 +36,8 @@ GROUNDS = SandboxPaths(
     caches=(Path("/home/me/.cache"),),
     writable=(Path("/tmp"),),
     guarded=(Path("/home/me/project/.clew"),),
-    door_folders=(Path("/run/user"),),
-    door_files=(Path("/run/docker.sock"),),
+    socket_folders=(Path("/run/user"),),
+    socket_files=(Path("/run/docker.sock"),),
     agent=Path("/run/user/1/agent"),
 )
 SHARED = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
@@ -50,7 +50,7 @@ def bind(path: str, kind: str = "--bind") -> list[str]:
 
 
 def test_everything_is_read_only_but_the_project_temporary_files_and_caches() -> None:
-    assert arguments(SandboxPolicy(), GROUNDS) == [
+    assert bubblewrap_options(SandboxPolicy(), GROUNDS) == [
         *SHARED,
         *WHOLE,
         *bind("/tmp"),
@@ -64,7 +64,7 @@ def test_everything_is_read_only_but_the_project_temporary_files_and_caches() ->
 
 
 def test_a_hidden_home_and_no_network_leave_only_the_project() -> None:
-    assert arguments(SandboxPolicy(network=False, home="hidden"), GROUNDS) == [
+    assert bubblewrap_options(SandboxPolicy(network=False, home="hidden"), GROUNDS) == [
         *SHARED,
         "--unshare-net",
         *WHOLE,
@@ -85,7 +85,7 @@ def test_a_machine_without_bubblewrap_is_told_what_to_install() -> None:
         "Commands run without a sandbox: bubblewrap (no-such-program) is not installed; install "
         "it with your package manager, for example: apt install bubblewrap."
     )
-    with pytest.raises(ConfigError, match=r"shall run in a sandbox, but bubblewrap .* apt install"):
+    with pytest.raises(ConfigError, match=r"require a sandbox, but bubblewrap .* apt install"):
         Sandbox(SandboxPolicy(mode=SandboxMode.ON), program="no-such-program")
 
 
@@ -123,7 +123,7 @@ def test_only_what_exists_is_named(tmp_path: Path) -> None:
     assert found.folder == tmp_path.resolve()
     assert found.guarded == (tmp_path.resolve() / ".clew",)
     assert tmp_path / "nowhere" not in found.writable
-    assert all(path.exists() for path in (*found.caches, *found.writable, *found.door_folders))
+    assert all(path.exists() for path in (*found.caches, *found.writable, *found.socket_folders))
 
 
 def repository(folder: Path) -> Path:
@@ -140,9 +140,9 @@ def test_git_finds_its_history_from_a_part_and_from_a_worktree(tmp_path: Path) -
     (git / "worktrees/tree/gitdir").write_text(f"{tmp_path}/tree/.git\n")
     (tmp_path / "tree/.git").write_text(f"gitdir: {git}/worktrees/tree\n")
 
-    assert git_folder(tmp_path / "main") == git
-    assert git_folder(tmp_path / "main/deep/er") == git
-    assert git_folder(tmp_path / "tree") == git
+    assert find_git_folder(tmp_path / "main") == git
+    assert find_git_folder(tmp_path / "main/deep/er") == git
+    assert find_git_folder(tmp_path / "tree") == git
 
 
 @pytest.mark.parametrize("target", ["home", "home/worktrees/x", "gone", "fake/worktrees/x"])
@@ -153,7 +153,7 @@ def test_a_git_file_opens_no_folder_by_saying_so(tmp_path: Path, target: str) ->
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/.git").write_text(f"gitdir: {tmp_path / target}\n")
 
-    assert git_folder(tmp_path / "tree") is None
+    assert find_git_folder(tmp_path / "tree") is None
 
 
 def test_a_link_to_a_git_folder_opens_nothing(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_link_to_a_git_folder_opens_nothing(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/.git").symlink_to(tmp_path / "other/.git")
 
-    assert git_folder(tmp_path / "tree") is None
+    assert find_git_folder(tmp_path / "tree") is None
     assert tmp_path / "other/.git" not in find_sandbox_paths(tmp_path / "tree", tmp_path).writable
 
 
@@ -180,12 +180,12 @@ def outside() -> Iterator[Path]:
 
 
 async def run(
-    place: ToolContext | Path, command: str, policy: SandboxPolicy | None = None
+    context: ToolContext | Path, command: str, policy: SandboxPolicy | None = None
 ) -> ToolOutput:
-    place = place if isinstance(place, ToolContext) else ToolContext(cwd=place)
+    context = context if isinstance(context, ToolContext) else ToolContext(cwd=context)
     tool = bash_tool(sandbox=Sandbox(policy or SandboxPolicy(mode=SandboxMode.ON)))
     with anyio.fail_after(30):
-        return await tool.run({"command": command, "timeout": 20}, place)
+        return await tool.run({"command": command, "timeout": 20}, context)
 
 
 @needs_bubblewrap
@@ -198,7 +198,8 @@ async def test_commands_write_in_the_project_and_nowhere_else(project: Path, out
     assert out.failed
     assert out.data["sandbox"] is True
     assert out.text.endswith(
-        "[exit code 1]\n[the sandbox lets commands write only in the working and temporary folders]"
+        "[exit code 1]\n[in the sandbox, commands can write only to the working directory and"
+        " temporary folders]"
     )
 
 

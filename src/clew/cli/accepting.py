@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 from clew.cli.editor import LineEditor
-from clew.cli.harmless import one_line
+from clew.cli.sanitize import one_line
 from clew.cli.screen import Screen
 from clew.cli.status import Standing
 from clew.config.settings import LoadedSettings
-from clew.sdk.finding import load, trust_of
-from clew.sdk.places import Homes, user_folder
+from clew.sdk.folders import Homes, user_folder
+from clew.sdk.project_scan import load_project_settings, trust_record
 
 _MOST = 12
 _SHOWN = 160
@@ -22,8 +22,8 @@ def ask_to_accept(cwd: Path, screen: Screen) -> None:
     Without a terminal nobody can be asked: then they do not count.
     """
     homes = Homes.of(os.environ)
-    loaded = load(cwd, homes, os.environ)
-    trust = trust_of(homes)
+    loaded = load_project_settings(cwd, homes, os.environ)
+    trust = trust_record(homes)
     if not loaded.withheld or not sys.stdin.isatty() or trust.is_declined(cwd, loaded.fingerprint):
         return
     _show(loaded, screen)

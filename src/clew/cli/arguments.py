@@ -4,6 +4,8 @@ import argparse
 
 from clew.cli.config_arguments import add_config
 from clew.core.access import PermissionMode
+from clew.sdk.folders import working_folder
+from clew.sdk.spec import SessionSpec
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 _PROMPT = (
@@ -217,3 +219,23 @@ def _whole(text: str, *, least: int, most: int) -> int:
     if not least <= number <= most:
         raise argparse.ArgumentTypeError(f"{number} is not between {least} and {most}")
     return number
+
+
+def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionSpec:
+    """Return the session that the flags describe; `resume` names another one to continue."""
+    return SessionSpec(
+        cwd=str(working_folder()),
+        provider=arguments.provider or "",
+        base_url=arguments.base_url or "",
+        model=arguments.model or "",
+        port=arguments.port,
+        resume=resume or arguments.resume or "",
+        fork=arguments.fork or "",
+        latest=arguments.latest,
+        permission_mode=arguments.permission_mode or "",
+        sandbox=arguments.sandbox or "",
+        network=arguments.network,
+        window=arguments.window,
+        budget_usd=arguments.budget,
+        log_level=arguments.log_level or "",
+    )

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from clew.cli.harmless import harmless, harmless_json
-from clew.cli.places import user_folder, working_folder
+from clew.cli.sanitize import sanitize, sanitize_json
 from clew.cli.streams import tell, write_out
 from clew.config.display import list_values, redact_settings
 from clew.config.layers import get_value
@@ -22,6 +21,7 @@ from clew.config.settings import LoadedSettings, load_trusted
 from clew.config.trust import Trust, format_withheld
 from clew.config.updates import find_key, find_target, set_value, unset_value
 from clew.core.errors import ConfigError
+from clew.sdk.folders import user_folder, working_folder
 
 _WIDEST = 40
 
@@ -186,12 +186,12 @@ def _forget(ask: _Ask) -> int:
 
 
 def _write(lines: Iterator[str] | list[str]) -> None:
-    write_out("".join(f"{harmless(line)}\n" for line in lines))
+    write_out("".join(f"{sanitize(line)}\n" for line in lines))
 
 
 def _write_json(value: object) -> None:
     text = msgspec.json.format(msgspec.json.encode(value)).decode()
-    write_out(f"{harmless_json(text)}\n")
+    write_out(f"{sanitize_json(text)}\n")
 
 
 _NOTHING = "there is nothing to accept: this folder's settings only restrict, or there are none"

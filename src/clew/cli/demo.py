@@ -12,15 +12,16 @@ import anyio
 import msgspec
 
 from clew.cli.paint import painter
-from clew.cli.places import store_path, working_folder
 from clew.cli.screen import Screen
 from clew.context.recall import entry_text
 from clew.core.context_state import Status
 from clew.core.entries import Entry
 from clew.core.errors import AbortError, ClewError
+from clew.core.events import EntryAdded, Envelope
 from clew.core.ids import SessionId, new_session_id
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.embedded.provider import Embedded
+from clew.sdk.folders import store_path, working_folder
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
@@ -69,6 +70,7 @@ class Demo:
         self._screen.by_hand = True
         self._id: SessionId = new_session_id()
         self._scene = 0
+        self._entries = 0
 
     async def play(self) -> None:
         """Play all scenes."""
@@ -95,7 +97,7 @@ class Demo:
         self._say(f"Talk to this session yourself: clew --resume {self._id}")
 
     def _session(self) -> Session:
-        return Session(
+        session = Session(
             self._provider,
             model=SMOLLM2.name,
             system_message=SYSTEM,
@@ -105,8 +107,14 @@ class Demo:
             cwd=self._folder,
             gate=Gate(cwd=self._folder),
             max_context_tokens=self._window,
-            on_event=self._screen,
         )
+        session.on_any(self._hear)
+        return session
+
+    def _hear(self, envelope: Envelope) -> None:
+        if isinstance(envelope.event, EntryAdded):
+            self._entries = envelope.event.entry.id
+        self._screen(envelope)
 
     async def _answer(self, session: Session) -> None:
         self._title("A real model answers, word by word")
@@ -162,7 +170,7 @@ class Demo:
 
     def _gauge(self, session: Session) -> None:
         self._screen.gauge(session.get_context_state())
-        self._say(f"{self._screen.entries} entries on disk", "dim")
+        self._say(f"{self._entries} entries on disk", "dim")
 
     def _title(self, text: str) -> None:
         self._scene += 1

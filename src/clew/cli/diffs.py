@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from clew.cli.harmless import harmless, one_line, rows
+from clew.cli.sanitize import one_line, rows, sanitize
 from clew.core.file_change import FileChange, Hunk, read_file_change
 
 _SHOWN_PATH = 120
@@ -49,14 +49,14 @@ _Line = tuple[int, str, str]
 
 
 def _length(hunk: Hunk) -> int:
-    return sum(1 + line.no_newline for line in hunk.numbered())
+    return sum(1 + line.no_newline for line in hunk.number_lines())
 
 
 def _body(change: FileChange) -> Iterator[_Line]:
     for at, hunk in enumerate(change.hunks):
         if at:
             yield 0, "…", ""
-        for line in hunk.numbered():
+        for line in hunk.number_lines():
             yield line.number, line.mark, line.text
             if line.no_newline:
                 yield 0, "\\", "no line break at the end"
@@ -65,7 +65,7 @@ def _body(change: FileChange) -> Iterator[_Line]:
 def _row(line: _Line, *, digits: int, width: int) -> Row:
     number, mark, text = line
     count = f"{number or '':>{digits}}"
-    shown = harmless(text.replace("\n", " "))
+    shown = sanitize(text.replace("\n", " "))
     return Row(_cut(f"{count} {mark} {shown}".rstrip(), width), _LOOKS.get(mark, ""))
 
 

@@ -13,11 +13,11 @@ from clew._version import __version__
 from clew.cli import doctor_checks as checks
 from clew.cli import doctor_models as models
 from clew.cli.doctor_findings import Check, Finding, Level, Machine
-from clew.cli.harmless import harmless_json, one_line
 from clew.cli.paint import Paint, painter
-from clew.cli.places import user_folder, working_folder
+from clew.cli.sanitize import one_line, sanitize_json
 from clew.cli.streams import write_out
 from clew.core.redaction import redact
+from clew.sdk.folders import user_folder, working_folder
 
 _COLOURS = {
     Level.OK: "green",
@@ -49,7 +49,7 @@ def run_doctor(arguments: Namespace) -> int:
     works = all(finding.level is not Level.BROKEN for finding in findings)
     if arguments.json:
         document = {"version": __version__, "works": works, "findings": findings}
-        write_out(f"{harmless_json(msgspec.json.encode(document).decode())}\n")
+        write_out(f"{sanitize_json(msgspec.json.encode(document).decode())}\n")
     else:
         paint = painter()
         write_out("".join(f"{_line(finding, paint)}\n" for finding in findings))

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from clew._version import __version__
 from clew.cli.doctor_findings import Finding, Level, Machine, existing
-from clew.cli.stores import VARIABLE
 from clew.core.errors import ConfigError
+from clew.sdk.session_store import VARIABLE
 from clew.stores import open_store
 from clew.tools.builtin.ripgrep import find_ripgrep
 from clew.tools.sandbox import Sandbox

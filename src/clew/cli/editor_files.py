@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from clew.cli.harmless import harmless
+from clew.cli.sanitize import sanitize
 
 _MENTION = re.compile(r'(?:^|\s)(@(?:"[^"\n]*|[^\s"]*))$')
 _MOST_SEEN = 5_000
@@ -46,7 +46,7 @@ def _names(place: Path, start: str) -> Iterator[str]:
 def _fits(name: str, start: str) -> bool:
     is_found = name.lower().startswith(start.lower())
     is_hidden = name.startswith(".") and not start.startswith(".")
-    return is_found and not is_hidden and harmless(name) == name and not set('"\n\t') & set(name)
+    return is_found and not is_hidden and sanitize(name) == name and not set('"\n\t') & set(name)
 
 
 def _order(name: str) -> tuple[str, str]:

@@ -45,7 +45,7 @@ from clew.cli.editor_files import mention, mentions
 from clew.cli.editor_history import HistoryFile
 from clew.cli.editor_keys import answer_keys, line_keys
 from clew.cli.editor_protocol import Complete, EditorFailed
-from clew.cli.harmless import one_line
+from clew.cli.sanitize import one_line
 from clew.cli.screen import wrapped
 from clew.cli.status import Standing, status_line
 

@@ -1,43 +1,48 @@
-"""What is said when the prompt opens."""
+"""What the prompt says when a session opens."""
 
-from clew.cli.harmless import one_line
-from clew.cli.history import newest
-from clew.cli.opening import Opened
+from clew.cli.sanitize import one_line
 from clew.cli.screen import Screen
-from clew.core.entries import MessageAdded
-from clew.core.messages import Role
 from clew.core.text import pluralize
+from clew.sdk.client import HistoryEntry, SessionSnapshot
+from clew.sdk.launch import LaunchedSession
 
 _SHOWN = 200
 
 
-def greet(opened: Opened, screen: Screen, *, again: bool = False) -> None:
-    """Say who answers and what may run; on resume, where the conversation stands.
+def greet(
+    launched: LaunchedSession, now: SessionSnapshot, screen: Screen, *, again: bool = False
+) -> None:
+    """Show the model and the permission mode; for a resumed session, where it stands.
 
     Args:
-        opened: The session.
-        screen: Where to say it.
-        again: True when another session was open before, and only what is new is said.
+        launched: The session, and how it was chosen.
+        now: Its state.
+        screen: Where to show it.
+        again: True when another session was open before; what has not changed is left out.
     """
-    choice = opened.choice
     if not again:
-        screen.say(f"{choice.model}: {choice.why}", style="dim")
-        screen.say(f"permission mode: {opened.mode}", style="dim")
-        screen.say(opened.sandbox, style="dim")
-    if opened.resumed:
-        _recap(opened, screen)
+        screen.say(f"{launched.choice.model}: {launched.choice.why}", style="dim")
+        screen.say(f"permission mode: {now.mode}", style="dim")
+        screen.say(launched.sandbox, style="dim")
+    if launched.resumed:
+        _recap(now, screen)
     if not again:
-        words = "/help lists the commands, !ls runs one of the shell, Ctrl-D leaves"
+        words = "/help lists the commands, !ls runs a shell command, Ctrl-D leaves"
         screen.say(words, style="dim")
 
 
-def _recap(opened: Opened, screen: Screen) -> None:
-    session = opened.session.session
-    record, entries = session.journal.record, session.journal.entries
-    count = sum(isinstance(entry.body, MessageAdded) for entry in entries)
-    screen.line(f"session {record.name or record.id}: {pluralize(count, 'message')}", "dim")
-    for who, role in (("you", Role.USER), ("answer", Role.ASSISTANT)):
-        if words := newest(entries, role):
-            screen.say(f"  {who}: {one_line(words, _SHOWN)}", style="dim")
+def _recap(now: SessionSnapshot, screen: Screen) -> None:
+    name = now.name or now.session_id
+    screen.line(f"session {name}: {pluralize(now.last_entry, 'entry', 'entries')}", "dim")
+    for who, role in (("you", "user"), ("answer", "assistant")):
+        if text := _newest(now.history, role):
+            screen.say(f"  {who}: {one_line(text, _SHOWN)}", style="dim")
     if not screen.live:
-        screen.gauge(session.get_context_state())
+        screen.gauge(now.context)
+
+
+def _newest(history: tuple[HistoryEntry, ...], role: str) -> str:
+    for item in reversed(history):
+        if item.type == role and item.message is not None and item.message.text.strip():
+            return item.message.text
+    return ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from clew.cli.harmless import harmless
+from clew.cli.sanitize import sanitize
 from clew.core.entries import Entry, MessageAdded
 from clew.core.messages import Message, Role
 from clew.extensions.commands.entries import list_entries
@@ -11,7 +11,7 @@ from clew.extensions.commands.entries import list_entries
 def listed(entries: Sequence[Entry], most: int) -> list[str]:
     """List the last entries, the oldest of them first."""
     return [
-        harmless(f"#{number} {whose}: {said}")
+        sanitize(f"#{number} {whose}: {said}")
         for number, whose, said in list_entries(entries, most)
     ] or ["nothing was said yet"]
 
@@ -30,12 +30,3 @@ def numbers(entries: Iterable[Entry]) -> str:
             case _:
                 pass
     return ", ".join(names.values())
-
-
-def newest(entries: Sequence[Entry], role: Role) -> str:
-    """Return the last words that somebody said, or nothing."""
-    for entry in reversed(entries):
-        match entry.body:
-            case MessageAdded(message=message) if message.role is role and message.text.strip():
-                return message.text
-    return ""

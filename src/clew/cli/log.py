@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from clew.cli.harmless import harmless, harmless_json, one_line
+from clew.cli.sanitize import one_line, sanitize, sanitize_json
 from clew.cli.streams import tell, write_out
 from clew.context.passages import render_text
 from clew.log.events import (
@@ -52,7 +52,7 @@ def _validate(path: Path) -> int:
     word = "sound" if report.is_sound else "not sound"
     megabytes = f"{report.payload_bytes / 1e6:.1f} MB"
     write_out(
-        f"{harmless(str(path))}: {word}: {report.lines:,} lines, {report.entries:,} entries, "
+        f"{sanitize(str(path))}: {word}: {report.lines:,} lines, {report.entries:,} entries, "
         f"{report.calls:,} calls, {report.payloads:,} payloads ({megabytes})\n"
     )
     return 0 if report.is_sound else 1
@@ -74,9 +74,9 @@ def _replay(path: Path, *, strict: bool) -> int:
         write_out("no difference: each request is what it was\n")
         return 0
     write_out(
-        f"first difference: call {first.call}, {harmless(first.where)}\n"
-        f"  expected: {harmless(first.expected)}\n"
-        f"  found:    {harmless(first.found)}\n"
+        f"first difference: call {first.call}, {sanitize(first.where)}\n"
+        f"  expected: {sanitize(first.expected)}\n"
+        f"  found:    {sanitize(first.found)}\n"
     )
     if len(provider.differences) > 1:
         write_out(f"{len(provider.differences)} of {done.calls} calls differ\n")
@@ -114,7 +114,7 @@ def _lines(reader: LogReader, arguments: Namespace) -> Iterator[str]:
             continue
         if arguments.json:
             whole = {"seq": line.seq, "timestamp": line.timestamp, **line.fields}
-            yield harmless_json(msgspec.json.encode(whole).decode())
+            yield sanitize_json(msgspec.json.encode(whole).decode())
         else:
             yield _line(line)
 

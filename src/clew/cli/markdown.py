@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 
-from clew.cli.harmless import harmless
 from clew.cli.markdown_inline import ITALIC, UNDERLINE, Inline, Look
 from clew.cli.paint import Paint
+from clew.cli.sanitize import sanitize
 
 _OWN = {ITALIC: ("\x1b[3m", "\x1b[23m"), UNDERLINE: ("\x1b[4m", "\x1b[24m")}
 """Styles that `Paint` has no names for."""
@@ -64,7 +64,7 @@ class MarkdownStream:
 
     def feed(self, delta: str) -> str:
         """Take some more text; returns what can be shown by now."""
-        clean = harmless(delta)
+        clean = sanitize(delta)
         if not self._coloured:
             return clean
         *lines, rest = f"{self._rest}{clean}".split("\n")

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
-from clew.cli.harmless import one_line
+from clew.cli.sanitize import one_line
 from clew.core.context_state import Basis, ContextState, LossReport, Status
 from clew.extensions.commands.entries import format_loss
 

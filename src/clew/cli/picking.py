@@ -2,30 +2,29 @@
 
 from anyio.from_thread import BlockingPortal
 
-from clew.cli.desk import Desk
-from clew.cli.harmless import one_line
-from clew.cli.lines import NEW
-from clew.cli.opening import Opened
+from clew.cli.input_loop import InputLoop
+from clew.cli.replies import NEW
+from clew.cli.sanitize import one_line
 from clew.cli.screen import Screen
 from clew.cli.times import when
 from clew.core.text import pluralize
-from clew.stores.record import StoredSession
+from clew.sdk.launch import LaunchedSession
 
 _MOST = 15
 _SHOWN = 60
 
 
 def pick(
-    made: Opened,
+    launched: LaunchedSession,
     candidates: tuple[str, ...],
     *,
     portal: BlockingPortal,
-    desk: Desk,
+    loop: InputLoop,
     screen: Screen,
 ) -> str | None:
     """Show sessions and ask which; returns its id, or None to stay."""
-    known = [one for one in portal.call(_sessions, made) if not candidates or one.id in candidates]
-    known = [one for one in known if one.id != made.session.get_session_id()][:_MOST]
+    found = portal.call(launched.other_sessions)
+    known = [one for one in found if not candidates or one.id in candidates][:_MOST]
     if not known:
         screen.line("there is no other session in this folder")
         return None
@@ -36,7 +35,7 @@ def pick(
     screen.say("a number, n for a new session, Enter to stay")
     while True:
         try:
-            typed = desk.ask_line("which one? ")
+            typed = loop.ask_line("which one? ")
         except (EOFError, KeyboardInterrupt):
             return None
         match typed.strip().lower():
@@ -48,8 +47,3 @@ def pick(
                 return known[int(text[:4]) - 1].id
             case _:
                 screen.line(f"please write a number from 1 to {len(known)}")
-
-
-async def _sessions(made: Opened) -> list[StoredSession]:
-    store = made.session.store
-    return list(await store.sessions(cwd=str(made.session.cwd), limit=200))

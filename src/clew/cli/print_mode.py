@@ -13,18 +13,29 @@ from collections.abc import Mapping
 import anyio
 import msgspec
 
-from clew.cli.harmless import harmless, harmless_json, one_line
-from clew.cli.leaving import exit_code, signals
-from clew.cli.lines import Reply, command_in, nearest, run_command
-from clew.cli.opening import Desired, Opened, opened
+from clew.cli.arguments import session_spec
 from clew.cli.paint import stop_note
+from clew.cli.replies import Reply, make_reply
+from clew.cli.sanitize import one_line, sanitize, sanitize_json
+from clew.cli.signals import ending_signals, exit_code
 from clew.cli.streams import OutputLost, reader_left, tell, write_out
-from clew.core.access import Access, Decision
 from clew.core.context_state import ContextState
 from clew.core.errors import ClewError, ConfigError, SessionError
-from clew.core.events import Event, RunEnded, TextDelta, ToolStarted, Warned
+from clew.core.events import (
+    Envelope,
+    Event,
+    PermissionDenied,
+    RunCompleted,
+    RunInterrupted,
+    TextDelta,
+    ToolStarted,
+    Warned,
+)
+from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
-from clew.sdk.interactive import InteractiveSession
+from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
+from clew.sdk.launch import launch
+from clew.sdk.lines import similar_command
 
 _PIPE_SECONDS = 3.0
 """How long a pipe that nobody writes to is waited for."""
@@ -67,16 +78,16 @@ def run_print(arguments: Namespace) -> int:
 
 
 async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
-    desired = Desired(on_event=printer, on_denied=_tell_denied)
-    async with opened(arguments, desired) as made:
-        printer.begin(made)
+    async with launch(session_spec(arguments), on_envelope=printer) as launched:
+        session = launched.session
+        await printer.start(session)
         printer.check()
         failure = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(printer.watch)
-            tasks.start_soon(_heed_signals, made, printer)
+            tasks.start_soon(_handle_signals, session, printer)
             try:
-                await _carry_out(made, prompt, printer)
+                await _carry_out(session, prompt, printer)
             except ClewError as error:
                 failure = error
             tasks.cancel_scope.cancel()
@@ -88,32 +99,38 @@ async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
         if failure is not None and printer.style == "text":
             printer.end_line()
             raise failure
-        return printer.end(error="" if failure is None else str(failure))
+        return await printer.end(error="" if failure is None else str(failure))
 
 
-async def _heed_signals(made: Opened, printer: "Printer") -> None:
+async def _handle_signals(session: SessionClient, printer: "Printer") -> None:
     """Abort when the program is asked to end, so that what had arrived is kept."""
-    with anyio.open_signal_receiver(*signals()) as received:
+    with anyio.open_signal_receiver(*ending_signals()) as received:
         async for number in received:
             printer.left_by = number
-            made.session.abort()
+            session.abort()
 
 
-async def _carry_out(made: Opened, prompt: str, printer: "Printer") -> None:
+async def _carry_out(session: SessionClient, prompt: str, printer: "Printer") -> None:
     line = prompt.strip()
-    command = command_in(made, line)
-    if command is None:
-        if line.startswith("/") and len(line.split()) == 1 and (near := nearest(made, line[1:])):
-            raise SessionError(f"there is no command {one_line(line, 40)}; did you mean /{near}?")
-        await made.session.submit(prompt)
+    name = line[1:].split(maxsplit=1)[:1] if line.startswith("/") else []
+    known = [command.name for command in await session.commands()] if name else []
+    if not name or name[0].lower() not in (one.lower() for one in known):
+        if name and line == f"/{name[0]}" and (similar := similar_command(name[0], known)):
+            raise SessionError(
+                f"there is no command {one_line(line, 40)}; did you mean /{similar}?"
+            )
+        after = (await session.snapshot()).seq
+        run_id = await session.submit(PromptInput(text=prompt))
+        await wait_for_run(session, run_id, after=after)
         return
-    reply = await run_command(made, command, line)
-    if reply.pick is not None or reply.go_to is not None:
+    outcome, result = await run_line(session, line)
+    reply = make_reply(outcome, result, line)
+    if reply.pick is not None or reply.open is not None:
         raise SessionError(
-            f"/{command.name} is for the interactive prompt; here --continue, --resume ID and"
-            " --fork ID choose the session, and without them a new one begins"
+            f"/{outcome.name} is for the interactive prompt; here --continue, --resume ID and"
+            " --fork ID choose the session, and a new one starts without them"
         )
-    printer.tell(reply)
+    printer.show_reply(reply)
 
 
 class Printer:
@@ -121,9 +138,11 @@ class Printer:
 
     def __init__(self, style: str) -> None:
         self.style = style
-        self._session: InteractiveSession | None = None
+        self._session: SessionClient | None = None
+        self._session_id = ""
         self._early: list[Event] = []
-        self._ended = RunEnded(text="")
+        self._text = ""
+        self._result: ExecutionResult | None = None
         self._data: Mapping[str, object] | msgspec.UnsetType = msgspec.UNSET
         self._open_line = False
         self._lost: OutputLost | None = None
@@ -132,24 +151,26 @@ class Printer:
 
     @property
     def how_to_resume(self) -> str:
-        """The command that goes on with this session, if there is one."""
-        return f" (clew --resume {self._session.get_session_id()})" if self._session else ""
+        """The command that resumes this session, if there is one."""
+        return f" (clew --resume {self._session_id})" if self._session_id else ""
 
-    def begin(self, made: Opened) -> None:
-        """Say which session it is, and what happened while it was opened."""
-        self._session = made.session
+    async def start(self, session: SessionClient) -> None:
+        """Write which session it is, and what happened while it was opened."""
+        now = await session.snapshot()
+        self._session, self._session_id = session, now.session_id
         if self.style == "stream-json":
-            session_id = made.session.get_session_id()
-            self._write_json(Begun(session_id=session_id, model=made.choice.model))
+            self._write_json(Begun(session_id=now.session_id, model=now.model))
         for event in self._early:
             self._show(event)
 
-    def __call__(self, event: Event) -> None:
-        """Show one event."""
+    def __call__(self, envelope: Envelope) -> None:
+        """Show one event of the session itself."""
+        if envelope.task_id:
+            return
         if self._session is None:
-            self._early.append(event)
+            self._early.append(envelope.event)
         else:
-            self._show(event)
+            self._show(envelope.event)
 
     async def watch(self) -> None:
         """Notice that the reader of a pipe left, also while there is nothing to write."""
@@ -160,13 +181,13 @@ class Printer:
         if self._lost is not None:
             raise self._lost
 
-    def tell(self, reply: Reply) -> None:
+    def show_reply(self, reply: Reply) -> None:
         """Write what a command brought beside events."""
         text = "\n".join(filter(None, (*reply.lines, reply.output, reply.answer)))
         if text:
-            self._ended = RunEnded(text=text)
+            self._text = text
             if self.style == "text":
-                self._write(harmless(text))
+                self._write(sanitize(text))
                 self._open_line = not text.endswith("\n")
         if reply.data is not None:
             self._data = reply.data
@@ -177,47 +198,51 @@ class Printer:
             self._write("\n")
             self._open_line = False
 
-    def end(self, *, error: str = "") -> int:
-        """Write what stands at the end; returns the exit code."""
+    async def end(self, *, error: str = "") -> int:
+        """Write the last line; returns the exit code."""
         if self.style == "text":
             self.end_line()
         else:
-            self._write_json(self._outcome(error))
+            self._write_json(await self._outcome(error))
         self.check()
-        note = stop_note(self._ended.stop_reason, self._ended.detail)
+        result = self._result
+        note = stop_note(result.stop_reason, result.stop_detail) if result is not None else ""
         if note:
             tell(note)
-        if self.style != "text" or self._ended.text.strip():
+        if self.style != "text" or self._text.strip():
             return 1 if error else 0
         if not note:
             tell("the answer is empty")
         return 1
 
     def _show(self, event: Event) -> None:
-        if isinstance(event, RunEnded):
-            self._ended = event
+        if isinstance(event, RunCompleted | RunInterrupted):
+            self._result, self._text = event.result, event.result.response
         if self.style == "stream-json":
             self._write_json(event)
             return
         match event:
             case TextDelta(text=text) if self.style == "text":
-                self._write(harmless(text))
+                self._write(sanitize(text))
                 self._open_line = not text.endswith("\n")
             case ToolStarted() if self.style == "text":
                 self.end_line()
             case Warned(text=text):
                 tell(text)
+            case PermissionDenied():
+                _tell_denied(event)
             case _:
                 pass
 
-    def _outcome(self, error: str) -> Outcome:
-        assert self._session is not None  # noqa: S101 - begun before it ends
-        state = self._session.get_context_state()
+    async def _outcome(self, error: str) -> Outcome:
+        assert self._session is not None  # noqa: S101 - started before it ends
+        state = (await self._session.snapshot()).context
+        result = self._result
         return Outcome(
-            session_id=self._session.get_session_id(),
-            text=self._ended.text,
-            stop_reason=self._ended.stop_reason,
-            usage=self._ended.usage,
+            session_id=self._session_id,
+            text=self._text,
+            stop_reason=result.stop_reason if result is not None else "",
+            usage=result.last_call if result is not None else None,
             context=state,
             used_percentage=state.used_percentage,
             error=error,
@@ -225,7 +250,7 @@ class Printer:
         )
 
     def _write_json(self, value: msgspec.Struct) -> None:
-        self._write(harmless_json(msgspec.json.encode(value).decode()) + "\n")
+        self._write(sanitize_json(msgspec.json.encode(value).decode()) + "\n")
 
     def _write(self, text: str) -> None:
         if self._lost is not None:
@@ -259,6 +284,7 @@ def _piped() -> str:
     return sys.stdin.read()
 
 
-def _tell_denied(access: Access, decision: Decision, remedy: str) -> None:
-    target = one_line(access.target, _SHOWN_TARGET)
-    tell(f"denied: {access.tool} {target} ({decision.reason}); {remedy}")
+def _tell_denied(event: PermissionDenied) -> None:
+    target = one_line(event.target, _SHOWN_TARGET)
+    reason = event.reason.replace(".;", ";").rstrip(".")
+    tell(f"denied: {event.tool_name} {target} ({reason}); {event.remedy}")

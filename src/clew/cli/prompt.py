@@ -15,24 +15,25 @@ from concurrent.futures import Future
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from clew.cli.accepting import ask_to_accept
-from clew.cli.desk import Desk
+from clew.cli.arguments import session_spec
 from clew.cli.editor import Completion, LineDropped, LineEditor, Offer, offered
 from clew.cli.greeting import greet
-from clew.cli.harmless import one_line
 from clew.cli.history import numbers
-from clew.cli.leaving import exit_code, heeding
-from clew.cli.lines import ABORTED, Reply, carry_out, leaves
-from clew.cli.opening import Desired, Opened, opened
+from clew.cli.input_loop import InputLoop
 from clew.cli.paint import painter
 from clew.cli.picking import pick
-from clew.cli.places import working_folder
+from clew.cli.replies import ABORTED, Reply, is_quit, make_reply
+from clew.cli.sanitize import one_line
 from clew.cli.screen import Screen
-from clew.cli.status import Standing
+from clew.cli.signals import exit_code, handle_signals
+from clew.cli.status import Standing, StatusTracker
 from clew.core.context_state import ContextState
-from clew.core.entries import ModeChanged, SetupChanged
 from clew.core.errors import AbortError, ClewError
-from clew.extensions.commands.protocol import Command
-from clew.sdk.places import user_folder
+from clew.core.events import Envelope
+from clew.core.results import ExecutionResult
+from clew.sdk.client import CommandInfo, CommandOutcome, SessionClient, run_line
+from clew.sdk.folders import user_folder, working_folder
+from clew.sdk.launch import LaunchedSession, launch
 
 logger = logging.getLogger(__name__)
 
@@ -44,12 +45,12 @@ def run_prompt(arguments: Namespace) -> int:
     screen = Screen(painter())
     cwd = working_folder()
     ask_to_accept(cwd, screen)
-    go_to: str | None = None
+    next_session: str | None = None
     with start_blocking_portal() as portal:
         while True:
             talk = _Talk(arguments, portal, screen)
-            go_to = talk.run(go_to)
-            if go_to is None:
+            next_session = talk.run(next_session)
+            if next_session is None:
                 return exit_code(talk.left_by) if talk.left_by else 0
             arguments.resume = arguments.fork = None
             arguments.latest = False
@@ -62,46 +63,55 @@ class _Talk:
         self._arguments = arguments
         self._portal = portal
         self._screen = screen
-        self._made: Opened | None = None
+        self._session: SessionClient | None = None
+        self._status = StatusTracker()
         self._has_status = False
-        """True once an editor has shown the status line: it tells what the gauge would."""
+        """True once an editor has drawn the status line; it replaces the gauge."""
+        self._said = False
+        """True when there is something to resume."""
         self._editor = LineEditor(
             user_folder() / "history",
             complete=self._complete,
             status=self._standing,
             folder=working_folder(),
         )
-        self._desk = Desk(screen, self._editor)
+        self._loop = InputLoop(screen, self._editor)
 
     def run(self, session_id: str | None) -> str | None:
-        """Talk until the user leaves; returns the session to go on with, if that was asked."""
+        """Talk until the user leaves; returns the session to open next, if the user asked."""
         screen, portal = self._screen, self._portal
-        desired = Desired(
-            on_event=screen, on_task=screen.task, ask=self._desk.ask, resume=session_id or None
-        )
-        with portal.wrap_async_context_manager(opened(self._arguments, desired)) as made:
-            self._made = made
-            self._desk.keeps_rules = made.keeps_rules
-            screen.on_lost = made.session.abort
+        spec = session_spec(self._arguments, resume=session_id or "")
+        opening = launch(spec, on_envelope=self._hear)
+        with portal.wrap_async_context_manager(opening) as launched:
+            session = self._session = launched.session
+            self._said = launched.resumed
+            session.on("permission_request", self._loop.ask)
+            now = portal.call(session.snapshot)
+            self._status.start(now)
+            screen.on_lost = session.abort
             watching = portal.start_task_soon(screen.watch)
             try:
-                greet(made, screen, again=session_id is not None)
-                signal.signal(signal.SIGINT, self._desk.interrupt)
-                with heeding(self._desk.hang_up):
+                greet(launched, now, screen, again=session_id is not None)
+                signal.signal(signal.SIGINT, self._loop.interrupt)
+                with handle_signals(self._loop.hang_up):
                     for line in self._lines():
-                        go_to = self._carry_out(made, line)
+                        other = self._carry_out(launched, line)
                         screen.check()
-                        if go_to is not None and not self.left_by:
-                            return go_to
-                self._say_goodbye(made)
+                        if other is not None and not self.left_by:
+                            return other
+                self._say_goodbye(now.session_id)
             finally:
                 watching.cancel()
         return None
 
+    def _hear(self, envelope: Envelope) -> None:
+        self._status.update(envelope)
+        self._screen(envelope)
+
     @property
     def left_by(self) -> int:
         """The signal that ended it; 0 when the user left."""
-        return self._desk.left_by
+        return self._loop.left_by
 
     def _lines(self) -> Iterator[str]:
         """Yield what the user types, until end of file, /quit, or Ctrl-C twice in a row."""
@@ -110,7 +120,7 @@ class _Talk:
         while not self.left_by:
             screen.check()
             try:
-                line = self._desk.read("> ").strip()
+                line = self._loop.read("> ").strip()
             except EOFError:
                 self._end_line()
                 return
@@ -126,41 +136,42 @@ class _Talk:
                 screen.line("press Ctrl-C again to leave", "dim")
                 continue
             warned = False
-            if leaves(line):
+            if is_quit(line):
                 return
             if line:
                 yield line
 
-    def _carry_out(self, made: Opened, line: str) -> str | None:
-        session, screen = made.session, self._screen
-        before = self._portal.call(session.get_context_state)
-        known = len(session.session.journal.entries)
+    def _carry_out(self, launched: LaunchedSession, line: str) -> str | None:
+        session, screen, portal = launched.session, self._screen, self._portal
+        before = self._status.context
+        screen.take_entries()
         screen.by_hand = line.startswith("!")
         if not line.startswith(("!", "/")):
             screen.hint()
-        ticking = self._portal.start_task_soon(screen.tick)
-        task = self._portal.start_task_soon(carry_out, made, line)
-        self._desk.wait(task, portal=self._portal, abort=session.abort)
+        ticking = portal.start_task_soon(screen.tick)
+        task = portal.start_task_soon(run_line, session, line)
+        self._loop.wait(task, portal=portal, session=session)
         ticking.cancel()
-        reply = show_result(task, screen)
-        after = self._portal.call(session.get_context_state)
+        reply = show_result(task, line, screen)
+        entries = screen.take_entries()
+        self._said = self._said or bool(entries)
+        after = self._status.context
         if after != before if reply is None or reply.gauge is None else reply.gauge:
-            self._show_standing(after, numbers(session.session.journal.entries[known:]))
+            self._show_standing(after, numbers(entries))
         if reply is not None and reply.pick is not None:
-            return pick(made, reply.pick, portal=self._portal, desk=self._desk, screen=screen)
-        return None if reply is None else reply.go_to
+            return pick(launched, reply.pick, portal=portal, loop=self._loop, screen=screen)
+        return None if reply is None else reply.open
 
-    def _show_standing(self, state: ContextState, new: str) -> None:
-        if not self._has_status:
+    def _show_standing(self, state: ContextState | None, new: str) -> None:
+        if not self._has_status and state is not None:
             self._screen.gauge(state, new)
         elif new:
             self._screen.line(new, "dim")
 
-    def _say_goodbye(self, made: Opened) -> None:
-        # A session in which nothing was said is not kept.
-        entries = made.session.session.journal.entries
-        if any(not isinstance(entry.body, SetupChanged | ModeChanged) for entry in entries):
-            self._screen.line(f"go on with: clew --resume {made.session.get_session_id()}", "dim")
+    def _say_goodbye(self, session_id: str) -> None:
+        # A session in which nothing was said is not stored.
+        if self._said:
+            self._screen.line(f"resume with: clew --resume {session_id}", "dim")
 
     def _end_line(self) -> None:
         """End the line of a prompt that was left; an editor does so itself."""
@@ -168,32 +179,26 @@ class _Talk:
             self._screen.line()
 
     def _standing(self) -> Standing:
-        assert self._made is not None  # noqa: S101 - nothing is read before it is made
         self._has_status = True
-        session = self._made.session
-        return Standing(
-            model=session.session.journal.view.setup.model.name,
-            mode=str(self._made.mode),
-            name=session.get_name(),
-            context=session.get_context_state(),
-        )
+        return self._status.standing
 
     def _complete(self, line: str) -> list[Completion]:
-        assert self._made is not None  # noqa: S101 - nothing is read before it is made
-        commands = self._made.session.list_commands()
-        offers = [_offer(command) for command in commands]
+        assert self._session is not None  # noqa: S101 - nothing is read before it is open
+        offers = [_offer(command) for command in self._portal.call(self._session.commands)]
         return offered(line, [*offers, Offer("quit", "leave; the session can be resumed")])
 
 
-def _offer(command: Command) -> Offer:
+def _offer(command: CommandInfo) -> Offer:
     below = tuple(_offer(one) for one in command.subcommands)
     return Offer(command.name, one_line(command.description, 80), below)
 
 
-def show_result(task: "Future[Reply]", screen: Screen) -> Reply | None:
-    """Show how a line ended; returns what it brought, or None when it failed."""
+def show_result(
+    task: "Future[tuple[CommandOutcome, ExecutionResult | None]]", line: str, screen: Screen
+) -> Reply | None:
+    """Show how a line ended; returns None when it failed."""
     try:
-        reply = task.result()
+        reply = make_reply(*task.result(), line)
     except AbortError:
         screen.line(ABORTED)
     except ClewError as error:
@@ -205,7 +210,7 @@ def show_result(task: "Future[Reply]", screen: Screen) -> Reply | None:
         what = f"{type(error).__name__}: {error}"
         screen.say(f"clew: unexpected: {one_line(what, _SHOWN_ERROR)}")
     else:
-        if not reply.is_told:
+        if not reply.is_shown:
             screen.say(*reply.lines)
         if reply.output:
             screen.line(reply.output)

@@ -4,14 +4,14 @@ Every line that others wrote stands behind a bar, so that none can pass for a li
 """
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from clew.cli.harmless import harmless, one_line, rows
-from clew.core.access import Access, Approval, Risk
+from clew.cli.sanitize import one_line, rows, sanitize
+from clew.core.access import Approval, Risk
+from clew.core.events import PermissionRequest
 from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare
 
@@ -49,42 +49,41 @@ def approval(typed: str, *, project: bool) -> Approval | None:
     return None if found is Approval.PROJECT and not project else found
 
 
-def question(access: Access, *, width: int) -> tuple[str, list[str]]:
+def question(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
     """Return the first line of a question, and the lines that belong behind the bar."""
-    title = f"{access.tool} wants to {_VERBS[access.risk]}:"
-    target = harmless(access.target)
-    arguments = access.arguments
+    title = f"{request.tool_name} wants to {_VERBS[request.risk]}:"
+    target = sanitize(request.target)
     if "\n" not in target and len(list(rows(f"{title} {target}", width))) == 1:
-        return f"{title} {target}", preview(access, arguments)
-    return title, [*target.split("\n"), *preview(access, arguments)]
+        return f"{title} {target}", preview(request)
+    return title, [*target.split("\n"), *preview(request)]
 
 
 def barred(lines: list[str], *, width: int, most: int | None = MOST_LINES) -> Iterator[str]:
     """Put lines behind the bar, long ones broken; what is left out is counted."""
     for line in lines[:most]:
-        for row in rows(harmless(line), max(_NARROWEST, width - len(BAR) - 1)):
+        for row in rows(sanitize(line), max(_NARROWEST, width - len(BAR) - 1)):
             yield BAR + row
     if most is not None and len(lines) > most:
         yield f"{BAR}… {pluralize(len(lines) - most, 'more line')}"
 
 
-def preview(access: Access, arguments: Mapping[str, Any]) -> list[str]:
+def preview(request: PermissionRequest) -> list[str]:
     """Show what a call would do beyond its target: a diff, a content, the arguments."""
-    match access.tool, arguments:
+    match request.tool_name, request.arguments:
         case "Bash", _:
             return []
         case "Edit", {"old_string": str(old), "new_string": str(new), **rest}:
             every = ["every occurrence:"] if rest.get("replace_all") else []
             return every + _changes(f"{old}\n", f"{new}\n")
         case "Write", {"content": str(content)}:
-            now = _content(access.target)
+            now = _content(request.target)
             return _changes(now, content) if now is not None else _added(content)
         case _:
-            return _others(access, arguments)
+            return _others(request)
 
 
-def _others(access: Access, arguments: Mapping[str, Any]) -> list[str]:
-    others = {key: value for key, value in arguments.items() if value != access.target}
+def _others(request: PermissionRequest) -> list[str]:
+    others = {k: value for k, value in request.arguments.items() if value != request.target}
     shown = msgspec.json.format(msgspec.json.encode(others), indent=2).decode()
     return shown.split("\n") if others else []
 

@@ -12,30 +12,33 @@ from contextlib import contextmanager
 import anyio
 
 from clew.cli.diffs import Row, diff_rows
-from clew.cli.harmless import harmless, one_line
 from clew.cli.markdown import MarkdownStream
 from clew.cli.paint import Paint, gauge, is_dumb, loss_report, stop_note
+from clew.cli.sanitize import one_line, sanitize
 from clew.cli.streams import OutputLost, reader_left, write_out
 from clew.core.context_state import ContextState
+from clew.core.entries import Entry
 from clew.core.events import (
+    BackgroundTaskEvent,
     CompactionEnded,
     CompactionFailed,
     CompactionProgress,
     CompactionStarted,
     EntryAdded,
+    Envelope,
     Event,
     ReasoningDelta,
-    RunEnded,
+    RunCompleted,
     ServerToolEnded,
     ServerToolStarted,
+    TaskStage,
     TextDelta,
     ToolEnded,
     ToolStarted,
     Warned,
 )
 from clew.core.text import pluralize
-from clew.sdk.tracking import first_argument
-from clew.sdk.values import TaskEvent, TaskStage, ToolState
+from clew.core.tool_states import first_argument
 
 _SHOWN_ARGUMENTS = 100
 _SHOWN_OUTCOME = 120
@@ -69,21 +72,22 @@ class Screen:
         self._waits_since: float | None = None
         """When the wait began that the hint tells of."""
         self._lock = threading.RLock()
-        self._held: list[Event] | None = None
+        self._held: list[Envelope] | None = None
         self._lost: OutputLost | None = None
         self.on_lost: Callable[[], object] = lambda: None
         self.by_hand = False
         """True while a person runs a tool: its output is shown by other means."""
-        self.entries = 0
-        """How many entries are known to be on disk."""
+        self._entries: list[Entry] = []
+        self._agents: dict[str, str] = {}
+        """Names of the subagents that are running, by task id."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, envelope: Envelope) -> None:
         """Show one event, or keep it while a question is open."""
         with self._lock:
             if self._held is None:
-                self._show(event)
+                self._dispatch(envelope)
             else:
-                self._held.append(event)
+                self._held.append(envelope)
         if self._lost is not None:
             self.on_lost()
 
@@ -97,8 +101,8 @@ class Screen:
         finally:
             with self._lock:
                 kept, self._held = self._held, None
-                for event in kept:
-                    self._show(event)
+                for envelope in kept:
+                    self._dispatch(envelope)
 
     def check(self) -> None:
         """Raise `OutputLost` if there is nobody to show anything to."""
@@ -112,7 +116,7 @@ class Screen:
 
     def line(self, text: str = "", style: str = "") -> None:
         """Write a line of its own, made harmless."""
-        clean = harmless(text)
+        clean = sanitize(text)
         with self._lock:
             self.end_line()
             self._put(f"{self._paint(clean, style) if style else clean}\n")
@@ -125,7 +129,7 @@ class Screen:
     def say(self, *texts: str, style: str = "") -> None:
         """Write sentences or rows of a table; on a terminal they are broken between words."""
         for line in (line for text in texts for line in text.split("\n")):
-            rows = wrapped(harmless(line), _width()) if self.live else [line]
+            rows = wrapped(sanitize(line), _width()) if self.live else [line]
             self.lines(*rows, style=style)
 
     def answer(self, text: str) -> None:
@@ -169,6 +173,23 @@ class Screen:
                 self._put("\n")
             self._unhint()
 
+    def take_entries(self) -> list[Entry]:
+        """Return the journal entries since the last call."""
+        with self._lock:
+            entries, self._entries = self._entries, []
+        return entries
+
+    def _dispatch(self, envelope: Envelope) -> None:
+        event = envelope.event
+        if envelope.task_id:
+            self._show_agent(envelope.task_id, event)
+        elif isinstance(event, BackgroundTaskEvent):
+            if event.stage is TaskStage.STARTED:
+                self._agents[event.task_id] = event.agent
+            self._put_row(task_row(event, _width()))
+        else:
+            self._show(event)
+
     def _show(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
@@ -178,12 +199,12 @@ class Screen:
             case ToolStarted() | ToolEnded() | ServerToolStarted() | ServerToolEnded():
                 self._show_tool(event)
             case EntryAdded(entry=entry):
-                self.entries = entry.id
+                self._entries.append(entry)
             case Warned(text=text):
                 self.say(f"note: {text}", style="yellow")
-            case RunEnded(stop_reason=reason, detail=detail):
+            case RunCompleted(result=result):
                 self.end_line()
-                if note := stop_note(reason, detail):
+                if note := stop_note(result.stop_reason, result.stop_detail):
                     self.say(f"note: {note}", style="yellow")
             case _:
                 self._show_compaction(event)
@@ -212,13 +233,20 @@ class Screen:
             case _:
                 pass
 
-    def task(self, event: TaskEvent) -> None:
-        """Show what an agent does: its beginning, its calls, its end."""
-        row = task_row(event, _width())
-        if row is not None:
-            with self._lock:
-                self.say(row.text, style=row.style)
-                self.hint()
+    def _show_agent(self, task_id: str, event: Event) -> None:
+        """Show the tool calls and the warnings of a subagent."""
+        agent = self._agents.get(task_id, task_id)
+        match event:
+            case ToolStarted(name=name, arguments=arguments):
+                self._put_row(agent_tool_row(agent, name, arguments, _width()))
+            case Warned(text=text):
+                self.say(f"note: {one_line(agent, _SHOWN_AGENT)}: {text}", style="yellow")
+            case _:
+                pass
+
+    def _put_row(self, row: Row) -> None:
+        self.say(row.text, style=row.style)
+        self.hint()
 
     def _put_words(self, text: str) -> None:
         """Write words of the answer, painted and harmless already."""
@@ -228,7 +256,7 @@ class Screen:
             self._open_line = not text.endswith("\n")
 
     def _write(self, text: str, style: str = "") -> None:
-        clean = harmless(text)
+        clean = sanitize(text)
         self._unhint()
         self._put(self._paint(clean, style) if style else clean)
         self._open_line = not text.endswith("\n")
@@ -268,22 +296,24 @@ def tool_rows(event: _ToolEvent, width: int) -> list[Row]:
             return [Row(f"✓ {name}: {outcome(text)}", "dim")]
 
 
-def task_row(event: TaskEvent, width: int) -> Row | None:
-    """Return the line about what an agent did, if it is worth one."""
-    who = f"  {one_line(event.agent, _SHOWN_AGENT)}"
-    room = width - len(who) - len(" begins: ")
-    match event:
-        case TaskEvent(stage=TaskStage.STARTED, text=text):
-            return Row(f"{who} begins: {_fitted(text, _SHOWN_ARGUMENTS, room)}", "dim")
-        case TaskEvent(stage=TaskStage.TOOL_START, tool=ToolState() as tool):
-            call = f"{tool.tool_name} {tool.first_arg}"
-            return Row(f"{who} → {_fitted(call, _SHOWN_ARGUMENTS, room)}", "dim")
-        case TaskEvent(stage=TaskStage.COMPLETED):
-            return Row(f"{who} is done", "dim")
-        case TaskEvent(stage=TaskStage.FAILED, text=text):
-            return Row(f"{who} failed: {one_line(text, _SHOWN_FAILURE)}", "red")
-        case _:
-            return None
+def task_row(event: BackgroundTaskEvent, width: int) -> Row:
+    """Return the line about a subagent that starts or has ended."""
+    agent = f"  {one_line(event.agent, _SHOWN_AGENT)}"
+    match event.stage:
+        case TaskStage.STARTED:
+            room = width - len(agent) - len(" starts: ")
+            return Row(f"{agent} starts: {_fitted(event.text, _SHOWN_ARGUMENTS, room)}", "dim")
+        case TaskStage.COMPLETED:
+            return Row(f"{agent} is done", "dim")
+        case TaskStage.FAILED:
+            return Row(f"{agent} failed: {one_line(event.text, _SHOWN_FAILURE)}", "red")
+
+
+def agent_tool_row(agent: str, name: str, arguments: str, width: int) -> Row:
+    """Return the line about a tool call of a subagent."""
+    who = f"  {one_line(agent, _SHOWN_AGENT)}"
+    call = f"{name} {first_argument(arguments) or arguments}"
+    return Row(f"{who} → {_fitted(call, _SHOWN_ARGUMENTS, width - len(who) - 3)}", "dim")
 
 
 def wrapped(line: str, width: int) -> list[str]:

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from clew.cli.harmless import harmless_json
+from clew.cli.sanitize import sanitize_json
 from clew.cli.streams import OutputLost, discard_output, tell, write_out
 from clew.core.errors import ConfigError
 from clew.importers.journal import import_session
@@ -26,7 +26,7 @@ def write_lines(lines: Iterable[bytes]) -> None:
     """
     if sys.stdout.isatty():
         for line in lines:
-            write_out(harmless_json(line.decode(errors="replace")))
+            write_out(sanitize_json(line.decode(errors="replace")))
         return
     try:
         sys.stdout.buffer.writelines(lines)

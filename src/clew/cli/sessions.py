@@ -9,11 +9,9 @@ import anyio
 import msgspec
 
 from clew.checkpoints.file_checkpoints import delete_checkpoints
-from clew.cli.harmless import harmless_json, one_line
 from clew.cli.history import listed
-from clew.cli.places import store_path, working_folder
+from clew.cli.sanitize import one_line, sanitize_json
 from clew.cli.session_files import read_file, write_lines
-from clew.cli.stores import ProjectStore, find_session, project_store
 from clew.cli.streams import tell, write_out
 from clew.cli.times import when
 from clew.core.entries import Entry
@@ -21,6 +19,8 @@ from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.core.text import pluralize
 from clew.extensions.commands.session import check_session_name
+from clew.sdk.folders import store_path, working_folder
+from clew.sdk.session_store import ProjectStore, find_session, project_store
 from clew.stores.protocol import Store
 from clew.stores.record import SearchHit, StoredSession
 from clew.stores.sqlite import SqliteStore
@@ -169,7 +169,7 @@ async def _import(ask: _Ask) -> int:
 
 def _write(ask: _Ask, value: msgspec.Struct, *lines: str) -> None:
     if ask.arguments.json:
-        write_out(harmless_json(msgspec.json.encode(value).decode()) + "\n")
+        write_out(sanitize_json(msgspec.json.encode(value).decode()) + "\n")
     else:
         write_out("".join(f"{line}\n" for line in lines))
 

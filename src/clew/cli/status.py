@@ -3,9 +3,11 @@
 import unicodedata
 from dataclasses import dataclass, replace
 
-from clew.cli.harmless import one_line, rows
 from clew.cli.paint import Paint
+from clew.cli.sanitize import one_line, rows
 from clew.core.context_state import Basis, ContextState, Status
+from clew.core.events import ContextUpdated, Envelope, SessionUpdated
+from clew.sdk.client import SessionSnapshot
 
 _COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "red"}
 _BETWEEN = " · "
@@ -25,6 +27,38 @@ class Standing:
     """What the session is called, if it has a name."""
     context: ContextState | None = None
     """The last reading; None before there is one."""
+
+
+class StatusTracker:
+    """Follows the events of a session; `standing` is where it stands now."""
+
+    def __init__(self) -> None:
+        self.standing = Standing(model="", mode="")
+
+    @property
+    def context(self) -> ContextState | None:
+        """The last reading of the context window."""
+        return self.standing.context
+
+    def start(self, now: SessionSnapshot) -> None:
+        """Take over the state of a session that was just opened."""
+        self.standing = Standing(
+            model=now.model, mode=str(now.mode), name=now.name, context=now.context
+        )
+
+    def update(self, envelope: Envelope) -> None:
+        """Follow one event."""
+        if envelope.task_id:
+            return
+        match envelope.event:
+            case ContextUpdated(state=state):
+                self.standing = replace(self.standing, context=state)
+            case SessionUpdated() as new:
+                self.standing = replace(
+                    self.standing, model=new.model, mode=new.mode, name=new.name
+                )
+            case _:
+                pass
 
 
 @dataclass(frozen=True, slots=True)

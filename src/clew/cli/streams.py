@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from clew.cli.harmless import harmless
+from clew.cli.sanitize import sanitize
 from clew.core.errors import ClewError
 
 _STAND_INS = dict(zip("█░→✓✗…│─", ("#", ".", "->", "+", "x", "...", "|", "-"), strict=True)) | {
@@ -77,7 +77,7 @@ async def reader_left() -> OutputLost:
 def tell(text: str) -> None:
     """Say a sentence on standard error, whoever wrote its words; nothing when that is closed."""
     with contextlib.suppress(OSError):
-        print(f"clew: {harmless(text)}", file=sys.stderr, flush=True)
+        print(f"clew: {sanitize(text)}", file=sys.stderr, flush=True)
 
 
 def discard_output() -> None:

@@ -68,7 +68,7 @@ def family_of(model: str) -> ModelFamily:
 
 def make_prior(rate: float, weight: float = _PRIOR_UNITS) -> Calibration:
     """Return a starting calibration: a rate, with the weight of `weight` units of growth."""
-    return Calibration(slope=_clamped(rate), weight=max(1.0, weight))
+    return Calibration(slope=_clamp(rate), weight=max(1.0, weight))
 
 
 def default_for(model: str) -> Calibration:
@@ -89,23 +89,23 @@ def learn(calibration: Calibration, units: int, tokens: int) -> Calibration:
     """
     if units <= 0 or tokens < MIN_RATE * units:
         return calibration
-    surprising = _surprising(calibration, units, tokens)
+    surprising = _is_surprising(calibration, units, tokens)
     if surprising and not calibration.doubted:
         return replace(calibration, doubted=True)
     slope, weight = calibration.slope, calibration.weight
     if calibration.tokens and not surprising:
-        slope, weight = _grown(calibration, units, tokens)
+        slope, weight = _learn_growth(calibration, units, tokens)
     return Calibration(slope=slope, weight=weight, units=units, tokens=tokens)
 
 
-def _surprising(calibration: Calibration, units: int, tokens: int) -> bool:
+def _is_surprising(calibration: Calibration, units: int, tokens: int) -> bool:
     if not calibration.tokens:
         return False
     expected = calibration.overhead + calibration.rate * units
     return not expected / _SURPRISE <= tokens <= expected * _SURPRISE
 
 
-def _grown(calibration: Calibration, units: int, tokens: int) -> tuple[float, float]:
+def _learn_growth(calibration: Calibration, units: int, tokens: int) -> tuple[float, float]:
     """Return slope and weight after the step from the last count to this one.
 
     Only growth counts: a context that shrank may have lost more than its messages.
@@ -118,8 +118,8 @@ def _grown(calibration: Calibration, units: int, tokens: int) -> tuple[float, fl
         return slope, weight
     kept = weight * _FORGET
     total = kept + more_units
-    return _clamped((slope * kept + more_tokens) / total), total
+    return _clamp((slope * kept + more_tokens) / total), total
 
 
-def _clamped(rate: float) -> float:
+def _clamp(rate: float) -> float:
     return min(max(rate, MIN_RATE), MAX_RATE)

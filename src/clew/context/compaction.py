@@ -91,11 +91,9 @@ def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
     """Truncate the largest remaining tool results by up to `excess` tokens in total."""
     room = view.items.units() - round(excess / view.calibration.rate) - 1
     changes = shorten_results(view.items, view.pinned, room=room)
-    return (
-        ResultsCleared(replaced=changes, why="the request would exceed the window")
-        if changes
-        else None
-    )
+    if not changes:
+        return None
+    return ResultsCleared(replaced=changes, why="the request would exceed the window")
 
 
 def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSummary:

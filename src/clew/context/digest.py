@@ -41,7 +41,7 @@ def write_digest(items: Sequence[Item], *, max_units: int, known: str = "") -> s
 
     `known` is text that stays in the view, so its names are not listed again.
     """
-    stretch = list(split_passages(_newest(items, _REACH)))
+    stretch = list(split_passages(_take_newest(items, _REACH)))
     chars = max_units * _chars_per_unit(stretch)
     text = _write(items, stretch, max_chars=int(chars), known=known)
     while text_units(text) > max_units:
@@ -51,7 +51,7 @@ def write_digest(items: Sequence[Item], *, max_units: int, known: str = "") -> s
 
 
 def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int, known: str) -> str:
-    head = _head(items)[: max(0, max_chars)]
+    head = _write_head(items)[: max(0, max_chars)]
     for_facts = int(max_chars * _FACTS_SHARE)
     facts = gather_facts(items, max_chars=2 * for_facts).lines(max_chars=for_facts)
     room = max_chars - len(head) - sum(len(line) + 1 for line in facts) - 2
@@ -63,7 +63,7 @@ def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int,
     return f"{body}\n{_NAMES_HEADING}{', '.join(index)}" if index else body
 
 
-def _head(items: Sequence[Item]) -> str:
+def _write_head(items: Sequence[Item]) -> str:
     first, last = items[0].entry_id, items[-1].entry_id
     if first < 1:
         return f"{len(items)} earlier messages were set aside."
@@ -73,7 +73,7 @@ def _head(items: Sequence[Item]) -> str:
     )
 
 
-def _newest(items: Sequence[Item], units: int) -> Sequence[Item]:
+def _take_newest(items: Sequence[Item], units: int) -> Sequence[Item]:
     for start in range(len(items) - 1, -1, -1):
         units -= items[start].units
         if units < 0:
@@ -113,7 +113,7 @@ def choose_excerpts(stretch: Sequence[Passage], *, max_chars: int) -> list[str]:
 
     The lines keep their order. The result has at most `max_chars` characters with newlines.
     """
-    lines = _lines(stretch)
+    lines = _collect_lines(stretch)
     ranked = sorted(lines.items(), key=_rank)
     chosen: dict[int, dict[int, str]] = {}
     room = max_chars
@@ -135,7 +135,7 @@ def choose_excerpts(stretch: Sequence[Passage], *, max_chars: int) -> list[str]:
     return written
 
 
-def _lines(stretch: Sequence[Passage]) -> dict[str, _Line]:
+def _collect_lines(stretch: Sequence[Passage]) -> dict[str, _Line]:
     lines: dict[str, _Line] = {}
     distance = 0
     for where in range(len(stretch) - 1, -1, -1):

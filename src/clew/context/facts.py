@@ -41,7 +41,7 @@ class Facts(Struct, frozen=True, kw_only=True):
         lines: list[str] = []
         for place, (name, values) in enumerate(given):
             room = max_chars // (len(given) - place)
-            kept = _newest(values, room - len(name) - 2)
+            kept = _take_newest(values, room - len(name) - 2)
             if kept:
                 lines.append(f"{name}: {'; '.join(kept)}")
                 max_chars -= len(lines[-1]) + 1
@@ -67,12 +67,12 @@ def gather_facts(items: Sequence[Item], *, max_chars: int | None = None) -> Fact
         for call in reversed(item.message.calls):
             if call.call_id in failed:
                 continue
-            arguments = _arguments(call)
+            arguments = _decode_arguments(call)
             if call.name in _TASK_LISTS:
                 if tasks is None:
                     tasks = _open_tasks(arguments, *_TASK_LISTS[call.name])
                 continue
-            seen, value = _fact(call.name, arguments, (read, changed, commands))
+            seen, value = _classify_call(call.name, arguments, (read, changed, commands))
             if value and value not in seen:
                 seen[value] = None
                 room -= len(value)
@@ -84,19 +84,19 @@ def gather_facts(items: Sequence[Item], *, max_chars: int | None = None) -> Fact
     )
 
 
-def _fact(
+def _classify_call(
     tool: str, arguments: dict[str, object], kinds: tuple[dict[str, None], ...]
 ) -> tuple[dict[str, None], str]:
     read, changed, commands = kinds
-    path = _first(arguments, _PATH_KEYS)
+    path = _first_value(arguments, _PATH_KEYS)
     if path and tool in _CHANGES:
         return changed, path
     if path and tool in _READS:
         return read, path
-    return commands, " ".join(_first(arguments, _COMMAND_KEYS).split())[:120]
+    return commands, " ".join(_first_value(arguments, _COMMAND_KEYS).split())[:120]
 
 
-def _newest(values: Sequence[str], max_chars: int) -> list[str]:
+def _take_newest(values: Sequence[str], max_chars: int) -> list[str]:
     kept: list[str] = []
     for value in reversed(values):
         max_chars -= len(value) + 2
@@ -106,7 +106,7 @@ def _newest(values: Sequence[str], max_chars: int) -> list[str]:
     return kept[::-1]
 
 
-def _first(arguments: dict[str, object], keys: Iterable[str]) -> str:
+def _first_value(arguments: dict[str, object], keys: Iterable[str]) -> str:
     found = next((arguments[key] for key in keys if key in arguments), "")
     return found if isinstance(found, str) else ""
 
@@ -122,7 +122,7 @@ def _open_tasks(arguments: dict[str, object], key: str, wording: str) -> tuple[s
     )
 
 
-def _arguments(call: ToolCall) -> dict[str, object]:
+def _decode_arguments(call: ToolCall) -> dict[str, object]:
     try:
         return _object.decode(call.arguments)
     except msgspec.DecodeError:

@@ -164,7 +164,7 @@ class Items(Sequence[Item]):
             self._tally.add(item, length)
 
     @classmethod
-    def restored(
+    def restore(
         cls,
         items: LazyList[Item],
         outgoing: LazyList[Message],
@@ -179,15 +179,17 @@ class Items(Sequence[Item]):
         made._tally = tally
         return made
 
-    def known(self) -> tuple["ItemIndex", Tally]:
-        """Return the arguments of `restored` beside the messages."""
+    def export_index(self) -> tuple["ItemIndex", Tally]:
+        """Return the arguments of `restore` beside the messages."""
         known = ItemIndex(ids=self._ids[: self._length], sums=self._sums[: self._length + 1])
         return known, self._tally
 
-    def made(self) -> Iterable[tuple[int, Item]]:
+    def iter_made(self) -> Iterable[tuple[int, Item]]:
         """Yield the items that are made already, with their indices."""
         if isinstance(self._store, LazyList):
-            return ((index, item) for index, item in self._store.made() if index < self._length)
+            return (
+                (index, item) for index, item in self._store.iter_made() if index < self._length
+            )
         return enumerate(self._store[: self._length])
 
     def append(self, item: Item) -> "Items":

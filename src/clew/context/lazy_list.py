@@ -35,12 +35,12 @@ class LazyList(Sequence[_T]):
         """Add elements at the end."""
         self._held.extend(elements)
 
-    def become(self, elements: Iterable[_T]) -> None:
+    def replace_all(self, elements: Iterable[_T]) -> None:
         """Replace all elements; every holder of this list sees the new ones."""
         self._held = list(elements)
         self._waiting = 0
 
-    def made(self) -> Iterator[tuple[int, _T]]:
+    def iter_made(self) -> Iterator[tuple[int, _T]]:
         """Yield the elements that are made already, with their indices."""
         for index, element in enumerate(self._held):
             if element is not None:

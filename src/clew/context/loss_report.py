@@ -53,7 +53,7 @@ def build_compaction(
         summarised=dropped if is_replaced else (),
         cleared=cleared,
         archived=() if is_replaced else dropped,
-        tokens_before=_tokens(view),
+        tokens_before=_count_tokens(view),
         tokens_after=0,
         author=summary.author,
         why=f"{trigger}: {plan.why}",
@@ -79,5 +79,5 @@ def build_compaction(
     )
 
 
-def _tokens(view: View) -> int:
+def _count_tokens(view: View) -> int:
     return compute_state(view, Thresholds(), window=max(1, view.setup.model.window)).used_tokens

@@ -43,7 +43,7 @@ def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
                         text=text,
                     )
                 case ToolCall(name=name, arguments=arguments, call_id=call_id):
-                    strings = list(_strings(_decoded(arguments)))
+                    strings = list(_iter_strings(_decode(arguments)))
                     subject = strings[0].splitlines()[0][:120] if strings and strings[0] else ""
                     shown_by[call_id] = f"{name} {subject}".rstrip()
                     yield Passage(
@@ -56,7 +56,7 @@ def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
                     yield Passage(
                         entry_id=item.entry_id,
                         label=shown_by.get(call_id, name),
-                        source=_source(name),
+                        source=_classify_tool(name),
                         text=text,
                     )
                 case _:
@@ -71,30 +71,30 @@ def strip_line_number(line: str) -> str:
     return line
 
 
-def _source(tool: str) -> int:
+def _classify_tool(tool: str) -> int:
     name = tool.lower()
     if name in _SEARCH_TOOLS:
         return FOUND
     return PRINTED if name in _SHELL_TOOLS else SHOWN
 
 
-def _decoded(arguments: str) -> object:
+def _decode(arguments: str) -> object:
     try:
         return _any_json.decode(arguments)
     except msgspec.DecodeError:
         return arguments
 
 
-def _strings(value: object) -> Iterator[str]:
+def _iter_strings(value: object) -> Iterator[str]:
     match value:
         case str():
             yield value
         case dict():
             for inner in value.values():
-                yield from _strings(inner)
+                yield from _iter_strings(inner)
         case list():
             for inner in value:
-                yield from _strings(inner)
+                yield from _iter_strings(inner)
         case _:
             pass
 

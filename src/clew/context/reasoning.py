@@ -74,7 +74,7 @@ def adapt_message(message: Message, reader: ReasoningReader, policy: ReasoningPo
     for part in message.parts:
         match part:
             case Reasoning():
-                parts += _thought(part, reader, policy)
+                parts += _adapt_reasoning(part, reader, policy)
             case Native(provenance=provenance, note=note):
                 if provenance == reader.provenance:
                     parts.append(part)
@@ -82,7 +82,7 @@ def adapt_message(message: Message, reader: ReasoningReader, policy: ReasoningPo
                     parts.append(Text(note))
             case _:
                 parts.append(replace(part, extra="") if part.extra and not own else part)
-    same = len(parts) == len(message.parts) and all(map(_is, parts, message.parts))
+    same = len(parts) == len(message.parts) and all(map(_is_same, parts, message.parts))
     return message if same else replace(message, parts=tuple(parts))
 
 
@@ -117,7 +117,9 @@ def format_reasoning(block: Reasoning, longest: int | None = LONGEST_TEXT) -> st
     return f"<thinking>{text if longest is None else truncate_middle(text, longest)}</thinking>"
 
 
-def _thought(block: Reasoning, reader: ReasoningReader, policy: ReasoningPolicy) -> list[Part]:
+def _adapt_reasoning(
+    block: Reasoning, reader: ReasoningReader, policy: ReasoningPolicy
+) -> list[Part]:
     match decide_fate(block, reader, policy):
         case Fate.ECHO:
             return [block]
@@ -128,5 +130,5 @@ def _thought(block: Reasoning, reader: ReasoningReader, policy: ReasoningPolicy)
             return []
 
 
-def _is(one: Part, other: Part) -> bool:
+def _is_same(one: Part, other: Part) -> bool:
     return one is other

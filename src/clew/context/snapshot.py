@@ -24,7 +24,7 @@ _UNREADABLE = user("[this message was damaged on disk and cannot be read]")
 _PROBES = ("The quick brown fox", "def f(x):\n    return x[0]", "計算機 Ω 🧵", "0x1F 3.14159")
 
 
-class _Shown(Struct, frozen=True, array_like=True):
+class _PackedItems(Struct, frozen=True, array_like=True):
     """Items: index and totals, and the messages that differ from their entries."""
 
     known: ItemIndex
@@ -41,8 +41,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     setup: bytes
     system_units: int
     tool_units: int
-    items: _Shown
-    archived: _Shown
+    items: _PackedItems
+    archived: _PackedItems
     pinned: frozenset[EntryId]
     mode: str
     anchor: Anchor | None
@@ -59,12 +59,12 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
     if not entries or entries[-1].id != len(entries):
         return None
     archived = view.archived if isinstance(view.archived, Items) else Items(view.archived)
-    shown, gone = _shown(view.items, entries), _shown(archived, entries)
+    shown, gone = _pack(view.items, entries), _pack(archived, entries)
     if shown is None or gone is None:
         return None
     return Snapshot(
         count=len(entries),
-        meter=_measured(view.meter),
+        meter=_measure_probes(view.meter),
         setup=msgspec.json.encode(view.setup),
         system_units=view.system_units,
         tool_units=view.tool_units,
@@ -84,14 +84,14 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
 
 def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> View | None:
     """Return the view of a snapshot; None if another meter measured it."""
-    if snapshot.meter != _measured(meter):
+    if snapshot.meter != _measure_probes(meter):
         return None
     return View(
         setup=msgspec.json.decode(snapshot.setup, type=SetupChanged),
         system_units=snapshot.system_units,
         tool_units=snapshot.tool_units,
-        items=_restored(snapshot.items, entries, meter),
-        archived=_restored(snapshot.archived, entries, meter),
+        items=_unpack(snapshot.items, entries, meter),
+        archived=_unpack(snapshot.archived, entries, meter),
         pinned=snapshot.pinned,
         mode=snapshot.mode,
         anchor=snapshot.anchor,
@@ -105,42 +105,45 @@ def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> 
     )
 
 
-def _shown(items: Items, entries: Sequence[Entry]) -> _Shown | None:
-    known, tally = items.known()
+def _pack(items: Items, entries: Sequence[Entry]) -> _PackedItems | None:
+    known, tally = items.export_index()
     if tally.outgoing != len(items):
         # An empty message is not sent, so indices would differ. This is rare.
         return None
     changed = {
         index: (item.kind, item.message)
-        for index, item in items.made()
-        if item.message is not _own(entries, item.entry_id)
+        for index, item in items.iter_made()
+        if item.message is not _message_of(entries, item.entry_id)
     }
-    return _Shown(known, tally, changed)
+    return _PackedItems(known, tally, changed)
 
 
-def _restored(shown: _Shown, entries: Sequence[Entry], meter: Meter) -> Items:
+def _unpack(shown: _PackedItems, entries: Sequence[Entry], meter: Meter) -> Items:
     ids, changed = shown.known.ids, shown.changed
 
     def item(index: int) -> Item:
-        kind, message = changed.get(index) or (None, _own(entries, ids[index]) or _UNREADABLE)
+        kind, message = changed.get(index) or (
+            None,
+            _message_of(entries, ids[index]) or _UNREADABLE,
+        )
         return Item.of(ids[index], message, kind, meter=meter)
 
     def sent(index: int) -> Message:
-        message = None if index in changed else _own(entries, ids[index])
+        message = None if index in changed else _message_of(entries, ids[index])
         return outgoing_message(items[index]) if message is None else message
 
     items = LazyList(len(ids), item)
     for index in changed:
         # Make changed items now: an item that is not made is its entry's own message.
         items[index]
-    return Items.restored(items, LazyList(len(ids), sent), known=shown.known, tally=shown.tally)
+    return Items.restore(items, LazyList(len(ids), sent), known=shown.known, tally=shown.tally)
 
 
-def _own(entries: Sequence[Entry], entry_id: EntryId) -> Message | None:
+def _message_of(entries: Sequence[Entry], entry_id: EntryId) -> Message | None:
     """Return the message of an entry, or None."""
     body = entries[entry_id - 1].body if 0 < entry_id <= len(entries) else None
     return body.message if isinstance(body, MessageAdded) else None
 
 
-def _measured(meter: Meter) -> tuple[int, ...]:
+def _measure_probes(meter: Meter) -> tuple[int, ...]:
     return tuple(meter(text) for text in _PROBES)

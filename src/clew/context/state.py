@@ -16,31 +16,31 @@ def compute_state(
     messages is added to the count. A count from before a compaction, clear or undo is not
     used. The result is never below `floor`.
     """
-    used = max(_tokens(view), floor)
+    used = max(_count_tokens(view), floor)
     exact = view.anchor is not None and view.anchor.length == len(view.items) and used > floor
     return ContextState(
         max_tokens=window,
         used_tokens=used,
-        status=_status(used / window, thresholds),
+        status=_compare(used / window, thresholds),
         basis=Basis.EXACT if exact else Basis.ESTIMATED,
-        breakdown=_breakdown(view, used),
+        breakdown=_break_down(view, used),
     )
 
 
-def _tokens(view: View) -> int:
+def _count_tokens(view: View) -> int:
     if view.anchor is None:
         return estimate_tokens(view.calibration, view.units)
     since = round((view.units - view.anchor.units) * view.calibration.rate)
     return max(0, view.anchor.tokens + since)
 
 
-def _status(share: float, thresholds: Thresholds) -> Status:
+def _compare(share: float, thresholds: Thresholds) -> Status:
     if share >= (thresholds.compact or thresholds.block):
         return Status.CRITICAL
     return Status.WARNING if share >= thresholds.warn else Status.OK
 
 
-def _breakdown(view: View, used: int) -> Breakdown:
+def _break_down(view: View, used: int) -> Breakdown:
     totals = view.items.totals
     hidden = view.calibration.overhead / view.calibration.rate
     shares = {

@@ -52,7 +52,7 @@ def find_consumed(
         elif (
             item.kind is ItemKind.TOOL_RESULT
             and item.entry_id not in pinned
-            and _clearable(item, min_chars)
+            and _is_clearable(item, min_chars)
         ):
             places.append(place)
     return places[:answered]
@@ -105,7 +105,7 @@ def choose_worthwhile(
     return list(places[best:])
 
 
-def _clearable(item: Item, min_chars: int) -> bool:
+def _is_clearable(item: Item, min_chars: int) -> bool:
     results = item.message.results
     return (
         len(results) == 1

@@ -114,7 +114,7 @@ def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
     view = View(meter=meter)
     for entry in entries:
         if gone.counts(entry):
-            view = view.apply(_without_usage(entry) if gone.is_stale(entry) else entry)
+            view = view.apply(_drop_usage(entry) if gone.is_stale(entry) else entry)
     return view
 
 
@@ -128,7 +128,7 @@ def advance(view: View, journal: Sequence[Entry]) -> View:
     return view.apply(journal[-1])
 
 
-def _without_usage(entry: Entry) -> Entry:
+def _drop_usage(entry: Entry) -> Entry:
     """Drop a count that was made under an entry that was undone later."""
     if isinstance(entry.body, MessageAdded) and entry.body.usage is not None:
         body = msgspec.structs.replace(entry.body, usage=None)
@@ -140,12 +140,12 @@ def _apply(view: View, entry: Entry) -> View:
     entry_id = entry.id
     match entry.body:
         case MessageAdded() as body:
-            return _add(view, entry, body)
+            return _add_message(view, entry, body)
         case Compacted() as body:
             return _compact(view, entry_id, body)
         case ResultsCleared(replaced=replaced):
-            items = Items(_shortened(view, replaced))
-            return replace(view, items=items, anchor=None, settled=_settled(items, replaced))
+            items = Items(_replace_texts(view, replaced))
+            return replace(view, items=items, anchor=None, settled=_count_settled(items, replaced))
         case Cleared():
             return replace(
                 view,
@@ -157,21 +157,21 @@ def _apply(view: View, entry: Entry) -> View:
                 undoable=(*view.undoable, entry_id),
             )
         case ReasoningDropped(targets=targets):
-            return replace(view, items=Items(_unsigned(view, frozenset(targets))), anchor=None)
+            return replace(view, items=Items(_strip_items(view, frozenset(targets))), anchor=None)
         case Undone():
             return replace(view, anchor=None)
         case Rewound():
             return replace(view, undoable=(*view.undoable, entry_id))
         case other:
-            return _set(view, other)
+            return _apply_setting(view, other)
 
 
-def _set(
+def _apply_setting(
     view: View, body: SetupChanged | PinChanged | ModeChanged | Charged | Noted | UnknownBody
 ) -> View:
     match body:
         case SetupChanged():
-            return _set_up(view, body)
+            return _apply_setup(view, body)
         case PinChanged(target=target, pinned=True):
             return replace(view, pinned=view.pinned | {target})
         case PinChanged(target=target):
@@ -182,7 +182,7 @@ def _set(
             return view
 
 
-def _set_up(view: View, body: SetupChanged) -> View:
+def _apply_setup(view: View, body: SetupChanged) -> View:
     calibration = body.calibration
     if calibration is None:
         same = body.model.name == view.setup.model.name
@@ -201,11 +201,11 @@ def _set_up(view: View, body: SetupChanged) -> View:
     )
 
 
-def _add(view: View, entry: Entry, body: MessageAdded) -> View:
+def _add_message(view: View, entry: Entry, body: MessageAdded) -> View:
     item = Item.of(entry.id, body.message, meter=view.meter)
     items = view.items.append(item)
     longer = replace(view, items=items, tools_used=view.tools_used or bool(item.asks))
-    if body.usage is None or not _credible(body.usage, longer.units):
+    if body.usage is None or not _is_credible(body.usage, longer.units):
         return longer
     # The request is known completely; the answer may contain hidden thinking.
     return replace(
@@ -217,14 +217,14 @@ def _add(view: View, entry: Entry, body: MessageAdded) -> View:
     )
 
 
-def _credible(usage: Usage, units: int) -> bool:
+def _is_credible(usage: Usage, units: int) -> bool:
     """Return whether a count is plausible: a wrong one would block the session."""
     return 0 < usage.context_tokens <= _MOST_HIDDEN + units * _MOST_PER_UNIT
 
 
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     dropped = frozenset(body.dropped)
-    kept = [i for i in _shortened(view, body.replaced) if i.entry_id not in dropped]
+    kept = [i for i in _replace_texts(view, body.replaced) if i.entry_id not in dropped]
     gone = [i for i in view.items if i.entry_id in dropped and i.kind is not ItemKind.SUMMARY]
     written = [Item.of(entry_id, message, meter=view.meter) for message in body.inserted]
     if body.summary:
@@ -236,18 +236,18 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
         items=items,
         archived=(*view.archived, *gone),
         anchor=None,
-        settled=_settled(items, body.replaced),
+        settled=_count_settled(items, body.replaced),
         undoable=(*view.undoable, entry_id),
     )
 
 
-def _settled(items: Items, changes: Iterable[Replacement]) -> int:
+def _count_settled(items: Items, changes: Iterable[Replacement]) -> int:
     """Return the number of items up to the last changed one."""
     changed = {change.entry_id for change in changes}
     return max((n for n, item in enumerate(items, 1) if item.entry_id in changed), default=0)
 
 
-def _unsigned(view: View, targets: frozenset[EntryId]) -> list[Item]:
+def _strip_items(view: View, targets: frozenset[EntryId]) -> list[Item]:
     return [
         Item.of(item.entry_id, strip_reasoning(item.message), item.kind, meter=view.meter)
         if item.entry_id in targets
@@ -256,22 +256,22 @@ def _unsigned(view: View, targets: frozenset[EntryId]) -> list[Item]:
     ]
 
 
-def _shortened(view: View, changes: Iterable[Replacement]) -> list[Item]:
+def _replace_texts(view: View, changes: Iterable[Replacement]) -> list[Item]:
     texts = {change.entry_id: change.text for change in changes}
     return [
-        _replaced(item, texts[item.entry_id], view.meter) if item.entry_id in texts else item
+        _replace_text(item, texts[item.entry_id], view.meter) if item.entry_id in texts else item
         for item in view.items
     ]
 
 
-def _replaced(item: Item, text: str, meter: Meter) -> Item:
+def _replace_text(item: Item, text: str, meter: Meter) -> Item:
     message = item.message
-    parts = tuple(_with_text(part, text) for part in message.parts)
+    parts = tuple(_set_part_text(part, text) for part in message.parts)
     shorter = replace(message, parts=parts)
     return Item.of(item.entry_id, shorter, item.kind, meter=meter)
 
 
-def _with_text(part: Part, text: str) -> Part:
+def _set_part_text(part: Part, text: str) -> Part:
     match part:
         case ToolResult(call_id=call_id, name=name, failed=failed):
             return ToolResult(call_id=call_id, name=name, text=text, failed=failed)

@@ -97,3 +97,10 @@ class Approval(StrEnum):
     """This call and others of the same shape, until the session ends."""
     PROJECT = "project"
     """This call and others of the same shape, in every session of this project."""
+
+
+class PermissionAnswer(Struct, frozen=True, kw_only=True):
+    """An answer with a message for the model, such as what to do instead."""
+
+    approval: Approval
+    reply: str = ""

@@ -17,6 +17,7 @@ from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Message
 from clew.core.models import Calibration, ModelFacts, ToolSpec
+from clew.core.tool_states import ToolReport
 from clew.core.usage import Spending, Usage
 
 SCHEMA = 1
@@ -52,7 +53,9 @@ class MessageAdded(
     full_text: str | None = None
     """The full output of a tool whose result was truncated; never sent, always readable."""
     display: str | None = None
-    """Text for the screen, if the prompt was generated from what the user typed."""
+    """What people are shown in place of a prompt that was made from what they typed."""
+    report: ToolReport | None = None
+    """How the tool call that this result answers looks to a client."""
 
 
 class Replacement(Struct, frozen=True, kw_only=True):
@@ -158,8 +161,11 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
     data: dict[str, object] = {}
 
 
-class UnknownBody(Struct, frozen=True):
-    """A body that this release cannot read, kept byte for byte."""
+class UnknownBody(Struct, frozen=True, tag_field="kind", tag="unknown"):
+    """A body that this release cannot read, byte for byte as it was found.
+
+    The tag is for clients only: on disk the body keeps the kind that it has.
+    """
 
     raw: bytes
 

@@ -27,6 +27,8 @@
         ├── QueueFull            a prompt is waiting already; only one can
         ├── PromptCancelled      a waiting prompt was cancelled
         ├── SessionClosed        the session was shut down
+        ├── EventsExpired        the event buffer does not reach back that far
+        ├── RunError             a run that a client waited for failed (has `error_type`)
         ├── NothingToUndo        no compaction or clear is left to undo
         ├── TurnLimitReached     the run made `max_turns` model calls
         ├── BudgetReached        the session has reached its cost limit
@@ -175,6 +177,18 @@ class PromptCancelled(SessionError):
 
 class SessionClosed(SessionError):
     """The session was shut down and accepts no more prompts."""
+
+
+class EventsExpired(SessionError):
+    """The event buffer does not reach back that far; take a new snapshot."""
+
+
+class RunError(SessionError):
+    """A run that a client waited for failed."""
+
+    def __init__(self, message: str, *, error_type: str) -> None:
+        super().__init__(message)
+        self.error_type = error_type
 
 
 class NothingToUndo(SessionError):

@@ -1,33 +1,51 @@
-"""What goes to a screen or a socket while a session works.
+"""What a client sees while a session works: one union of events, in one stream.
 
-Events report; they decide nothing. All that lasts is in the journal: a client that
-missed an event can rebuild what it shows from the entries.
+Events report; they decide nothing. Each is a msgspec Struct that encodes to JSON, and its tag
+is the public name of the event. An `Envelope` gives an event its place in the stream. Durable
+facts are in the journal: a client that missed events rebuilds what it shows from the entries.
 """
 
-from typing import TypeAlias
+from enum import StrEnum
+from typing import Any, TypeAlias, get_args
 
+import msgspec
 from msgspec import Struct
 
+from clew.core.access import Risk
 from clew.core.context_state import ContextState, LossReport
 from clew.core.entries import Entry, Trigger
-from clew.core.ids import CallId
-from clew.core.usage import Usage
+from clew.core.ids import CallId, RunId, SessionId
+from clew.core.results import ExecutionResult
+
+
+class UserMessage(Struct, frozen=True, kw_only=True, tag_field="event", tag="user_message"):
+    """A run started. Exactly one of `complete`, `interrupted` and `error` follows."""
+
+    text: str
+    """The prompt as people see it."""
+    run_id: RunId = RunId("")
+
+
+class Thinking(Struct, frozen=True, tag_field="event", tag="thinking"):
+    """The session started working, or stopped."""
+
+    active: bool
 
 
 class TextDelta(Struct, frozen=True, tag_field="event", tag="text_delta"):
-    """Words of the answer, as they arrive."""
+    """A piece of the answer arrived."""
 
     text: str
 
 
 class ReasoningDelta(Struct, frozen=True, tag_field="event", tag="reasoning_delta"):
-    """Words of the model's thinking, as they arrive."""
+    """A piece of the model's reasoning arrived."""
 
     text: str
 
 
 class ToolStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="tool_start"):
-    """A call was taken up; it may still be refused."""
+    """A tool call started; it may still be denied."""
 
     call_id: CallId
     name: str
@@ -35,7 +53,7 @@ class ToolStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="too
 
 
 class ToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="tool_end"):
-    """A call has its result; every `ToolStarted` is followed by exactly one."""
+    """A tool call has its result; every `ToolStarted` is followed by exactly one."""
 
     call_id: CallId
     name: str
@@ -44,15 +62,15 @@ class ToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="tool_
     error_code: str = ""
     """Why it failed: `denied`, `hook_blocked`, `unknown_tool`, `crashed`, `timed_out` …"""
     display: str = ""
-    """The result for the screen; may differ from what the model reads."""
-    data: dict[str, object] = {}
+    """The result for display; may differ from what the model reads."""
+    data: dict[str, Any] = {}
     """Facts for clients and logs, such as a structured diff."""
 
 
 class ServerToolStarted(
     Struct, frozen=True, kw_only=True, tag_field="event", tag="server_tool_start"
 ):
-    """The provider began to run a tool of its own, such as a web search."""
+    """The provider started a tool of its own, such as a web search."""
 
     call_id: str
     name: str
@@ -69,31 +87,33 @@ class ServerToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag=
 
 
 class ContextUpdated(Struct, frozen=True, tag_field="event", tag="context_update"):
-    """A new reading of the window: before a call, and again after it."""
+    """A new reading of the window: before each model call, and again after it."""
 
     state: ContextState
 
 
-class CompactionStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="compact_start"):
-    """The view is about to be made smaller."""
+class CompactionStarted(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="compaction_start"
+):
+    """A compaction started."""
 
     trigger: Trigger
     before: ContextState
 
 
 class CompactionProgress(
-    Struct, frozen=True, kw_only=True, tag_field="event", tag="compact_progress"
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="compaction_progress"
 ):
     """How far the summary is: `reading` counts chunks, `writing` counts characters."""
 
     stage: str
     done: int
     total: int
-    """0 where nobody can know."""
+    """0 where the total is unknown."""
 
 
-class CompactionEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="compact_end"):
-    """The view is smaller, and this is what happened to each entry."""
+class CompactionEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="compaction"):
+    """A compaction is done; the report says what happened to each entry of the view."""
 
     trigger: Trigger
     before: ContextState
@@ -102,39 +122,138 @@ class CompactionEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag=
     summary: str
 
 
-class CompactionFailed(Struct, frozen=True, kw_only=True, tag_field="event", tag="compact_failed"):
-    """The view is as it was; every `CompactionStarted` is followed by this or by its end."""
+class CompactionFailed(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="compaction_failed"
+):
+    """A compaction failed and the view is unchanged.
+
+    Every `CompactionStarted` is followed by this event or by `CompactionEnded`.
+    """
 
     why: str
 
 
 class EntryAdded(Struct, frozen=True, tag_field="event", tag="entry"):
-    """An entry is on disk: what it says cannot be lost any more."""
+    """An entry is on disk. Its id is the durable cursor of the session's history."""
 
     entry: Entry
 
 
+class QueueChanged(Struct, frozen=True, tag_field="event", tag="queue"):
+    """The queue of prompts changed."""
+
+    prompt: str | None
+    """The prompt that is waiting; None when the queue is empty."""
+
+
+class PermissionRequest(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="permission_request"
+):
+    """A tool call waits for permission; answer with `SessionClient.answer`."""
+
+    request_id: str
+    tool_name: str
+    target: str
+    risk: Risk
+    reason: str
+    call_id: str = ""
+    arguments: dict[str, Any] = {}
+    """The arguments the call would run with."""
+    session_scope: str = ""
+    """Which calls `Approval.SESSION` would allow, such as `Write in this folder`."""
+    project_rules: tuple[str, ...] = ()
+    """The rules that `Approval.PROJECT` would add to the project's settings; empty when that
+    answer is not available."""
+
+
+class PermissionResolved(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="permission_resolved"
+):
+    """A permission request was answered, or is no longer needed."""
+
+    request_id: str
+    approved: bool
+
+
+class PermissionDenied(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="permission_denied"
+):
+    """A tool call was denied."""
+
+    call_id: str
+    tool_name: str
+    target: str
+    reason: str
+    remedy: str
+    """What would allow it."""
+
+
 class Warned(Struct, frozen=True, tag_field="event", tag="warning"):
-    """Something a person should know that stopped nothing."""
+    """Something you should know that stopped nothing."""
 
     text: str
 
 
-class RunEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="complete"):
-    """The run is over; every run ends with exactly one."""
+class SessionUpdated(Struct, frozen=True, kw_only=True, tag_field="event", tag="session_update"):
+    """The name, model, permission mode or language of the session changed."""
 
-    text: str
-    stop_reason: str = ""
-    """Why the model stopped: `done`, `length` or `refused`; empty when it did not get there."""
-    detail: str = ""
-    """What the provider says about it, such as why it refused."""
-    interrupted: bool = False
-    error: str = ""
-    usage: Usage | None = None
+    name: str
+    model: str
+    mode: str
+    language: str
+
+
+class RunCompleted(Struct, frozen=True, tag_field="event", tag="complete"):
+    """A run ended with an answer."""
+
+    result: ExecutionResult
+
+
+class RunInterrupted(Struct, frozen=True, tag_field="event", tag="interrupted"):
+    """A run was aborted; the response is what had arrived."""
+
+    result: ExecutionResult
+
+
+class RunFailed(Struct, frozen=True, kw_only=True, tag_field="event", tag="error"):
+    """A run failed; the session stays usable."""
+
+    message: str
+    error_type: str = ""
+    """The class of the error, such as `ProviderBusy`."""
+    run_id: RunId = RunId("")
+
+
+class TaskStage(StrEnum):
+    """Where a background task or subagent stands."""
+
+    STARTED = "started"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class BackgroundTaskEvent(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="event",
+    tag="background_task_event",
+):
+    """A subagent started or ended. Its own events follow in envelopes with its `task_id`."""
+
+    task_id: str
+    agent: str
+    stage: TaskStage
+    text: str = ""
+    """The task when it starts, the answer when it completes, the reason when it fails."""
+    transcript_path: str = ""
 
 
 Event: TypeAlias = (
-    TextDelta
+    UserMessage
+    | Thinking
+    | TextDelta
     | ReasoningDelta
     | ToolStarted
     | ToolEnded
@@ -146,6 +265,48 @@ Event: TypeAlias = (
     | CompactionEnded
     | CompactionFailed
     | EntryAdded
+    | QueueChanged
+    | PermissionRequest
+    | PermissionResolved
+    | PermissionDenied
     | Warned
-    | RunEnded
+    | SessionUpdated
+    | RunCompleted
+    | RunInterrupted
+    | RunFailed
+    | BackgroundTaskEvent
 )
+
+EVENT_TYPES: dict[str, type[Event]] = {
+    str(kind.__struct_config__.tag): kind for kind in get_args(Event)
+}
+"""Every event class by its public name."""
+
+
+class Envelope(Struct, frozen=True, kw_only=True):
+    """An event and its place in the stream of one session."""
+
+    seq: int
+    """Grows with each event; `events(after=seq)` continues behind this one."""
+    session_id: SessionId
+    task_id: str = ""
+    """The subagent the event comes from; empty for the session itself."""
+    at: float
+    """Seconds since the epoch."""
+    event: Event
+
+    @property
+    def name(self) -> str:
+        """The public name of the event."""
+        return event_name(self.event)
+
+
+def event_name(event: Event) -> str:
+    """Return the public name of an event."""
+    return str(event.__struct_config__.tag)
+
+
+encode_envelope = msgspec.json.Encoder().encode
+"""Return the one-line JSON of an envelope."""
+decode_envelope = msgspec.json.Decoder(Envelope).decode
+"""Read an envelope back from its JSON."""

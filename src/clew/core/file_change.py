@@ -55,7 +55,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
         """The `@@` line."""
         return f"@@ -{self.old_start},{self.old_lines} +{self.new_start},{self.new_lines} @@"
 
-    def numbered(self) -> Iterator[ChangedLine]:
+    def number_lines(self) -> Iterator[ChangedLine]:
         """Yield the lines with their numbers and without their marks."""
         old, new = self.old_start, self.new_start
         for line in self.lines:

@@ -11,6 +11,9 @@ CallId = NewType("CallId", str)
 
 SessionId = NewType("SessionId", str)
 
+RunId = NewType("RunId", str)
+"""Names one prompt from the moment it is accepted to its result."""
+
 
 def new_session_id() -> SessionId:
     """Return a new session id that is safe as a file name."""
@@ -20,3 +23,8 @@ def new_session_id() -> SessionId:
 def new_call_id() -> CallId:
     """Return an id for a tool call that the provider sent without one."""
     return CallId(f"call_{os.urandom(8).hex()}")
+
+
+def new_run_id() -> RunId:
+    """Return a fresh id for a run."""
+    return RunId(f"run_{os.urandom(6).hex()}")

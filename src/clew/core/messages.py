@@ -84,7 +84,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_
     """JSON exactly as the model wrote it, so sending it back changes no byte."""
     extra: str = ""
 
-    def decoded(self) -> dict[str, Any]:
+    def decode_arguments(self) -> dict[str, Any]:
         """Decode the arguments.
 
         Raises:

@@ -116,8 +116,8 @@ class _Reader:
             draft.usage = None
         self._notes.add_count(
             len(body.replaced),
-            "1 message that a compaction shortened is shown in full",
-            "{} messages that a compaction shortened are shown in full",
+            "1 message that a compaction truncated is complete here",
+            "{} messages that a compaction truncated are complete here",
         )
         kept[:0] = [(entry_id, self._draft(message, at)) for message in body.inserted]
         if body.summary:

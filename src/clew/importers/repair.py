@@ -28,15 +28,15 @@ def repair_conversation(drafts: Iterable[Draft], notes: ImportNotes) -> tuple[Re
     for step in steps:
         if step.message.role is Role.TOOL:
             continue
-        fresh = _without_repeats(step, asked, notes)
-        if not fresh.message.parts:
+        kept = _remove_repeats(step, asked, notes)
+        if not kept.message.parts:
             empty += 1
             continue
-        made.append(fresh)
-        for call in fresh.message.calls:
+        made.append(kept)
+        for call in kept.message.calls:
             found = results.pop(call.call_id, None)
             unanswered += found is None
-            made.append(_answer(call, found, at=fresh.at))
+            made.append(_answer(call, found, at=kept.at))
     notes.add_count(
         unanswered,
         "1 call had no result and was given a failed one",
@@ -62,7 +62,7 @@ def _results(steps: Sequence[RecordedStep], notes: ImportNotes) -> dict[CallId, 
     return found
 
 
-def _without_repeats(step: RecordedStep, asked: set[CallId], notes: ImportNotes) -> RecordedStep:
+def _remove_repeats(step: RecordedStep, asked: set[CallId], notes: ImportNotes) -> RecordedStep:
     """Remove repeated calls, and remember the others."""
     if not step.message.calls:
         return step

@@ -60,7 +60,7 @@ class Redaction(Struct, frozen=True, kw_only=True):
         )
 
 
-class TextBuffer:
+class LogTextBuffer:
     """Merges text deltas until they fill a line or a second has passed."""
 
     def __init__(self, stream: Callable[[], RedactionStream]) -> None:
@@ -94,11 +94,11 @@ class TextBuffer:
 
 
 class ByteBuffer:
-    """A `TextBuffer` for bytes; invalid UTF-8 becomes hexadecimal escapes."""
+    """A `LogTextBuffer` for bytes; invalid UTF-8 becomes hexadecimal escapes."""
 
     def __init__(self, stream: Callable[[], RedactionStream]) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
-        self._text = TextBuffer(stream)
+        self._text = LogTextBuffer(stream)
 
     def add(self, data: bytes) -> str:
         """Add bytes; returns text when there is enough of it to write."""
@@ -114,7 +114,7 @@ class ChunkBuffer:
 
     def __init__(self, redaction: Redaction) -> None:
         self._redact = redaction.value
-        self._text = TextBuffer(redaction.stream)
+        self._text = LogTextBuffer(redaction.stream)
         self._current: dict[str, Any] = {}
         """The chunk that is being merged, without its text."""
         self._field = ""

@@ -75,7 +75,7 @@ class CallLogger:
         self._file.write(event, redacted=True)
         call = CallLog(self._file, event, is_raw=is_raw, wire=wire)
         if wire is not None and isinstance(provider, _ShowsWire):
-            return call, provider.watched(wire)
+            return call, provider.with_tap(wire)
         return call, provider
 
     def _messages(
@@ -171,7 +171,7 @@ class WireLog:
         self._sequence = 0
         self._buffer: ByteBuffer | None = None
 
-    def sent(self, path: str, body: bytes | None) -> None:
+    def on_request(self, path: str, body: bytes | None) -> None:
         """Log a request body."""
         with self._file.guard():
             self._flush()
@@ -179,18 +179,18 @@ class WireLog:
             self._attempt += 1
             self._write_request(body or b"")
 
-    def answered(self, *, is_whole: bool) -> None:
+    def on_response(self, *, is_whole: bool) -> None:
         """Prepare for a response: one document, or a stream."""
         self._kind = "response" if is_whole else "stream_event"
         self._buffer = ByteBuffer(self._file.redaction.stream)
 
-    def heard(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         """Log bytes of the response once there are enough of them."""
         if self._buffer is not None and data:
             with self._file.guard():
                 self._write_text(self._buffer.add(data))
 
-    def refused(self, error: ProviderError) -> None:
+    def on_error(self, error: ProviderError) -> None:
         """Log that there was no response, or that it broke off."""
         with self._file.guard():
             self._flush()
@@ -256,7 +256,7 @@ class WireLog:
 class _ShowsWire(Protocol):
     """A provider whose HTTP bodies can be observed; see `clew.providers.transport_tap`."""
 
-    def watched(self, watch: WireLog) -> Provider:
+    def with_tap(self, watch: WireLog) -> Provider:
         """Return a copy that reports everything it sends and receives."""
         ...
 

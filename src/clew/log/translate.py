@@ -12,7 +12,9 @@ from clew.core.events import (
     CompactionFailed,
     ContextUpdated,
     Event,
-    RunEnded,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
     ServerToolEnded,
     ServerToolStarted,
     ToolEnded,
@@ -89,14 +91,16 @@ class LogTranslator(Struct, kw_only=True):
                 )
             case ToolEnded():
                 return self._outcome(event)
-            case RunEnded(error=error, interrupted=interrupted) if error or interrupted:
-                return log.RunFailed(run=self.run, text=error, interrupted=interrupted)
-            case RunEnded():
+            case RunFailed(message=text):
+                return log.RunError(run=self.run, text=text)
+            case RunInterrupted():
+                return log.RunError(run=self.run, text="", interrupted=True)
+            case RunCompleted(result=result):
                 return log.Assistant(
                     run=self.run,
-                    text=event.text,
-                    stop_reason=event.stop_reason,
-                    usage=event.usage,
+                    text=result.response,
+                    stop_reason=result.stop_reason,
+                    usage=result.last_call,
                     entry_id=self.answer,
                     messages=messages,
                 )

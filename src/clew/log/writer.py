@@ -14,16 +14,18 @@ from clew.core.events import (
     EntryAdded,
     Event,
     ReasoningDelta,
-    RunEnded,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
     TextDelta,
     ToolStarted,
     Warned,
 )
 from clew.core.ids import EntryId
 from clew.core.messages import Message
-from clew.log.buffer import Redaction, TextBuffer
+from clew.log.buffer import LogTextBuffer, Redaction
 from clew.log.calls import CallLog, CallLogger
-from clew.log.content_store import INLINE_LIMIT, content_hash
+from clew.log.content_store import INLINE_LIMIT, ContentIndex, content_hash
 from clew.log.events import (
     FORMAT,
     SETUP_CONTENTS,
@@ -39,6 +41,9 @@ from clew.log.log_file import LogFile, LogTail, log_path
 from clew.log.protocol import LoggedJournal, LoggedSession
 from clew.log.translate import LogTranslator, to_mutation
 from clew.providers.protocol import Chunk, Provider, Request, SearchesWeb
+
+_BOUNDARIES = EntryAdded | RunCompleted | RunInterrupted | RunFailed | ToolStarted
+"""Events before which buffered text is written."""
 
 
 class SessionLog:
@@ -75,15 +80,14 @@ class SessionLog:
             on_loss=self._recover,
         )
         stream = self._file.redaction.stream
-        self._buffers: dict[type[Event], tuple[Callable[..., LogEvent], TextBuffer]] = {
-            TextDelta: (TextWritten, TextBuffer(stream)),
-            ReasoningDelta: (ReasoningWritten, TextBuffer(stream)),
+        self._buffers: dict[type[Event], tuple[Callable[..., LogEvent], LogTextBuffer]] = {
+            TextDelta: (TextWritten, LogTextBuffer(stream)),
+            ReasoningDelta: (ReasoningWritten, LogTextBuffer(stream)),
         }
         self._translator = LogTranslator()
         self._calls = CallLogger(self._file, level, self._translator)
+        self._history = _HistoryWriter(self._file, self._calls.contents)
         self._session: LoggedSession | None = None
-        self._last_entry = 0
-        """The last journal entry in the log."""
         self._early: list[Event] = []
         self._is_started = False
         """True from `session_init` to `session_shutdown`."""
@@ -106,7 +110,6 @@ class SessionLog:
                 "a SessionLog is for one session at a time: create another one for this session"
             )
         self._session = session
-        self._last_entry = 0
         self._translator.max_concurrency = session.max_concurrency
         if session.resumed:
             with self._file.guard():
@@ -134,7 +137,7 @@ class SessionLog:
                     web_tools=tuple(sorted(web)),
                     input=prompt,
                     messages=len(journal.view.items),
-                    entry_id=EntryId(self._last_entry),
+                    entry_id=self._history.last_entry,
                 )
             )
 
@@ -146,7 +149,7 @@ class SessionLog:
         with self._file.guard():
             if self.level.has_requests and (journal := self._start()):
                 self._flush(is_over=True)
-                self._write_entries(journal.entries)
+                self._history.write_new(journal.entries)
                 call, provider = self._calls.start(
                     provider, request, purpose=purpose, history=render(journal.view)
                 )
@@ -178,8 +181,7 @@ class SessionLog:
         if self._is_started:
             return journal
         tail = self._file.open(log_path(self._folder, journal.record.id), journal.record.id)
-        continues = self._continues(tail, journal.entries)
-        self._last_entry = tail.entry_id if continues else 0
+        continues = self._history.resume(tail, journal.entries)
         self._calls.contents.reset()
         init = _session_init(self._session, self.level, resumed=tail.seq > 0, anew=not continues)
         self._is_started = True
@@ -188,20 +190,12 @@ class SessionLog:
         except OSError:
             self._is_started = False
             raise
-        self._write_entries(journal.entries)
+        self._history.write_new(journal.entries)
         early, self._early = self._early, []
         for event in early:
             if not isinstance(event, EntryAdded):
                 self._write_event(event, journal)
         return journal
-
-    def _continues(self, tail: LogTail, entries: Sequence[Entry]) -> bool:
-        """Return True unless the log ends with an entry that is not in the journal."""
-        if not tail.entry_id:
-            return True
-        last = next((entry for entry in reversed(entries) if entry.id == tail.entry_id), None)
-        redact = self._file.redaction.value
-        return last is not None and to_mutation(last, redact).sha256 == tail.sha256
 
     def _write_event(self, event: Event, journal: LoggedJournal) -> None:
         if isinstance(event, TextDelta | ReasoningDelta):
@@ -209,42 +203,13 @@ class SessionLog:
             if text := buffer.add(event.text):
                 self._file.write(kind(text=text), redacted=True)
             return
-        self._flush(is_over=isinstance(event, EntryAdded | RunEnded | ToolStarted))
+        self._flush(is_over=isinstance(event, _BOUNDARIES))
         if isinstance(event, EntryAdded):
-            self._write_entries(journal.entries)
+            self._history.write_new(journal.entries)
             for translated in self._translator.translate_entry(event.entry):
                 self._file.write(translated)
         elif one := self._translator.translate_event(event, messages=len(journal.view.items)):
             self._file.write(one)
-
-    def _write_entries(self, entries: Sequence[Entry]) -> None:
-        """Write the entries that the log does not contain yet.
-
-        After an `OSError` the entry is tried again; one that cannot be encoded is skipped.
-        """
-        start = len(entries)
-        while start and entries[start - 1].id > self._last_entry:
-            start -= 1
-        for entry in entries[start:]:
-            try:
-                self._write_entry(entry)
-            except OSError:
-                raise
-            except Exception:
-                self._last_entry = entry.id
-                raise
-            self._last_entry = entry.id
-
-    def _write_entry(self, entry: Entry) -> None:
-        mutation = to_mutation(entry, self._file.redaction.value)
-        self._file.write(mutation, redacted=True)
-        contents = self._calls.contents
-        if isinstance(entry.body, MessageAdded):
-            contents.hold(mutation.sha256, entry.body.message)
-        elif isinstance(entry.body, SetupChanged):
-            body = mutation.entry["body"]
-            for name in SETUP_CONTENTS & body.keys():
-                contents.hold(content_hash(body[name]))
 
     def _flush(self, *, is_over: bool) -> None:
         for kind, buffer in self._buffers.values():
@@ -255,6 +220,56 @@ class SessionLog:
         self._calls.contents.reset()
         if warning is not None and self._session is not None:
             self._session.warn(warning)
+
+
+class _HistoryWriter:
+    """Writes every journal entry once, in order."""
+
+    def __init__(self, file: LogFile, contents: ContentIndex) -> None:
+        self._file = file
+        self._contents = contents
+        self.last_entry = EntryId(0)
+        """The last journal entry in the log."""
+
+    def resume(self, tail: LogTail, entries: Sequence[Entry]) -> bool:
+        """Continue after `tail`; returns False when the log ends with another history."""
+        self.last_entry = EntryId(0)
+        if not tail.entry_id:
+            return True
+        last = next((entry for entry in reversed(entries) if entry.id == tail.entry_id), None)
+        redact = self._file.redaction.value
+        if last is None or to_mutation(last, redact).sha256 != tail.sha256:
+            return False
+        self.last_entry = last.id
+        return True
+
+    def write_new(self, entries: Sequence[Entry]) -> None:
+        """Write the entries that the log does not contain yet.
+
+        After an `OSError` the entry is tried again; one that cannot be encoded is skipped.
+        """
+        start = len(entries)
+        while start and entries[start - 1].id > self.last_entry:
+            start -= 1
+        for entry in entries[start:]:
+            try:
+                self._write(entry)
+            except OSError:
+                raise
+            except Exception:
+                self.last_entry = entry.id
+                raise
+            self.last_entry = entry.id
+
+    def _write(self, entry: Entry) -> None:
+        mutation = to_mutation(entry, self._file.redaction.value)
+        self._file.write(mutation, redacted=True)
+        if isinstance(entry.body, MessageAdded):
+            self._contents.hold(mutation.sha256, entry.body.message)
+        elif isinstance(entry.body, SetupChanged):
+            body = mutation.entry["body"]
+            for name in SETUP_CONTENTS & body.keys():
+                self._contents.hold(content_hash(body[name]))
 
 
 def _session_init(

@@ -78,13 +78,13 @@ class Adapter:
         self._options = dict(options.get("options", {}))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.transport.endpoint.shown!r})"
+        return f"{type(self).__name__}({self.transport.endpoint.safe_url!r})"
 
     def facts(self, model: str) -> ModelFacts:
         """Return the configured facts about `model`, or those of the catalogue."""
         return self._models.get(model) or lookup(model)
 
-    def completed(self, request: Request) -> Request:
+    def complete_request(self, request: Request) -> Request:
         """Return `request` with the options that apply to every request."""
         if not self._options:
             return request
@@ -104,10 +104,10 @@ class Adapter:
                 provider=self.name,
             ) from error
 
-    def watched(self, watch: TransportTap) -> Self:
-        """Return a copy on the same connections that reports its traffic to `watch`."""
+    def with_tap(self, tap: TransportTap) -> Self:
+        """Return a copy on the same connections that reports its traffic to `tap`."""
         twin = copy(self)
-        twin.transport = TappedTransport(self.transport, watch)
+        twin.transport = TappedTransport(self.transport, tap)
         return twin
 
     async def aclose(self) -> None:

@@ -13,7 +13,7 @@ from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.anthropic.decode import MessagesDecoder
+from clew.providers.wire.anthropic.decode import messages_decoder
 from clew.providers.wire.anthropic.encode import encode, encode_count, message_cache
 
 BASE_URL = "https://api.anthropic.com/v1"
@@ -24,7 +24,7 @@ PAGE_SIZE = 1_000
 CacheTtl: TypeAlias = Literal["5m", "1h"]
 WebTool: TypeAlias = bool | Mapping[str, Any]
 
-# The first versions of these tools are the ones that every model takes.
+# Every model supports the first versions of these tools.
 _WEB_TOOLS = {"web_search": "web_search_20250305", "web_fetch": "web_fetch_20250910"}
 _WEB_FETCH_BETA = "web-fetch-2025-09-10"
 _OAUTH_PREFIX = "sk-ant-oat"
@@ -101,9 +101,9 @@ class Anthropic(Adapter):
         """The enabled tools, of `web_search` and `web_fetch`."""
         return frozenset(tool["name"] for tool in self._own_tools)
 
-    def completed(self, request: Request) -> Request:
+    def complete_request(self, request: Request) -> Request:
         """Return `request` with the adapter's options and tools, and the required output limit."""
-        request = super().completed(request)
+        request = super().complete_request(request)
         names = {tool.get("name") for tool in request.native_tools}
         added = [tool for tool in self._own_tools if tool["name"] not in names]
         limit = request.max_output_tokens
@@ -117,7 +117,7 @@ class Anthropic(Adapter):
         """Post the request and yield the response."""
         facts = self.facts(request.model)
         body = encode(
-            self.completed(request),
+            self.complete_request(request),
             self._fragments,
             streaming=self.streaming,
             cache=bool(self._cache),
@@ -125,12 +125,12 @@ class Anthropic(Adapter):
             ceiling=facts.max_output if facts.known else None,
         )
         return stream_call(
-            self.transport, "messages", body, decoder=partial(MessagesDecoder, self.name)
+            self.transport, "messages", body, decoder=partial(messages_decoder, self.name)
         )
 
     async def count_tokens(self, request: Request) -> int:
         """Return how many tokens `request` has for the model."""
-        body = encode_count(self.completed(request), self._fragments)
+        body = encode_count(self.complete_request(request), self._fragments)
         found = await post(self.transport, "messages/count_tokens", body)
         return self.decode(found, _Count).input_tokens
 

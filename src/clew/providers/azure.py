@@ -75,7 +75,7 @@ class AzureOpenAI(Adapter):
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
-        request = self.completed(request)
+        request = self.complete_request(request)
         if self._deployment:
             request = replace(request, model=self._deployment)
         if self._responses is not None:
@@ -85,7 +85,7 @@ class AzureOpenAI(Adapter):
         if self._is_classic:
             path = f"deployments/{quote(request.model, safe='')}/{path}"
         body = chat_encode.encode(request, self._chat, dialect=_DIALECT, streaming=self.streaming)
-        decoder = partial(chat_decode.ChatDecoder, self.name)
+        decoder = partial(chat_decode.chat_decoder, self.name)
         return stream_call(self.transport, path, body, decoder=decoder)
 
 

@@ -22,7 +22,7 @@ from clew.providers.eventstream import EventStream, import_botocore
 from clew.providers.http import post, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.converse.block_encoder import EncodedContent
-from clew.providers.wire.converse.decode import ConverseDecoder
+from clew.providers.wire.converse.decode import converse_decoder
 from clew.providers.wire.converse.encode import encode, encode_count, message_cache
 from clew.providers.wire.converse.model_traits import count_tokens_name, find_traits
 from clew.providers.wire.message_cache import MessageCache
@@ -98,14 +98,14 @@ class Bedrock(Adapter):
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
-        body = encode(self.completed(request), self._kept(request), cache=self._cache)
+        body = encode(self.complete_request(request), self._kept(request), cache=self._cache)
         action = "converse-stream" if self.streaming else "converse"
         await self._prepare()
         answer = stream_call(
             self.transport,
             _path(request.model, action),
             body,
-            decoder=partial(ConverseDecoder, NAME),
+            decoder=partial(converse_decoder, NAME),
             framing=partial(EventStream, NAME),
         )
         async with aclosing(answer) as chunks:
@@ -118,7 +118,7 @@ class Bedrock(Adapter):
         Raises:
             ProviderRejected: Bedrock cannot count tokens for this model.
         """
-        body = encode_count(self.completed(request), self._kept(request))
+        body = encode_count(self.complete_request(request), self._kept(request))
         await self._prepare()
         path = _path(count_tokens_name(request.model), "count-tokens")
         answer = await post(self.transport, path, body)

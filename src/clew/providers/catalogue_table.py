@@ -47,7 +47,7 @@ ROWS: tuple[ModelRow, ...] = (
     ("gpt-6-astra", 1_050_000, 128_000, ""),
     ("gpt-6-sol gpt-6 gpt-sol-latest", 1_050_000, 128_000, ""),
     ("gpt-6-luna gpt-luna-latest", 1_050_000, 128_000, ""),
-    # Where 400,000 is advertised, 128,000 of them are for the answer alone.
+    # Of an advertised 400,000, 128,000 tokens are reserved for the output.
     ("gpt-5.6-sol gpt-5.6", 1_050_000, 128_000, ""),
     ("gpt-5.6-terra", 1_050_000, 128_000, ""),
     ("gpt-5.6-luna", 1_050_000, 128_000, ""),

@@ -18,7 +18,7 @@ from clew.providers.http import Transport, get, post, stream_call
 from clew.providers.profiles import Profile, WebToolFields, find_profile
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.chat import model_list
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.encode import encode, message_cache
 from clew.providers.wire.chat.model_list import ModelListApi, parse_response
 
@@ -80,7 +80,7 @@ class Compatible(Adapter):
         # assume the smallest one, and mark it as unknown, which the user sees.
         return replace(super().facts(model), window=_OLLAMA_WINDOW, max_output=1_024, known=False)
 
-    def completed(self, request: Request) -> Request:
+    def complete_request(self, request: Request) -> Request:
         """Return `request` with the options and tools that apply to every request."""
         options = dict(self.profile.options)
         for switch in self._switches:
@@ -95,13 +95,13 @@ class Compatible(Adapter):
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
         body = encode(
-            self.completed(request),
+            self.complete_request(request),
             self._fragments,
             dialect=self.profile.dialect,
             streaming=self.streaming,
         )
         names = [spec.name for spec in request.tools]
-        decoder = partial(ChatDecoder, self.name, marks=self.profile.marks, tools=names)
+        decoder = partial(chat_decoder, self.name, tags=self.profile.tags, tools=names)
         return stream_call(self.transport, PATH, body, decoder=decoder)
 
     async def models(self) -> list[ModelFacts]:

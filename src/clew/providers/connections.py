@@ -74,14 +74,14 @@ class HttpResponse:
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
             # aiohttp raises a plain RuntimeError for a connection that this side has closed.
             raise StreamBroken(
-                f"Lost the connection to {self._endpoint.where} during the response."
+                f"Lost the connection to {self._endpoint.host} during the response."
                 " The partial response is kept; send the message again to continue.",
                 provider=self._provider,
             ) from error
 
-    def without_secrets(self, text: str) -> str:
+    def mask_secrets(self, text: str) -> str:
         """Return `text` without the key or token of the request."""
-        text = self._endpoint.without_secrets(text)
+        text = self._endpoint.mask_secrets(text)
         token = self._response.request_info.headers.get("Authorization", "").rpartition(" ")[2]
         return text.replace(token, "***") if token else text
 
@@ -131,7 +131,7 @@ class Connections:
         if response.status < 300:
             return answer
         try:
-            text = answer.without_secrets(await _error_text(response))
+            text = answer.mask_secrets(await _error_text(response))
         finally:
             answer.close()
         raise error_for(response.status, text, response.headers, self._provider)
@@ -165,7 +165,7 @@ def _timeout(endpoint: Endpoint) -> aiohttp.ClientTimeout:
 
 def _unanswered(error: Exception, endpoint: Endpoint, provider: str) -> ProviderError:
     """Translate an error that occurred before any response."""
-    where = endpoint.where
+    where = endpoint.host
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return ProviderTimeout(
             f"Could not connect to {where} within {CONNECT_TIMEOUT:g} seconds."
@@ -187,7 +187,7 @@ def _unanswered(error: Exception, endpoint: Endpoint, provider: str) -> Provider
             provider=provider,
         )
     return ProviderError(
-        f"The request to {where} failed: {endpoint.without_secrets(str(error))}."
+        f"The request to {where} failed: {endpoint.mask_secrets(str(error))}."
         " Check the address and the network.",
         provider=provider,
     )
@@ -196,7 +196,7 @@ def _unanswered(error: Exception, endpoint: Endpoint, provider: str) -> Provider
 def _silent(endpoint: Endpoint, provider: str) -> ProviderTimeout:
     """Return the error for a server that stopped sending data."""
     return ProviderTimeout(
-        f"{endpoint.where} sent no data for {endpoint.idle_timeout:g} seconds."
+        f"{endpoint.host} sent no data for {endpoint.idle_timeout:g} seconds."
         " Send the message again, or increase the idle timeout.",
         provider=provider,
     )

@@ -15,14 +15,14 @@ from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.http import get, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.chat import model_list
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.dialect import NAMES, Dialect, ReasoningField
 from clew.providers.wire.chat.encode import encode, message_cache
 
 BASE_URL = "https://api.deepseek.com"
 PATH = "chat/completions"
 _DIALECT = Dialect(
-    thinking=ReasoningField.CONTENT, always_thinking=True, text_lists=False, names=NAMES
+    reasoning=ReasoningField.CONTENT, always_reasoning=True, text_lists=False, names=NAMES
 )
 
 
@@ -38,9 +38,12 @@ class DeepSeek(Adapter):
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
         body = encode(
-            self.completed(request), self._fragments, dialect=_DIALECT, streaming=self.streaming
+            self.complete_request(request),
+            self._fragments,
+            dialect=_DIALECT,
+            streaming=self.streaming,
         )
-        return stream_call(self.transport, PATH, body, decoder=partial(ChatDecoder, self.name))
+        return stream_call(self.transport, PATH, body, decoder=partial(chat_decoder, self.name))
 
     async def models(self) -> list[ModelFacts]:
         """Return the models that the server lists."""

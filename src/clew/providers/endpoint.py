@@ -69,7 +69,7 @@ class Endpoint:
         parts = urlsplit(self.base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ConfigError(
-                f"The base URL {self.shown!r} is not a valid URL."
+                f"The base URL {self.safe_url!r} is not a valid URL."
                 " Include the scheme, as in http://127.0.0.1:8080/v1."
             )
         if not (self.api_key.isascii() and (not self.api_key or self.api_key.isprintable())):
@@ -93,7 +93,7 @@ class Endpoint:
         headers = {"Content-Type": "application/json", **key, **self.headers}
         return headers if self.sign is None else {**headers, **self.sign(url, headers, body)}
 
-    def without_secrets(self, text: str) -> str:
+    def mask_secrets(self, text: str) -> str:
         """Return `text` with keys masked, in case a server repeats them."""
         for secret in self._secrets():
             text = text.replace(secret, "***")
@@ -106,12 +106,12 @@ class Endpoint:
         return [secret for secret in found if len(secret) >= _SHORTEST_SECRET]
 
     @property
-    def shown(self) -> str:
+    def safe_url(self) -> str:
         """The base URL without user and password."""
         return re.sub(r"[^/@]*@", "", self.base_url, count=1)
 
     @property
-    def where(self) -> str:
+    def host(self) -> str:
         """The server's scheme and host, for error messages."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

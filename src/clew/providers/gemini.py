@@ -17,7 +17,7 @@ from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.gemini.decode import GeminiDecoder
+from clew.providers.wire.gemini.decode import gemini_decoder
 from clew.providers.wire.gemini.encode import (
     encode,
     encode_count,
@@ -87,9 +87,9 @@ class _GenerateContent(Adapter):
         self._dialect = dialect
         self._fragments = message_cache(ReasoningReader(dialect.name, Echoes.OWN_ISSUED))
 
-    def completed(self, request: Request) -> Request:
+    def complete_request(self, request: Request) -> Request:
         """Return `request` with the options and tools that apply to every request."""
-        request = super().completed(request)
+        request = super().complete_request(request)
         own = (tool for name, tool in _WEB_TOOLS.items() if name in self.web_tools)
         added = [tool for tool in own if tool not in request.native_tools]
         if added:
@@ -104,13 +104,13 @@ class _GenerateContent(Adapter):
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
         how = "streamGenerateContent?alt=sse" if self.streaming else "generateContent"
-        body = encode(self.completed(request), self._fragments)
+        body = encode(self.complete_request(request), self._fragments)
         path = f"{self._path(request.model)}:{how}"
-        return stream_call(self.transport, path, body, decoder=partial(GeminiDecoder, self.name))
+        return stream_call(self.transport, path, body, decoder=partial(gemini_decoder, self.name))
 
     async def count_tokens(self, request: Request) -> int:
         """Return how many tokens `request` has for the model."""
-        request, path = self.completed(request), self._path(request.model)
+        request, path = self.complete_request(request), self._path(request.model)
         if self._dialect.wraps_counts:
             body = encode_count(request, self._fragments, model=path)
         else:

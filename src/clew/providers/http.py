@@ -44,7 +44,7 @@ class ResponseStream(Protocol):
         """
         ...
 
-    def without_secrets(self, text: str) -> str:
+    def mask_secrets(self, text: str) -> str:
         """Return `text` without the key or token of the request."""
         ...
 
@@ -69,7 +69,7 @@ class Transport:
         self._connections: Connections | None = None
 
     def __repr__(self) -> str:
-        return f"Transport({self.endpoint.shown!r})"
+        return f"Transport({self.endpoint.safe_url!r})"
 
     async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> ResponseStream:
         """Send one request and return its response, which has a success status.
@@ -149,17 +149,17 @@ async def get(transport: Transport, path: str) -> bytes:
 async def _attempt(
     transport: Transport, path: str, body: bytes, *, decoder: Decoder, framing: Framing
 ) -> AsyncGenerator[Chunk, None]:
-    arriving = await transport.send(path, body)
+    response = await transport.send(path, body)
     try:
-        if arriving.content_type == _PAGE:
+        if response.content_type == _PAGE:
             raise ProviderRejected(
-                f"{transport.endpoint.where} returned {_PAGE} instead of a model's response."
+                f"{transport.endpoint.host} returned {_PAGE} instead of a model's response."
                 " Check the base URL; it often ends in /v1.",
                 provider=transport.provider,
             )
-        data = await arriving.read()
-        if arriving.is_json or data.lstrip().startswith(b"{"):
-            for chunk in decoder.whole(data + await _rest(arriving)):
+        data = await response.read()
+        if response.is_json or data.lstrip().startswith(b"{"):
+            for chunk in decoder.whole(data + await _rest(response)):
                 yield chunk
             yield decoder.close()
             return
@@ -167,21 +167,21 @@ async def _attempt(
             for event in framing.feed(data):
                 for chunk in decoder.feed(event):
                     yield chunk
-            data = b"" if decoder.done else await _more(arriving, decoder)
+            data = b"" if decoder.done else await _more(response, decoder)
         for event in _leftover(framing, decoder):
             for chunk in decoder.feed(event):
                 yield chunk
         finished = decoder.close()
         # Before `Finished`, because most callers stop reading there.
         with suppress(ProviderError), anyio.move_on_after(DRAIN_LIMIT):
-            await _rest(arriving)
+            await _rest(response)
         yield finished
     except ProviderError as error:
         # A server may repeat the key in its error message.
-        error.args = (arriving.without_secrets(str(error)),)
+        error.args = (response.mask_secrets(str(error)),)
         raise
     finally:
-        arriving.close()
+        response.close()
 
 
 def _leftover(framing: Framing, decoder: Decoder) -> list[ServerEvent]:
@@ -194,26 +194,26 @@ def _leftover(framing: Framing, decoder: Decoder) -> list[ServerEvent]:
         raise
 
 
-async def _more(arriving: ResponseStream, decoder: Decoder) -> bytes:
+async def _more(response: ResponseStream, decoder: Decoder) -> bytes:
     """Read on; a complete response survives a connection that fails afterwards."""
     if not decoder.complete:
-        return await arriving.read()
+        return await response.read()
     with suppress(ProviderError), anyio.move_on_after(USAGE_LIMIT):
-        return await arriving.read()
+        return await response.read()
     return b""
 
 
 async def _whole(transport: Transport, path: str, body: bytes | None, method: str) -> bytes:
-    arriving = await transport.send(path, body, method=method)
+    response = await transport.send(path, body, method=method)
     try:
-        return await _rest(arriving)
+        return await _rest(response)
     finally:
-        arriving.close()
+        response.close()
 
 
-async def _rest(arriving: ResponseStream) -> bytes:
+async def _rest(response: ResponseStream) -> bytes:
     pieces = []
-    while data := await arriving.read():
+    while data := await response.read():
         pieces.append(data)
     return b"".join(pieces)
 

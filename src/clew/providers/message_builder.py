@@ -20,33 +20,33 @@ from clew.providers.protocol import (
 )
 
 
-class _Words(Struct):
+class _TextSlot(Struct):
     index: int
-    pieces: list[str] = field(default_factory=list)
+    deltas: list[str] = field(default_factory=list)
     extra: str = ""
 
     def part(self) -> Part | None:
-        text = "".join(self.pieces)
+        text = "".join(self.deltas)
         return Text(text, self.extra) if text or self.extra else None
 
 
-class _Whole(Struct):
-    kept: Part
+class _PartSlot(Struct):
+    whole: Part
 
     def part(self) -> Part:
-        return self.kept
+        return self.whole
 
 
-class _Thought(Struct):
+class _ReasoningSlot(Struct):
     provenance: str
-    pieces: list[str] = field(default_factory=list)
+    deltas: list[str] = field(default_factory=list)
     signature: list[str] = field(default_factory=list)
     redacted: list[str] = field(default_factory=list)
     extra: str = ""
 
     def part(self) -> Part:
         return Reasoning(
-            text="".join(self.pieces),
+            text="".join(self.deltas),
             provenance=self.provenance,
             signature="".join(self.signature),
             redacted="".join(self.redacted),
@@ -54,16 +54,16 @@ class _Thought(Struct):
         )
 
 
-class _Call(Struct):
+class _CallSlot(Struct):
     call_id: CallId | None = None
     name: str = ""
-    pieces: list[str] = field(default_factory=list)
+    deltas: list[str] = field(default_factory=list)
     extra: str = ""
     complete: bool = False
 
     def part(self) -> Part | None:
-        arguments = "".join(self.pieces)
-        if not self.complete and not _is_whole(arguments):
+        arguments = "".join(self.deltas)
+        if not self.complete and not _is_complete_json(arguments):
             return None
         return ToolCall(
             call_id=self.call_id or new_call_id(),
@@ -78,9 +78,9 @@ class MessageBuilder:
 
     def __init__(self, *, provenance: str) -> None:
         self._provenance = provenance
-        self._slots: list[_Words | _Thought | _Call | _Whole] = []
-        self._thoughts: dict[int, _Thought] = {}
-        self._calls: dict[int, _Call] = {}
+        self._slots: list[_TextSlot | _ReasoningSlot | _CallSlot | _PartSlot] = []
+        self._reasoning: dict[int, _ReasoningSlot] = {}
+        self._calls: dict[int, _CallSlot] = {}
         self.finished: Finished | None = None
         self.usage: Usage | None = None
 
@@ -88,13 +88,13 @@ class MessageBuilder:
         """Add the next chunk."""
         match chunk:
             case TextChunk():
-                self._speak(chunk)
+                self._add_text(chunk)
             case ReasoningChunk():
-                self._think(chunk)
+                self._add_reasoning(chunk)
             case CallChunk():
-                self._call(chunk)
+                self._add_call(chunk)
             case PartChunk(part=part):
-                self._slots.append(_Whole(part))
+                self._slots.append(_PartSlot(part))
             case UsageChunk(usage=usage):
                 self.usage = usage
             case ServerToolChunk():
@@ -114,41 +114,41 @@ class MessageBuilder:
             role=Role.ASSISTANT,
             parts=tuple(parts),
             interrupted=self.finished is None,
-            provenance=self._provenance if any(map(_is_private, parts)) else "",
+            provenance=self._provenance if any(map(_has_private_fields, parts)) else "",
         )
 
-    def _speak(self, chunk: TextChunk) -> None:
-        words = self._slots[-1] if self._slots else None
-        if not isinstance(words, _Words) or words.index != chunk.index:
-            words = _Words(chunk.index)
-            self._slots.append(words)
-        words.pieces.append(chunk.text)
-        words.extra = chunk.extra or words.extra
+    def _add_text(self, chunk: TextChunk) -> None:
+        slot = self._slots[-1] if self._slots else None
+        if not isinstance(slot, _TextSlot) or slot.index != chunk.index:
+            slot = _TextSlot(chunk.index)
+            self._slots.append(slot)
+        slot.deltas.append(chunk.text)
+        slot.extra = chunk.extra or slot.extra
 
-    def _think(self, chunk: ReasoningChunk) -> None:
-        if chunk.index not in self._thoughts:
-            thought = _Thought(self._provenance)
-            self._thoughts[chunk.index] = thought
-            self._slots.append(thought)
-        thought = self._thoughts[chunk.index]
-        thought.pieces.append(chunk.text)
-        thought.signature.append(chunk.signature)
-        thought.redacted.append(chunk.redacted)
-        thought.extra = chunk.extra or thought.extra
+    def _add_reasoning(self, chunk: ReasoningChunk) -> None:
+        if chunk.index not in self._reasoning:
+            block = _ReasoningSlot(self._provenance)
+            self._reasoning[chunk.index] = block
+            self._slots.append(block)
+        block = self._reasoning[chunk.index]
+        block.deltas.append(chunk.text)
+        block.signature.append(chunk.signature)
+        block.redacted.append(chunk.redacted)
+        block.extra = chunk.extra or block.extra
 
-    def _call(self, chunk: CallChunk) -> None:
+    def _add_call(self, chunk: CallChunk) -> None:
         if chunk.index not in self._calls:
-            self._calls[chunk.index] = _Call()
+            self._calls[chunk.index] = _CallSlot()
             self._slots.append(self._calls[chunk.index])
         call = self._calls[chunk.index]
         call.call_id = call.call_id or chunk.call_id
         call.name = call.name or chunk.name
-        call.pieces.append(chunk.arguments)
+        call.deltas.append(chunk.arguments)
         call.extra = chunk.extra or call.extra
         call.complete = call.complete or chunk.complete
 
 
-def _is_whole(arguments: str) -> bool:
+def _is_complete_json(arguments: str) -> bool:
     try:
         msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
@@ -156,5 +156,5 @@ def _is_whole(arguments: str) -> bool:
     return True
 
 
-def _is_private(part: Part) -> bool:
+def _has_private_fields(part: Part) -> bool:
     return not isinstance(part, Native) and bool(part.extra)

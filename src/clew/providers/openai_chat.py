@@ -13,12 +13,12 @@ from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.http import get, stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.wire.chat import model_list
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect
 from clew.providers.wire.chat.encode import PLAIN, encode, message_cache
 
 PATH = "chat/completions"
-# OpenAI's own models take nothing but the new name, and other servers may know only the old.
+# OpenAI's models accept only the new field; other servers may know only the old one.
 _OPENAI = Dialect(
     limit_field="max_completion_tokens", key_field="prompt_cache_key", names=NAMES, ids=IDS
 )
@@ -55,21 +55,21 @@ class OpenAIChat(Adapter):
         self._dialect = dialect_for(base_url)
         self._fragments = message_cache(ReasoningReader(self.name), self._dialect)
 
-    def completed(self, request: Request) -> Request:
+    def complete_request(self, request: Request) -> Request:
         """Return `request` with the options that apply to every request."""
         search: dict[str, Any] = {"web_search_options": {}} if self.web_tools else {}
-        found = super().completed(request)
+        found = super().complete_request(request)
         return replace(found, options={**search, **found.options}) if search else found
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
         body = encode(
-            self.completed(request),
+            self.complete_request(request),
             self._fragments,
             dialect=self._dialect,
             streaming=self.streaming,
         )
-        return stream_call(self.transport, PATH, body, decoder=partial(ChatDecoder, self.name))
+        return stream_call(self.transport, PATH, body, decoder=partial(chat_decoder, self.name))
 
     async def models(self) -> list[ModelFacts]:
         """Return the models that the server lists."""

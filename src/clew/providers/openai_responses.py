@@ -60,12 +60,12 @@ class OpenAIResponses(Adapter):
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
-        request = self._equipped(request)
+        request = self._with_web_search(request)
         return self._calls.stream(self.transport, "responses", request, streaming=self.streaming)
 
     async def count_tokens(self, request: Request) -> int:
         """Return how many tokens `request` has, as the server counts them."""
-        body = self._calls.counting(self._equipped(request))
+        body = self._calls.encode_count(self._with_web_search(request))
         answer = await post(self.transport, "responses/input_tokens", body)
         return self.decode(answer, _Count).input_tokens
 
@@ -74,9 +74,9 @@ class OpenAIResponses(Adapter):
         answer = await get(self.transport, "models")
         return [self.facts(model.id) for model in self.decode(answer, _Models).data]
 
-    def _equipped(self, request: Request) -> Request:
+    def _with_web_search(self, request: Request) -> Request:
         """Return `request` with the options and tools that apply to every request."""
-        request = self.completed(request)
+        request = self.complete_request(request)
         if self._search is None or self._search in request.native_tools:
             return request
         return replace(request, native_tools=(*request.native_tools, self._search))

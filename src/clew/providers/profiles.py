@@ -39,7 +39,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     echoes: Echoes = Echoes.NEVER
     """Which of its own reasoning it needs back; the dialect says in which field."""
     dialect: Dialect = Dialect()
-    marks: tuple[TextTags, ...] = ()
+    tags: tuple[TextTags, ...] = ()
     """Tags that the models may leave in their text."""
     listing: ModelListApi = ModelListApi.MODELS
     web: Mapping[str, WebToolFields] = {}
@@ -50,7 +50,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 # The chat templates of Gemma and of older Mistral models require that user and assistant
 # alternate; these models run on all local servers.
-_LOCAL = Dialect(bridged=ALL, merges=True)
+_LOCAL = Dialect(bridge_models=ALL, merge_roles=True)
 _HOSTED = Dialect(names=NAMES)
 
 _LM_STUDIO = Profile(
@@ -58,7 +58,7 @@ _LM_STUDIO = Profile(
     base_url="http://127.0.0.1:1234/v1",
     needs_key=False,
     dialect=_LOCAL,
-    marks=(THINK,),
+    tags=(THINK,),
     listing=ModelListApi.LM_STUDIO,
 )
 
@@ -70,7 +70,7 @@ _ALL = (
         base_url=_LM_STUDIO.base_url,
         needs_key=False,
         dialect=_LOCAL,
-        marks=GEMMA,
+        tags=GEMMA,
         listing=ModelListApi.LM_STUDIO,
     ),
     Profile(
@@ -79,8 +79,8 @@ _ALL = (
         key_env="OLLAMA_API_KEY",
         needs_key=False,
         echoes=Echoes.TOOL_USE_ONLY,
-        dialect=Dialect(thinking=ReasoningField.REASONING),
-        marks=(THINK,),
+        dialect=Dialect(reasoning=ReasoningField.REASONING),
+        tags=(THINK,),
         listing=ModelListApi.OLLAMA,
     ),
     Profile(
@@ -88,7 +88,7 @@ _ALL = (
         base_url="http://127.0.0.1:8080/v1",
         needs_key=False,
         dialect=_LOCAL,
-        marks=(THINK,),
+        tags=(THINK,),
     ),
     Profile(
         name="vllm",
@@ -97,8 +97,8 @@ _ALL = (
         needs_key=False,
         # https://docs.vllm.ai/en/latest/features/interleaved_thinking/
         echoes=Echoes.TOOL_USE_ONLY,
-        dialect=Dialect(thinking=ReasoningField.REASONING, bridged=ALL, merges=True),
-        marks=(THINK,),
+        dialect=Dialect(reasoning=ReasoningField.REASONING, bridge_models=ALL, merge_roles=True),
+        tags=(THINK,),
     ),
     Profile(
         name="openrouter",
@@ -107,10 +107,10 @@ _ALL = (
         echoes=Echoes.OWN_ISSUED,
         dialect=Dialect(
             result_images=True,
-            cache_marks=("anthropic/", "~anthropic/", "qwen/"),
+            cache_control_models=("anthropic/", "~anthropic/", "qwen/"),
             names=NAMES,
             ids=IDS,
-            bridged=("mistralai/",),
+            bridge_models=("mistralai/",),
         ),
         web={
             "web_search": WebToolFields(tools=({"type": "openrouter:web_search"},)),
@@ -122,7 +122,7 @@ _ALL = (
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         key_env="DASHSCOPE_API_KEY",
         dialect=_HOSTED,
-        marks=(THINK,),
+        tags=(THINK,),
         web={
             "web_search": WebToolFields(options={"enable_search": True}),
             # https://www.alibabacloud.com/help/en/model-studio/web-extractor: it needs search
@@ -141,7 +141,7 @@ _ALL = (
         base_url="https://api.groq.com/openai/v1",
         key_env="GROQ_API_KEY",
         dialect=Dialect(limit_field="max_completion_tokens", names=NAMES),
-        marks=(THINK,),
+        tags=(THINK,),
         web={"web_search": WebToolFields(tools=({"type": "browser_search"},))},
     ),
     Profile(
@@ -150,12 +150,12 @@ _ALL = (
         key_env="MISTRAL_API_KEY",
         echoes=Echoes.TOOL_USE_ONLY,
         dialect=Dialect(
-            thinking=ReasoningField.PIECES,
+            reasoning=ReasoningField.PARTS,
             documents=DocumentField.ADDRESS,
             stream_usage=False,
             names=NAMES,
             ids=NameRule(characters="a-zA-Z0-9", shortest=9, longest=9),
-            bridged=ALL,
+            bridge_models=ALL,
         ),
     ),
     Profile(name="xai", base_url="https://api.x.ai/v1", key_env="XAI_API_KEY", dialect=_HOSTED),
@@ -164,14 +164,14 @@ _ALL = (
         base_url="https://api.together.xyz/v1",
         key_env="TOGETHER_API_KEY",
         dialect=_HOSTED,
-        marks=(THINK,),
+        tags=(THINK,),
     ),
     Profile(
         name="fireworks",
         base_url="https://api.fireworks.ai/inference/v1",
         key_env="FIREWORKS_API_KEY",
         dialect=_HOSTED,
-        marks=(THINK,),
+        tags=(THINK,),
     ),
 )
 

@@ -11,7 +11,7 @@ from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderRejected
 from clew.providers.http import Transport, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.responses.decode import ResponsesDecoder
+from clew.providers.wire.responses.decode import responses_decoder
 from clew.providers.wire.responses.encode import STATELESS, encode, message_cache
 
 _UNSEALED: Mapping[str, Any] = {"store": False}
@@ -64,7 +64,7 @@ class ResponsesApi:
             async for chunk in chunks:
                 yield chunk
 
-    def counting(self, request: Request) -> bytes:
+    def encode_count(self, request: Request) -> bytes:
         """Return the body that counts the tokens of `request`."""
         bare = replace(
             request,
@@ -79,4 +79,6 @@ class ResponsesApi:
         return encode(request, self._fragments, streaming=streaming, defaults=defaults)
 
     def _call(self, transport: Transport, path: str, body: bytes) -> AsyncGenerator[Chunk, None]:
-        return stream_call(transport, path, body, decoder=partial(ResponsesDecoder, self._provider))
+        return stream_call(
+            transport, path, body, decoder=partial(responses_decoder, self._provider)
+        )

@@ -49,7 +49,7 @@ def meter_for(model: str, *, package: str = PACKAGE) -> Meter | None:
         try:
             return len(tokenizer.encode_ordinary(text))
         except UnicodeEncodeError:
-            # Half of a surrogate pair: no tokenizer has it, and a provider is sent a mark.
+            # A lone surrogate, which is sent to providers as a replacement character.
             return len(tokenizer.encode_ordinary(text.encode("utf-8", "replace").decode()))
 
     return count

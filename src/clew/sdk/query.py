@@ -1,20 +1,18 @@
-"""`create_query`: one line from a prompt to an answer."""
+"""`create_query`: a function from a prompt to an answer."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, Unpack
 
 from clew.core.access import PermissionMode
-from clew.core.events import CompactionEnded
 from clew.providers.protocol import Provider
-from clew.sdk.interactive import InteractiveSession
 from clew.sdk.options import InteractiveOptions
-from clew.session.config import SessionOptions
+from clew.sdk.session import InteractiveSession
 from clew.stores.memory import MemoryStore
 
 
 class Query(Protocol):
-    """Answers one prompt; each call is a session of its own that leaves nothing behind."""
+    """Answers one prompt; each call is a session of its own, and nothing is stored."""
 
     async def __call__(
         self,
@@ -30,11 +28,11 @@ class Query(Protocol):
 
         Args:
             prompt: What the model is asked.
-            cwd: The project to work in; as `create_query` was told unless given.
-            permission_mode: How much runs without asking: nobody is there to be asked.
-            max_turns: How many model calls may be made.
-            on_text_delta: Hears the words as they arrive.
-            on_compact: Hears the summary when the conversation was compacted.
+            cwd: The project's folder; the one passed to `create_query` by default.
+            permission_mode: What runs without asking; a question is denied.
+            max_turns: The most model calls.
+            on_text_delta: Called with each piece of the answer.
+            on_compact: Called with the summary of each compaction.
 
         Raises:
             ClewError: The run failed.
@@ -42,39 +40,37 @@ class Query(Protocol):
         ...
 
 
-def create_query(
-    provider: Provider, *, cwd: Path | str = ".", **defaults: Unpack[InteractiveOptions]
-) -> Query:
+def create_query(provider: Provider, **defaults: Unpack[InteractiveOptions]) -> Query:
     """Return a function that answers prompts with this provider.
 
-    Options are those of `InteractiveSession`; without a store, nothing is kept.
+    Options are those of `InteractiveSession`; without a store, nothing is stored.
     """
 
     async def query(
         prompt: str,
         *,
-        cwd: Path | str | None = cwd,
+        cwd: Path | str | None = None,
         permission_mode: PermissionMode | None = None,
         max_turns: int | None = None,
         on_text_delta: Callable[[str], object] | None = None,
         on_compact: Callable[[str], object] | None = None,
     ) -> str:
-        options: InteractiveOptions = {"store": MemoryStore(), "checkpoints": False, **defaults}
+        options: InteractiveOptions = {"keep_checkpoints": False, **defaults}
+        options.setdefault("store", MemoryStore())
+        if cwd is not None:
+            options["cwd"] = cwd
         if permission_mode is not None:
             options["permission_mode"] = permission_mode
         if max_turns is not None:
-            given: SessionOptions = options.get("session_options", {})
-            options["session_options"] = {**given, "max_turns": max_turns}
-        session = InteractiveSession(cwd=cwd or ".", provider=provider, **options)
+            options["max_turns"] = max_turns
+        session = InteractiveSession(provider=provider, **options)
         if on_text_delta is not None:
-            session.on("text_delta", on_text_delta)
+            show = on_text_delta
+            session.on("text_delta", lambda event: show(event.text))
         if on_compact is not None:
-            told = on_compact
-            session.on(
-                "compaction",
-                lambda event: isinstance(event, CompactionEnded) and told(event.summary),
-            )
+            report = on_compact
+            session.on("compaction", lambda event: report(event.summary))
         async with session:
-            return (await session.submit(prompt)).response
+            return (await session.run(prompt)).response
 
     return query

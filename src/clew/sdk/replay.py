@@ -41,11 +41,7 @@ from clew.core.usage import Usage
 from clew.providers.protocol import Provider
 from clew.providers.request_diff import Difference, compare_messages
 from clew.providers.tokenizers import meter_for
-from clew.sdk.replay_script import (
-    AppendEntry,
-    RepeatCall,
-    ReplayScript,
-)
+from clew.sdk.replay_script import AppendEntry, RepeatCall, ReplayScript
 from clew.session.call import call_model
 from clew.session.gate import Gate
 from clew.session.journal import Journal
@@ -160,7 +156,7 @@ class _Runner:
     async def _run(self, calls: Sequence[ToolCall]) -> None:
         waiting: dict[tuple[str, str], deque[ToolResult]] = defaultdict(deque)
         for call in calls:
-            key = (call.name, _encode(call.decoded()))
+            key = (call.name, _encode(call.decode_arguments()))
             waiting[key].append(self._results[call.call_id])
         self.session.tools = {call.name: _RecordedTool(call.name, waiting) for call in calls}
         start = len(self.session.journal.entries)
@@ -170,7 +166,7 @@ class _Runner:
 
     def _can_run(self, call: ToolCall) -> bool:
         try:
-            call.decoded()
+            call.decode_arguments()
         except ValueError:
             return False
         return call.call_id in self._results
@@ -234,11 +230,11 @@ class _RecordedTool:
         self.spec = ToolSpec(name=name, description="", schema={})
         self._results = results
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Return an access without side effects."""
         return Access(tool=self.spec.name, risk=Risk.INSPECT)
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Return the next result for these arguments."""
         result = self._results[self.spec.name, _encode(arguments)].popleft()
         return ToolOutput(text=result.text, failed=result.failed, images=result.images)

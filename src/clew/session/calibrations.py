@@ -1,7 +1,7 @@
-"""What sessions learned about models, kept for the sessions to come.
+"""Token calibrations of models, kept for later sessions in a small JSON file.
 
-One small JSON file in the user's folder. Losing it costs a few calls of learning, so a
-damaged file is reported and replaced, never an error.
+Losing the file costs a few calls of learning, so a damaged file is logged and replaced, and is
+never an error.
 """
 
 import logging
@@ -19,11 +19,11 @@ _logger = logging.getLogger(__name__)
 
 MOST_MODELS = 200
 _MOST_WEIGHT = 20_000.0
-"""In units. More would make a session slow to notice that a model counts otherwise now."""
+"""In units. More would make a session slow to notice that a model counts differently now."""
 
 
 class Learned(Struct, frozen=True, kw_only=True):
-    """What is worth keeping of a calibration; the overhead belongs to one session's setup."""
+    """The part of a calibration that is kept; the overhead belongs to one session's setup."""
 
     rate: float
     weight: float
@@ -31,7 +31,7 @@ class Learned(Struct, frozen=True, kw_only=True):
 
 class _Content(Struct, frozen=True, kw_only=True):
     models: dict[str, Learned] = {}
-    """The one saved last stands last."""
+    """The last saved model comes last."""
 
 
 _decoder = msgspec.json.Decoder(_Content)
@@ -40,27 +40,27 @@ _decoder = msgspec.json.Decoder(_Content)
 class CalibrationFile:
     """Reads and writes the file at `path`; all methods block, and none raises `OSError`.
 
-    Several processes may write at once: each write is whole, and takes in what stood there
-    before. Of two at the very same moment one may be lost.
+    Several processes may write at once: each write is atomic and includes the previous content.
+    Of two writes at the same moment one may be lost.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def load(self, model: str) -> Calibration | None:
-        """Return where to start from with `model`, or None if no session has learned it."""
+        """Return the calibration to start with for `model`, or None if there is none."""
         learned = self._read().get(model)
         return None if learned is None else make_prior(learned.rate, learned.weight)
 
     def save(self, model: str, calibration: Calibration) -> bool:
-        """Add what a session learned about `model`; say whether it could be written."""
+        """Merge what a session learned about `model`; return whether it could be written."""
         models = self._read()
-        models[model] = _merged(models.pop(model, None), calibration)
+        models[model] = _merge(models.pop(model, None), calibration)
         newest = dict(list(models.items())[-MOST_MODELS:])
         try:
             self._write(newest)
         except OSError as error:
-            _logger.warning("what was learned about %s could not be kept: %s", model, error)
+            _logger.warning("the calibration of %s could not be saved: %s", model, error)
             return False
         return True
 
@@ -70,7 +70,7 @@ class CalibrationFile:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            _logger.warning("%s cannot be read and is not used: %s", self._path, error)
+            _logger.warning("%s cannot be read and is ignored: %s", self._path, error)
             return {}
 
     def _write(self, models: Mapping[str, Learned]) -> None:
@@ -79,7 +79,7 @@ class CalibrationFile:
         replace_file(self._path, data, mode=0o600, durable=False)
 
 
-def _merged(before: Learned | None, calibration: Calibration) -> Learned:
+def _merge(before: Learned | None, calibration: Calibration) -> Learned:
     weight = min(calibration.weight, _MOST_WEIGHT)
     if before is None:
         return Learned(rate=calibration.slope, weight=weight)

@@ -22,6 +22,7 @@ from clew.providers.prices import Price
 from clew.providers.protocol import Provider
 from clew.session.calibrations import CalibrationFile
 from clew.session.cost_limit import CostLimit, cost_limit_for
+from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.recall_tool import RECALL_SPEC
 from clew.session.state import BeforeCompact
@@ -41,7 +42,7 @@ class SessionOptions(TypedDict, total=False):
     """Where the journal is kept; in memory unless one is given."""
     session_id: str | None
     """Go on with the session of this id, or begin it under this id."""
-    cwd: Path
+    cwd: Path | str
     """Where tools work; the process's own folder unless one is given."""
     env: Mapping[str, str]
     """Variables that commands get beside those of the process."""
@@ -93,6 +94,8 @@ class SessionOptions(TypedDict, total=False):
     """Writes down what happens; nobody does unless given. One for each session."""
     request_options: Mapping[str, Any]
     """Fields of the provider's own API for every request of this session."""
+    event_bus: EventBus
+    """Where events are published; the session makes its own unless one is given."""
 
 
 class SessionConfig(Struct, frozen=True, kw_only=True):
@@ -126,6 +129,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
     checkpoints: Path | None
     checkpoint_limits: CheckpointLimits
     log: SessionLogger | None
+    event_bus: EventBus
 
     @classmethod
     def of(cls, provider: Provider, model: str, options: SessionOptions) -> "SessionConfig":
@@ -137,7 +141,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
         unknown = options.keys() - SessionOptions.__annotations__.keys()
         if unknown:
             raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
-        cwd = options.get("cwd") or Path.cwd()
+        cwd = Path(options.get("cwd") or Path.cwd())
         tools = options.get("tools", ())
         recall = options.get("recall", True)
         window = options.get("max_context_tokens")
@@ -175,6 +179,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
             detect_loops=options.get("detect_loops", True),
             redact=options.get("redact", True),
             log=options.get("log"),
+            event_bus=options.get("event_bus") or EventBus(),
             checkpoints=options.get("checkpoints"),
             checkpoint_limits=options.get("checkpoint_limits") or DEFAULT_CHECKPOINT_LIMITS,
         )

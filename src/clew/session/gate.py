@@ -1,6 +1,6 @@
 """The gate before each tool call: rules decide, and a person answers where they leave it open."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -8,12 +8,17 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.core.access import Access, Approval, Decision, PermissionMode, Verdict
+from clew.core.access import Access, Approval, Decision, PermissionAnswer, PermissionMode, Verdict
 from clew.permissions.policy import Grant, Policy
 from clew.permissions.rules import DEFAULT_ALLOW, Rule, parse_rule
 
-Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval]]
-"""Asks a person about a call. The decision says why, and what a longer approval would cover."""
+Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval | PermissionAnswer | None]]
+"""Asks a person about a call. The decision says why, and what a longer approval would cover.
+None means that nobody is there to answer."""
+OnDenied: TypeAlias = Callable[[Access, Decision, str], object]
+"""Called for each call that is denied: what it wanted, why not, and what would allow it."""
+Remember: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
+"""Stores rules that the user allowed for the project."""
 
 
 @cache
@@ -34,6 +39,8 @@ class Gate(Struct, kw_only=True):
     ask: Ask | None = None
     bypass_disabled: bool = False
     """True when the user may not choose the mode that asks about nothing."""
+    on_denied: OnDenied | None = None
+    remember: Remember | None = None
     grants: list[Grant] = field(default_factory=list)
     """Calls that the user allowed for the rest of the session, by argument shape."""
 
@@ -66,12 +73,12 @@ class Gate(Struct, kw_only=True):
             wish: A hook's decision. It may spare a question or demand one; it cannot lift a
                 denial or silence a rule that asks.
         """
-        decision = _combine(decision or self.decide(access), wish)
-        if decision.verdict is not Verdict.ASK:
-            return decision
-        if self.ask is None:
-            return Decision(Verdict.DENY, f"{decision.reason}; there is no user to ask")
-        return await self._ask(self.ask, access, decision)
+        final = await self._settle(access, _combine(decision or self.decide(access), wish))
+        if final.verdict is Verdict.DENY and self.on_denied is not None:
+            self.on_denied(access, final, self._remedy(access))
+        if final.remember and self.remember is not None:
+            await self.remember(final.remember)
+        return final
 
     def grant(self, access: Access) -> Grant:
         """Allow calls of this shape until the session ends; returns the grant.
@@ -89,7 +96,20 @@ class Gate(Struct, kw_only=True):
         """Take back everything that was allowed for this session."""
         self.grants.clear()
 
-    async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision:
+    def _remedy(self, access: Access) -> str:
+        for mode in (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS):
+            if self.decide(access, self.policy(mode)).verdict is Verdict.ALLOW:
+                return f"--permission-mode {mode} would allow it"
+        return "no permission mode allows it"
+
+    async def _settle(self, access: Access, decision: Decision) -> Decision:
+        """Ask a person where the rules leave it open."""
+        if decision.verdict is not Verdict.ASK:
+            return decision
+        answer = None if self.ask is None else await self._ask(self.ask, access, decision)
+        return answer or Decision(Verdict.DENY, f"{decision.reason}; there is no user to ask")
+
+    async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
         from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415
 
         exact = decision.asked_by_rule
@@ -98,9 +118,15 @@ class Gate(Struct, kw_only=True):
             session_scope=describe_grant(session_grant(access, self.cwd, exact=exact), self.cwd),
             project_rules=() if exact else rules_for(access, self.cwd),
         )
-        match await ask(access, question):
+        answer = await ask(access, question)
+        if answer is None:
+            return None
+        if not isinstance(answer, PermissionAnswer):
+            answer = PermissionAnswer(approval=answer)
+        match answer.approval:
             case Approval.NO:
-                return Decision(Verdict.DENY, "the user said no")
+                reply = f": {answer.reply}" if answer.reply else ""
+                return Decision(Verdict.DENY, f"the user said no{reply}")
             case Approval.ONCE:
                 return Decision(Verdict.ALLOW, "the user allowed this call")
             case Approval.SESSION:

@@ -210,7 +210,7 @@ class Journal:
             # Somebody has deleted it: what is in memory is written again.
             self._is_stored = False
         if len(stored) > len(self.entries):
-            self.entries.become(stored)
+            self.entries.replace_all(stored)
             standing = stand(self.entries, self.view.meter)
             self.view, self.spending = standing.view, standing.spending
             self.call_ids = standing.call_ids

@@ -68,7 +68,7 @@ def _prepare(kit: SessionState, call: ToolCall) -> Prepared | Outcome:
             f"Error: there is no tool {call.name}. Known tools: {known}.", "unknown_tool"
         )
     try:
-        return Prepared(call=call, tool=tool, arguments=call.decoded())
+        return Prepared(call=call, tool=tool, arguments=call.decode_arguments())
     except ValueError as error:
         return failure(f"Error: {error}", "bad_arguments")
 

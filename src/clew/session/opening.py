@@ -11,16 +11,17 @@ from clew.context.estimate import text_units
 from clew.context.recall import RECALL
 from clew.core.access import PermissionMode
 from clew.core.entries import SetupChanged
-from clew.core.events import EntryAdded, Warned
+from clew.core.events import EntryAdded, Envelope, Warned
 from clew.core.ids import EntryId
 from clew.core.models import ModelFacts
 from clew.core.redaction import redact
-from clew.log.protocol import LoggedSession
+from clew.log.protocol import LoggedSession, SessionLogger
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
 from clew.session.calibrations import CalibrationFile
 from clew.session.compaction import compact
 from clew.session.config import SessionConfig
+from clew.session.event_bus import EventBus
 from clew.session.hooking import greet
 from clew.session.journal import Journal
 from clew.session.loops import LoopGuard
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _MOST_NAMED = 10
 
 
-async def open_kit(parts: SessionConfig, emit: Emit) -> SessionState:
+async def open_kit(parts: SessionConfig, bus: EventBus) -> SessionState:
     """Begin or reopen the journal, and note there what requests begin with.
 
     Raises:
@@ -47,17 +48,28 @@ async def open_kit(parts: SessionConfig, emit: Emit) -> SessionState:
         session_id=parts.session_id,
         meter=meter_for(parts.setup.model.name) or text_units,
     )
+    bus.session_id = journal.record.id
     try:
-        return await _kit(parts, journal, emit)
+        return await _kit(parts, journal, bus.publish)
     except BaseException:
         with anyio.CancelScope(shield=True):
             await journal.aclose()
         raise
 
 
+def subscribe_log(bus: EventBus, log: SessionLogger) -> None:
+    """Have a log record the session's own events."""
+
+    def record(envelope: Envelope) -> None:
+        if not envelope.task_id:
+            log(envelope.event)
+
+    bus.on_any(record)
+
+
 async def _kit(parts: SessionConfig, journal: Journal, emit: Emit) -> SessionState:
     resumed = bool(journal.entries)
-    _warn_of_damage(damaged_ids(entry for _, entry in journal.entries.made()), emit)
+    _warn_of_damage(damaged_ids(entry for _, entry in journal.entries.iter_made()), emit)
     checkpoints = _checkpoints(parts, journal)
     journal.on_entry = lambda entry: emit(EntryAdded(entry))
     # What asks nothing must be asked for anew each time a session is opened.

@@ -40,11 +40,11 @@ class Recall:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = entries
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Touches nothing but the session itself."""
         return Access(tool=RECALL, risk=Risk.INSPECT)
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Search or read back."""
         number, query = arguments.get("entry"), arguments.get("query")
         offset = arguments.get("offset", 0)

@@ -12,6 +12,7 @@ from clew.core.entries import MessageAdded
 from clew.core.errors import ClewError
 from clew.core.events import ToolEnded
 from clew.core.messages import ToolCall
+from clew.core.tool_states import ToolReport, report_call
 from clew.session.one_call import Outcome, clean, finish, interrupted, run_call
 from clew.session.state import SessionState
 
@@ -75,7 +76,20 @@ async def commit_outcome(kit: SessionState, call: ToolCall, outcome: Outcome | N
 async def _commit(kit: SessionState, call: ToolCall, outcome: Outcome) -> None:
     output = clean(kit, outcome.output)
     message, full_text = finish(kit, call, output)
-    await kit.journal.append(MessageAdded(message=message, full_text=full_text))
+    report = report_call(
+        output.data,
+        denied=outcome.denied,
+        error_code=outcome.error_code,
+        failed=output.failed,
+        display=output.display,
+    )
+    await kit.journal.append(
+        MessageAdded(
+            message=message,
+            full_text=full_text,
+            report=report if report != ToolReport() else None,
+        )
+    )
     kit.emit(
         ToolEnded(
             call_id=call.call_id,

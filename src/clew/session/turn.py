@@ -11,12 +11,13 @@ from clew.core.errors import (
     ContextOverflow,
     NothingToDrop,
     ProviderError,
+    SessionError,
     SignatureRejected,
     TurnLimitReached,
 )
 from clew.core.events import Warned
 from clew.core.ids import EntryId
-from clew.core.messages import Message
+from clew.core.messages import Message, Role, user
 from clew.providers.protocol import StopReason
 from clew.session.call import Answer, call_model
 from clew.session.compaction import compact, fit
@@ -29,6 +30,7 @@ from clew.session.state import SessionState
 from clew.session.tool_calls import run_calls
 
 _MOST_PAUSES = 20
+_CONTINUE = "Your last answer was interrupted. Continue where it stopped."
 
 Remedy = Callable[[SessionState, ProviderError], Awaitable[bool]]
 """Takes away the cause of a failure; False when there was nothing to take away."""
@@ -71,7 +73,31 @@ async def run_turn(kit: SessionState, prompt: Prompt, *, max_turns: int | None =
         return await _carry_on(kit, asked.id, max_turns=max_turns)
 
 
-async def _carry_on(kit: SessionState, asked: EntryId, *, max_turns: int | None) -> Answer:
+async def continue_turn(kit: SessionState, *, max_turns: int | None = None) -> Answer:
+    """Carry on after the last entry; raises as `run_turn` does.
+
+    Returns:
+        The last answer; the one that is there already when the model is not owed a call.
+
+    Raises:
+        SessionError: There is no conversation to continue.
+    """
+    kit.check_budget()
+    kit.loops.begin()
+    items = kit.journal.view.items
+    if not items:
+        raise SessionError("there is nothing to continue: the conversation is empty")
+    last = items[-1].message
+    if last.role is Role.ASSISTANT and not last.interrupted:
+        return Answer(message=last, reason=StopReason.DONE)
+    if last.role is Role.ASSISTANT:
+        await kit.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
+    prompt = kit.journal.entries[-1]
+    async with checkpointed(kit, prompt, "continued"):
+        return await _carry_on(kit, None, max_turns=max_turns)
+
+
+async def _carry_on(kit: SessionState, asked: EntryId | None, *, max_turns: int | None) -> Answer:
     calls = pauses = stops = 0
     while True:
         if max_turns is not None and calls >= max_turns:
@@ -79,7 +105,7 @@ async def _carry_on(kit: SessionState, asked: EntryId, *, max_turns: int | None)
         try:
             answer = await _ask(kit)
         except (ContextFull, ContextOverflow):
-            if calls == 0:
+            if calls == 0 and asked is not None:
                 await _take_back(kit, asked)
             raise
         calls += 1

@@ -24,6 +24,8 @@ from clew.core.messages import Message, Role, ToolCall, assistant, tool_result
 ANSWERS_AHEAD = 60
 """How many responses after a compaction show what was needed."""
 
+_PAGE = 12_000
+"""The number of characters that one lookup returns."""
 _NAME = re.compile(
     r"/(?P<file>[\w@+-][\w@+.-]*\.[A-Za-z0-9]{1,6})\b"
     r"|\b(?P<hash>(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,40})\b"
@@ -124,10 +126,6 @@ def _called_names(message: Message) -> frozenset[str]:
 def _item(message: Message) -> Item:
     """Create an item for reading; its size is not set."""
     return Item(entry_id=EntryId(0), message=message, kind=ItemKind.USER, units=0)
-
-
-_PAGE = 12_000
-"""The number of characters that one lookup returns."""
 
 
 class LookupModel:

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from clew.core.errors import ConfigError, StoreDamaged, StoreUnavailable
 from clew.stores.postgres_dialect import PostgresConnection, PostgresDialect, create_tables
-from clew.stores.sql_rows import SqlConnection
+from clew.stores.sql import SqlConnection
 from clew.stores.sql_store import SqlStore
 
 _P = ParamSpec("_P")

@@ -16,7 +16,7 @@ from clew.core.entries import Entry
 from clew.core.errors import StoreUnavailable
 from clew.stores.record import COLUMNS
 from clew.stores.search_terms import split_words
-from clew.stores.sql_rows import SqlConnection
+from clew.stores.sql import SqlConnection
 
 _LOCK = 0x434C4557
 """The advisory lock that a process holds while it changes the tables."""

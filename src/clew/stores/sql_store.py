@@ -13,7 +13,8 @@ from clew.core.errors import StoreError
 from clew.core.ids import EntryId, SessionId
 from clew.stores.leases import Heartbeat, current_holder
 from clew.stores.record import SearchHit, StoredSession, clean_for_storage, new_record
-from clew.stores.sql_rows import SqlConnection, SqlDialect, SqlRows
+from clew.stores.sql import SqlConnection, SqlDialect
+from clew.stores.sql_rows import SqlRows
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +161,7 @@ class SqlStore:
     async def lease(self, session_id: SessionId) -> None:
         """Become the only writer of a session."""
         now = self._clock()
-        await self._database.write(self._rows.take_lease, session_id, holder=self._holder, now=now)
+        await self._database.write(self._rows.leases.take, session_id, holder=self._holder, now=now)
         self._leased.add(session_id)
         self._heartbeat.start()
 
@@ -168,7 +169,7 @@ class SqlStore:
         """Let others write to a session."""
         if session_id in self._leased:
             self._leased.discard(session_id)
-            await self._database.write(self._rows.release_lease, session_id, holder=self._holder)
+            await self._database.write(self._rows.leases.release, session_id, holder=self._holder)
 
     async def aclose(self) -> None:
         """Release all leases and close the database."""
@@ -176,7 +177,7 @@ class SqlStore:
             if await to_thread.run_sync(self._heartbeat.stop):
                 self._leased.clear()
                 try:
-                    await self._database.write(self._rows.release_all, holder=self._holder)
+                    await self._database.write(self._rows.leases.release_all, holder=self._holder)
                 except StoreError as error:
                     logger.warning("the leases could not be released: %s", error)
             await self._database.aclose()
@@ -186,7 +187,7 @@ class SqlStore:
             return
         try:
             self._database.write_here(
-                self._rows.renew_leases, holder=self._holder, now=self._clock()
+                self._rows.leases.renew, holder=self._holder, now=self._clock()
             )
         except StoreError as error:
             logger.warning("the leases could not be renewed: %s", error)

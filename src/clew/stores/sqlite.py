@@ -16,7 +16,7 @@ from clew.core.entries import Entry
 from clew.core.errors import StoreDamaged, StoreUnavailable
 from clew.core.ids import SessionId
 from clew.stores.record import StoredSession
-from clew.stores.sql_rows import SqlConnection
+from clew.stores.sql import SqlConnection
 from clew.stores.sql_store import SqlStore
 from clew.stores.sqlite_dialect import SqliteDialect, index_next, is_index_behind
 from clew.stores.sqlite_file import connect, read_transaction, write_transaction

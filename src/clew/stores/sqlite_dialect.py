@@ -15,7 +15,8 @@ from clew.core.entries import Entry
 from clew.core.ids import SessionId
 from clew.stores.record import COLUMNS
 from clew.stores.search_terms import split_words
-from clew.stores.sql_rows import LAST_ENTRY, SqlConnection
+from clew.stores.sql import SqlConnection
+from clew.stores.sql_rows import LAST_ENTRY
 from clew.stores.stored_entries import StoredEntries
 
 _BATCH = 64

@@ -1,7 +1,7 @@
-"""A Chat Completions server on loopback that answers from a script.
+"""A scripted Chat Completions server on loopback.
 
-It stands in for any OpenAI-compatible host: it streams, fails, stalls and hangs up as it
-is told, and notices when a client leaves.
+It stands in for any OpenAI-compatible host: it streams, fails, stalls and disconnects as its script
+says, and notices when a client disconnects.
 """
 
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ FakeOpenAI = FakeServer
 
 
 def event(payload: object) -> bytes:
-    """Return `payload` as one server-sent event."""
+    """Return `payload` as a server-sent event."""
     return b"data: " + msgspec.json.encode(payload) + b"\n\n"
 
 
@@ -47,13 +47,13 @@ DONE = b"data: [DONE]\n\n"
 
 
 def delta(finish_reason: str | None = None, **fields: object) -> bytes:
-    """Return the event for one delta of the answer."""
+    """Return the event for one delta."""
     choice = {"index": 0, "delta": fields, "finish_reason": finish_reason}
     return event({"object": "chat.completion.chunk", "choices": [choice]})
 
 
 def usage(prompt: int, completion: int, *, cached: int = 0) -> bytes:
-    """Return the event that ends an answer with its token counts."""
+    """Return the event with the token counts."""
     counts = {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
@@ -63,13 +63,13 @@ def usage(prompt: int, completion: int, *, cached: int = 0) -> bytes:
 
 
 def text_response(*words: str) -> ScriptedResponse:
-    """Return an answer that streams `words` and ends in good order."""
+    """Return a response that streams `words` and completes."""
     steps = [delta(content=word) for word in words]
     return ScriptedResponse(steps=[*steps, delta("stop"), usage(10, len(words)), DONE])
 
 
 def tool_call_response(name: str, arguments: str, *, call_id: str = "call_1") -> ScriptedResponse:
-    """Return an answer that calls one tool, its arguments in two pieces."""
+    """Return a response with one tool call, its arguments in two deltas."""
     half = len(arguments) // 2
     first = {"index": 0, "id": call_id, "type": "function"}
     return ScriptedResponse(
@@ -85,14 +85,14 @@ def tool_call_response(name: str, arguments: str, *, call_id: str = "call_1") ->
 
 
 def error_response(status: int, body: object, **headers: str) -> ScriptedResponse:
-    """Return an error answer; `retry_after="2"` becomes the header `retry-after`."""
+    """Return an error response; `retry_after="2"` becomes the header `retry-after`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return ScriptedResponse(steps=[msgspec.json.encode(body)], status=status, headers=named)
 
 
 @asynccontextmanager
 async def fake_openai(*answers: ResponseScript) -> AsyncIterator[FakeOpenAI]:
-    """Serve `answers` in order on a free port while the block runs; nothing but chat is known."""
+    """Serve `answers` in order on a free port while the block runs; only chat is supported."""
     script = answers or (text_response("ok"),)
     async with serve(*script, method="POST", path="/v1/chat/completions") as server:
         server.url += "/v1"

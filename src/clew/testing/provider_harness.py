@@ -1,4 +1,4 @@
-"""Where a provider is put to be checked: a scripted server before it, and what its API can do."""
+"""Run a provider against a scripted server, for the conformance checks."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -19,46 +19,46 @@ OVERFLOW = "This model's maximum context length is 8192 tokens, but the messages
 
 
 class FakeSleep:
-    """Counts the pauses between attempts instead of making them."""
+    """Records the pauses between attempts instead of sleeping."""
 
     def __init__(self) -> None:
         self.taken: list[float] = []
 
     async def __call__(self, seconds: float) -> None:
-        """Remember the pause."""
+        """Record the pause."""
         self.taken.append(seconds)
 
 
 def instant_retry(naps: FakeSleep, *, attempts: int = 3) -> Retry:
-    """Return a way to retry that loses no time; the pauses it would make are in `naps`."""
+    """Return a `Retry` without delays; its pauses are recorded in `naps`."""
     return Retry(attempts=attempts, sleep=naps, random=lambda: 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiCapabilities:
-    """What an API can do. A check that needs more than this is skipped."""
+    """What an API supports. A check that needs more is skipped."""
 
     thinking: bool = False
-    """It shows the model's thinking."""
+    """It returns the model's reasoning."""
     signatures: bool = False
-    """It seals thinking, and wants the seal back together with the results of tools."""
+    """It signs reasoning and needs the signature back together with tool results."""
     echoes: bool = False
-    """It wants thinking back that bears no seal, once the conversation has used tools."""
+    """It needs unsigned reasoning back, once the conversation has used tools."""
     call_ids: bool = True
-    """Calls bear ids of its own."""
+    """Tool calls have ids of the API."""
     exact_arguments: bool = True
-    """The arguments of a call come as text, not as an object that has no one spelling."""
+    """Arguments are sent as text, not as an object without a canonical spelling."""
     cache_writes: bool = False
-    """Usage tells what was written to the cache; what was read is always told."""
+    """Usage includes cache writes; cache reads are always included."""
     whole: bool = True
-    """It can answer in one piece."""
+    """It supports non-streamed responses."""
     reasons: frozenset[StopReason] = frozenset(
         {StopReason.DONE, StopReason.TOOL_CALLS, StopReason.LENGTH, StopReason.REFUSED}
     )
 
 
 class AdapterOverrides(TypedDict, total=False):
-    """What a check may ask of the provider beside the script."""
+    """The options that a check may change."""
 
     idle_timeout: float
     retry: Retry
@@ -67,7 +67,7 @@ class AdapterOverrides(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterParams:
-    """What a provider is to be made with."""
+    """The parameters to create a provider with."""
 
     url: str
     """The server, without a path."""
@@ -78,58 +78,58 @@ class AdapterParams:
 
     @property
     def options(self) -> AdapterOptions:
-        """The same as keyword arguments of Clew's own adapters, without address and key."""
+        """The same as keyword arguments for Clew's own adapters, without address and key."""
         return AdapterOptions(
             idle_timeout=self.idle_timeout, retry=self.retry, streaming=self.streaming
         )
 
 
 class ProviderHarness(Protocol):
-    """A way to have a provider give scripted replies."""
+    """Creates providers that return scripted replies."""
 
     @property
     def capabilities(self) -> ApiCapabilities:
-        """What the provider's API can do."""
+        """What the provider's API supports."""
         ...
 
     @property
     def model(self) -> str:
-        """The model to ask for: one that has these powers."""
+        """The model to request, which has these capabilities."""
         ...
 
     def provider(self, *replies: ModelReply) -> AbstractAsyncContextManager[Provider]:
-        """Make a provider whose n-th call brings the n-th reply; it is closed afterwards."""
+        """Create a provider that gives the n-th reply to the n-th call; it is closed afterwards."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpHarness:
-    """A harness for a provider that speaks HTTP: a server on loopback with the API's voice."""
+    """A harness for a provider over HTTP: a server on loopback with a fake API."""
 
     api: FakeApi
     make: Callable[[AdapterParams], Provider]
     capabilities: ApiCapabilities = ApiCapabilities()
     model: str = MODEL
-    """The model to ask for, where an adapter treats some differently."""
+    """The model to request, if the adapter treats some differently."""
     overflow: str = OVERFLOW
-    """The words with which the API says that a conversation is too long."""
+    """The error message of the API for a conversation that is too long."""
     stream_error: Callable[[str], bytes] | None = None
-    """Makes the event with which the API reports an overload in mid-stream, in these words."""
+    """Creates the event that reports an overload in mid-stream, with this message."""
     parse_request: Callable[[bytes], Request] | None = None
-    """Turns the body of a request back into the request, for a closer look at it."""
+    """Parses the body of a request, for a closer look at it."""
 
     def response(self, reply: ModelReply, *, streaming: bool = True) -> ScriptedResponse:
-        """Return the reply as this API puts it on the wire."""
+        """Return the reply as a response of this API."""
         if streaming:
             return self.stream_response(*self.api.stream(reply))
         return ScriptedResponse(steps=[self.api.whole(reply)], content_type="application/json")
 
     def stream_response(self, *steps: ResponseStep) -> ScriptedResponse:
-        """Return an answer of these pieces of a stream."""
+        """Return a streamed response of these steps."""
         return ScriptedResponse(steps=steps, content_type=self.api.content_type)
 
     def error_response(self, status: int, message: str, **headers: str) -> ScriptedResponse:
-        """Return an error answer; `retry_after="2"` becomes the header `retry-after`."""
+        """Return an error response; `retry_after="2"` becomes the header `retry-after`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return ScriptedResponse(
             steps=[self.api.error(status, message)], status=status, headers=named
@@ -139,7 +139,7 @@ class HttpHarness:
     async def serve(
         self, *script: ModelReply | ResponseScript, **wishes: Unpack[AdapterOverrides]
     ) -> AsyncIterator[tuple[Provider, FakeServer]]:
-        """Serve the script, and make a provider that speaks to it; both are closed afterwards."""
+        """Serve the script and create a provider for it; both are closed afterwards."""
         streaming = wishes.get("streaming", True)
         answers = (
             self.response(each, streaming=streaming) if isinstance(each, ModelReply) else each
@@ -155,6 +155,6 @@ class HttpHarness:
 
     @asynccontextmanager
     async def provider(self, *replies: ModelReply) -> AsyncIterator[Provider]:
-        """Make a provider whose n-th call brings the n-th reply; it is closed afterwards."""
+        """Create a provider that gives the n-th reply to the n-th call; it is closed afterwards."""
         async with self.serve(*replies) as (provider, _):
             yield provider

@@ -1,7 +1,7 @@
-"""A model server on loopback that answers from a script, whatever API it stands in for.
+"""A scripted model server on loopback, for any API.
 
-It streams, fails, stalls and hangs up as it is told, remembers what it was asked, and notices
-when a client leaves.
+It streams, fails, stalls and disconnects according to its script, records the requests, and notices
+when a client disconnects.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -18,22 +18,22 @@ _ANY_PATH = "/{path:.*}"
 
 
 class Disconnect:
-    """The server drops the connection here."""
+    """The server closes the connection here."""
 
 
 class Stall:
-    """The server says nothing from here on, until the client leaves or `go_on` is called."""
+    """The server sends nothing more, until the client disconnects or `release` is called."""
 
     def __init__(self) -> None:
         self.reached = anyio.Event()
         self._free = anyio.Event()
 
-    def go_on(self) -> None:
-        """Let the answer continue."""
+    def release(self) -> None:
+        """Let the response continue."""
         self._free.set()
 
     async def wait(self) -> None:
-        """Say that the place is reached, and wait there."""
+        """Set `reached` and wait for the release."""
         self.reached.set()
         await self._free.wait()
 
@@ -43,43 +43,43 @@ ResponseStep: TypeAlias = bytes | Disconnect | Stall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedResponse:
-    """What the server does with one request. Every piece of bytes is sent on its own."""
+    """The response to one request. Every bytes object is sent separately."""
 
     steps: Sequence[ResponseStep]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = ""
-    """Of the body; by default a stream of events, and JSON where the status is an error."""
+    """By default an event stream, or JSON if the status is an error."""
 
 
 ResponseScript: TypeAlias = ScriptedResponse | Callable[[bytes], ScriptedResponse]
-"""An answer, or a function that makes one of the request's body."""
+"""A response, or a function that creates one from the request's body."""
 
 
 @dataclass(slots=True)
 class FakeServer:
-    """A running server: its address, what it was asked, and who left."""
+    """A running server: its address, the requests it received, and disconnected clients."""
 
     answers: list[ResponseScript]
     url: str = ""
-    """Without a slash at its end."""
+    """Without a trailing slash."""
     methods: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
-    """As they were sent: with the query, and with what was escaped."""
+    """As they were sent: with the query, and escaped."""
     bodies: list[bytes] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
     peers: list[object] = field(default_factory=list)
-    """The client's address for each request: equal ones used one connection."""
+    """The client's address for each request: equal addresses mean one connection."""
     client_left: anyio.Event = field(default_factory=anyio.Event)
-    """Set when a client closed the connection before its answer was over."""
+    """Set when a client disconnected before its response was complete."""
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """The bodies as objects."""
+        """The bodies, decoded."""
         return [msgspec.json.decode(body) for body in self.bodies]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Play the next answer; the last one is played again when they run out."""
+        """Send the next response; the last one is repeated."""
         body = await request.read()
         self.methods.append(request.method)
         self.paths.append(request.raw_path)
@@ -126,10 +126,10 @@ async def serve(
     """Serve `answers` in order while the block runs.
 
     Args:
-        answers: What to do with each request; the last one goes on for all that follow.
-        port: Where to listen on loopback; any free port unless one is given.
-        method: The one HTTP method to accept; all of them unless one is given.
-        path: The one path to accept; all of them unless one is given.
+        answers: The response to each request; the last one is repeated.
+        port: The port on loopback; a free one by default.
+        method: The only HTTP method to accept; by default all.
+        path: The only path to accept; by default all.
     """
     server = FakeServer(list(answers) or [ScriptedResponse(steps=[])])
     app = web.Application(client_max_size=2**30)

@@ -1,33 +1,23 @@
-"""What stores that share a place must do, so that a session has one writer."""
+"""Conformance checks for two stores in the same place: a session has one writer.
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("check", SHARED_STORE_CHECKS)
+async def test_two_of_my_stores_in_one_place_keep_the_contract(check):
+    await check(MyStore(place), MyStore(place))
+"""
 
 from collections.abc import Awaitable, Callable
 
-from clew.core.errors import SessionBusy, SessionNotFound
+from clew.core.errors import SessionBusy
 from clew.stores.protocol import Store
-from clew.testing.store_samples import A, a_record, an_entry, entries_in, fails_with
+from clew.testing.stores import A, a_record, an_entry, entries_in, expect_error
 
-SharedCheck = Callable[[Store, Store], Awaitable[None]]
+SharedStoreCheck = Callable[[Store, Store], Awaitable[None]]
 """Takes two stores that keep their sessions in the same place."""
 
 
-async def leases_to_itself(store: Store) -> None:
-    """A store that holds a lease may take it again, write, and give it back more than once."""
-    await store.create(a_record("a"))
-    await store.lease(A)
-    await store.lease(A)
-    await store.append(A, [an_entry(1)])
-    await store.release(A)
-    await store.release(A)
-
-    await store.append(A, [an_entry(2)])
-    await store.lease(A)
-    await store.delete(A)
-
-    await fails_with(SessionNotFound, store.lease(A))
-
-
-async def shares_what_is_written(one: Store, other: Store) -> None:
-    """What one store has written is there for the other at once."""
+async def shares_entries(one: Store, other: Store) -> None:
+    """The other store sees at once what one store has written."""
     await one.create(a_record("a"))
     await one.append(A, [an_entry(1, "a thread")])
 
@@ -36,19 +26,19 @@ async def shares_what_is_written(one: Store, other: Store) -> None:
 
     await other.append(A, [an_entry(2)])
 
-    await fails_with(SessionBusy, one.append(A, [an_entry(2, "mine")]))
+    await expect_error(SessionBusy, one.append(A, [an_entry(2, "mine")]))
     assert await entries_in(one) == [an_entry(1, "a thread"), an_entry(2)]
 
 
-async def tells_who_holds_a_lease(one: Store, other: Store) -> None:
+async def reports_the_lease_holder(one: Store, other: Store) -> None:
     """While one store holds the lease, the other may read and fork, but not write or delete."""
     await one.create(a_record("a"))
     await one.append(A, [an_entry(1)])
     await one.lease(A)
 
-    busy = await fails_with(SessionBusy, other.lease(A))
-    await fails_with(SessionBusy, other.append(A, [an_entry(2)]))
-    await fails_with(SessionBusy, other.delete(A))
+    busy = await expect_error(SessionBusy, other.lease(A))
+    await expect_error(SessionBusy, other.append(A, [an_entry(2)]))
+    await expect_error(SessionBusy, other.delete(A))
 
     assert "process" in str(busy)
     assert await entries_in(other) == [an_entry(1)]
@@ -58,13 +48,13 @@ async def tells_who_holds_a_lease(one: Store, other: Store) -> None:
     await one.append(A, [an_entry(2)])
 
 
-async def passes_a_lease_on(one: Store, other: Store) -> None:
-    """A lease that was given back, or whose store was closed, is free for the other."""
+async def hands_over_a_lease(one: Store, other: Store) -> None:
+    """A lease that was released, or whose store was closed, is free for the other store."""
     await one.create(a_record("a"))
     await one.lease(A)
     await one.release(A)
     await other.lease(A)
-    await fails_with(SessionBusy, one.append(A, [an_entry(1)]))
+    await expect_error(SessionBusy, one.append(A, [an_entry(1)]))
     await other.append(A, [an_entry(1)])
     await other.aclose()
 
@@ -74,8 +64,8 @@ async def passes_a_lease_on(one: Store, other: Store) -> None:
     assert await entries_in(one) == [an_entry(1), an_entry(2)]
 
 
-SHARED_STORE_CHECKS: tuple[SharedCheck, ...] = (
-    shares_what_is_written,
-    tells_who_holds_a_lease,
-    passes_a_lease_on,
+SHARED_STORE_CHECKS: tuple[SharedStoreCheck, ...] = (
+    shares_entries,
+    reports_the_lease_holder,
+    hands_over_a_lease,
 )

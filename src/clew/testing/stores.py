@@ -1,32 +1,66 @@
-"""What every store must do, as checks that anyone can run on their own.
+"""Conformance checks for stores: run them on a store of your own.
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("check", STORE_CHECKS)
 async def test_my_store_keeps_the_contract(check):
     await check(MyStore())
 
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("check", SHARED_STORE_CHECKS)
-async def test_two_of_my_stores_in_one_place_keep_the_contract(check):
-    await check(MyStore(place), MyStore(place))
+`clew.testing.shared_stores` has the checks for two stores in one place.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
-from clew.core.entries import Cleared, Entry, SessionRecord, SetupChanged, UnknownBody, encode
+from clew.core.entries import (
+    Cleared,
+    Entry,
+    MessageAdded,
+    SessionRecord,
+    SetupChanged,
+    UnknownBody,
+    encode,
+)
 from clew.core.errors import SessionBusy, SessionNotFound
 from clew.core.ids import CallId, EntryId, SessionId
-from clew.core.messages import ToolCall, assistant, tool_result, user
+from clew.core.messages import Message, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
-from clew.testing.shared_stores import SHARED_STORE_CHECKS, SharedCheck, leases_to_itself
-from clew.testing.store_samples import A, B, C, a_record, an_entry, entries_in, fails_with, said
 
-__all__ = ["SHARED_STORE_CHECKS", "STORE_CHECKS", "Check", "SharedCheck"]
+StoreCheck = Callable[[Store], Awaitable[None]]
 
-Check = Callable[[Store], Awaitable[None]]
+A, B, C = SessionId("a"), SessionId("b"), SessionId("c")
+
+_E = TypeVar("_E", bound=Exception)
+
+
+def a_record(name: str, at: float = 1.0) -> SessionRecord:
+    """Return the record of a session that began at a time."""
+    return SessionRecord(id=SessionId(name), cwd="/work", created_at=at, updated_at=at)
+
+
+def an_entry(number: int, text: str = "hello", at: float = 2.0) -> Entry:
+    """Return an entry with a message of the user."""
+    return message_entry(number, user(text), at)
+
+
+def message_entry(number: int, message: Message, at: float = 2.0) -> Entry:
+    """Return an entry with a message."""
+    return Entry(id=EntryId(number), at=at, body=MessageAdded(message=message))
+
+
+async def entries_in(store: Store, session_id: SessionId = A) -> list[Entry]:
+    """Read the entries of a session."""
+    return list((await store.load(session_id))[1])
+
+
+async def expect_error(error: type[_E], work: Awaitable[object]) -> _E:
+    """Await work that must fail, and return its error."""
+    try:
+        await work
+    except error as raised:
+        return raised
+    raise AssertionError(f"{error.__name__} was not raised")
 
 
 async def keeps_entries_in_order(store: Store) -> None:
@@ -53,7 +87,7 @@ async def keeps_large_batches(store: Store) -> None:
 
 
 async def keeps_unknown_bodies(store: Store) -> None:
-    """What this release cannot read is returned as it was written, byte for byte."""
+    """Entries of a newer release come back byte for byte."""
     await store.create(a_record("a"))
     newer = Entry(id=EntryId(1), at=1.0, schema=99, body=UnknownBody(b'{"kind":"new", "x":1}'))
     strange = Entry(id=EntryId(2), at=1.0, body=UnknownBody(b'{"kind" :"strange"}'))
@@ -63,7 +97,7 @@ async def keeps_unknown_bodies(store: Store) -> None:
 
 
 async def keeps_any_text(store: Store) -> None:
-    """No character breaks a session, in its words or in its record."""
+    """Every character can be stored, in entries and in the record."""
     odd = "nul \x00 bell \x07 quote ' \" % \\ emoji 🧵 line\r\nend\u2028"
     await store.create(a_record("a"))
     await store.append(A, [an_entry(1, odd)])
@@ -78,7 +112,7 @@ async def keeps_any_text(store: Store) -> None:
     assert record.title.startswith("nul ")
 
 
-async def tells_sessions_apart(store: Store) -> None:
+async def separates_sessions(store: Store) -> None:
     """Sessions do not see each other's entries."""
     await store.create(a_record("a"))
     await store.create(a_record("b"))
@@ -89,8 +123,8 @@ async def tells_sessions_apart(store: Store) -> None:
     assert len(await entries_in(store, B)) == 2
 
 
-async def loads_what_follows(store: Store) -> None:
-    """A reader that has the beginning can ask for the rest."""
+async def loads_after_an_entry(store: Store) -> None:
+    """A reader that has the first entries can load the rest."""
     await store.create(a_record("a"))
     await store.append(A, [an_entry(1), an_entry(2), an_entry(3)])
 
@@ -99,44 +133,50 @@ async def loads_what_follows(store: Store) -> None:
 
 
 async def refuses_a_second_writer(store: Store) -> None:
-    """An entry id is used once, and a refused batch leaves nothing behind."""
+    """An entry id is used once, and a rejected batch changes nothing."""
     await store.create(a_record("a"))
     await store.append(A, [an_entry(1), an_entry(2)])
     before = await store.load(A)
 
-    await fails_with(SessionBusy, store.append(A, [an_entry(2, "mine"), an_entry(3)]))
-    await fails_with(SessionBusy, store.append(A, [an_entry(3), an_entry(3, "again")]))
-    await fails_with(SessionBusy, store.create(a_record("a")))
+    await expect_error(SessionBusy, store.append(A, [an_entry(2, "mine"), an_entry(3)]))
+    await expect_error(SessionBusy, store.append(A, [an_entry(3), an_entry(3, "again")]))
+    await expect_error(SessionBusy, store.create(a_record("a")))
 
     assert await store.load(A) == before
 
 
-async def knows_what_is_not_there(store: Store) -> None:
-    """Unknown sessions are named as such; deleting or releasing one is harmless."""
+async def reports_unknown_sessions(store: Store) -> None:
+    """Unknown sessions raise `SessionNotFound`; deleting or releasing one is harmless."""
     await store.create(a_record("a"))
     gone = SessionId("x")
-    await fails_with(SessionNotFound, store.load(gone))
-    await fails_with(SessionNotFound, store.record(gone))
-    await fails_with(SessionNotFound, store.append(gone, [an_entry(1)]))
-    await fails_with(SessionNotFound, store.append(gone, []))
-    await fails_with(SessionNotFound, store.rename(gone, "n"))
-    await fails_with(SessionNotFound, store.annotate(gone, {"n": 1}))
-    await fails_with(SessionNotFound, store.fork(gone))
-    await fails_with(SessionNotFound, store.lease(gone))
+    await expect_error(SessionNotFound, store.load(gone))
+    await expect_error(SessionNotFound, store.record(gone))
+    await expect_error(SessionNotFound, store.append(gone, [an_entry(1)]))
+    await expect_error(SessionNotFound, store.append(gone, []))
+    await expect_error(SessionNotFound, store.rename(gone, "n"))
+    await expect_error(SessionNotFound, store.annotate(gone, {"n": 1}))
+    await expect_error(SessionNotFound, store.fork(gone))
+    await expect_error(SessionNotFound, store.lease(gone))
     await store.release(gone)
     await store.delete(gone)
 
     assert [record.id for record in await store.sessions()] == [A]
 
 
-async def notes_what_entries_add(store: Store) -> None:
+async def updates_the_record(store: Store) -> None:
     """The record follows the entries, and its time never runs backwards."""
     call = ToolCall(call_id=CallId("1"), name="Read")
     batches: Sequence[Sequence[Entry]] = (
         [Entry(id=EntryId(1), at=5.0, body=SetupChanged(model=ModelFacts(name="old")))],
-        [said(2, user("  first\n words "), at=9.0), said(3, assistant("let me see", call))],
-        [said(4, tool_result(call, "a result"))],
-        [said(5, assistant("last words"), at=7.0), said(6, tool_result(call, "b"), at=3.0)],
+        [
+            message_entry(2, user("  first\n words "), at=9.0),
+            message_entry(3, assistant("let me see", call)),
+        ],
+        [message_entry(4, tool_result(call, "a result"))],
+        [
+            message_entry(5, assistant("last words"), at=7.0),
+            message_entry(6, tool_result(call, "b"), at=3.0),
+        ],
         [Entry(id=EntryId(7), at=4.0, body=SetupChanged(model=ModelFacts(name="new")))],
     )
     await store.create(a_record("a"))
@@ -158,8 +198,8 @@ async def notes_what_entries_add(store: Store) -> None:
     assert (await store.load(A))[0] == await store.record(A) == (await store.sessions())[0]
 
 
-async def keeps_fields_of_others(store: Store) -> None:
-    """What other parts of a program put into a record comes back, field by field."""
+async def keeps_extra_fields(store: Store) -> None:
+    """The `extra` fields of a record come back, each on its own."""
     begun = StoredSession(
         id=A, cwd="/work", created_at=1.0, updated_at=1.0, extra={"sandbox": "s-1", "n": [1, {}]}
     )
@@ -171,7 +211,7 @@ async def keeps_fields_of_others(store: Store) -> None:
 
 
 async def keeps_a_snapshot(store: Store) -> None:
-    """The last snapshot of a session is there as long as the session is."""
+    """A session keeps its last snapshot until it is deleted."""
     await store.create(a_record("a"))
     await store.save_snapshot(SessionId("x"), b"of nothing")
     assert await store.snapshot(A) is None
@@ -199,7 +239,7 @@ async def lists_the_newest_first(store: Store) -> None:
 
 
 async def lists_by_folder_and_by_parent(store: Store) -> None:
-    """A list can be of one folder, or of the forks of one session."""
+    """Lists can be limited to one folder, or to the forks of one session."""
     await store.create(a_record("a"))
     await store.create(SessionRecord(id=B, cwd="/else", created_at=2.0, updated_at=2.0))
     fork = await store.fork(B)
@@ -210,7 +250,7 @@ async def lists_by_folder_and_by_parent(store: Store) -> None:
 
 
 async def renames_and_deletes(store: Store) -> None:
-    """A name stays; a deleted session is gone with its entries, and its id is free."""
+    """A name is kept; a deleted session is gone with its entries, and its id is free."""
     await store.create(a_record("a"))
     await store.append(A, [an_entry(1)])
     await store.rename(A, "login bug")
@@ -224,7 +264,7 @@ async def renames_and_deletes(store: Store) -> None:
 
 
 async def forks(store: Store) -> None:
-    """A fork goes its own way; what it was forked from stays as it is."""
+    """A fork and its parent do not affect each other."""
     await store.create(a_record("a"))
     empty = await store.fork(A)
     unknown = Entry(id=EntryId(2), at=1.0, body=UnknownBody(b'{"kind" :"strange"}'))
@@ -247,7 +287,7 @@ async def forks(store: Store) -> None:
 
 
 async def finds_words(store: Store) -> None:
-    """Sessions are found by each word's beginning, and by words that left the view."""
+    """Sessions are found by prefixes of words, also of words that are no longer in the view."""
     await store.create(a_record("a", at=1.0))
     await store.create(a_record("b", at=5.0))
     await store.append(A, [an_entry(1, "The Café in the labyrinth 計算機科学")])
@@ -269,7 +309,7 @@ async def finds_words(store: Store) -> None:
 
 
 async def finds_names(store: Store) -> None:
-    """A session is found by the name it has now, and not at all once it is deleted."""
+    """A session is found by its current name, and not after it is deleted."""
     named = StoredSession(id=A, cwd="/work", created_at=1.0, updated_at=1.0, name="Ariadne")
     await store.create(named)
     await store.append(A, [an_entry(1, "a thread")])
@@ -283,6 +323,22 @@ async def finds_names(store: Store) -> None:
     assert await store.search("thread") == await store.search("theseus") == []
 
 
+async def renews_its_own_lease(store: Store) -> None:
+    """A store that holds a lease may take it again, write, and release it more than once."""
+    await store.create(a_record("a"))
+    await store.lease(A)
+    await store.lease(A)
+    await store.append(A, [an_entry(1)])
+    await store.release(A)
+    await store.release(A)
+
+    await store.append(A, [an_entry(2)])
+    await store.lease(A)
+    await store.delete(A)
+
+    await expect_error(SessionNotFound, store.lease(A))
+
+
 async def closes_more_than_once(store: Store) -> None:
     """Closing again is harmless."""
     await store.create(a_record("a"))
@@ -291,17 +347,17 @@ async def closes_more_than_once(store: Store) -> None:
     await store.aclose()
 
 
-STORE_CHECKS: tuple[Check, ...] = (
+STORE_CHECKS: tuple[StoreCheck, ...] = (
     keeps_entries_in_order,
     keeps_large_batches,
     keeps_unknown_bodies,
     keeps_any_text,
-    tells_sessions_apart,
-    loads_what_follows,
+    separates_sessions,
+    loads_after_an_entry,
     refuses_a_second_writer,
-    knows_what_is_not_there,
-    notes_what_entries_add,
-    keeps_fields_of_others,
+    reports_unknown_sessions,
+    updates_the_record,
+    keeps_extra_fields,
     keeps_a_snapshot,
     lists_the_newest_first,
     lists_by_folder_and_by_parent,
@@ -309,6 +365,6 @@ STORE_CHECKS: tuple[Check, ...] = (
     forks,
     finds_words,
     finds_names,
-    leases_to_itself,
+    renews_its_own_lease,
     closes_more_than_once,
 )

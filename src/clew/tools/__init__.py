@@ -1,1 +1,1 @@
-"""What a model may do besides talk: a protocol, a decorator, and the built-in tools."""
+"""Tools that a model can call: the protocol, the `@tool` decorator, and the built-in tools."""

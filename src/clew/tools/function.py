@@ -1,8 +1,8 @@
-"""`@tool`: a typed function becomes something a model can call.
+"""The `@tool` decorator: turns a typed function into a tool.
 
-The schema comes from the annotations, the descriptions from the docstring. What a model
-gets wrong in its arguments goes back to it as a sentence; what the function raises is
-left to the session, which reports it as a crash.
+The schema comes from the annotations, the descriptions from the docstring. Invalid arguments
+become an error message for the model; the session reports an exception of the function as a
+crash.
 """
 
 import inspect
@@ -17,9 +17,8 @@ import msgspec
 
 from clew.core.access import Access, Risk, TargetKind
 from clew.core.models import ToolSpec
-from clew.tools.docstring import parse
 from clew.tools.protocol import ToolContext, ToolOutput
-from clew.tools.schema import inspect_signature
+from clew.tools.schema import inspect_signature, parse_docstring
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 class FunctionTool(Generic[P, R]):
-    """A function that a model can call, and that Python can still call as before."""
+    """A function as a tool. Python code can still call it like the function."""
 
     def __init__(
         self,
@@ -40,13 +39,13 @@ class FunctionTool(Generic[P, R]):
         kind: TargetKind | None,
         max_output_chars: int | None,
     ) -> None:
-        docs = parse(function.__doc__)
+        docs = parse_docstring(function.__doc__)
         self._function = function
-        self._shape = inspect_signature(function, docs)
+        self._signature = inspect_signature(function, docs)
         self._risk = risk
         self._target = target
         self._kind = kind or _kind(function, risk, target)
-        self.spec = ToolSpec(name=name, description=docs.summary, schema=self._shape.schema)
+        self.spec = ToolSpec(name=name, description=docs.summary, schema=self._signature.schema)
         self.max_output_chars = max_output_chars
         update_wrapper(self, function)
 
@@ -54,8 +53,8 @@ class FunctionTool(Generic[P, R]):
         """Call the plain function."""
         return self._function(*args, **kwargs)
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
-        """Say what a call would touch: the value of the argument named as target."""
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
+        """Return what a call would access: the value of the target argument."""
         return Access(
             tool=self.spec.name,
             risk=self._risk,
@@ -70,18 +69,18 @@ class FunctionTool(Generic[P, R]):
         value = arguments.get(self._target, default)
         return "" if value is None or value is inspect.Parameter.empty else str(value)
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
-        """Check the arguments, call the function, and put what it returns into words.
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        """Validate the arguments, call the function, and convert its result to text.
 
-        A plain function runs in a worker thread. Cancellation does not wait for it: it
-        runs to its end with nobody listening, so long work should be `async`.
+        A synchronous function runs in a worker thread. Cancellation does not stop it: it runs to
+        its end and its result is dropped, so long work should be `async`.
         """
         try:
-            values = self._shape.read(arguments)
+            values = self._signature.read(arguments)
         except ValueError as error:
             return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)
-        if self._shape.place:
-            values[self._shape.place] = place
+        if self._signature.context:
+            values[self._signature.context] = context
         call: Callable[[], object] = partial(self._function, **values)
         if inspect.iscoroutinefunction(self._function):
             result = call()
@@ -115,22 +114,22 @@ def tool(
     kind: TargetKind | None = None,
     max_output_chars: int | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
-    """Make a tool of a typed function, sync or async.
+    """Turn a typed function, sync or async, into a tool.
 
-    A parameter annotated `ToolContext` receives the place and is hidden from the model.
+    A parameter annotated `ToolContext` receives the context and is hidden from the model.
 
     Args:
-        function: Given when the decorator is used bare.
-        name: What the model calls it; the function's name unless given.
-        risk: The worst a call can do. A function nobody classified counts as able to do
-            anything, so calls are asked about.
+        function: The function, when the decorator has no arguments.
+        name: The name of the tool; by default the function's name.
+        risk: The worst that a call can do. By default it can do anything, so the session asks
+            before calls.
         target: The argument that permission rules match.
-        kind: What the target is. Unless given, a `Path` is a path, the target of a tool that
-            may execute anything is a command line, and all else is text.
-        max_output_chars: Longest text the model gets of one call.
+        kind: What the target is. By default a `Path` is a path, the target of a tool with risk
+            `EXECUTE` is a command line, and anything else is text.
+        max_output_chars: The most characters of one call's output for the model.
 
     Raises:
-        TypeError: A parameter cannot be given by a model; the message names it.
+        TypeError: A model cannot pass one of the parameters; the message names it.
     """
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
@@ -156,9 +155,9 @@ def _kind(function: Callable[..., object], risk: Risk, target: str) -> TargetKin
 
 def _refuse_bad_options(function: Callable[..., object], name: str, target: str) -> None:
     if not _NAME.fullmatch(name):
-        raise TypeError(f"{name!r} cannot name a tool: give one with `name=`")
+        raise TypeError(f"{name!r} is not a valid tool name: set one with `name=`")
     if target and target not in inspect.signature(function).parameters:
-        raise TypeError(f"{name}: there is no parameter {target!r} to be the target")
+        raise TypeError(f"{name}: target={target!r} is not a parameter of the function")
 
 
 def _output(result: object) -> ToolOutput:

@@ -12,60 +12,59 @@ from clew.core.models import ToolSpec
 
 
 class ToolOutput(Struct, frozen=True, kw_only=True):
-    """What a call produced, for its audiences: the model and the screen."""
+    """The result of a call, for the model and for the screen."""
 
     text: str
-    """What the model reads."""
+    """The text for the model."""
     failed: bool = False
     display: str = ""
-    """What the screen shows; empty means `text`."""
+    """The text for the screen; empty means `text`."""
     images: tuple[Image, ...] = ()
     data: dict[str, object] = field(default_factory=dict)
     """Facts for logs and clients, such as a structured diff."""
 
 
 class Shell(Struct, kw_only=True):
-    """What the command lines of one session leave behind for the next one."""
+    """The shell state that the commands of one session share."""
 
     cwd: Path | None = None
-    """Where the last one ended; None for the folder of the place."""
+    """The working directory after the last command; None for that of the context."""
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
-    """Where a call runs. A session makes one and hands it to all its calls."""
+    """The environment of a call. A session creates one and passes it to all its calls."""
 
     cwd: Path
     env: dict[str, str] = {}
-    """Variables that processes started by tools get, whatever their names."""
+    """Environment variables for processes that tools start, whatever their names."""
     shell: Shell = field(default_factory=Shell)
-    """Kept here and not in the tool, so that sessions may share tools."""
+    """Kept here and not in the tool, so that sessions can share tools."""
     before_change: Callable[[Path], None] | None = None
-    """To be called before a file is changed, made or removed, and from any thread. Keeps what
-    is there for a rewind; raises `OSError` when it cannot, and then the file must stay."""
+    """Call this before a file is changed, created or removed, from any thread. It saves the file
+    for a rewind; if it raises `OSError`, the file must stay unchanged."""
 
 
 class Tool(Protocol):
-    """One thing a model can ask for. Tools hold no conversation."""
+    """Something that a model can call. Tools hold no conversation state."""
 
     @property
     def spec(self) -> ToolSpec:
-        """Name, description and argument schema, as the model sees them."""
+        """The name, description and argument schema for the model."""
         ...
 
     @property
     def max_output_chars(self) -> int | None:
-        """Longest text the model gets of one call, or None for the session's limit."""
+        """The most characters of output that the model gets; None for the session's limit."""
         ...
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:
-        """Say what a call with these arguments would touch. Never raises."""
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
+        """Return what a call with these arguments would access. Never raises."""
         ...
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
-        """Do the work.
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        """Run the call.
 
-        Failure is an output with `failed` set. What is raised all the same is reported
-        to the model as a crash by the session; cancellation ends the work at once,
-        child processes included.
+        A failure is an output with `failed` set. The session reports any exception to the model
+        as a crash. Cancellation ends the work at once, including child processes.
         """
         ...

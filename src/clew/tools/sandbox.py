@@ -1,6 +1,9 @@
-"""What a sandbox needs to know of this machine and of the project it is for.
+"""Runs commands in a bubblewrap sandbox, where bubblewrap is installed and works.
 
-Only what exists is named: bubblewrap cannot mount over a path that is not there.
+Inside, commands can read the whole file system and write only to the project, temporary folders
+and package caches. Processes see only each other and end with the command. The sandbox limits
+accidents and injected commands. It does not protect against bugs in the kernel, nor does it
+protect `.git/config`, which git must be able to write.
 """
 
 import os
@@ -17,6 +20,12 @@ from msgspec import Struct
 
 from clew.core.errors import ConfigError
 
+_PROBE_SECONDS = 10
+_INSTALL = "install it with your package manager, for example: apt install bubblewrap"
+_FORBIDDEN = (
+    "the system or the container around it may forbid user namespaces, see "
+    "kernel.apparmor_restrict_unprivileged_userns and kernel.unprivileged_userns_clone"
+)
 _CACHES = (
     ".bun/install/cache",
     ".cache",
@@ -30,7 +39,7 @@ _CACHES = (
     ".yarn",
     "go/pkg",
 )
-_DOORS = (
+_SOCKETS = (
     "/run/containerd",
     "/run/dbus",
     "/run/docker.sock",
@@ -38,101 +47,10 @@ _DOORS = (
     "/run/systemd/private",
     "/run/user",
 )
-"""Whoever can speak to these can have commands run outside the sandbox."""
+"""Services behind these sockets can run commands outside the sandbox."""
 _GUARDED = (".claude", ".clew")
 _GIT_GUARDED = ("hooks",)
-"""What is written here may be run later, outside the sandbox."""
-
-
-class SandboxPaths(Struct, frozen=True, kw_only=True):
-    """The paths that a sandbox treats in a way of their own. All are real: no links."""
-
-    folder: Path
-    cwd: Path
-    home: Path
-    caches: tuple[Path, ...] = ()
-    """Of package managers, below the home folder."""
-    writable: tuple[Path, ...] = ()
-    """Beside the folder and the caches."""
-    guarded: tuple[Path, ...] = ()
-    """Inside what is writable, but read-only."""
-    door_folders: tuple[Path, ...] = ()
-    door_files: tuple[Path, ...] = ()
-    """Sockets, and folders of sockets, that are hidden."""
-    agent: Path | None = None
-    """The socket of the SSH agent, which stays reachable while the network is."""
-
-
-def find_sandbox_paths(folder: Path, cwd: Path, extra: tuple[Path, ...] = ()) -> SandboxPaths:
-    """Look at the project in `folder`, where a command is about to run in `cwd`.
-
-    Args:
-        folder: The project.
-        cwd: Where the command runs.
-        extra: Other folders that the user made writable.
-    """
-    folder, home = folder.resolve(), Path.home().resolve()
-    temporary = sorted({Path("/tmp"), Path(tempfile.gettempdir())})  # noqa: S108
-    git = git_folder(folder)
-    doors = _real(*map(Path, _DOORS))
-    agent = Path(os.environ.get("SSH_AUTH_SOCK") or "/nowhere")
-    return SandboxPaths(
-        folder=folder,
-        cwd=cwd.resolve(),
-        home=home,
-        caches=_real(*(home / cache for cache in _CACHES)),
-        writable=_real(*temporary, *extra, *((git,) if git else ())),
-        guarded=_real(
-            *(folder / name for name in _GUARDED),
-            *((git / name for name in _GIT_GUARDED) if git else ()),
-        ),
-        door_folders=tuple(door for door in doors if door.is_dir()),
-        door_files=tuple(door for door in doors if not door.is_dir()),
-        agent=agent.resolve() if agent.is_socket() else None,
-    )
-
-
-def git_folder(folder: Path) -> Path | None:
-    """Return where git keeps the history of the project in `folder`, if it has one.
-
-    That may be outside the project, when this is a part of a repository or a worktree.
-    A link is not followed, and what a worktree's `.git` file says is believed only when
-    the repository says so too: both can be made from inside a sandbox, and would open any
-    folder to it.
-    """
-    mark = next((up / ".git" for up in (folder, *folder.parents) if (up / ".git").exists()), None)
-    if mark is None or mark.is_symlink():
-        return None
-    if mark.is_dir():
-        return mark
-    try:
-        own = (mark.parent / mark.read_text().removeprefix("gitdir:").strip()).resolve()
-        back = Path((own / "gitdir").read_text().strip())
-        git = own.parent.parent
-        known = own.parent.name == "worktrees" and back.resolve() == mark.resolve()
-    except (OSError, ValueError):
-        return None
-    return git if known and (git / "HEAD").is_file() and (git / "objects").is_dir() else None
-
-
-def _real(*paths: Path) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(_existing(paths)))
-
-
-def _existing(paths: tuple[Path, ...]) -> Iterator[Path]:
-    for path in paths:
-        try:
-            yield path.resolve(strict=True)
-        except (OSError, RuntimeError):
-            continue
-
-
-_PROBE_SECONDS = 10
-_INSTALL = "install it with your package manager, for example: apt install bubblewrap"
-_FORBIDDEN = (
-    "the system or the container around it may forbid user namespaces, see "
-    "kernel.apparmor_restrict_unprivileged_userns and kernel.unprivileged_userns_clone"
-)
+"""Files in these folders may run later, outside the sandbox."""
 
 
 class SandboxMode(StrEnum):
@@ -140,9 +58,9 @@ class SandboxMode(StrEnum):
 
     OFF = "off"
     ON = "on"
-    """Always: where that is impossible nothing runs."""
+    """Always: if the sandbox does not work, no command runs."""
     AUTO = "auto"
-    """Where it works."""
+    """If the sandbox works."""
 
 
 class SandboxPolicy(Struct, frozen=True, kw_only=True):
@@ -151,26 +69,49 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     mode: SandboxMode = SandboxMode.AUTO
     network: bool = True
     home: Literal["read-only", "hidden"] = "read-only"
-    """A hidden home is empty but for the project: no keys, and no programs installed there."""
+    """A hidden home is empty except for the project: no keys, and no programs installed there."""
     writable: tuple[Path, ...] = ()
-    """Folders beside the project, the temporary ones and package caches."""
+    """Writable folders besides the project, temporary folders and package caches."""
+
+
+class SandboxPaths(Struct, frozen=True, kw_only=True):
+    """The paths that a sandbox treats specially, all of them resolved.
+
+    Only existing paths are listed: bubblewrap cannot mount over a missing one.
+    """
+
+    folder: Path
+    cwd: Path
+    home: Path
+    caches: tuple[Path, ...] = ()
+    """Caches of package managers, in the home folder."""
+    writable: tuple[Path, ...] = ()
+    """Writable folders besides the project and the caches."""
+    guarded: tuple[Path, ...] = ()
+    """Read-only folders inside writable ones."""
+    socket_folders: tuple[Path, ...] = ()
+    socket_files: tuple[Path, ...] = ()
+    """Hidden sockets, and hidden folders of sockets."""
+    agent: Path | None = None
+    """The socket of the SSH agent, which is reachable as long as the network is."""
 
 
 class Sandbox:
-    """Puts command lines into bubblewrap. Making one tries it out, once."""
+    """Wraps command lines in bubblewrap. The constructor checks once whether that works."""
 
     def __init__(self, policy: SandboxPolicy | None = None, *, program: str = "bwrap") -> None:
-        """Try the sandbox out.
+        """Check whether the sandbox works.
 
         Raises:
-            ConfigError: It must be on, and cannot be; the message says what to do.
+            ConfigError: The policy requires a sandbox that does not work; the message says what
+                to do.
         """
         self.policy = policy or SandboxPolicy()
         self._program = shutil.which(program) or ""
         self.problem = self._find_problem(program)
-        """Why commands run without a sandbox; empty when they run in one."""
+        """Why commands run without a sandbox; empty if they run in one."""
         if self.policy.mode is SandboxMode.ON and self.problem:
-            raise ConfigError(f"commands shall run in a sandbox, but {self.problem}")
+            raise ConfigError(f"the settings require a sandbox, but {self.problem}")
 
     @property
     def active(self) -> bool:
@@ -178,7 +119,7 @@ class Sandbox:
         return not self.problem
 
     def describe(self) -> str:
-        """Say in a sentence or two, to a person or a model, what commands can do."""
+        """Return one or two sentences for the user or the model on what commands can do."""
         if self.problem:
             return f"Commands run without a sandbox: {self.problem}."
         others = "".join(f", {path}" for path in self.policy.writable)
@@ -186,32 +127,32 @@ class Sandbox:
             f"Commands run in a sandbox: they can write only in the working folder{others}, "
             f"temporary folders and package caches; the network is "
             f"{'on' if self.policy.network else 'off'}; the home folder is {self.policy.home}. "
-            "What they start ends with them."
+            "Processes that they start end with them."
         )
 
     def unsuited(self, folder: Path) -> str:
-        """Say why the sandbox cannot serve the project in `folder`, or nothing if it can."""
-        # Inside, no user but the own one exists, and root has no power over others' files.
+        """Return why the sandbox does not work for the project in `folder`, or an empty string."""
+        # Inside, only the current user exists, and root cannot write files of other users.
         if os.getuid() == 0 and folder.stat().st_uid != 0:
             return "the working folder belongs to another user, so root cannot write there inside"
         return ""
 
     def wrap(self, command: Sequence[str], *, folder: Path, cwd: Path) -> list[str]:
-        """Return the command line that runs `command` inside.
+        """Return the command line that runs `command` in the sandbox.
 
         Args:
             command: The program and its arguments.
-            folder: The project; it can be written.
-            cwd: Where the command runs.
+            folder: The project, which is writable.
+            cwd: The working directory of the command.
         """
-        grounds = find_sandbox_paths(folder, cwd, self.policy.writable)
-        return [self._program, *arguments(self.policy, grounds), "--", *command]
+        paths = find_sandbox_paths(folder, cwd, self.policy.writable)
+        return [self._program, *bubblewrap_options(self.policy, paths), "--", *command]
 
     def _find_problem(self, program: str) -> str:
         if self.policy.mode is SandboxMode.OFF:
             return "it is switched off"
         if sys.platform != "linux":
-            return "there is one for Linux only"
+            return "it exists on Linux only"
         if not self._program:
             return f"bubblewrap ({program}) is not installed; {_INSTALL}"
         return self._try_out()
@@ -234,36 +175,99 @@ class Sandbox:
         return f"bubblewrap does not work here ({said}); {_FORBIDDEN}"
 
 
-def arguments(policy: SandboxPolicy, grounds: SandboxPaths) -> list[str]:
+def bubblewrap_options(policy: SandboxPolicy, paths: SandboxPaths) -> list[str]:
     """Return bubblewrap's options.
 
-    No new session is asked for: the caller's group must be the one that signals reach, and
+    There is no new terminal session: signals must reach the process group of the caller, and
     there is no terminal to protect.
     """
     made = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
-    # Inside, root would keep the power to mount everything anew.
+    # Otherwise root could remount everything inside.
     made += ["--cap-drop", "ALL"]
     if not policy.network:
         made.append("--unshare-net")
     made += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    mounts = _mounts(policy, grounds)
-    # A mount covers what is below it, so what is deeper comes later.
+    mounts = _mounts(policy, paths)
+    # A mount hides everything below it, so deeper paths come later.
     for path in sorted(mounts, key=lambda path: (len(path.parts), path)):
         made += [*mounts[path], str(path)]
-    return [*made, "--chdir", str(grounds.cwd)]
+    return [*made, "--chdir", str(paths.cwd)]
 
 
-def _mounts(policy: SandboxPolicy, grounds: SandboxPaths) -> dict[Path, tuple[str, ...]]:
-    hidden = policy.home == "hidden" and grounds.home != Path("/")
-    writable = (*grounds.writable, grounds.folder)
+def _mounts(policy: SandboxPolicy, paths: SandboxPaths) -> dict[Path, tuple[str, ...]]:
+    hidden = policy.home == "hidden" and paths.home != Path("/")
+    writable = (*paths.writable, paths.folder)
     if not hidden:
-        writable = (*grounds.caches, *writable)
-    if policy.network and grounds.agent is not None:
-        writable = (*writable, grounds.agent)
-    empty = (*grounds.door_folders, *((grounds.home,) if hidden else ()))
+        writable = (*paths.caches, *writable)
+    if policy.network and paths.agent is not None:
+        writable = (*writable, paths.agent)
+    empty = (*paths.socket_folders, *((paths.home,) if hidden else ()))
     return {
         **dict.fromkeys(empty, ("--tmpfs",)),
-        **dict.fromkeys(grounds.door_files, ("--ro-bind", "/dev/null")),
+        **dict.fromkeys(paths.socket_files, ("--ro-bind", "/dev/null")),
         **{path: ("--bind", str(path)) for path in writable},
-        **{path: ("--ro-bind", str(path)) for path in grounds.guarded},
+        **{path: ("--ro-bind", str(path)) for path in paths.guarded},
     }
+
+
+def find_sandbox_paths(folder: Path, cwd: Path, extra: tuple[Path, ...] = ()) -> SandboxPaths:
+    """Find the paths for a command that runs in `cwd`.
+
+    Args:
+        folder: The project.
+        cwd: The working directory of the command.
+        extra: Other folders that the user made writable.
+    """
+    folder, home = folder.resolve(), Path.home().resolve()
+    temporary = sorted({Path("/tmp"), Path(tempfile.gettempdir())})  # noqa: S108
+    git = find_git_folder(folder)
+    sockets = _resolve_existing(*map(Path, _SOCKETS))
+    agent = Path(os.environ.get("SSH_AUTH_SOCK") or "/nowhere")
+    return SandboxPaths(
+        folder=folder,
+        cwd=cwd.resolve(),
+        home=home,
+        caches=_resolve_existing(*(home / cache for cache in _CACHES)),
+        writable=_resolve_existing(*temporary, *extra, *((git,) if git else ())),
+        guarded=_resolve_existing(
+            *(folder / name for name in _GUARDED),
+            *((git / name for name in _GIT_GUARDED) if git else ()),
+        ),
+        socket_folders=tuple(path for path in sockets if path.is_dir()),
+        socket_files=tuple(path for path in sockets if not path.is_dir()),
+        agent=agent.resolve() if agent.is_socket() else None,
+    )
+
+
+def find_git_folder(folder: Path) -> Path | None:
+    """Return git's folder for the project in `folder`, if there is one.
+
+    It may be outside the project, when that is part of a repository or a worktree. A symbolic
+    link is not followed, and a worktree's `.git` file counts only if the repository refers back
+    to it: a command in the sandbox can create both, and would open any folder to itself.
+    """
+    mark = next((up / ".git" for up in (folder, *folder.parents) if (up / ".git").exists()), None)
+    if mark is None or mark.is_symlink():
+        return None
+    if mark.is_dir():
+        return mark
+    try:
+        own = (mark.parent / mark.read_text().removeprefix("gitdir:").strip()).resolve()
+        back = Path((own / "gitdir").read_text().strip())
+        git = own.parent.parent
+        known = own.parent.name == "worktrees" and back.resolve() == mark.resolve()
+    except (OSError, ValueError):
+        return None
+    return git if known and (git / "HEAD").is_file() and (git / "objects").is_dir() else None
+
+
+def _resolve_existing(*paths: Path) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(_existing(paths)))
+
+
+def _existing(paths: tuple[Path, ...]) -> Iterator[Path]:
+    for path in paths:
+        try:
+            yield path.resolve(strict=True)
+        except (OSError, RuntimeError):
+            continue

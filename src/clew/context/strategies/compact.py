@@ -38,7 +38,7 @@ class Compact(Struct, frozen=True, kw_only=True):
 
     def plan(self, view: View, budget: Budget) -> Plan:
         """Truncate in place if that is enough; otherwise drop old turns."""
-        changes = (*self._results(view), *self._texts(view))
+        changes = (*self._clear_results(view), *self._truncate_texts(view))
         sizes = {item.entry_id: item.units for item in view.items}
         saved = sum(sizes[change.entry_id] - text_units(change.text) for change in changes)
         if changes and view.items.units() - saved <= budget.limit:
@@ -49,20 +49,20 @@ class Compact(Struct, frozen=True, kw_only=True):
             )
         return set_aside(view, budget, wording=Wording.RULES)
 
-    def _old(self, view: View) -> int:
+    def _recent_start(self, view: View) -> int:
         starts = turn_starts(view.items)
         kept = self.preserve_recent_turns
         return starts[-kept] if len(starts) >= kept else 0
 
-    def _results(self, view: View) -> tuple[Replacement, ...]:
+    def _clear_results(self, view: View) -> tuple[Replacement, ...]:
         places = find_consumed(view.items, pinned=view.pinned, min_chars=self.min_tool_result_chars)
-        old = self._old(view)
+        old = self._recent_start(view)
         return tuple(make_marker(view.items[place]) for place in places if place < old)
 
-    def _texts(self, view: View) -> tuple[Replacement, ...]:
+    def _truncate_texts(self, view: View) -> tuple[Replacement, ...]:
         return tuple(
-            Replacement(entry_id=item.entry_id, text=self._excerpt(item.message.text))
-            for item in view.items[: self._old(view)]
+            Replacement(entry_id=item.entry_id, text=self._truncate(item.message.text))
+            for item in view.items[: self._recent_start(view)]
             if self._is_long(item) and item.entry_id not in view.pinned
         )
 
@@ -75,5 +75,5 @@ class Compact(Struct, frozen=True, kw_only=True):
             and all(isinstance(part, Text | ToolCall) for part in item.message.parts)
         )
 
-    def _excerpt(self, text: str) -> str:
+    def _truncate(self, text: str) -> str:
         return f"{text[: self.text_excerpt_chars]}… [shortened from {len(text):,} characters]"

@@ -44,7 +44,7 @@ class Tiered(Struct, frozen=True, kw_only=True):
 
     def plan(self, view: View, budget: Budget) -> Plan:
         """Clear if that is enough; otherwise drop everything before the recent turns."""
-        changes = self._clearing(view, budget)
+        changes = self._plan_clearing(view, budget)
         if not changes:
             return set_aside(view, budget, wording=self.wording, summary_model=self.summary_model)
         return Reduce(
@@ -53,7 +53,7 @@ class Tiered(Struct, frozen=True, kw_only=True):
             why=f"clearing {len(changes)} answered tool results is enough",
         )
 
-    def _clearing(self, view: View, budget: Budget) -> tuple[Replacement, ...]:
+    def _plan_clearing(self, view: View, budget: Budget) -> tuple[Replacement, ...]:
         items = view.items
         places = find_consumed(items, pinned=view.pinned, min_chars=self.min_chars)
         places = exclude_recent(items, places, recent_turns=budget.recent_turns, tail=budget.tail)

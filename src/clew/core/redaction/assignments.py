@@ -67,14 +67,14 @@ def find_assigned_secrets(text: ScanText, extra: Mapping[str, bytes]) -> Iterato
     """
     names = frozenset(extra)
     done = 0
-    for start, end in sorted(_words(text, (*_TRIGGERS, *extra.values()))):
-        name = _name(text, start, end, names) if start >= done else None
-        if name and (span := _value(text, start, end, name)):
+    for start, end in sorted(_find_words(text, (*_TRIGGERS, *extra.values()))):
+        name = _read_name(text, start, end, names) if start >= done else None
+        if name and (span := _find_value(text, start, end, name)):
             done = span[1]
             yield (*span, name.kind)
 
 
-def _words(text: ScanText, triggers: Iterable[bytes]) -> set[Place]:
+def _find_words(text: ScanText, triggers: Iterable[bytes]) -> set[Place]:
     """Return the places of all words that contain one of `triggers`."""
     found: set[Place] = set()
     for trigger in triggers:
@@ -86,7 +86,7 @@ def _words(text: ScanText, triggers: Iterable[bytes]) -> set[Place]:
     return found
 
 
-def _name(text: ScanText, start: int, end: int, extra: frozenset[str]) -> SecretName | None:
+def _read_name(text: ScanText, start: int, end: int, extra: frozenset[str]) -> SecretName | None:
     if text.data.endswith(b"redacted:", 0, start):
         return None
     name = text.data[start:end].decode("latin-1")
@@ -98,70 +98,70 @@ def _name(text: ScanText, start: int, end: int, extra: frozenset[str]) -> Secret
     return found
 
 
-def _value(text: ScanText, start: int, end: int, name: SecretName) -> Place | None:
+def _find_value(text: ScanText, start: int, end: int, name: SecretName) -> Place | None:
     data = text.data
     operator = _OPERATOR.match(data, end)
     if operator is None or (data[start - 1 : start] == b":" and b":" in operator[0]):
         return None  # a part of a longer name, such as `arn:aws:…:secret:name`
     if operator["tag"]:
-        return _tagged(data, start, operator.end(), name)
+        return _find_tagged(data, start, operator.end(), name)
     opening = _OPENING.match(data, operator.end())
     if operator["comma"]:
         is_pair = operator["quote"] and data[start - 1 : start] == operator["quote"][-1:]
         if is_pair and opening and name.sort is not SecretSort.HINT:
-            return _quoted(data, opening, name, strict=True)
+            return _find_quoted(data, opening, name, strict=True)
         return None
-    if operator["blank"] and not _is_followed(data, start, name):
+    if operator["blank"] and not _may_follow_spaces(data, start, name):
         return None
     if opening:
         is_loose = operator["blank"] or opening[1].endswith(b"`")
-        return _quoted(data, opening, name, strict=bool(is_loose))
+        return _find_quoted(data, opening, name, strict=bool(is_loose))
     if operator["quote"]:
         return None  # a number, or a variable; and JSON must stay JSON
     if name.sort is SecretSort.HEADER and _HEADER.match(data, operator.end()):
-        return _header(data, start, operator.end(), name)
+        return _find_header(data, start, operator.end(), name)
     if operator["tight"]:
-        return _tight(data, start, operator.end(), name)
+        return _find_assigned(data, start, operator.end(), name)
     found = _WORD.match(data, operator.end())
-    return _checked(data, found.span(), name, ValueForm.BARE) if found else None
+    return _check(data, found.span(), name, ValueForm.BARE) if found else None
 
 
-def _is_followed(data: bytes, start: int, name: SecretName) -> bool:
+def _may_follow_spaces(data: bytes, start: int, name: SecretName) -> bool:
     """Return whether a value may follow after spaces, as on a command line or in netrc."""
     if data[start : start + 1] == b"-":
         return True
     return name.kind == "password" and bool(_NETRC.search(data, max(0, start - 100), start))
 
 
-def _tagged(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
+def _find_tagged(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
     found = _TAGGED.match(data, place)
     is_tag = data[start - 1 : start] in (b"<", b":")
-    return _checked(data, found.span(1), name, ValueForm.QUOTED) if is_tag and found else None
+    return _check(data, found.span(1), name, ValueForm.QUOTED) if is_tag and found else None
 
 
-def _quoted(
+def _find_quoted(
     data: bytes, opening: re.Match[bytes], name: SecretName, *, strict: bool
 ) -> Place | None:
-    start, end = opening.end(), _closing(data, opening.end(), opening[1])
+    start, end = opening.end(), _find_closing_quote(data, opening.end(), opening[1])
     if end < 0:
         # The closing quote is missing: take the rest of the word.
         found = _WORD.match(data, start)
-        return _checked(data, found.span(), name, ValueForm.BARE) if found else None
+        return _check(data, found.span(), name, ValueForm.BARE) if found else None
     if strict and not looks_random(data[start:end].decode("latin-1"), 6):
         return None
-    return _checked(data, (start, end), name, ValueForm.QUOTED)
+    return _check(data, (start, end), name, ValueForm.QUOTED)
 
 
-def _closing(data: bytes, start: int, opening: bytes) -> int:
+def _find_closing_quote(data: bytes, start: int, opening: bytes) -> int:
     """Return the position of the closing quote for `opening`, or -1.
 
     In a nested string a quote is escaped with backslashes. A quote with more backslashes than
     the opening one is part of the value; one with fewer ends the outer string.
     """
     depth, quote = len(opening) - 1, opening[-1:]
-    limit = _before(data, b"\n", start, start + MAX_VALUE)
+    limit = _find_or_end(data, b"\n", start, start + MAX_VALUE)
     if quote != b'"':
-        limit = _before(data, b'"', start, limit)
+        limit = _find_or_end(data, b'"', start, limit)
     place = start
     while (place := data.find(quote, place, limit)) >= 0:
         slashes = place
@@ -175,13 +175,13 @@ def _closing(data: bytes, start: int, opening: bytes) -> int:
     return -1
 
 
-def _before(data: bytes, sign: bytes, start: int, end: int) -> int:
+def _find_or_end(data: bytes, sign: bytes, start: int, end: int) -> int:
     """Return the first position of `sign` between two places, or `end`."""
     found = data.find(sign, start, end)
     return end if found < 0 else found
 
 
-def _tight(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
+def _find_assigned(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
     """Parse `NAME=value`, as in a settings file, a URL or a connection string."""
     named = data[start : place - 1]
     line = _LINE_START.search(data, max(0, start - 80), start) and _LINE_VALUE.match(data, place)
@@ -191,17 +191,17 @@ def _tight(data: bytes, start: int, place: int, name: SecretName) -> Place | Non
     in_list = data[start - 1 : start] in (b"?", b"&", b";")
     is_variable = named.isupper() and not found[0].isupper()
     form = ValueForm.QUOTED if line or in_list or is_variable else ValueForm.BARE
-    return _checked(data, found.span(), name, form)
+    return _check(data, found.span(), name, form)
 
 
-def _header(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
+def _find_header(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
     """Parse a header value, which ends with its line or with the enclosing quote."""
     is_plain = _PLAIN_START.search(data, max(0, start - 256), start)
     rest = (_REST_OF_LINE if is_plain else _REST_OF_QUOTE).match(data, place)
-    return _checked(data, rest.span(), name, ValueForm.QUOTED) if rest else None
+    return _check(data, rest.span(), name, ValueForm.QUOTED) if rest else None
 
 
-def _checked(data: bytes, place: Place, name: SecretName, form: ValueForm) -> Place | None:
+def _check(data: bytes, place: Place, name: SecretName, form: ValueForm) -> Place | None:
     start, end = place
     first, last = find_secret_part(data[start:end].decode("latin-1"), name, form)
     return (start + first, start + last) if last else None

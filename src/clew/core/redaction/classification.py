@@ -50,56 +50,56 @@ _HINT = SecretName("secret", SecretSort.HINT)
 _CONNECTION = SecretName("connection-string", SecretSort.PHRASE)
 
 
-def _set(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _all(text: str, name: SecretName) -> dict[str, SecretName]:
+def _name_all(text: str, name: SecretName) -> dict[str, SecretName]:
     return dict.fromkeys(text.split(), name)
 
 
 _SINGLE = {
-    **_all("passwords pwd passcode passwort", _PASSWORD),
-    **_all("secret secrets", _SECRET),
-    **_all("credential credentials creds", SecretName("credentials", SecretSort.HEADER)),
-    **_all("authorization", SecretName("authorization", SecretSort.HEADER)),
-    **_all("cookie cookies", SecretName("cookie", SecretSort.HEADER)),
-    **_all("connectionstring", _CONNECTION),
-    **_all("apikey apikeys secretkey privatekey accesskey authkey", _KEY),
-    **_all("authtoken accesstoken refreshtoken", _SURE_TOKEN),
-    **_all("auth", _HINT),
+    **_name_all("passwords pwd passcode passwort", _PASSWORD),
+    **_name_all("secret secrets", _SECRET),
+    **_name_all("credential credentials creds", SecretName("credentials", SecretSort.HEADER)),
+    **_name_all("authorization", SecretName("authorization", SecretSort.HEADER)),
+    **_name_all("cookie cookies", SecretName("cookie", SecretSort.HEADER)),
+    **_name_all("connectionstring", _CONNECTION),
+    **_name_all("apikey apikeys secretkey privatekey accesskey authkey", _KEY),
+    **_name_all("authtoken accesstoken refreshtoken", _SURE_TOKEN),
+    **_name_all("auth", _HINT),
 }
-_KEYS = _set(
+_KEYS = _word_set(
     "access account admin api app application auth client consumer decryption deploy encryption"
     " license master private root secret service session shared signing ssh storage subscription"
     " webhook"
 )
 """Words before `key` that make it a secret."""
-_HARMLESS_KEYS = _set(
+_HARMLESS_KEYS = _word_set(
     "cache composite dedup foreign group hash host idempotency index known lookup map object"
     " partition primary public publishable registry routing row sort surrogate unique"
 )
-_HARMLESS_TOKENS = _set(
+_HARMLESS_TOKENS = _word_set(
     "added bos cancel cancellation cls continuation control count cur current end eos first image"
     " input last lex mask max min next num output pad page parse prev previous prompt sep sop"
     " special start stop sync total unk whitespace"
 )
 """Words before `token` that make it one of a language model, a parser or a paged list."""
-_SECRET_TOKENS = _set(
+_SECRET_TOKENS = _word_set(
     "access api app auth bearer bot client csrf id oauth personal private refresh secret security"
     " service session user xsrf"
 )
 """Words before `token` or `tokens` that make it a secret."""
-_PASS_OWNERS = _set(
+_PASS_OWNERS = _word_set(
     "admin auth database db email ftp ldap login mail mysql pg postgres proxy redis root smtp ssh"
     " sudo user"
 )
-_TAILS = _set(
+_TAILS = _word_set(
     "b64 base base64 current data default dev live local new old pem plain plaintext prod"
     " production raw staging test text value"
 )
 """Trailing words that are ignored: `API_KEY_PROD`, `client-key-data`."""
-_QUESTIONS = _set(
+_QUESTIONS = _word_set(
     "allow can change check create disable enable expire fetch forgot generate get has hide is load"
     " make max min needs no num parse print read require requires reset rotate should show skip"
     " use validate verify with without"
@@ -118,10 +118,10 @@ def classify_name(name: str) -> SecretName | None:
     if not parts or (len(parts) > 1 and parts[0] in _QUESTIONS):
         return None
     before = parts[-2] if len(parts) > 1 else ""
-    return _by_last(parts[-1], before, is_variable=name.isupper() and "_" in name)
+    return _classify_by_last(parts[-1], before, is_variable=name.isupper() and "_" in name)
 
 
-def _by_last(last: str, before: str, *, is_variable: bool) -> SecretName | None:
+def _classify_by_last(last: str, before: str, *, is_variable: bool) -> SecretName | None:
     match last:
         case "key" | "keys" if before in _KEYS:
             return _KEY

@@ -161,15 +161,15 @@ BOUNDARY: Final = (
 """No letter or digit precedes a secret, unless it ends an escape sequence."""
 
 
-def _any(patterns: Iterable[str]) -> str:
+def _join_alternatives(patterns: Iterable[str]) -> str:
     return "(?:" + "|".join(patterns) + ")"
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[bytes], dict[str, re.Pattern[bytes]]]:
+def _compile_patterns() -> tuple[re.Pattern[bytes], dict[str, re.Pattern[bytes]]]:
     """Compile all patterns together, and each one alone, on first use."""
-    behind = "(?<=[.:/-])" + _any(BEHIND.values())
-    together = BOUNDARY + _any([*PLAIN.values(), behind]).encode()
+    behind = "(?<=[.:/-])" + _join_alternatives(BEHIND.values())
+    together = BOUNDARY + _join_alternatives([*PLAIN.values(), behind]).encode()
     each = {kind: re.compile(how.encode(), re.ASCII) for kind, how in {**PLAIN, **BEHIND}.items()}
     return re.compile(together, re.ASCII), each
 
@@ -180,7 +180,7 @@ _PROSE = re.compile(rb"[a-z_-]+[A-Z_-]*")
 
 def match_token(data: bytes, place: int) -> Span | None:
     """Return the secret that begins at `place`, or None."""
-    together, each = _patterns()
+    together, each = _compile_patterns()
     found = together.match(data, place)
     if found is None or _PROSE.fullmatch(found[0]):
         return None

@@ -46,13 +46,13 @@ class _Sign(Struct, frozen=True):
     """Bytes before the sign where the patterns begin."""
 
 
-def _sign(sign: bytes, *, back: int = 0, **patterns: bytes) -> _Sign:
+def _make_sign(sign: bytes, *, back: int = 0, **patterns: bytes) -> _Sign:
     compiled = [(kind, re.compile(how, re.IGNORECASE)) for kind, how in patterns.items()]
     return _Sign(sign, tuple((kind.replace("_", "-"), how) for kind, how in compiled), back)
 
 
 _SIGNS = (
-    _sign(
+    _make_sign(
         b"://",
         url_password=rb"""://[^\s:/@"'<>\\]{0,128}:(?!(?:pass|passwd|password|pwd|pw)@)"""
         rb"""([^\s/"'<>\\]{1,256})@""",
@@ -60,12 +60,18 @@ _SIGNS = (
         discord_webhook=rb"://[\w.]{0,20}\bdiscord(?:app)?\.com/api/webhooks/\d+/([\w-]{30,256})",
         teams_webhook=rb"://[\w.-]{1,60}/webhookb2/([\w@/-]{40,512})",
     ),
-    _sign(b"-signature=", signature=rb"-signature=([\w%+/=-]{20,1024})"),
-    _sign(b"sig=", back=1, signature=rb"[?&;]sig=([\w%+/=-]{16,512})"),
-    _sign(b"bearer ", bearer_token=rb"(?<![\w-])bearer[ \t]+(?=\D{0,64}\d)([\w.~+/=-]{16,4096})"),
-    _sign(b"iqojb3jpz2lux2vj", aws_session_token=rb"(IQoJb3JpZ2luX2Vj[A-Za-z0-9/+=]{60,4096})"),
-    _sign(b"ogzxivyxdz", back=2, aws_session_token=rb"(F[wQ]oGZXIvYXdz[A-Za-z0-9/+=]{60,4096})"),
-    _sign(b"q~", back=4, azure_secret=BOUNDARY + rb"([\w~.]{3}\dQ~[\w~.-]{31,34})(?![\w~])"),
+    _make_sign(b"-signature=", signature=rb"-signature=([\w%+/=-]{20,1024})"),
+    _make_sign(b"sig=", back=1, signature=rb"[?&;]sig=([\w%+/=-]{16,512})"),
+    _make_sign(
+        b"bearer ", bearer_token=rb"(?<![\w-])bearer[ \t]+(?=\D{0,64}\d)([\w.~+/=-]{16,4096})"
+    ),
+    _make_sign(
+        b"iqojb3jpz2lux2vj", aws_session_token=rb"(IQoJb3JpZ2luX2Vj[A-Za-z0-9/+=]{60,4096})"
+    ),
+    _make_sign(
+        b"ogzxivyxdz", back=2, aws_session_token=rb"(F[wQ]oGZXIvYXdz[A-Za-z0-9/+=]{60,4096})"
+    ),
+    _make_sign(b"q~", back=4, azure_secret=BOUNDARY + rb"([\w~.]{3}\dQ~[\w~.-]{31,34})(?![\w~])"),
 )
 
 
@@ -84,7 +90,7 @@ def redact_text(
     rounds, found = _MAX_ROUNDS, ScanText(text)
     # Replacing a secret can change how the text beside it is parsed, so scan again.
     while rounds and (spans := sorted(find_secrets(found, names or {}, values))):
-        text = _without(found.data, spans).decode("utf-8", "surrogatepass")
+        text = _replace_spans(found.data, spans).decode("utf-8", "surrogatepass")
         rounds, found = rounds - 1, ScanText(text)
     return text
 
@@ -93,14 +99,14 @@ def find_secrets(
     text: ScanText, names: Mapping[str, bytes], values: Iterable[str]
 ) -> Iterator[Span]:
     """Yield the secrets of a text, in no order; they may overlap."""
-    yield from _literals(text.data, values)
-    yield from _tokens(text)
-    yield from _signed(text)
-    yield from _private_keys(text.data)
+    yield from _find_literals(text.data, values)
+    yield from _find_tokens(text)
+    yield from _find_signed(text)
+    yield from _find_private_keys(text.data)
     yield from assignments.find_assigned_secrets(text, names)
 
 
-def _without(data: bytes, spans: Iterable[Span]) -> bytes:
+def _replace_spans(data: bytes, spans: Iterable[Span]) -> bytes:
     pieces: list[bytes] = []
     done = 0
     start, end, kind = 0, 0, ""
@@ -118,7 +124,7 @@ def _without(data: bytes, spans: Iterable[Span]) -> bytes:
     return b"".join(pieces)
 
 
-def _literals(data: bytes, values: Iterable[str]) -> Iterator[Span]:
+def _find_literals(data: bytes, values: Iterable[str]) -> Iterator[Span]:
     for value in values:
         wanted = value.encode("utf-8", "surrogatepass")
         place = data.find(wanted)
@@ -135,7 +141,7 @@ def _in_mark(data: bytes, start: int, end: int) -> bool:
     return mark >= 0 and data.find(b"]", mark, start) < 0
 
 
-def _tokens(text: ScanText) -> Iterator[Span]:
+def _find_tokens(text: ScanText) -> Iterator[Span]:
     data, shape = text.data, text.shape
     place = shape.find(_RUN)
     while place >= 0:
@@ -146,7 +152,7 @@ def _tokens(text: ScanText) -> Iterator[Span]:
         if found is None and data[place - 1 : place] == b"%":
             found = match_token(data, place + 2)
         if found is None and _HAS_PARTS.match(data, begin):
-            found = _token_in_parts(data, begin, min(end, begin + _INNER))
+            found = _find_token_in_parts(data, begin, min(end, begin + _INNER))
         if found:
             yield found
             end = found[1]
@@ -166,7 +172,7 @@ def _escape_length(data: bytes, place: int) -> int:
     return 5 if first == 0x75 else 1
 
 
-def _token_in_parts(data: bytes, start: int, end: int) -> Span | None:
+def _find_token_in_parts(data: bytes, start: int, end: int) -> Span | None:
     """Look for a secret after each `-` and `_`."""
     for separator in _SEPARATOR.finditer(data, start, end):
         if found := match_token(data, separator.end()):
@@ -174,7 +180,7 @@ def _token_in_parts(data: bytes, start: int, end: int) -> Span | None:
     return None
 
 
-def _signed(text: ScanText) -> Iterator[Span]:
+def _find_signed(text: ScanText) -> Iterator[Span]:
     for sign in _SIGNS:
         place = text.lower.find(sign.sign)
         while place >= 0:
@@ -185,7 +191,7 @@ def _signed(text: ScanText) -> Iterator[Span]:
             place = text.lower.find(sign.sign, place + len(sign.sign))
 
 
-def _private_keys(data: bytes) -> Iterator[Span]:
+def _find_private_keys(data: bytes) -> Iterator[Span]:
     place, close = data.find(b"-----BEGIN "), -1
     while place >= 0:
         after = place + 1
@@ -193,13 +199,13 @@ def _private_keys(data: bytes) -> Iterator[Span]:
             if close < head.end():
                 close = data.find(b"-----END ", head.end())
                 close = len(data) if close < 0 else close
-            after = _key_end(data, head.end(), close)
+            after = _find_key_end(data, head.end(), close)
             if _PEM_PROOF.search(data, head.end(), min(after, head.end() + 512)):
                 yield place, after, "private-key"
         place = data.find(b"-----BEGIN ", after)
 
 
-def _key_end(data: bytes, start: int, close: int) -> int:
+def _find_key_end(data: bytes, start: int, close: int) -> int:
     end = _PEM_END.match(data, close) if close - start <= _MAX_PEM else None
     if end and data.find(b"-----BEGIN ", start, close) < 0:
         return end.end()

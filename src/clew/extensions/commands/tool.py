@@ -56,14 +56,14 @@ class ExecuteCommand:
             schema=_SCHEMA,
         )
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Declare the risk of the command or subcommand."""
         name, rest = _asked(arguments)
         command = self._registry.find(name)
         risk = Risk.INSPECT if command is None else _RISKS[_worst(command, rest)]
         return Access(tool=EXECUTE_COMMAND, risk=risk, target=f"{name} {rest}".strip())
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:  # noqa: ARG002
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Run the command; commands that are not for models are refused."""
         name, rest = _asked(arguments)
         if not name:

@@ -68,7 +68,7 @@ class ServerProcess:
             await self.process.wait()
         return not self.alive
 
-    def death(self, provider: str) -> ProviderError:
+    def exit_error(self, provider: str) -> ProviderError:
         """Return the error for a process that ended by itself, with its last output."""
         self.stderr.seek(0)
         lines = self.stderr.read()[-4096:].decode(errors="replace").split("\n")
@@ -158,4 +158,4 @@ async def _failure(
                 provider=provider,
             )
     await child.ended(within=STOP_LIMIT)
-    return child.death(provider)
+    return child.exit_error(provider)

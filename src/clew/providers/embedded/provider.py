@@ -17,7 +17,7 @@ from clew.providers.embedded import model_file, process
 from clew.providers.endpoint import Endpoint
 from clew.providers.http import Transport, post, stream_call
 from clew.providers.protocol import Chunk, Request
-from clew.providers.wire.chat.decode import ChatDecoder
+from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.encode import encode, message_cache
 
 IDLE_TIMEOUT = 300.0
@@ -82,7 +82,7 @@ class Embedded:
         body = self._body(request, streaming=True)
         running, chat, _ = await self._ensure()
         try:
-            answer = stream_call(chat, _PATH, body, decoder=partial(ChatDecoder, self.name))
+            answer = stream_call(chat, _PATH, body, decoder=partial(chat_decoder, self.name))
             async with aclosing(answer) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -147,7 +147,7 @@ class Embedded:
         """Return the error of a process that died instead of the connection error it caused."""
         if error.status is not None or not await running.ended(within=_DEATH_LIMIT):
             return error
-        return running.death(self.name)
+        return running.exit_error(self.name)
 
     async def _stop(self) -> None:
         if self._running is None:

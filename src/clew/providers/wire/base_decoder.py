@@ -1,6 +1,5 @@
 """The contract of response decoders, and their common part."""
 
-from abc import ABC, abstractmethod
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -65,35 +64,55 @@ class Framing(Protocol):
 _UNREADABLE = (msgspec.DecodeError, RecursionError, ValueError)
 
 
-class EventDecoder(ABC):
-    """Reads events and whole responses safely; a subclass interprets them.
+class ResponseFormat(Protocol):
+    """Interprets the events of one response in one API; used through `EventDecoder`."""
+
+    name: ClassVar[str]
+    """What errors call a response, such as `a chat completion`."""
+    advice: ClassVar[str]
+    """What to check when something else arrives."""
+    done: bool
+    """True when the server has ended the response."""
+
+    @property
+    def complete(self) -> bool:
+        """True when the response is complete, although usage or its end may be missing."""
+        ...
+
+    def take(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event; raises `ValueError` for an unreadable one."""
+        ...
+
+    def take_whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of a non-streamed response; raises as `take` does."""
+        ...
+
+    def finish(self) -> Finished:
+        """Return the end of a response that is complete."""
+        ...
+
+
+class EventDecoder:
+    """Reads events and whole responses safely; a `ResponseFormat` interprets them.
 
     It joins split surrogate pairs and turns unreadable data into `StreamBroken`. Nothing that
     arrives after a complete response affects it.
     """
 
-    format: ClassVar[str]
-    """What errors call a response, such as `a chat completion`."""
-    advice: ClassVar[str]
-    """What to check when something else arrives."""
-
-    def __init__(self, provider: str) -> None:
-        self.done = False
+    def __init__(self, provider: str, response: ResponseFormat) -> None:
         self._provider = provider
-        self._halves = SurrogateJoiner()
+        self._response = response
+        self._surrogates = SurrogateJoiner()
 
     @property
-    @abstractmethod
+    def done(self) -> bool:
+        """True when the server has ended the response, so reading can stop."""
+        return self._response.done
+
+    @property
     def complete(self) -> bool:
         """True when the response is complete, although usage or its end may be missing."""
-
-    @abstractmethod
-    def _take(self, event: ServerEvent) -> list[Chunk]:
-        """Return the chunks of one event."""
-
-    @abstractmethod
-    def _take_whole(self, body: bytes) -> list[Chunk]:
-        """Return the chunks of a non-streamed response."""
+        return self._response.complete
 
     def feed(self, event: ServerEvent) -> list[Chunk]:
         """Return the chunks of one event of a stream; never a `Finished`.
@@ -102,11 +121,12 @@ class EventDecoder(ABC):
             ProviderError: The event reports an error.
             StreamBroken: The event is not readable.
         """
-        if self.done:
+        response, surrogates = self._response, self._surrogates
+        if response.done:
             return []
-        was_complete = self.complete
+        was_complete = response.complete
         try:
-            return self._halves.join(self._take(self._halves.read(event)))
+            return surrogates.join(response.take(surrogates.escape_event(event)))
         except _UNREADABLE as error:
             if was_complete:
                 return []
@@ -118,20 +138,29 @@ class EventDecoder(ABC):
 
     def whole(self, body: bytes) -> list[Chunk]:
         """Return the chunks of a non-streamed response; raises as `feed` does."""
+        surrogates = self._surrogates
         try:
-            return self._halves.join(self._take_whole(self._halves.body(body)))
+            return surrogates.join(self._response.take_whole(surrogates.escape_body(body)))
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
 
-    def _unreadable(self, error: object) -> StreamBroken:
-        return StreamBroken(
-            f"{self._provider} returned data that is not {self.format} ({error}). {self.advice}",
-            provider=self._provider,
-        )
+    def close(self) -> Finished:
+        """Return the end of the response.
 
-    def _stopped(self) -> StreamBroken:
+        Raises:
+            StreamBroken: The server stopped before the response was complete.
+        """
+        if not self._response.complete:
+            raise StreamBroken(
+                f"{self._provider} ended the stream before the response was complete."
+                " The partial response is kept; send the message again to continue.",
+                provider=self._provider,
+            )
+        return self._response.finish()
+
+    def _unreadable(self, error: object) -> StreamBroken:
+        name, advice = self._response.name, self._response.advice
         return StreamBroken(
-            f"{self._provider} ended the stream before the response was complete."
-            " The partial response is kept; send the message again to continue.",
+            f"{self._provider} returned data that is not {name} ({error}). {advice}",
             provider=self._provider,
         )

@@ -37,41 +37,41 @@ class MessageCache(Generic[F]):
     ) -> None:
         """Encode with `make`, which returns an encoded message and its size in bytes."""
         self.reader = reader
-        self._make = make
+        self._encode_message = make
         self._limit = limit
         self._size = 0
-        self._kept: dict[_Key, dict[int, tuple[Message, F, int]]] = {}
+        self._cached: dict[_Key, dict[int, tuple[Message, F, int]]] = {}
 
     def encode(self, request: Request) -> list[F]:
         """Return the encoded messages of `request`, in order."""
-        kept = self._kept.setdefault((request.reasoning, request.sees), {})
+        cached = self._cached.setdefault((request.reasoning, request.sees), {})
         found: list[F] = []
         for message in request.messages:
-            known = kept.get(id(message))
+            known = cached.get(id(message))
             if known is None:
-                known = kept[id(message)] = self._made(message, request)
+                known = cached[id(message)] = self._encode_new(message, request)
                 self._size += known[2]
             found.append(known[1])
         while self._size > self._limit:
-            self._let_go()
+            self._evict()
         return found
 
-    def prepared(self, message: Message, request: Request) -> Message:
+    def prepare(self, message: Message, request: Request) -> Message:
         """Return `message` without anything that the model of `request` cannot take."""
         found = adapt_message(message, self.reader, request.reasoning)
         return found if request.sees else replace_media(found)
 
-    def _made(self, message: Message, request: Request) -> tuple[Message, F, int]:
-        fragment, size = self._make(self.prepared(message, request))
-        # Keeping the message itself keeps its id from being given to another.
+    def _encode_new(self, message: Message, request: Request) -> tuple[Message, F, int]:
+        fragment, size = self._encode_message(self.prepare(message, request))
+        # A reference to the message keeps its id from being reused.
         return message, fragment, size + OVERHEAD
 
-    def _let_go(self) -> None:
+    def _evict(self) -> None:
         """Evict the older half; other sessions may still use the rest."""
-        for kept in self._kept.values():
-            for place in list(islice(kept, (len(kept) + 1) // 2)):
-                self._size -= kept.pop(place)[2]
-        self._kept = {key: kept for key, kept in self._kept.items() if kept}
+        for cached in self._cached.values():
+            for place in list(islice(cached, (len(cached) + 1) // 2)):
+                self._size -= cached.pop(place)[2]
+        self._cached = {key: cached for key, cached in self._cached.items() if cached}
 
 
 def merge_extra(block: dict[str, Any], extra: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class NameRule(Struct, frozen=True, kw_only=True):
     longest: int = 0
     """0 for any length."""
 
-    def takes(self, given: str) -> bool:
+    def accepts(self, given: str) -> bool:
         """Return whether `given` is valid."""
         if len(given) < self.shortest or (self.longest and len(given) > self.longest):
             return False
@@ -43,7 +43,7 @@ def sanitize_name(given: str, rule: NameRule) -> str:
     Equal names get equal replacements and different names different ones, so a call and its result
     stay a pair.
     """
-    if rule.takes(given):
+    if rule.accepts(given):
         return given
     digest = b32encode(sha256(given.encode(errors="replace")).digest()).decode().lower()
     plain = given or NAMELESS

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from clew.providers.protocol import CallChunk, Chunk, PartChunk, ReasoningChunk, TextChunk
 from clew.providers.sse import ServerEvent
 
-# Halves are known by their number, D800 to DFFF. The stand-ins are the last ones of those that
-# stand for nothing, in the same order.
+# The placeholders for the surrogates D800 to DFFF are the last private-use characters, in the
+# same order.
 _SHIFT = 0x10F800 - 0xD800
 _FIRST, _SECOND = "[\U0010f800-\U0010fbff]", "[\U0010fc00-\U0010ffff]"
 _ESCAPE = re.compile(
@@ -40,46 +40,46 @@ class SurrogateJoiner:
         self._waiting: dict[tuple[type, int], str] = {}
         """First halves, by the text that they are the end of."""
 
-    def read(self, event: ServerEvent) -> ServerEvent:
+    def escape_event(self, event: ServerEvent) -> ServerEvent:
         """Return `event` with a placeholder for every lone surrogate."""
-        data = self.readable(event.data)
+        data = self.escape_text(event.data)
         return event if data is event.data else ServerEvent(data, event.name)
 
-    def readable(self, text: str) -> str:
+    def escape_text(self, text: str) -> str:
         """Return JSON with a placeholder for every lone surrogate."""
         if "\\ud" not in text and "\\uD" not in text:
             return text
-        made = _ESCAPE.sub(_stand_in, text)
+        made = _ESCAPE.sub(_placeholder, text)
         if made == text:
             return text
         self._any = True
         return made
 
-    def body(self, data: bytes) -> bytes:
+    def escape_body(self, data: bytes) -> bytes:
         """Return a JSON document with a placeholder for every lone surrogate."""
         if b"\\ud" not in data and b"\\uD" not in data:
             return data
-        return self.readable(data.decode(errors="replace")).encode()
+        return self.escape_text(data.decode(errors="replace")).encode()
 
     def join(self, chunks: list[Chunk]) -> list[Chunk]:
         """Return `chunks` without placeholders; a trailing half waits for the next chunk."""
         if not self._any:
             return chunks
-        return [self._joined(chunk) for chunk in chunks]
+        return [self._join_chunk(chunk) for chunk in chunks]
 
-    def _joined(self, chunk: Chunk) -> Chunk:
+    def _join_chunk(self, chunk: Chunk) -> Chunk:
         match chunk:
             case TextChunk(text=text, index=index):
-                return replace(_mended(chunk), text=self._next(TextChunk, index, text))
+                return replace(_repair_struct(chunk), text=self._next(TextChunk, index, text))
             case ReasoningChunk(text=text, index=index):
-                return replace(_mended(chunk), text=self._next(ReasoningChunk, index, text))
+                return replace(_repair_struct(chunk), text=self._next(ReasoningChunk, index, text))
             case CallChunk(arguments=arguments, index=index):
                 added = self._next(CallChunk, index, arguments)
-                return replace(_mended(chunk), arguments=added)
+                return replace(_repair_struct(chunk), arguments=added)
             case PartChunk(part=part):
-                return PartChunk(_mended(part))
+                return PartChunk(_repair_struct(part))
             case _:
-                return _mended(chunk)
+                return _repair_struct(chunk)
 
     def _next(self, kind: type, index: int, text: str) -> str:
         """Return the next delta of one text, with the half that was waiting for it."""
@@ -102,7 +102,7 @@ def repair_surrogates(text: str) -> str:
     return _ALONE.sub(_LOST, join_pairs(text))
 
 
-def _mended(struct: C) -> C:
+def _repair_struct(struct: C) -> C:
     """Return a chunk or a part with all of its texts repaired."""
     changed: dict[str, Any] = {
         name: repair_surrogates(value)
@@ -112,7 +112,7 @@ def _mended(struct: C) -> C:
     return replace(struct, **changed) if changed else struct
 
 
-def _stand_in(found: re.Match[str]) -> str:
+def _placeholder(found: re.Match[str]) -> str:
     half = found["half"]
     return found[0] if half is None else chr(int(half, 16) + _SHIFT)
 

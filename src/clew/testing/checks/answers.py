@@ -1,4 +1,4 @@
-"""What an answer must look like, whatever way it came: checks for any provider at all."""
+"""Checks of responses, for any provider."""
 
 from msgspec.structs import replace
 
@@ -28,7 +28,7 @@ EMPTY = ToolCall(call_id=CallId("call_empty-3"), name="list_files", arguments="{
 
 
 async def streams_text_in_order(harness: ProviderHarness) -> None:
-    """Words come in pieces, in order, and lose nothing: no space, no line break, no script."""
+    """Text arrives in several chunks, in order, and keeps all of its whitespace."""
     pieces = ("Hel", "lo", ", wörld", "\n\n", " \t猫", "👩‍🚀", "end ")
     async with harness.provider(ModelReply(words=pieces)) as provider:
         chunks = await collect_chunks(harness, provider)
@@ -39,7 +39,7 @@ async def streams_text_in_order(harness: ProviderHarness) -> None:
 
 
 async def ends_with_one_finished(harness: ProviderHarness) -> None:
-    """There is one `Finished`, nothing follows it, and then the stream is over."""
+    """The stream ends with exactly one `Finished`."""
     for reply in (ModelReply(words=("a", "b")), ModelReply(calls=(ODD,)), ModelReply()):
         async with harness.provider(reply) as provider:
             chunks = await collect_chunks(harness, provider)
@@ -49,7 +49,7 @@ async def ends_with_one_finished(harness: ProviderHarness) -> None:
 
 
 async def separates_reasoning(harness: ProviderHarness) -> None:
-    """Thinking is a part of its own, with whom it came from, and never among the words."""
+    """Reasoning is a part of its own, with its provenance, and never in the text."""
     require_capability(harness.capabilities.thinking, "thinking")
     reply = ModelReply(thoughts=("Let me ", "see:\n", "猫"), words=("Yes", "."))
     async with harness.provider(reply) as provider:
@@ -65,7 +65,7 @@ async def separates_reasoning(harness: ProviderHarness) -> None:
 
 
 async def preserves_signatures(harness: ProviderHarness) -> None:
-    """What seals the thinking arrives byte for byte, with words after it and with calls."""
+    """The signature of reasoning arrives byte for byte, before text and before calls."""
     require_capability(harness.capabilities.signatures, "signatures")
     sealed = ModelReply(thoughts=("Hm", "m."), signature=SIGNATURE, words=("Yes.",))
     for reply in (sealed, replace(sealed, words=(), calls=(ODD,))):
@@ -77,13 +77,13 @@ async def preserves_signatures(harness: ProviderHarness) -> None:
 
 
 async def delivers_one_tool_call(harness: ProviderHarness) -> None:
-    """A call keeps its id, its name and every byte of its arguments."""
+    """A tool call keeps its id, its name and every byte of its arguments."""
     for call in (ODD, LONG):
         await _brings(harness, ModelReply(calls=(call,)))
 
 
 async def delivers_parallel_tool_calls(harness: ProviderHarness) -> None:
-    """Calls made at once stay apart and in order, after the words."""
+    """Parallel tool calls stay separate and in order, after the text."""
     reply = ModelReply(words=("I will ", "look."), calls=(ODD, EMPTY, replace(ODD, call_id=_OTHER)))
     message = await _brings(harness, reply)
 
@@ -93,14 +93,14 @@ async def delivers_parallel_tool_calls(harness: ProviderHarness) -> None:
 
 
 async def delivers_empty_arguments(harness: ProviderHarness) -> None:
-    """A call that needs no arguments has an empty object of them."""
+    """A call without arguments has an empty object as arguments."""
     message = await _brings(harness, ModelReply(calls=(EMPTY,)))
 
     assert_equal(message.calls[0].arguments, "{}", "the arguments of a call without any")
 
 
 async def reports_usage(harness: ProviderHarness) -> None:
-    """The prompt is counted whole; what came from the cache is a part of it."""
+    """Input tokens include the whole prompt; cached tokens are a part of it."""
     written = 20 if harness.capabilities.cache_writes else 0
     usage = Usage(
         input_tokens=120, output_tokens=7, cache_read_tokens=80, cache_write_tokens=written
@@ -113,7 +113,7 @@ async def reports_usage(harness: ProviderHarness) -> None:
 
 
 async def reports_stop_reason(harness: ProviderHarness) -> None:
-    """The stop reason is the API's own, and calls are one where nothing else is said."""
+    """The stop reason is that of the API; tool calls imply `TOOL_CALLS`."""
     replies = {
         StopReason.DONE: ModelReply(words=("ok",)),
         StopReason.TOOL_CALLS: ModelReply(words=("ok",), calls=(ODD,)),
@@ -129,7 +129,7 @@ async def reports_stop_reason(harness: ProviderHarness) -> None:
 
 
 async def accepts_empty_response(harness: ProviderHarness) -> None:
-    """An empty answer is an answer."""
+    """An empty response is valid."""
     async with harness.provider(ModelReply()) as provider:
         message = build_message(provider, await collect_chunks(harness, provider))
 
@@ -137,7 +137,7 @@ async def accepts_empty_response(harness: ProviderHarness) -> None:
 
 
 async def keeps_no_state_between_calls(harness: ProviderHarness) -> None:
-    """One provider serves many calls, and keeps nothing of one for the next."""
+    """One provider serves many calls and keeps no state between them."""
     replies = (
         ModelReply(words=("one",), calls=(ODD,), usage=Usage(input_tokens=3, output_tokens=2)),
         ModelReply(words=("two",), usage=Usage(input_tokens=5, output_tokens=4)),
@@ -161,7 +161,7 @@ async def keeps_no_state_between_calls(harness: ProviderHarness) -> None:
 
 
 async def closes_repeatedly(harness: ProviderHarness) -> None:
-    """Closing is harmless before the first call, after the last, and again."""
+    """Closing is safe before the first call, after the last, and twice."""
     async with harness.provider(ModelReply(words=("ok",))) as provider:
         await provider.aclose()
     async with harness.provider(ModelReply(words=("ok",))) as provider:
@@ -171,7 +171,7 @@ async def closes_repeatedly(harness: ProviderHarness) -> None:
 
 
 async def has_facts_for_unknown_models(harness: ProviderHarness) -> None:
-    """A name nobody knows gets defaults that a session can work with."""
+    """An unknown model gets usable defaults."""
     async with harness.provider() as provider:
         facts = provider.facts("no-such-model-2b7e")
 
@@ -195,7 +195,7 @@ async def _brings(harness: ProviderHarness, reply: ModelReply) -> Message:
 
 def comparable_call(call: ToolCall, capabilities: ApiCapabilities) -> tuple[str, str, object]:
     """Return what of a call is the same however this API spells it."""
-    arguments = call.arguments if capabilities.exact_arguments else call.decoded()
+    arguments = call.arguments if capabilities.exact_arguments else call.decode_arguments()
     return call.call_id if capabilities.call_ids else "", call.name, arguments
 
 

@@ -1,4 +1,4 @@
-"""How the checks put questions to a provider, and how they say what is wrong."""
+"""Requests and assertions that the conformance checks share."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
@@ -15,19 +15,19 @@ from clew.providers.protocol import Chunk, Provider, Request, TextChunk
 from clew.testing.provider_harness import ProviderHarness
 
 PATIENCE = 10.0
-"""Seconds after which a check that waits has failed."""
+"""Seconds after which a waiting check fails."""
 
 E = TypeVar("E", bound=ProviderError)
 
 
 def assert_equal(found: object, wanted: object, what: str) -> None:
-    """Fail unless both are equal; said in words, since not every runner explains an assert."""
+    """Fail unless both are equal, with a message for runners that do not explain asserts."""
     if found != wanted:
         raise AssertionError(f"{what}: expected {wanted!r}, but found {found!r}")
 
 
 def require_capability(power: bool, what: str) -> None:  # noqa: FBT001 - reads as a sentence
-    """Skip the check where the API lacks what it is about."""
+    """Skip the check if the API lacks a capability."""
     if not power:
         raise SkipTest(f"this API has no {what}")
 
@@ -42,7 +42,7 @@ def fail_after(what: str, seconds: float = PATIENCE) -> Iterator[None]:
 
 
 async def run_concurrently(*works: Callable[[], Awaitable[None]]) -> None:
-    """Do all of it at the same time; the first failure ends the rest and is raised as it is."""
+    """Run all functions concurrently; the first failure cancels the rest and is raised."""
 
     async def do(work: Callable[[], Awaitable[None]]) -> None:
         await work()
@@ -56,21 +56,21 @@ async def run_concurrently(*works: Callable[[], Awaitable[None]]) -> None:
 
 
 def make_request(harness: ProviderHarness, text: str = "hi") -> Request:
-    """Return a request that says `text` to the harness's model."""
+    """Return a request with `text` for the harness's model."""
     return Request(model=harness.model, messages=(user(text),), max_output_tokens=256)
 
 
 async def collect_chunks(
     harness: ProviderHarness, provider: Provider, text: str = "hi"
 ) -> list[Chunk]:
-    """Return all chunks of one answer; raises nothing foreign."""
+    """Return all chunks of one response; only a `ProviderError` may be raised."""
     return await _collect(provider, make_request(harness, text), [])
 
 
 async def expect_error(
     harness: ProviderHarness, provider: Provider, error: type[E], what: str
 ) -> tuple[E, list[Chunk]]:
-    """Return the error that a call ends with, and the chunks that came before it."""
+    """Return the error that a call raises, and the chunks before it."""
     found: list[Chunk] = []
     try:
         await _collect(provider, make_request(harness), found)
@@ -95,7 +95,7 @@ async def _collect(provider: Provider, request: Request, found: list[Chunk]) -> 
 
 
 def build_message(provider: Provider, chunks: list[Chunk]) -> Message:
-    """Return the message that a session would make of the chunks."""
+    """Return the message that a session would build from the chunks."""
     assembly = MessageBuilder(provenance=provider.name)
     for chunk in chunks:
         assembly.add(chunk)
@@ -108,7 +108,7 @@ def join_text(chunks: list[Chunk]) -> str:
 
 
 class ProviderSpy:
-    """Hands a provider's answers on, and remembers what went through."""
+    """Forwards to a provider and records requests and chunks."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
@@ -118,11 +118,11 @@ class ProviderSpy:
 
     @property
     def name(self) -> str:
-        """The provider's own name."""
+        """The provider's name."""
         return self._provider.name
 
     def facts(self, model: str) -> ModelFacts:
-        """Return what the provider knows."""
+        """Return the provider's facts."""
         return self._provider.facts(model)
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -136,9 +136,9 @@ class ProviderSpy:
                 yield chunk
 
     async def until(self, seen: Callable[[Chunk], bool]) -> None:
-        """Wait for a chunk that has gone through already, or will."""
+        """Wait until a chunk matches, including past ones."""
         while not any(map(seen, self.chunks)):
             await self._more.wait()
 
     async def aclose(self) -> None:
-        """Leave the provider open: it belongs to the harness."""
+        """Do nothing: the provider belongs to the harness."""

@@ -1,4 +1,4 @@
-"""What a provider must make of servers that fail, and of those that are merely slow."""
+"""Checks of errors, retries and timeouts."""
 
 import logging
 import traceback
@@ -44,7 +44,7 @@ ERRORS: tuple[tuple[int, type[ProviderError]], ...] = (
 
 
 async def maps_http_errors(harness: HttpHarness) -> None:
-    """The class of an error says what to do, and its text what the server said."""
+    """The class of an error says what to do, and its message what the server said."""
     for status, kind in ERRORS:
         answer = harness.error_response(status, "the wheel is bent")
         async with harness.serve(answer) as (provider, server):
@@ -56,7 +56,7 @@ async def maps_http_errors(harness: HttpHarness) -> None:
 
 
 async def detects_context_overflow(harness: HttpHarness) -> None:
-    """A conversation that is too long is told from other refusals, and not sent again."""
+    """A conversation that is too long is a `ContextOverflow`, which is not retried."""
     async with harness.serve(harness.error_response(400, harness.overflow)) as (provider, server):
         await expect_error(
             harness, provider, ContextOverflow, "HTTP 400 with the words for too long"
@@ -65,7 +65,7 @@ async def detects_context_overflow(harness: HttpHarness) -> None:
 
 
 async def retries_busy_servers(harness: HttpHarness) -> None:
-    """A server that is busy or out of order is asked the same again, after growing pauses."""
+    """A busy or failing server gets the same request again, after growing delays."""
     gateway = ScriptedResponse(
         steps=[b"<html>Bad Gateway</html>"], status=502, content_type="text/html"
     )
@@ -85,7 +85,7 @@ async def retries_busy_servers(harness: HttpHarness) -> None:
 
 
 async def honors_retry_after(harness: HttpHarness) -> None:
-    """The pause that a server asks for is kept."""
+    """The delay that a server asks for is kept."""
     naps = FakeSleep()
     script = (harness.error_response(429, "slow down", retry_after="7"), OK)
     async with harness.serve(*script, retry=instant_retry(naps)) as (provider, _):
@@ -98,7 +98,7 @@ async def honors_retry_after(harness: HttpHarness) -> None:
 
 
 async def limits_retries(harness: HttpHarness) -> None:
-    """A server that stays busy is asked as often as agreed, and no more."""
+    """A server that stays busy is retried as often as configured, and no more."""
     busy = harness.error_response(503, "overloaded", retry_after="2")
     naps = FakeSleep()
     async with harness.serve(busy, retry=instant_retry(naps, attempts=4)) as (provider, server):
@@ -134,7 +134,7 @@ async def never_retries_after_first_chunk(harness: HttpHarness) -> None:
                 found: list[Chunk] = []
                 while join_text(found) != "alpha":
                     found.append(await anext(chunks))
-                stall.go_on()
+                stall.release()
                 try:
                     rest = [chunk async for chunk in chunks]
                 except StreamBroken:
@@ -167,7 +167,7 @@ async def retries_error_in_first_event(harness: HttpHarness) -> None:
 
 
 async def rejects_unreadable_responses(harness: HttpHarness) -> None:
-    """What is no answer of this API is an error of Clew's own, never a foreign exception."""
+    """An unreadable response is a `ProviderError`, never a foreign exception."""
     page = ScriptedResponse(steps=[b"<html>Please log in</html>\n\n"], content_type="text/html")
     begun, _ = split_stream(harness)
     noise = b"data: {\xff nonsense\n\n" * 3
@@ -183,7 +183,7 @@ async def rejects_unreadable_responses(harness: HttpHarness) -> None:
 
 
 async def applies_idle_timeout(harness: HttpHarness) -> None:
-    """No byte for longer than the idle timeout is an error, before and within an answer."""
+    """No data for longer than the idle timeout is an error, before and during a response."""
     for begun in ([], split_stream(harness)[0]):
         answer = harness.stream_response(*begun, Stall())
         async with harness.serve(answer, idle_timeout=0.15) as (provider, server):
@@ -195,7 +195,7 @@ async def applies_idle_timeout(harness: HttpHarness) -> None:
 
 
 async def keeps_slow_streams_open(harness: HttpHarness) -> None:
-    """An answer may take longer than the idle timeout, as long as it goes on."""
+    """A response may take longer than the idle timeout, as long as data arrives."""
     frames = harness.api.stream(ModelReply(words=tuple("abcd")))
     middle, stalls = len(frames) // 2, [Stall(), Stall(), Stall()]
     first, second, third = stalls
@@ -213,7 +213,7 @@ async def keeps_slow_streams_open(harness: HttpHarness) -> None:
         for stall in stalls:
             await stall.reached.wait()
             await anyio.sleep(0.25)
-            stall.go_on()
+            stall.release()
 
     async with harness.serve(answer, idle_timeout=0.6) as (provider, _):
 
@@ -228,7 +228,7 @@ async def keeps_slow_streams_open(harness: HttpHarness) -> None:
 
 
 async def never_leaks_api_key(harness: HttpHarness) -> None:
-    """No error, trace, log line or repr holds the key, though the server repeats it."""
+    """No error, trace, log line or repr contains the key, even if the server repeats it."""
     text = f"the key {API_KEY} is not known here"
     answers = [harness.error_response(status, text) for status in (400, 401, 500)]
     answers += [
@@ -255,7 +255,7 @@ async def never_leaks_api_key(harness: HttpHarness) -> None:
 
 
 async def marks_unknown_models(harness: HttpHarness) -> None:
-    """What is assumed of a model that nobody knows is marked as such."""
+    """The facts of an unknown model are marked as unknown."""
     async with harness.serve() as (provider, _):
         assert not provider.facts("no-such-model-2b7e").known, "an unknown model passes for known"
 

@@ -1,4 +1,4 @@
-"""How an answer must travel: cut anywhere, broken off anywhere, beside others."""
+"""Checks of streaming: chunk boundaries, cancellation, truncation, concurrency."""
 
 import random
 import re
@@ -29,13 +29,13 @@ from clew.testing.provider_harness import ApiCapabilities, HttpHarness
 from clew.testing.server import ResponseStep, ScriptedResponse, Stall
 
 TOGETHER = 20
-"""How many answers are read at once where they must not mix."""
+"""How many responses are read concurrently."""
 PIECE = 61
-"""Bytes that each of them brings in turn: seldom a whole event, and never a round number."""
+"""Bytes that each of them sends in turn: rarely a whole event."""
 
 
 async def matches_non_streaming_response(harness: HttpHarness) -> None:
-    """An answer asked for whole is the same message as one that was streamed."""
+    """A non-streamed response gives the same message as a stream."""
     require_capability(harness.capabilities.whole, "answers in one piece")
     plain = ModelReply(words=("Yes, ", "猫", "."))
     for reply in (plain, make_full_reply(harness.capabilities), replace(plain, calls=(ODD, EMPTY))):
@@ -54,7 +54,7 @@ async def matches_non_streaming_response(harness: HttpHarness) -> None:
 
 
 async def parses_any_chunk_boundary(harness: HttpHarness) -> None:
-    """Where the network cuts the stream changes nothing, be it in the middle of a character."""
+    """The network may split the stream anywhere, even inside a character."""
     frames = harness.api.stream(make_full_reply(harness.capabilities))
     data = b"".join(frames)
     chance = random.Random(7)  # noqa: S311 - the same cuts every time, and no secret
@@ -69,7 +69,7 @@ async def parses_any_chunk_boundary(harness: HttpHarness) -> None:
 
 
 async def streams_without_buffering(harness: HttpHarness) -> None:
-    """A word is handed on when it comes, not when the answer is complete."""
+    """A delta is forwarded when it arrives, not when the response is complete."""
     begun, rest = split_stream(harness)
     stall = Stall()
     answer = harness.stream_response(*begun, stall, *rest)
@@ -79,14 +79,14 @@ async def streams_without_buffering(harness: HttpHarness) -> None:
             async with aclosing(provider.stream(make_request(harness))) as chunks:
                 while join_text(found) != "alpha":
                     found.append(await anext(chunks))
-                stall.go_on()
+                stall.release()
                 found += [chunk async for chunk in chunks]
 
     assert_equal(join_text(found), "alphabeta", "the words around a pause")
 
 
 async def cancels_request_when_closed(harness: HttpHarness) -> None:
-    """Closing the stream after any chunk ends the request at once; the next call works."""
+    """Closing the stream after any chunk cancels the request; the next call works."""
     reply = make_full_reply(harness.capabilities)
     async with harness.serve(reply) as (provider, _):
         total = len(await collect_chunks(harness, provider))
@@ -106,7 +106,7 @@ async def cancels_request_when_closed(harness: HttpHarness) -> None:
 
 
 async def cancels_request_with_its_task(harness: HttpHarness) -> None:
-    """Cancelling a call that waits for its first byte ends it at once; the next call works."""
+    """Cancelling a call that waits for its first byte cancels the request; the next call works."""
     stall = Stall()
     async with harness.serve(ScriptedResponse(steps=[stall]), ModelReply(words=("again",))) as (
         provider,
@@ -126,7 +126,7 @@ async def cancels_request_with_its_task(harness: HttpHarness) -> None:
 
 
 async def detects_truncated_streams(harness: HttpHarness) -> None:
-    """A stream that ends after any event but the last ones is broken, not finished."""
+    """A stream that ends too early is broken, not finished."""
     reply = make_full_reply(harness.capabilities)
     frames = harness.api.stream(reply)
     async with harness.serve(reply) as (provider, _):
@@ -147,7 +147,7 @@ async def detects_truncated_streams(harness: HttpHarness) -> None:
 
 
 async def isolates_concurrent_responses(harness: HttpHarness) -> None:
-    """Answers that arrive at the same time, piece by piece in turn, never mix."""
+    """Responses that arrive concurrently, in alternating pieces, never mix."""
     scripts = {number: _in_pieces(harness, _reply_of(number)) for number in range(TOGETHER)}
 
     def answer(body: bytes) -> ScriptedResponse:
@@ -172,7 +172,7 @@ async def isolates_concurrent_responses(harness: HttpHarness) -> None:
 
 
 def make_full_reply(capabilities: ApiCapabilities) -> ModelReply:
-    """Return a short reply with all that the API can say in one."""
+    """Return a short reply with everything that the API supports."""
     return ModelReply(
         thoughts=("Let ", "me é see") if capabilities.thinking else (),
         signature=SIGNATURE if capabilities.signatures else "",
@@ -182,14 +182,14 @@ def make_full_reply(capabilities: ApiCapabilities) -> ModelReply:
 
 
 def split_stream(harness: HttpHarness) -> tuple[list[bytes], list[bytes]]:
-    """Return the stream of `alpha` and `beta`, in two: up to the first word, and after it."""
+    """Return the stream of `alpha` and `beta` in two parts: up to the first text, and the rest."""
     frames = harness.api.stream(ModelReply(words=("alpha", "beta")))
     place = find_frame(frames, "alpha") + 1
     return frames[:place], frames[place:]
 
 
 def find_frame(frames: list[bytes], text: str) -> int:
-    """Return the place of the first frame that has `text` in it."""
+    """Return the index of the first frame that contains `text`."""
     places = [place for place, frame in enumerate(frames) if text.encode() in frame]
     assert places, f"the voice never says {text!r} in one piece: {frames!r}"
     return places[0]
@@ -207,7 +207,7 @@ async def _in_turn(scripts: dict[int, ScriptedResponse]) -> None:
         for number in chance.sample(waiting, len(waiting)):
             stall = stalls[number].pop(0)
             await stall.reached.wait()
-            stall.go_on()
+            stall.release()
 
 
 def _in_pieces(harness: HttpHarness, reply: ModelReply) -> ScriptedResponse:

@@ -1,4 +1,4 @@
-"""What a scripted model says, apart from how an API would put it on the wire."""
+"""Scripted model replies, independent of an API, and the protocol of fake APIs."""
 
 from typing import Protocol
 
@@ -10,36 +10,36 @@ from clew.providers.protocol import StopReason
 
 
 class ModelReply(Struct, frozen=True, kw_only=True):
-    """One answer of a model: thoughts, then words, then calls."""
+    """One reply of a model: reasoning, then text, then tool calls."""
 
     thoughts: tuple[str, ...] = ()
-    """Pieces of one block of thinking, as they are streamed."""
+    """The deltas of one block of reasoning."""
     signature: str = ""
-    """What seals the thinking, for APIs that have such a thing."""
+    """The signature of the reasoning, for APIs that have one."""
     words: tuple[str, ...] = ()
-    """Pieces of the text, as they are streamed."""
+    """The deltas of the text."""
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage(input_tokens=10, output_tokens=5)
     reason: StopReason | None = None
-    """Why the answer ends; by default tool calls if there are any, else done."""
+    """Why the reply ends; by default tool calls if there are any, else done."""
 
 
 class FakeApi(Protocol):
-    """How one API puts a reply on the wire; a stand-in server speaks with it."""
+    """Encodes replies as one API does, for a scripted server."""
 
     @property
     def content_type(self) -> str:
-        """Of a stream; a whole answer is JSON."""
+        """The media type of a stream; a whole response is JSON."""
         ...
 
     def stream(self, reply: ModelReply) -> list[bytes]:
-        """Return the reply as a stream, one element per event or frame, the end included."""
+        """Return the reply as a stream, one element per event or frame, including its end."""
         ...
 
     def whole(self, reply: ModelReply) -> bytes:
-        """Return the reply as the body of an answer that comes in one piece."""
+        """Return the reply as the body of a non-streamed response."""
         ...
 
     def error(self, status: int, message: str) -> bytes:
-        """Return the body of an error answer as this API words it."""
+        """Return the body of an error response."""
         ...

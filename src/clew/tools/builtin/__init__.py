@@ -1,4 +1,4 @@
-"""The tools every session can have: files, search, a shell and the web."""
+"""The built-in tools: files, search, a shell and the web."""
 
 from collections.abc import Sequence
 
@@ -25,15 +25,15 @@ def builtin_tools(
 ) -> tuple[Tool, ...]:
     """Make a set of tools for one session.
 
-    The file tools of a set share one memory of what was read: a file that somebody else
-    changed in the meantime is not overwritten.
+    The file tools of a set share a ledger of what was read: they do not overwrite a file that
+    another program changed in the meantime.
 
     Args:
-        sandbox: What commands run in; None uses bubblewrap where it works.
-        pass_env: Names of variables, with `*` for anything, that commands get although they
-            look like secrets.
-        web: How far WebFetch may go; by default to the public internet only.
-        search: Who answers WebSearch; without one, each search says what to set.
+        sandbox: The sandbox for commands; None uses bubblewrap where it works.
+        pass_env: Environment variables (`*` is a wildcard) that commands get although their
+            names look like secrets.
+        web: The limits of WebFetch; by default it reaches the public internet only.
+        search: The search engine for WebSearch; without one, each call says what to set.
     """
     ledger = FileLedger()
     return (

@@ -1,8 +1,8 @@
-"""Bash: a command line, in a shell of its own that starts where the last one ended.
+"""The Bash tool: runs a command line in a new shell that starts in the last one's final folder.
 
-The shell says where it ended through a file that it inherits; its number is high, because
-scripts use the low ones. A shell that is replaced or killed says nothing, and the next one
-starts where it did.
+The shell reports its final folder through a file descriptor that it inherits. The descriptor's
+number is high, because scripts use the low ones. A shell that is replaced or killed reports
+nothing, and the next one starts in the same folder.
 """
 
 import fcntl
@@ -19,8 +19,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from clew.core.access import Risk
-from clew.tools.builtin.child_process import Job, JobResult, child_environment, run_job
-from clew.tools.builtin.files import Unusable, failure
+from clew.tools.builtin.child_process import ChildProcess, ChildResult, child_environment, run_child
+from clew.tools.builtin.files import ToolFailure, failure
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode
@@ -32,105 +32,108 @@ _LONGEST_PATH = 65_536
 _READ_ONLY = "Read-only file system"
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """What commands are kept from."""
+class BashOptions(Struct, frozen=True, kw_only=True):
+    """The sandbox for commands, and the secrets they may see."""
 
     sandbox: Sandbox
     pass_env: tuple[str, ...] = ()
 
 
-class Call(Struct, frozen=True, kw_only=True):
-    """One command line on its way."""
+class BashCall(Struct, frozen=True, kw_only=True):
+    """One command line, checked and ready to run."""
 
     command: str
     seconds: float
     start: Path
-    place: ToolContext
-    boxed: bool
+    context: ToolContext
+    sandboxed: bool
     unsuited: str = ""
-    """Why it is not, although there is a sandbox."""
+    """Why it runs without the sandbox, although there is one."""
 
 
 def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -> Tool:
     """Make the Bash tool.
 
     Args:
-        sandbox: What commands run in; None uses bubblewrap where it works.
-        pass_env: Names of variables, with `*` for anything, that commands get although they
-            look like secrets.
+        sandbox: The sandbox for commands; None uses bubblewrap where it works.
+        pass_env: Names of variables that commands get although they look like secrets; `*` is a
+            wildcard.
     """
-    limits = Limits(sandbox=sandbox or Sandbox(), pass_env=tuple(pass_env))
+    options = BashOptions(sandbox=sandbox or Sandbox(), pass_env=tuple(pass_env))
 
     @tool(name="Bash", risk=Risk.EXECUTE, target="command")
     async def bash(
         command: str,
-        place: ToolContext,
+        context: ToolContext,
         timeout: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] = DEFAULT_SECONDS,  # noqa: ASYNC109
     ) -> ToolOutput:
         """Run a command line with bash; stdout and stderr come back together, and there is no
         input. Each call is a new shell: only the folder reached with cd is kept for the next
-        call, as long as it is inside the working folder. Prefer Read, Edit, Glob and Grep for
+        call, as long as it is inside the working directory. Prefer Read, Edit, Glob and Grep for
         what they can do.
 
         Args:
             command: The command line.
-            place: Where the call runs.
-            timeout: Seconds until the command and its children are ended.
+            context: Where the call runs.
+            timeout: Seconds after which the command and its children are stopped.
         """  # noqa: D205
         try:
-            call = _call(command, timeout, place, limits)
-            return await _run(call, limits)
-        except Unusable as error:
+            call = _call(command, timeout, context, options)
+            return await _run(call, options)
+        except ToolFailure as error:
             return failure(str(error))
 
-    if limits.sandbox.active:
-        words = f"{bash.spec.description} {limits.sandbox.describe()}"
+    if options.sandbox.active:
+        words = f"{bash.spec.description} {options.sandbox.describe()}"
         bash.spec = replace(bash.spec, description=words)
     return bash
 
 
-def _call(command: str, seconds: float, place: ToolContext, limits: Limits) -> Call:
-    start = place.shell.cwd or place.cwd
+def _call(command: str, seconds: float, context: ToolContext, options: BashOptions) -> BashCall:
+    start = context.shell.cwd or context.cwd
     if not start.is_dir():
-        place.shell.cwd = None
-        if start == place.cwd:
-            raise Unusable(f"The working folder {start} does not exist any more.")
-        raise Unusable(
-            f"Not run: {start}, where the last command ended, does not exist any more. "
-            f"The next command starts in {place.cwd}."
+        context.shell.cwd = None
+        if start == context.cwd:
+            raise ToolFailure(f"The working directory {start} no longer exists.")
+        raise ToolFailure(
+            f"Not run: {start}, where the last command ended, no longer exists. "
+            f"The next command starts in {context.cwd}."
         )
-    active = limits.sandbox.active
-    reason = limits.sandbox.unsuited(place.cwd) if active else ""
-    if reason and limits.sandbox.policy.mode is SandboxMode.ON:
-        raise Unusable(f"Not run: commands must run in the sandbox, but {reason}.")
-    return Call(
+    active = options.sandbox.active
+    reason = options.sandbox.unsuited(context.cwd) if active else ""
+    if reason and options.sandbox.policy.mode is SandboxMode.ON:
+        raise ToolFailure(f"Not run: commands must run in the sandbox, but {reason}.")
+    return BashCall(
         command=command,
         seconds=seconds,
         start=start,
-        place=place,
-        boxed=active and not reason,
+        context=context,
+        sandboxed=active and not reason,
         unsuited=reason,
     )
 
 
-async def _run(call: Call, limits: Limits) -> ToolOutput:
+async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
     with _report() as report:
         shell = ["bash", "-c", _prelude(report), "bash", call.command]
-        if call.boxed:
-            shell = limits.sandbox.wrap(shell, folder=call.place.cwd, cwd=call.start)
-        env = child_environment(os.environ, extra=call.place.env, passed=limits.pass_env)
-        job = Job(command=shell, cwd=call.start, env=env, timeout=call.seconds, pass_fds=(report,))
+        if call.sandboxed:
+            shell = options.sandbox.wrap(shell, folder=call.context.cwd, cwd=call.start)
+        env = child_environment(os.environ, extra=call.context.env, passed=options.pass_env)
+        child = ChildProcess(
+            command=shell, cwd=call.start, env=env, timeout=call.seconds, pass_fds=(report,)
+        )
         try:
-            ran = await run_job(job)
+            result = await run_child(child)
         except (OSError, ValueError) as error:
-            raise Unusable(f"The command could not be started: {error}") from error
-        ended = os.pread(report, _LONGEST_PATH, 0).removesuffix(b"\n")
-    return _worded(call, ran, _moved(call, Path(os.fsdecode(ended)) if ended else None))
+            raise ToolFailure(f"The command could not be started: {error}") from error
+        reported = os.pread(report, _LONGEST_PATH, 0).removesuffix(b"\n")
+    final = Path(os.fsdecode(reported)) if reported else None
+    return _output(call, result, _update_cwd(call, final))
 
 
 @contextmanager
 def _report() -> Iterator[int]:
-    """Open the file into which a shell writes where it ended."""
+    """Open the file into which a shell writes its final folder."""
     file = _unnamed_file()
     try:
         high = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)
@@ -143,7 +146,7 @@ def _report() -> Iterator[int]:
 
 
 def _unnamed_file() -> int:
-    # In memory where that is possible: a full disk must not keep commands from clearing it.
+    # In memory if possible: when the disk is full, commands must still run to free space.
     if sys.platform == "linux":
         return os.memfd_create("clew-cwd")
     with tempfile.TemporaryFile() as file:
@@ -154,51 +157,53 @@ def _prelude(report: int) -> str:
     return f"trap 'builtin pwd -P 2>/dev/null >&{report}' EXIT; eval \"$1\""
 
 
-def _moved(call: Call, ended: Path | None) -> str:
-    """Keep where the shell ended for the next one; say so if that is somewhere else."""
-    root = call.place.cwd.resolve()
-    if ended is None or ended == call.start.resolve() or not ended.is_absolute():
+def _update_cwd(call: BashCall, final: Path | None) -> str:
+    """Start the next shell in the final folder of this one; return a note if it differs."""
+    root = call.context.cwd.resolve()
+    if final is None or final == call.start.resolve() or not final.is_absolute():
         return ""
-    if not ended.is_relative_to(root):
-        call.place.shell.cwd = None
-        return f"{ended} is outside the working folder: the next command starts in {root} again"
-    call.place.shell.cwd = None if ended == root else ended
-    return f"the next command starts in {ended}; paths for other tools still start in {root}"
+    if not final.is_relative_to(root):
+        call.context.shell.cwd = None
+        return f"{final} is outside the working directory: the next command starts in {root} again"
+    call.context.shell.cwd = None if final == root else final
+    return f"the next command starts in {final}; paths for other tools still start in {root}"
 
 
-def _worded(call: Call, ran: JobResult, moved: str) -> ToolOutput:
-    text = ran.output.text().rstrip("\n")
+def _output(call: BashCall, result: ChildResult, moved: str) -> ToolOutput:
+    text = result.output.text().rstrip("\n")
     lines = [text] if text else []
-    lines += [f"[{note}]" for note in (*_notes(call, ran, text), moved) if note]
+    lines += [f"[{note}]" for note in (*_notes(call, result, text), moved) if note]
     return ToolOutput(
         text="\n".join(lines) or "[no output]",
-        failed=bool(ran.code) or ran.timed_out,
+        failed=bool(result.code) or result.timed_out,
         data={
-            "exit_code": ran.code,
-            "timed_out": ran.timed_out,
-            "dropped": ran.output.dropped,
-            "sandbox": call.boxed,
-            "cwd": str(call.place.shell.cwd or call.place.cwd),
+            "exit_code": result.code,
+            "timed_out": result.timed_out,
+            "dropped": result.output.dropped,
+            "sandbox": call.sandboxed,
+            "cwd": str(call.context.shell.cwd or call.context.cwd),
         },
     )
 
 
-def _notes(call: Call, ran: JobResult, text: str) -> Iterator[str]:
-    if ran.timed_out:
-        yield f"timed out after {call.seconds:g} s; the command and its children were ended"
-    elif ran.code < 0:
-        yield f"ended by {_signal_name(-ran.code)}"
-    elif ran.code:
-        yield f"exit code {ran.code}"
-    if ran.has_background and not call.boxed:
+def _notes(call: BashCall, result: ChildResult, text: str) -> Iterator[str]:
+    if result.timed_out:
+        yield f"timed out after {call.seconds:g} s; the command and its children were stopped"
+    elif result.code < 0:
+        yield f"killed by {_signal_name(-result.code)}"
+    elif result.code:
+        yield f"exit code {result.code}"
+    if result.has_background and not call.sandboxed:
         yield (
-            f"background processes go on in process group {ran.group}, their output is not "
-            f"followed; end them with: kill -- -{ran.group}"
+            f"background processes keep running in process group {result.group}; their output is "
+            f"not captured. Stop them with: kill -- -{result.group}"
         )
     if call.unsuited:
         yield f"run without the sandbox: {call.unsuited}"
-    if call.boxed and _READ_ONLY in text:
-        yield "the sandbox lets commands write only in the working and temporary folders"
+    if call.sandboxed and _READ_ONLY in text:
+        yield (
+            "in the sandbox, commands can write only to the working directory and temporary folders"
+        )
 
 
 def _signal_name(number: int) -> str:

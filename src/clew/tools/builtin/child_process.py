@@ -1,4 +1,4 @@
-"""What a program wrote: bounded in memory, and put into text that can be read and stored."""
+"""Runs a program for a tool: with a timeout, bounded output, and an environment without secrets."""
 
 import os
 import re
@@ -14,63 +14,6 @@ from anyio.abc import Process
 from msgspec import Struct, field
 
 from clew.process import drain_pipe, group_is_alive, read_pipe, start_group, terminate_group
-
-MAX_BYTES = 10_000_000
-"""Kept in memory of one call: the first and the last half of this."""
-
-_ESCAPES = re.compile(
-    r"\x1b(?:"
-    r"\[[0-?]*[ -/]*[@-~]"  # colours, cursor movements
-    r"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links
-    r"|[PX^_][^\x1b]*\x1b\\"  # device strings
-    r"|[ -/]+[0-~]"  # character sets
-    r"|[0-~]"
-    r")"
-)
-_STRUCK_OVER = re.compile(r"[^\n\x08]\x08")
-_UNPRINTABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\ufffd]+")
-
-
-class HeadTail(Struct):
-    """Keeps the beginning and the end of a stream of bytes, and counts what it drops."""
-
-    limit: int = MAX_BYTES
-    dropped: int = 0
-    head: bytearray = field(default_factory=bytearray)
-    tail: bytearray = field(default_factory=bytearray)
-
-    def add(self, chunk: bytes) -> None:
-        """Take in the next bytes."""
-        room = self.limit // 2 - len(self.head)
-        self.head += chunk[:room]
-        self.tail += chunk[room:]
-        excess = len(self.tail) - self.limit // 2
-        if excess > 0:
-            del self.tail[:excess]
-            self.dropped += excess
-
-    def text(self) -> str:
-        """What was kept, made printable, with a line where something is missing."""
-        if not self.dropped:
-            return printable(bytes(self.head + self.tail))
-        note = f"[{self.dropped:,} bytes left out: more than {self.limit:,} are not kept]"
-        return f"{printable(bytes(self.head))}\n{note}\n{printable(bytes(self.tail))}"
-
-
-def printable(data: bytes) -> str:
-    """Return what a program wrote as text without control codes.
-
-    Colours and cursor movements go, a carriage return begins a new line, and a run of bytes
-    that are no text becomes one sign for an unreadable character.
-    """
-    text = data.decode(errors="replace")
-    if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
-    if "\x08" in text:
-        text = _STRUCK_OVER.sub("", text)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _UNPRINTABLE.sub("\ufffd", text)
-
 
 ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true"}
 """Tells programs that Clew runs them, and git that it cannot open an editor."""
@@ -88,9 +31,64 @@ _SECRET = re.compile(
     r")(?:_|\d*$)"
 )
 _NO_SECRET = re.compile(r"(?:^|_)PUBLIC_?KEYS?(?:_|$)")
+MAX_BYTES = 10_000_000
+"""The most bytes of one call's output to keep: the first half and the last half."""
+
+_ESCAPES = re.compile(
+    r"\x1b(?:"
+    r"\[[0-?]*[ -/]*[@-~]"  # colours, cursor movements
+    r"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links
+    r"|[PX^_][^\x1b]*\x1b\\"  # device strings
+    r"|[ -/]+[0-~]"  # character sets
+    r"|[0-~]"
+    r")"
+)
+_STRUCK_OVER = re.compile(r"[^\n\x08]\x08")
+_UNPRINTABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\ufffd]+")
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class HeadTail(Struct):
+    """Keeps the beginning and the end of a stream, and counts the bytes that it drops."""
+
+    limit: int = MAX_BYTES
+    dropped: int = 0
+    head: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+
+    def add(self, chunk: bytes) -> None:
+        """Add the next bytes."""
+        room = self.limit // 2 - len(self.head)
+        self.head += chunk[:room]
+        self.tail += chunk[room:]
+        excess = len(self.tail) - self.limit // 2
+        if excess > 0:
+            del self.tail[:excess]
+            self.dropped += excess
+
+    def text(self) -> str:
+        """Return the kept bytes as printable text, with a note where bytes are missing."""
+        if not self.dropped:
+            return make_printable(bytes(self.head + self.tail))
+        note = f"[{self.dropped:,} bytes omitted: only {self.limit:,} are kept]"
+        return f"{make_printable(bytes(self.head))}\n{note}\n{make_printable(bytes(self.tail))}"
+
+
+def make_printable(data: bytes) -> str:
+    """Return the output of a program as text without control codes.
+
+    Colours and cursor movements are removed, a carriage return starts a new line, and a run of
+    bytes that are not text becomes one replacement character.
+    """
+    text = data.decode(errors="replace")
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    if "\x08" in text:
+        text = _STRUCK_OVER.sub("", text)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+class ChildProcess(Struct, frozen=True, kw_only=True):
     """A program to run."""
 
     command: Sequence[str]
@@ -101,7 +99,7 @@ class Job(Struct, frozen=True, kw_only=True):
     pass_fds: tuple[int, ...] = ()
 
 
-class JobResult(Struct, frozen=True, kw_only=True):
+class ChildResult(Struct, frozen=True, kw_only=True):
     """How a program ended."""
 
     output: HeadTail
@@ -114,7 +112,7 @@ class JobResult(Struct, frozen=True, kw_only=True):
     """True if the program ended and left other processes of its group running."""
 
 
-async def run_job(job: Job) -> JobResult:
+async def run_child(child: ChildProcess) -> ChildResult:
     """Run a program without input, standard output and error together.
 
     After the timeout, or when the call is cancelled, the whole process group is terminated.
@@ -130,16 +128,16 @@ async def run_job(job: Job) -> JobResult:
     try:
         try:
             process = await start_group(
-                job.command,
+                child.command,
                 pipes=(DEVNULL, writer, writer),
-                cwd=job.cwd,
-                env=job.env,
-                pass_fds=job.pass_fds,
+                cwd=child.cwd,
+                env=child.env,
+                pass_fds=child.pass_fds,
             )
         finally:
             os.close(writer)
         finished = False
-        limit = CancelScope(deadline=anyio.current_time() + job.timeout)
+        limit = CancelScope(deadline=anyio.current_time() + child.timeout)
         try:
             with limit:
                 await _follow(process, reader, output)
@@ -151,7 +149,7 @@ async def run_job(job: Job) -> JobResult:
                 drain_pipe(reader, output.add)
     finally:
         os.close(reader)
-    return JobResult(
+    return ChildResult(
         output=output,
         code=-signal.SIGKILL if process.returncode is None else process.returncode,
         timed_out=not finished,

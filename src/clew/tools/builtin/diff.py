@@ -1,4 +1,4 @@
-"""The difference between two texts, for a screen and for clients."""
+"""Computes the diff of two texts, for the screen and for clients."""
 
 import difflib
 from itertools import takewhile
@@ -7,12 +7,12 @@ from clew.core.file_change import NO_NEWLINE, FileChange, Hunk
 
 _CONTEXT = 3
 _TOO_LONG = 2_000
-"""Above this many changed lines the middle counts as replaced whole: difflib is quadratic."""
+"""Above this number of changed lines the middle counts as replaced: difflib is quadratic."""
 _SHORT = 40
 
 
 def format_short(change: FileChange) -> str:
-    """Return what a screen shows of a change: its hunks, cut after some lines."""
+    """Return the hunks of a change for the screen, truncated after some lines."""
     body = [line for hunk in change.hunks for line in (hunk.header, *hunk.lines)]
     rest = [f"[{len(body) - _SHORT} more lines]"] if len(body) > _SHORT else []
     title = f"{change.path} +{change.added} -{change.removed}"

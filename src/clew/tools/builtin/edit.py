@@ -1,7 +1,7 @@
-"""Edit: one exact text in a file becomes another.
+"""The Edit tool: replaces an exact text in a file.
 
-A line feed in the text that is looked for also finds CRLF, and what is put in takes the
-line endings of what it replaces; every byte outside the replaced text stays.
+A line feed in the old text also matches CRLF, and the new text takes the line endings of the
+text it replaces. All bytes outside the replaced text stay the same.
 """
 
 import difflib
@@ -12,119 +12,22 @@ import anyio.to_thread
 from msgspec import Struct
 
 from clew.core.access import Risk, TargetKind
+from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
-from clew.tools.builtin.files import Unusable, cut, decode, failure, lines_of, load, resolve
+from clew.tools.builtin.files import (
+    ToolFailure,
+    decode,
+    failure,
+    load,
+    resolve,
+    split_lines,
+    truncate_line,
+)
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 _LISTED = 10
-
-
-class Change(Struct, frozen=True, kw_only=True):
-    """What an edit asks for."""
-
-    path: str
-    old: str
-    new: str
-    everywhere: bool
-
-
-def edit_tool(ledger: FileLedger) -> Tool:
-    """Make the Edit tool; it refuses files that changed since `ledger` saw them."""
-
-    @tool(name="Edit", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
-    async def edit(
-        file_path: str,
-        old_string: str,
-        new_string: str,
-        place: ToolContext,
-        *,
-        replace_all: bool = False,
-    ) -> ToolOutput:
-        """Replace a text in a file. old_string must be in the file exactly as given, without
-        line numbers, and only once: add the lines around it if need be.
-
-        Args:
-            file_path: The file.
-            old_string: The text to replace.
-            new_string: What stands there afterwards.
-            place: Where the call runs.
-            replace_all: Replace every occurrence.
-        """  # noqa: D205
-        change = Change(path=file_path, old=old_string, new=new_string, everywhere=replace_all)
-        return await anyio.to_thread.run_sync(_edit, ledger, change, place)
-
-    return edit
-
-
-def _edit(ledger: FileLedger, change: Change, place: ToolContext) -> ToolOutput:
-    path = resolve(change.path, place)
-    try:
-        with ledger.lock(path):
-            data = load(path, change.path)
-            ledger.check(path, data, change.path)
-            file = decode(data, change.path)
-            text, lines = apply(file.text, change)
-            fresh = file.encode(text)
-            before = place.before_change
-            ledger.replace(path, fresh, change.path, expected=data, before=before)
-    except Unusable as error:
-        return failure(str(error))
-    diff = compare(file.text, text, change.path)
-    times = "1 replacement" if len(lines) == 1 else f"{len(lines)} replacements"
-    return ToolOutput(
-        text=f"Edited {change.path}: {times} at {_listed(lines)}.",
-        display=format_short(diff),
-        data=diff.data() | {"replacements": len(lines)},
-    )
-
-
-def apply(text: str, change: Change) -> tuple[str, list[int]]:
-    """Return the changed text and the lines where it was changed.
-
-    Raises:
-        Unusable: The old text is empty, absent, or there more than once.
-    """
-    old = change.old.replace("\r\n", "\n")
-    if not old:
-        raise Unusable("old_string is empty. To create a file, use Write.")
-    if old == change.new.replace("\r\n", "\n"):
-        raise Unusable("old_string and new_string are the same.")
-    pattern = re.compile(r"\r?\n".join(map(re.escape, old.split("\n"))))
-    found = list(pattern.finditer(text))
-    if not found:
-        raise Unusable(f"old_string is not in {change.path}. {describe_near_misses(text, old)}")
-    lines = _lines_at(text, [match.start() for match in found])
-    if len(found) > 1 and not change.everywhere:
-        raise Unusable(
-            f"old_string is in {change.path} {len(found)} times, at {_listed(lines)}. "
-            "Add lines around it to make it unique, or set replace_all."
-        )
-    ending = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
-    return pattern.sub(lambda match: _fitting(change.new, match[0], ending), text), lines
-
-
-def _fitting(new: str, replaced: str, ending: str) -> str:
-    if "\n" in replaced:
-        ending = "\r\n" if "\r\n" in replaced else "\n"
-    return new.replace("\r\n", "\n").replace("\n", ending)
-
-
-def _lines_at(text: str, places: list[int]) -> list[int]:
-    numbers, number, last = list[int](), 1, 0
-    for place in places:
-        number += text.count("\n", last, place)
-        numbers.append(number)
-        last = place
-    return numbers
-
-
-def _listed(lines: list[int]) -> str:
-    shown = ", ".join(map(str, lines[:_LISTED])) + (", …" if len(lines) > _LISTED else "")
-    return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
-
-
 _NUMBERED = re.compile(r"\s*\d+\t")
 _ALIKE = {
     "\u2018": "'",
@@ -142,16 +45,120 @@ _ALIKE = {
 }
 _LOOKALIKES = str.maketrans(_ALIKE)
 _COMPARED = 5_000
-"""Lines that are compared letter by letter: difflib is slow."""
+"""The most lines to compare character by character: difflib is slow."""
 _SHOWN = 30
 
 
+class EditRequest(Struct, frozen=True, kw_only=True):
+    """The arguments of one call."""
+
+    path: str
+    old: str
+    new: str
+    everywhere: bool
+
+
+def edit_tool(ledger: FileLedger) -> Tool:
+    """Make the Edit tool; it refuses files that changed since `ledger` saw them."""
+
+    @tool(name="Edit", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
+    async def edit(
+        file_path: str,
+        old_string: str,
+        new_string: str,
+        context: ToolContext,
+        *,
+        replace_all: bool = False,
+    ) -> ToolOutput:
+        """Replace a text in a file. old_string must be in the file exactly as given, without
+        line numbers, and only once: add surrounding lines if necessary.
+
+        Args:
+            file_path: The file.
+            old_string: The text to replace.
+            new_string: The text to put in its place.
+            context: Where the call runs.
+            replace_all: Replace every occurrence.
+        """  # noqa: D205
+        change = EditRequest(path=file_path, old=old_string, new=new_string, everywhere=replace_all)
+        return await anyio.to_thread.run_sync(_edit, ledger, change, context)
+
+    return edit
+
+
+def _edit(ledger: FileLedger, change: EditRequest, context: ToolContext) -> ToolOutput:
+    path = resolve(change.path, context)
+    try:
+        with ledger.lock(path):
+            data = load(path, change.path)
+            ledger.check(path, data, change.path)
+            file = decode(data, change.path)
+            text, lines = apply(file.text, change)
+            fresh = file.encode(text)
+            before = context.before_change
+            ledger.replace(path, fresh, change.path, expected=data, before=before)
+    except ToolFailure as error:
+        return failure(str(error))
+    diff = compare(file.text, text, change.path)
+    times = pluralize(len(lines), "replacement")
+    return ToolOutput(
+        text=f"Edited {change.path}: {times} at {_format_lines(lines)}.",
+        display=format_short(diff),
+        data=diff.data() | {"replacements": len(lines)},
+    )
+
+
+def apply(text: str, change: EditRequest) -> tuple[str, list[int]]:
+    """Return the changed text and the numbers of the changed lines.
+
+    Raises:
+        ToolFailure: The old text is empty, missing, or occurs more than once.
+    """
+    old = change.old.replace("\r\n", "\n")
+    if not old:
+        raise ToolFailure("old_string is empty. To create a file, use Write.")
+    if old == change.new.replace("\r\n", "\n"):
+        raise ToolFailure("old_string and new_string are the same.")
+    pattern = re.compile(r"\r?\n".join(map(re.escape, old.split("\n"))))
+    found = list(pattern.finditer(text))
+    if not found:
+        raise ToolFailure(f"old_string is not in {change.path}. {describe_near_misses(text, old)}")
+    lines = _line_numbers(text, [match.start() for match in found])
+    if len(found) > 1 and not change.everywhere:
+        raise ToolFailure(
+            f"old_string is in {change.path} {len(found)} times, at {_format_lines(lines)}. "
+            "Add lines around it to make it unique, or set replace_all."
+        )
+    ending = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
+    return pattern.sub(lambda match: _convert_endings(change.new, match[0], ending), text), lines
+
+
+def _convert_endings(new: str, replaced: str, ending: str) -> str:
+    if "\n" in replaced:
+        ending = "\r\n" if "\r\n" in replaced else "\n"
+    return new.replace("\r\n", "\n").replace("\n", ending)
+
+
+def _line_numbers(text: str, places: list[int]) -> list[int]:
+    numbers, number, last = list[int](), 1, 0
+    for place in places:
+        number += text.count("\n", last, place)
+        numbers.append(number)
+        last = place
+    return numbers
+
+
+def _format_lines(lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:_LISTED])) + (", …" if len(lines) > _LISTED else "")
+    return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
+
+
 def describe_near_misses(text: str, wanted: str) -> str:
-    """Say what in `text` comes nearest to `wanted`, which is not in it."""
-    lines, asked = lines_of(text), wanted.strip("\n").split("\n")
+    """Describe the part of `text` that is most similar to `wanted`, which is not in it."""
+    lines, asked = split_lines(text), wanted.strip("\n").split("\n")
     said = [line for line in asked if line.strip()]
     if said and all(_NUMBERED.match(line) for line in said):
-        return "It has line numbers, which are not part of the file: leave them and the tab out."
+        return "It has line numbers, which are not part of the file: remove them and the tab."
     if places := list(_same_words(lines, asked)):
         return _quoted(lines, places, len(asked), "With other whitespace it is")
     plain = [line.translate(_LOOKALIKES) for line in lines]
@@ -161,7 +168,7 @@ def describe_near_misses(text: str, wanted: str) -> str:
 
 
 def _same_words(lines: Sequence[str], asked: Sequence[str]) -> Iterator[int]:
-    """Yield where `asked` stands, blanks aside. It may begin and end within a line."""
+    """Yield the lines at which `asked` occurs, whitespace aside; it may start or end in a line."""
     wanted = ["".join(line.split()) for line in asked]
     if not any(wanted):
         return
@@ -182,9 +189,9 @@ def _same_words(lines: Sequence[str], asked: Sequence[str]) -> Iterator[int]:
 def _quoted(lines: Sequence[str], places: Sequence[int], size: int, how: str) -> str:
     first, others = places[0], len(places) - 1
     where = f"line {first + 1}" if size == 1 else f"lines {first + 1}-{first + size}"
-    more = f" and in {others} other places" if others else ""
-    shown = "\n".join(cut(line) for line in lines[first : first + min(size, _SHOWN)])
-    return f"{how} at {where}{more}. The file says there:\n{shown}"
+    more = f" and in {pluralize(others, 'other place')}" if others else ""
+    shown = "\n".join(truncate_line(line) for line in lines[first : first + min(size, _SHOWN)])
+    return f"{how} at {where}{more}. The file has there:\n{shown}"
 
 
 def _nearest(lines: Sequence[str], asked: Sequence[str]) -> str:
@@ -192,8 +199,8 @@ def _nearest(lines: Sequence[str], asked: Sequence[str]) -> str:
     stripped = [line.strip() for line in lines[:_COMPARED]]
     close = difflib.get_close_matches(wanted, stripped, n=1, cutoff=0.5) if wanted else []
     if not close:
-        return "Read the file again to see what it says now."
+        return "Read the file again to see its current content."
     number = stripped.index(close[0]) + 1
     if close[0] == wanted:
-        return f"Its first line is line {number}; what follows there differs."
-    return f"The nearest line is line {number}: {cut(close[0])}"
+        return f"Its first line is line {number}; the lines after it differ."
+    return f"The nearest line is line {number}: {truncate_line(close[0])}"

@@ -1,7 +1,7 @@
-"""Text files as the tools treat them: found, loaded and decoded.
+"""Find, load and decode text files for the file tools.
 
-What was decoded can be encoded back to the same bytes: byte-order mark, encoding and
-line endings are kept.
+A decoded file can be encoded back to the same bytes: byte-order mark, encoding and line
+endings are kept.
 """
 
 import codecs
@@ -15,7 +15,7 @@ from msgspec import Struct
 from clew.tools.protocol import ToolContext, ToolOutput
 
 MAX_BYTES = 64_000_000
-"""Above this a file is never held whole."""
+"""A larger file is never loaded as a whole."""
 MAX_LINE = 2_000
 _SAMPLE = 8_192
 _PIECE = 1_000_000
@@ -28,8 +28,8 @@ _BOMS = (
 )
 
 
-class Unusable(Exception):
-    """The file cannot be worked on; the text tells the model why."""
+class ToolFailure(Exception):
+    """A tool call cannot be carried out; the message tells the model why."""
 
 
 class TextFile(Struct, frozen=True, kw_only=True):
@@ -40,52 +40,52 @@ class TextFile(Struct, frozen=True, kw_only=True):
     bom: bytes = b""
 
     def encode(self, text: str) -> bytes:
-        """Return `text` as this file would hold it.
+        """Return `text` in the encoding of this file.
 
         Raises:
-            Unusable: The file's encoding has no place for one of the characters.
+            ToolFailure: The encoding does not have one of the characters.
         """
         try:
             return self.bom + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             bad = text[error.start]
-            raise Unusable(f"The file is {self.encoding} and cannot hold {bad!r}.") from error
+            raise ToolFailure(f"The file is {self.encoding} and cannot contain {bad!r}.") from error
 
 
-def resolve(path: str, place: ToolContext) -> Path:
-    """Return where `path` is: `~` is the home folder, relative paths start at the cwd."""
+def resolve(path: str, context: ToolContext) -> Path:
+    """Return the full path: `~` is the home folder, relative paths start at the cwd."""
     try:
         given = Path(path).expanduser()
     except RuntimeError:
         given = Path(path)
-    return place.cwd / given
+    return context.cwd / given
 
 
 def failure(text: str) -> ToolOutput:
-    """Make the output of a call that could not be done."""
+    """Return the output of a call that failed."""
     return ToolOutput(text=text, failed=True)
 
 
 def examine(path: Path, shown: str) -> os.stat_result:
-    """Return the facts of a regular file.
+    """Return the status of a regular file.
 
     Args:
-        path: Where it is.
-        shown: How the model called it.
+        path: The file.
+        shown: The path as the model wrote it.
 
     Raises:
-        Unusable: It is absent, no regular file, or not ours to look at.
+        ToolFailure: It is missing, not a regular file, or not accessible.
     """
     try:
         facts = path.stat()
     except FileNotFoundError:
-        raise Unusable(_missing(path, shown)) from None
+        raise ToolFailure(_missing(path, shown)) from None
     except (OSError, ValueError) as error:
-        raise Unusable(f"{shown} cannot be read: {why(error)}.") from error
+        raise ToolFailure(f"{shown} cannot be read: {describe_error(error)}.") from error
     if stat.S_ISDIR(facts.st_mode):
-        raise Unusable(f"{shown} is a folder, not a file. Use Glob to list it.")
+        raise ToolFailure(f"{shown} is a folder, not a file. Use Glob to list it.")
     if not stat.S_ISREG(facts.st_mode):
-        raise Unusable(f"{shown} is not a regular file.")
+        raise ToolFailure(f"{shown} is not a regular file.")
     return facts
 
 
@@ -93,27 +93,27 @@ def load(path: Path, shown: str) -> bytes:
     """Return the bytes of a regular file.
 
     Raises:
-        Unusable: It is absent, no regular file, too large, or not ours to read.
+        ToolFailure: It is missing, not a regular file, too large, or not readable.
     """
     if (size := examine(path, shown).st_size) > MAX_BYTES:
-        raise Unusable(f"{shown} has {size:,} bytes, too many to change. Use Bash.")
+        raise ToolFailure(f"{shown} has {size:,} bytes, too many to change. Use Bash.")
     try:
         return path.read_bytes()
     except OSError as error:
-        raise Unusable(f"{shown} cannot be read: {why(error)}.") from error
+        raise ToolFailure(f"{shown} cannot be read: {describe_error(error)}.") from error
 
 
 def load_lines(path: Path, shown: str, *, first: int, limit: int) -> tuple[bytes, bool]:
-    """Return some lines of a file that may be too large to hold, and whether more follow.
+    """Return some lines of a file that may be too large to load, and whether more follow.
 
     Args:
-        path: Where it is.
-        shown: How the model called it.
+        path: The file.
+        shown: The path as the model wrote it.
         first: The first line, counted from 1.
         limit: How many lines.
 
     Raises:
-        Unusable: It cannot be read, or those lines alone are too much.
+        ToolFailure: It cannot be read, or those lines alone are too long.
     """
     kept, at = bytearray(), 1
     try:
@@ -122,18 +122,18 @@ def load_lines(path: Path, shown: str, *, first: int, limit: int) -> tuple[bytes
                 if at >= first:
                     kept += piece
                 if len(kept) > MAX_BYTES:
-                    raise Unusable(f"These lines of {shown} are too long. Use Bash.")
+                    raise ToolFailure(f"These lines of {shown} are too long. Use Bash.")
                 at += piece.endswith(b"\n")
             return bytes(kept), bool(stream.read(1))
     except OSError as error:
-        raise Unusable(f"{shown} cannot be read: {why(error)}.") from error
+        raise ToolFailure(f"{shown} cannot be read: {describe_error(error)}.") from error
 
 
 def decode(data: bytes, shown: str) -> TextFile:
     """Decode a file by its byte-order mark, as UTF-8, or else as Latin-1.
 
     Raises:
-        Unusable: The bytes are no text.
+        ToolFailure: The file is binary.
     """
     for bom, encoding in _BOMS:
         if data.startswith(bom):
@@ -142,24 +142,24 @@ def decode(data: bytes, shown: str) -> TextFile:
             except UnicodeDecodeError:
                 break
     if b"\0" in data[:_SAMPLE]:
-        raise Unusable(f"{shown} is a binary file ({len(data)} bytes).")
+        raise ToolFailure(f"{shown} is a binary file ({len(data)} bytes).")
     try:
         return TextFile(text=data.decode())
     except UnicodeDecodeError:
         if _looks_binary(data[:_SAMPLE]):
-            raise Unusable(f"{shown} is a binary file ({len(data)} bytes).") from None
+            raise ToolFailure(f"{shown} is a binary file ({len(data)} bytes).") from None
         return TextFile(text=data.decode("latin-1"), encoding="latin-1")
 
 
-def cut(line: str) -> str:
-    """Shorten a line that is too long to be read, and say so."""
+def truncate_line(line: str) -> str:
+    """Truncate a line that is too long, with a note."""
     if len(line) <= MAX_LINE:
         return line
     return f"{line[:MAX_LINE]} [cut: {len(line) - MAX_LINE} more characters]"
 
 
-def lines_of(text: str) -> list[str]:
-    """Split at line feeds only, as editors and `grep` count; no last empty line."""
+def split_lines(text: str) -> list[str]:
+    """Split at line feeds only, as editors and `grep` do; without an empty last line."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -186,6 +186,6 @@ def _missing(path: Path, shown: str) -> str:
     )
 
 
-def why(error: Exception) -> str:
-    """Put what went wrong with a file into words."""
+def describe_error(error: Exception) -> str:
+    """Return the reason of a file error as text."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -8,7 +8,7 @@ import anyio.to_thread
 
 from clew.core.access import Risk, TargetKind
 from clew.core.text import pluralize
-from clew.tools.builtin.files import Unusable, failure, resolve
+from clew.tools.builtin.files import ToolFailure, failure, resolve
 from clew.tools.builtin.ripgrep import (
     check_pattern,
     find_ripgrep,
@@ -27,22 +27,22 @@ def glob_tool(program: str | None = None) -> Tool:
     """Make the Glob tool, with the given ripgrep program or the one that is installed."""
 
     @tool(name="Glob", risk=Risk.INSPECT, target="path", kind=TargetKind.PATH)
-    async def glob(pattern: str, place: ToolContext, path: str = ".") -> ToolOutput:
+    async def glob(pattern: str, context: ToolContext, path: str = ".") -> ToolOutput:
         """Find files by a pattern such as **/*.py or src/*.{ts,tsx}; newest first. Files that
         .gitignore excludes are left out, unless the pattern starts with their folder.
 
         Args:
             pattern: The pattern of the path below the folder.
-            place: Where the call runs.
+            context: Where the call runs.
             path: The folder to search.
         """  # noqa: D205
-        root = resolve(path, place)
+        root = resolve(path, context)
         try:
             check_pattern(pattern)
             if not await anyio.Path(root).is_dir():
-                raise Unusable(f"{path} is not a folder.")  # noqa: TRY301
+                raise ToolFailure(f"{path} is not a folder.")  # noqa: TRY301
             names = await _find(root, pattern, find_ripgrep() if program is None else program)
-        except (Unusable, OSError, re.error, ValueError) as error:
+        except (ToolFailure, OSError, re.error, ValueError) as error:
             return failure(str(error))
         prefix = "" if path == "." else path.rstrip("/") + "/"
         return _format([prefix + name for name in names], pattern, path)

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from clew.core.access import Risk, TargetKind
 from clew.core.text import pluralize
-from clew.tools.builtin.files import Unusable, cut, failure, resolve
+from clew.tools.builtin.files import ToolFailure, failure, resolve, truncate_line
 from clew.tools.builtin.ripgrep import (
     MAX_BYTES,
     GrepQuery,
@@ -39,7 +39,7 @@ def grep_tool(program: str | None = None) -> Tool:
     @tool(name="Grep", risk=Risk.INSPECT, target="path", kind=TargetKind.PATH)
     async def grep(  # noqa: PLR0913
         pattern: str,
-        place: ToolContext,
+        tool_context: ToolContext,
         path: str = ".",
         glob: str = "",
         *,
@@ -55,7 +55,7 @@ def grep_tool(program: str | None = None) -> Tool:
 
         Args:
             pattern: The regular expression.
-            place: Where the call runs.
+            tool_context: Where the call runs.
             path: The file or folder to search.
             glob: Only files whose path matches, such as *.py; with ! before it, only others.
             type: Only files of this type, such as py, js, rust, go.
@@ -68,7 +68,7 @@ def grep_tool(program: str | None = None) -> Tool:
         """  # noqa: D205
         query = GrepQuery(
             pattern=pattern,
-            root=resolve(path, place),
+            root=resolve(path, tool_context),
             shown_root=path,
             glob=glob,
             type=type,
@@ -87,7 +87,7 @@ async def _grep(query: GrepQuery, program: str) -> ToolOutput:
     try:
         check_pattern(query.glob.removeprefix("!"))
         if not await anyio.Path(query.root).exists():
-            raise Unusable(f"{query.shown_root} does not exist.")  # noqa: TRY301
+            raise ToolFailure(f"{query.shown_root} does not exist.")  # noqa: TRY301
         # ripgrep applies globs relative to the folder that it runs in.
         folder = query.root if await anyio.Path(query.root).is_dir() else query.root.parent
         output = await run_ripgrep(program, grep_options(query), folder)
@@ -95,7 +95,7 @@ async def _grep(query: GrepQuery, program: str) -> ToolOutput:
         if query.mode == "content":
             return _content(query, _filter(query, parse_lines(output)), partial)
         return _counts(query, _filter(query, parse_counts(output, query.mode)), partial)
-    except (Unusable, OSError, ValueError) as error:
+    except (ToolFailure, OSError, ValueError) as error:
         return failure(str(error))
 
 
@@ -114,7 +114,7 @@ def _content(query: GrepQuery, found: list[MatchLine], partial: str) -> ToolOutp
         if query.context and last and last != (each.path, each.line - 1):
             lines.append("--")
         mark = ":" if each.hit else "-"
-        lines.append(f"{named[each.path]}{mark}{each.line}{mark}{cut(each.text)}")
+        lines.append(f"{named[each.path]}{mark}{each.line}{mark}{truncate_line(each.text)}")
         last = (each.path, each.line)
     hits = [each.path for each in found if each.hit]
     return _format(query, lines, partial, {"files": len(set(hits)), "lines": len(hits)})

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clew.files.atomic import remove_stale_temporaries, replace_file
 from clew.files.locks import file_lock
-from clew.tools.builtin.files import Unusable, why
+from clew.tools.builtin.files import ToolFailure, describe_error
 
 
 class FileLedger:
@@ -49,10 +49,10 @@ class FileLedger:
         """Compare the file's current content with what was last seen, if anything was.
 
         Raises:
-            Unusable: They differ.
+            ToolFailure: They differ.
         """
         if self._seen.get(path.resolve(), digest := _digest(data)) != digest:
-            raise Unusable(f"{shown} has changed since it was read. Read it again first.")
+            raise ToolFailure(f"{shown} has changed since it was read. Read it again first.")
 
     def replace(
         self,
@@ -76,7 +76,7 @@ class FileLedger:
             before: Called before anything is changed; see `ToolContext.before_change`.
 
         Raises:
-            Unusable: The file cannot be written, or holds something else than expected; it is
+            ToolFailure: The file cannot be written, or holds something else than expected; it is
                 unchanged.
         """
         try:
@@ -90,7 +90,7 @@ class FileLedger:
                 target, data, before_rename=lambda: _refuse_changed(target, expected, shown)
             )
         except (OSError, ValueError, RuntimeError) as error:
-            raise Unusable(f"{shown} cannot be written: {why(error)}.") from error
+            raise ToolFailure(f"{shown} cannot be written: {describe_error(error)}.") from error
         self.note(path, data)
 
 
@@ -98,15 +98,15 @@ def _refuse_unwritable(target: Path, shown: str) -> None:
     if not target.exists():
         return
     if not stat.S_ISREG(target.stat().st_mode):
-        raise Unusable(f"{shown} is not a regular file, so it cannot be written.")
+        raise ToolFailure(f"{shown} is not a regular file, so it cannot be written.")
     # The rename alone would also replace a file that must not be written.
     if not os.access(target, os.W_OK):
-        raise Unusable(f"{shown} cannot be written: it is read-only.")
+        raise ToolFailure(f"{shown} cannot be written: it is read-only.")
 
 
 def _refuse_changed(target: Path, expected: bytes | None, shown: str) -> None:
     if (target.read_bytes() if target.exists() else None) != expected:
-        raise Unusable(f"{shown} was just changed by another process. Read it again.")
+        raise ToolFailure(f"{shown} was just changed by another process. Read it again.")
 
 
 def _digest(data: bytes) -> bytes:

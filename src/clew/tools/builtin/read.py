@@ -1,4 +1,4 @@
-"""Jupyter notebooks as text: their cells in order, with what they printed."""
+"""The Read tool: returns lines of a text file or a notebook, or an image."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,21 +15,40 @@ from clew.core.text import pluralize
 from clew.tools.builtin.files import (
     MAX_BYTES,
     TextFile,
-    Unusable,
-    cut,
+    ToolFailure,
     decode,
     examine,
     failure,
-    lines_of,
     load,
     load_lines,
     resolve,
+    split_lines,
+    truncate_line,
 )
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
+DEFAULT_LINES = 2_000
+MAX_IMAGE_BYTES = 3_750_000
+"""Providers accept images of up to 5 MB in base64."""
+_IMAGE_TYPES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
 _LONGEST_OUTPUT = 10_000
+
+
+class FilePart(Struct, frozen=True, kw_only=True):
+    """The part of a file to read."""
+
+    path: Path
+    shown: str
+    """The path as the model wrote it."""
+    first: int
+    limit: int
 
 
 class _Cell(Struct):
@@ -43,8 +62,133 @@ class _Notebook(Struct):
     cells: list[_Cell]
 
 
+def read_tool(ledger: FileLedger) -> Tool:
+    """Make the Read tool; it records the files that it reads in `ledger`."""
+
+    @tool(name="Read", risk=Risk.INSPECT, target="file_path", kind=TargetKind.PATH)
+    async def read(
+        file_path: str,
+        context: ToolContext,
+        offset: Annotated[int, Meta(ge=0)] = 1,
+        limit: Annotated[int, Meta(ge=1)] = DEFAULT_LINES,
+    ) -> ToolOutput:
+        """Read a text file, a notebook or an image (PNG, JPEG, GIF, WebP). Each line of text
+        starts with its number and a tab, which are not part of the file. Use offset and limit
+        to read a part of a long file.
+
+        Args:
+            file_path: The file.
+            context: Where the call runs.
+            offset: The first line to read, counted from 1.
+            limit: The number of lines to read.
+        """  # noqa: D205
+        path = resolve(file_path, context)
+        part = FilePart(path=path, shown=file_path, first=max(offset, 1), limit=limit)
+        return await anyio.to_thread.run_sync(_read, ledger, part, abandon_on_cancel=True)
+
+    return read
+
+
+def _read(ledger: FileLedger, part: FilePart) -> ToolOutput:
+    try:
+        if examine(part.path, part.shown).st_size > MAX_BYTES:
+            return _read_large(part)
+        data = load(part.path, part.shown)
+        if kind := _image_type(data):
+            ledger.note(part.path, data)
+            return _image(part, data, kind)
+        if data.startswith(b"%PDF-"):
+            return failure(
+                f"{part.shown} is a PDF, which Read cannot show. Convert it to text with Bash, "
+                "for example: pdftotext -layout FILE -"
+            )
+        file = decode(data, part.shown)
+    except ToolFailure as error:
+        return failure(str(error))
+    ledger.note(part.path, data)
+    cells = render_notebook(data) if part.path.suffix == ".ipynb" else None
+    return _text(part, file, cells)
+
+
+def _image_type(data: bytes) -> str:
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _IMAGE_TYPES.items() if data.startswith(start)), "")
+
+
+def _image(part: FilePart, data: bytes, kind: str) -> ToolOutput:
+    size = pixel_size(data)
+    measure = f"{size[0]}×{size[1]} pixels, " if size else ""
+    facts = f"{part.shown}: {kind}, {measure}{len(data):,} bytes"
+    if len(data) > MAX_IMAGE_BYTES:
+        return failure(f"{facts}. Models accept at most {MAX_IMAGE_BYTES:,}: make a smaller copy.")
+    return ToolOutput(
+        text=f"[{facts}]",
+        images=(Image(media_type=kind, data=data),),
+        data={"path": part.shown, "media_type": kind, "bytes": len(data)},
+    )
+
+
+def _text(part: FilePart, file: TextFile, cells: str | None) -> ToolOutput:
+    lines = split_lines(file.text if cells is None else cells)
+    if not lines:
+        return ToolOutput(text=f"[{part.shown} is empty]")
+    if part.first > len(lines):
+        return failure(
+            f"{part.shown} has only {pluralize(len(lines), 'line')};"
+            f" line {part.first} is past the end."
+        )
+    shown = lines[part.first - 1 : part.first - 1 + part.limit]
+    last = part.first + len(shown) - 1
+    notes = []
+    if last < len(lines):
+        notes.append(f"lines {part.first}-{last} of {len(lines)}; continue with offset={last + 1}")
+    if cells is not None:
+        notes.append("a notebook as text; in the file each cell is JSON")
+    return _numbered(part, shown, (*notes, *_encoding(file)), total=len(lines))
+
+
+def _read_large(part: FilePart) -> ToolOutput:
+    data, more = load_lines(part.path, part.shown, first=part.first, limit=part.limit)
+    file = decode(data, part.shown)
+    lines = split_lines(file.text)
+    if not lines:
+        return failure(f"{part.shown} has fewer than {part.first} lines.")
+    last = part.first + len(lines) - 1
+    size = part.path.stat().st_size
+    note = f"lines {part.first}-{last} of a file of {size:,} bytes"
+    if more:
+        note += f"; continue with offset={last + 1}, or search it with Grep"
+    return _numbered(part, lines, (note, *_encoding(file)), total=None)
+
+
+def _encoding(file: TextFile) -> Iterator[str]:
+    if file.encoding == "latin-1":
+        yield "not valid UTF-8, shown as Latin-1"
+    elif file.encoding != "utf-8":
+        yield f"encoded as {file.encoding}"
+
+
+def _numbered(
+    part: FilePart, lines: list[str], notes: tuple[str, ...], *, total: int | None
+) -> ToolOutput:
+    numbered = (
+        f"{number:>6}\t{truncate_line(line)}" for number, line in enumerate(lines, part.first)
+    )
+    return ToolOutput(
+        text="\n".join([*numbered, *(f"[{note}]" for note in notes)]),
+        display=f"{part.shown}: {pluralize(len(lines), 'line')}",
+        data={
+            "path": part.shown,
+            "first": part.first,
+            "last": part.first + len(lines) - 1,
+            "total": total,
+        },
+    )
+
+
 def render_notebook(data: bytes) -> str | None:
-    """Return a notebook as text, or None if the bytes are no notebook."""
+    """Return the cells of a Jupyter notebook with their output as text; None if it is not one."""
     try:
         notebook = msgspec.json.decode(data, type=_Notebook)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -83,146 +227,3 @@ def _shown(data: object) -> str:
 
 def _joined(lines: object) -> str:
     return "".join(map(str, lines)) if isinstance(lines, list) else str(lines)
-
-
-DEFAULT_LINES = 2_000
-MAX_IMAGE_BYTES = 3_750_000
-"""Providers take 5 MB in base64."""
-_PICTURES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
-
-
-class Part(Struct, frozen=True, kw_only=True):
-    """Which part of which file is wanted."""
-
-    path: Path
-    shown: str
-    """How the model called it."""
-    first: int
-    limit: int
-
-
-def read_tool(ledger: FileLedger) -> Tool:
-    """Make the Read tool; what it reads is noted in `ledger`."""
-
-    @tool(name="Read", risk=Risk.INSPECT, target="file_path", kind=TargetKind.PATH)
-    async def read(
-        file_path: str,
-        place: ToolContext,
-        offset: Annotated[int, Meta(ge=0)] = 1,
-        limit: Annotated[int, Meta(ge=1)] = DEFAULT_LINES,
-    ) -> ToolOutput:
-        """Read a text file, a notebook or a picture (PNG, JPEG, GIF, WebP). Each line of text
-        comes with its number and a tab before it, which are not part of the file. Give offset
-        and limit to read a piece of a long file.
-
-        Args:
-            file_path: The file.
-            place: Where the call runs.
-            offset: The first line to read, counted from 1.
-            limit: How many lines to read.
-        """  # noqa: D205
-        path = resolve(file_path, place)
-        part = Part(path=path, shown=file_path, first=max(offset, 1), limit=limit)
-        return await anyio.to_thread.run_sync(_read, ledger, part, abandon_on_cancel=True)
-
-    return read
-
-
-def _read(ledger: FileLedger, part: Part) -> ToolOutput:
-    try:
-        if examine(part.path, part.shown).st_size > MAX_BYTES:
-            return _huge(part)
-        data = load(part.path, part.shown)
-        if kind := _picture(data):
-            ledger.note(part.path, data)
-            return _image(part, data, kind)
-        if data.startswith(b"%PDF-"):
-            return failure(
-                f"{part.shown} is a PDF, which cannot be read here. Turn it into text with Bash, "
-                "for example: pdftotext -layout FILE -"
-            )
-        file = decode(data, part.shown)
-    except Unusable as error:
-        return failure(str(error))
-    ledger.note(part.path, data)
-    cells = render_notebook(data) if part.path.suffix == ".ipynb" else None
-    return _text(part, file, cells)
-
-
-def _picture(data: bytes) -> str:
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for start, kind in _PICTURES.items() if data.startswith(start)), "")
-
-
-def _image(part: Part, data: bytes, kind: str) -> ToolOutput:
-    size = pixel_size(data)
-    measure = f"{size[0]}×{size[1]} pixels, " if size else ""
-    facts = f"{part.shown}: {kind}, {measure}{len(data):,} bytes"
-    if len(data) > MAX_IMAGE_BYTES:
-        return failure(f"{facts}. Models take {MAX_IMAGE_BYTES:,} at most: make a smaller copy.")
-    return ToolOutput(
-        text=f"[{facts}]",
-        images=(Image(media_type=kind, data=data),),
-        data={"path": part.shown, "media_type": kind, "bytes": len(data)},
-    )
-
-
-def _text(part: Part, file: TextFile, cells: str | None) -> ToolOutput:
-    lines = lines_of(file.text if cells is None else cells)
-    if not lines:
-        return ToolOutput(text=f"[{part.shown} is empty]")
-    if part.first > len(lines):
-        return failure(
-            f"{part.shown} has only {len(lines)} lines; line {part.first} is past its end."
-        )
-    shown = lines[part.first - 1 : part.first - 1 + part.limit]
-    last = part.first + len(shown) - 1
-    notes = []
-    if last < len(lines):
-        notes.append(f"lines {part.first}-{last} of {len(lines)}; go on with offset={last + 1}")
-    if cells is not None:
-        notes.append("a notebook as text; in the file each cell is JSON")
-    return _numbered(part, shown, (*notes, *_encoding(file)), total=len(lines))
-
-
-def _huge(part: Part) -> ToolOutput:
-    data, more = load_lines(part.path, part.shown, first=part.first, limit=part.limit)
-    file = decode(data, part.shown)
-    lines = lines_of(file.text)
-    if not lines:
-        return failure(f"{part.shown} has fewer than {part.first} lines.")
-    last = part.first + len(lines) - 1
-    size = part.path.stat().st_size
-    note = f"lines {part.first}-{last} of a file of {size:,} bytes"
-    if more:
-        note += f"; go on with offset={last + 1}, or search it with Grep"
-    return _numbered(part, lines, (note, *_encoding(file)), total=None)
-
-
-def _encoding(file: TextFile) -> Iterator[str]:
-    if file.encoding == "latin-1":
-        yield "not valid UTF-8, shown as Latin-1"
-    elif file.encoding != "utf-8":
-        yield f"encoded as {file.encoding}"
-
-
-def _numbered(
-    part: Part, lines: list[str], notes: tuple[str, ...], *, total: int | None
-) -> ToolOutput:
-    numbered = (f"{number:>6}\t{cut(line)}" for number, line in enumerate(lines, part.first))
-    return ToolOutput(
-        text="\n".join([*numbered, *(f"[{note}]" for note in notes)]),
-        display=f"{part.shown}: {pluralize(len(lines), 'line')}",
-        data={
-            "path": part.shown,
-            "first": part.first,
-            "last": part.first + len(lines) - 1,
-            "total": total,
-        },
-    )

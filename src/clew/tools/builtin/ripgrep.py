@@ -17,7 +17,7 @@ import msgspec
 from anyio.abc import ByteReceiveStream
 from msgspec import Struct
 
-from clew.tools.builtin.files import Unusable
+from clew.tools.builtin.files import ToolFailure
 
 MAX_BYTES = 16_000_000
 """The most bytes of ripgrep's output to read."""
@@ -132,14 +132,14 @@ async def run_ripgrep(program: str, arguments: list[str], folder: Path) -> bytes
     """Run ripgrep and return its output, at most `MAX_BYTES`.
 
     Raises:
-        Unusable: ripgrep is missing, failed, or took too long; the text tells the model why.
+        ToolFailure: ripgrep is missing, failed, or took too long; the text tells the model why.
     """
     if not program:
-        raise Unusable(_MISSING)
+        raise ToolFailure(_MISSING)
     command = [program, *_OPTIONS, *arguments]
     async with await anyio.open_process(command, stdin=DEVNULL, cwd=folder) as process:
         if process.stdout is None or process.stderr is None:
-            raise Unusable("The search program has no output.")
+            raise ToolFailure("The search program has no output.")
         with anyio.move_on_after(MAX_SECONDS) as limit:
             data = await _read(process.stdout, MAX_BYTES)
             if len(data) >= MAX_BYTES:
@@ -148,9 +148,9 @@ async def run_ripgrep(program: str, arguments: list[str], folder: Path) -> bytes
             code = await process.wait()
         if limit.cancelled_caught:
             process.kill()
-            raise Unusable(f"The search took more than {MAX_SECONDS} s. Narrow path or glob.")
+            raise ToolFailure(f"The search took more than {MAX_SECONDS} s. Narrow path or glob.")
     if code == 2 and problem and not data:
-        raise Unusable(f"The search failed: {problem}")
+        raise ToolFailure(f"The search failed: {problem}")
     return data
 
 
@@ -207,10 +207,10 @@ def check_pattern(pattern: str) -> None:
     """Make sure that a file name pattern stays below the folder that is searched.
 
     Raises:
-        Unusable: It is absolute or has `..`; permission rules would not see the target.
+        ToolFailure: It is absolute or has `..`; permission rules would not see the target.
     """
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-        raise Unusable(f"The pattern {pattern} leaves the folder. Give the folder as `path`.")
+        raise ToolFailure(f"The pattern {pattern} leaves the folder. Give the folder as `path`.")
 
 
 def translate_glob(pattern: str) -> str:

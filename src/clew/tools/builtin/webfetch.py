@@ -1,6 +1,6 @@
-"""WebFetch: what is at an address, as text a model can read.
+"""The WebFetch tool: fetches a URL and returns its content as text for a model.
 
-What a page says is information and never an instruction, and it is marked as such.
+The content of a page is marked as information that is not an instruction.
 """
 
 from collections import OrderedDict
@@ -23,7 +23,7 @@ from clew.tools.web.urls import UrlRefused, parse_url
 CACHE_SECONDS: Final = 15 * 60.0
 MAX_CACHED_CHARS: Final = 20_000_000
 MAX_IMAGE_BYTES: Final = 3_750_000
-"""Providers take pictures of up to 5 MB, written in Base64."""
+"""Providers accept images of up to 5 MB in base64."""
 _MAX_ERROR_CHARS = 2_000
 _IMAGES = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
@@ -31,44 +31,44 @@ _IMAGES = {
     "image/gif": (b"GIF87a", b"GIF89a"),
     "image/webp": (b"RIFF",),
 }
-_PAGES = frozenset({"text/html", "application/xhtml+xml"})
-_TEXTS = frozenset(
+_PAGE_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+_TEXT_TYPES = frozenset(
     (
         *("application/javascript", "application/json", "application/toml", "application/xml"),
         *("application/x-ndjson", "application/x-sh", "application/x-yaml", "application/yaml"),
         *("application/sql", "application/graphql", "image/svg+xml"),
     )
 )
-_UNSAID = frozenset({"application/octet-stream", "binary/octet-stream"})
+_UNSPECIFIED = frozenset({"application/octet-stream", "binary/octet-stream"})
 
 
 class ResponseCache(Struct, kw_only=True):
-    """Keeps outputs by their address, for a quarter of an hour and within a bound."""
+    """Caches outputs by URL, for a quarter of an hour and up to a total size."""
 
     seconds: float = CACHE_SECONDS
     max_chars: int = MAX_CACHED_CHARS
     clock: Callable[[], float] = monotonic
-    _kept: OrderedDict[str, tuple[float, ToolOutput]] = field(default_factory=OrderedDict)
+    _outputs: OrderedDict[str, tuple[float, ToolOutput]] = field(default_factory=OrderedDict)
     _chars: int = 0
 
     def get(self, url: str) -> tuple[float, ToolOutput] | None:
-        """Return how old the copy of an address is, in seconds, and the copy; None without one."""
-        since, output = self._kept.get(url, (0.0, None))
+        """Return the age of the cached output in seconds, and the output; None without one."""
+        since, output = self._outputs.get(url, (0.0, None))
         if output is None:
             return None
         age = self.clock() - since
         return (age, output) if age < self.seconds else None
 
     def put(self, url: str, output: ToolOutput) -> None:
-        """Keep an output; the oldest ones go when there are too many."""
+        """Cache an output; the oldest ones are evicted when the cache is full."""
         self._drop(url)
-        self._kept[url] = (self.clock(), output)
+        self._outputs[url] = (self.clock(), output)
         self._chars += _size(output)
-        while self._chars > self.max_chars and self._kept:
-            self._drop(next(iter(self._kept)))
+        while self._chars > self.max_chars and self._outputs:
+            self._drop(next(iter(self._outputs)))
 
     def _drop(self, url: str) -> None:
-        since_and_output = self._kept.pop(url, None)
+        since_and_output = self._outputs.pop(url, None)
         if since_and_output is not None:
             self._chars -= _size(since_and_output[1])
 
@@ -78,60 +78,60 @@ def _size(output: ToolOutput) -> int:
 
 
 def webfetch_tool(
-    limits: FetchLimits = PUBLIC_INTERNET, *, copies: ResponseCache | None = None
+    limits: FetchLimits = PUBLIC_INTERNET, *, cache: ResponseCache | None = None
 ) -> Tool:
     """Make the WebFetch tool.
 
     Args:
-        limits: How far a fetch may go; by default to the public internet only.
-        copies: Where answers are kept for a quarter of an hour.
+        limits: The limits of a fetch; by default it reaches the public internet only.
+        cache: The cache for outputs; by default a new one.
     """
-    return _WebFetch(limits, copies or ResponseCache())
+    return _WebFetch(limits, cache or ResponseCache())
 
 
 class _WebFetch:
-    """The tool. A class of its own, because rules must see the address in its one form."""
+    """The tool. It is a class because permission rules must see the normalized URL."""
 
     max_output_chars: int | None = None
 
-    def __init__(self, limits: FetchLimits, copies: ResponseCache) -> None:
+    def __init__(self, limits: FetchLimits, cache: ResponseCache) -> None:
         async def web_fetch(url: str) -> ToolOutput:
-            """Fetch a web address and return what is there: pages as Markdown, JSON and other
-            texts as they are, pictures as pictures. Redirects to another host are reported,
-            not followed. Answers are kept for 15 minutes.
+            """Fetch a URL and return its content: pages as Markdown, JSON and other text unchanged,
+            images as images. Redirects to another host are reported, not followed. Results are
+            cached for 15 minutes.
 
             Args:
-                url: The whole address, with http:// or https://.
+                url: The full URL, with http:// or https://.
             """  # noqa: D205
-            return await _fetch(url, limits, copies)
+            return await _fetch(url, limits, cache)
 
         self._tool = tool(
             name="WebFetch", risk=Risk.INSPECT, target="url", kind=TargetKind.ADDRESS
         )(web_fetch)
         self.spec = self._tool.spec
 
-    def access(self, arguments: dict[str, Any], place: ToolContext) -> Access:
-        """Name the address that a call would fetch, in the form that is fetched."""
-        access = self._tool.access(arguments, place)
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
+        """Return the normalized URL that a call would fetch."""
+        access = self._tool.access(arguments, context)
         try:
             return msgspec.structs.replace(access, target=str(parse_url(access.target)))
         except UrlRefused:
             return access
 
-    async def run(self, arguments: dict[str, Any], place: ToolContext) -> ToolOutput:
-        """Fetch the address."""
-        return await self._tool.run(arguments, place)
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        """Fetch the URL."""
+        return await self._tool.run(arguments, context)
 
 
-async def _fetch(url: str, limits: FetchLimits, copies: ResponseCache) -> ToolOutput:
-    # aiohttp takes its time to load, and most sessions never get here.
+async def _fetch(url: str, limits: FetchLimits, cache: ResponseCache) -> ToolOutput:
+    # aiohttp is slow to import, and most sessions never fetch.
     from clew.tools.web.fetch import SiteUnreachable, fetch  # noqa: PLC0415
 
     try:
         address = str(parse_url(url))
-        if copy := copies.get(address):
-            age, output = copy
-            note = f"[copy from {age / 60:.0f} min ago]\n"
+        if cached := cache.get(address):
+            age, output = cached
+            note = f"[cached {age / 60:.0f} min ago]\n"
             return msgspec.structs.replace(
                 output, text=note + output.text, data={**output.data, "cached": True}
             )
@@ -140,25 +140,25 @@ async def _fetch(url: str, limits: FetchLimits, copies: ResponseCache) -> ToolOu
         return failure(str(error))
     output = await _format_response(reply)
     if not output.failed:
-        copies.put(address, output)
+        cache.put(address, output)
     return output
 
 
 class _Content(Struct, frozen=True, kw_only=True):
-    """What a reply holds for a model."""
+    """The content of a response for a model."""
 
     text: str = ""
     title: str = ""
     images: tuple[Image, ...] = field(default_factory=tuple)
     problem: str = ""
-    """Why there is nothing to show, if so."""
+    """Why there is no content; empty if there is."""
 
 
 async def _format_response(reply: WebResponse) -> ToolOutput:
     if reply.location:
         return ToolOutput(
-            text=f"{reply.url} redirects to {reply.location}, which is elsewhere, so it was not"
-            " followed. Fetch that address if it is what you want.",
+            text=f"{reply.url} redirects to {reply.location}, which is another site, so it was not"
+            " followed. Fetch that URL if you want it.",
             data={"url": reply.url, "status": reply.status, "location": reply.location},
         )
     content = await _content(reply)
@@ -184,8 +184,8 @@ async def _format_response(reply: WebResponse) -> ToolOutput:
 async def _content(reply: WebResponse) -> _Content:
     kind = _kind(reply)
     if kind in _IMAGES:
-        return _picture(reply, kind)
-    if kind in _PAGES:
+        return _image(reply, kind)
+    if kind in _PAGE_TYPES:
         from clew.tools.web.pages import read_page  # noqa: PLC0415
 
         def read() -> _Content:
@@ -200,24 +200,24 @@ async def _content(reply: WebResponse) -> _Content:
         return _Content(text=reply.text())
     return _Content(
         problem=f"This is {kind or 'binary data'} ({len(reply.body)} bytes), which cannot be shown"
-        " as text. Download it with Bash if it is needed."
+        " as text. Download it with Bash if you need it."
     )
 
 
 def _kind(reply: WebResponse) -> str:
-    """Return `text`, or the type of a page, a picture, or something else."""
+    """Return `text`, or the media type of a page, an image, or other data."""
     kind, start = reply.media_type, reply.body[:1024]
-    if kind in _UNSAID:
-        kind = _guessed(start)
-    if kind in _PAGES or kind in _IMAGES:
+    if kind in _UNSPECIFIED:
+        kind = _guess_type(start)
+    if kind in _PAGE_TYPES or kind in _IMAGES:
         return kind
-    is_text = kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml"))
+    is_text = kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml"))
     if is_text and (b"\0" not in start or start.startswith((b"\xff\xfe", b"\xfe\xff"))):
         return "text"
     return "" if is_text else kind
 
 
-def _guessed(start: bytes) -> str:
+def _guess_type(start: bytes) -> str:
     for kind, signs in _IMAGES.items():
         if start.startswith(signs):
             return kind
@@ -226,9 +226,9 @@ def _guessed(start: bytes) -> str:
     return "application/pdf" if start.startswith(b"%PDF-") else "text/plain"
 
 
-def _picture(reply: WebResponse, kind: str) -> _Content:
+def _image(reply: WebResponse, kind: str) -> _Content:
     if not reply.body.startswith(_IMAGES[kind]):
-        return _Content(problem=f"The server calls this {kind}, but it is something else.")
+        return _Content(problem=f"The server says this is {kind}, but it is not.")
     if reply.is_cut or len(reply.body) > MAX_IMAGE_BYTES:
-        return _Content(problem=f"The picture is larger than {MAX_IMAGE_BYTES} bytes.")
+        return _Content(problem=f"The image has more than {MAX_IMAGE_BYTES} bytes.")
     return _Content(images=(Image(media_type=kind, data=reply.body),))

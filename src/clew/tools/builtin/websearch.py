@@ -1,4 +1,4 @@
-"""WebSearch: results of a search engine that the user chose."""
+"""The WebSearch tool: searches the web with the search engine that the user configured."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,17 +26,17 @@ _MAX_SNIPPET = 500
 _MAX_TITLE = 200
 _DOMAIN = re.compile(r"(?:https?://)?(?:\*\.)?([a-z0-9-]+(?:\.[a-z0-9-]+)*)\.?/?")
 _NO_BACKEND = (
-    "No search engine is set up. The user can set the environment variable"
-    f" {SEARXNG_VARIABLE} to the address of a SearXNG instance, or {BRAVE_VARIABLE} to a key of"
+    "No search engine is configured. The user can set the environment variable"
+    f" {SEARXNG_VARIABLE} to the URL of a SearXNG instance, or {BRAVE_VARIABLE} to a key of"
     " the Brave Search API."
 )
 
 
 def search_backend(environ: Mapping[str, str], *, proxy: str = "") -> SearchBackend | None:
-    """Return the search backend that the environment names, SearXNG first; None without one.
+    """Return the search backend configured in the environment, SearXNG first; None without one.
 
     Raises:
-        ConfigError: A variable is set to something that cannot be right.
+        ConfigError: The value of a variable is invalid.
     """
     if url := environ.get(SEARXNG_VARIABLE):
         from clew.tools.web.search import SearXNG  # noqa: PLC0415
@@ -53,7 +53,7 @@ def websearch_tool(backend: SearchBackend | None) -> Tool:
     """Make the WebSearch tool.
 
     Args:
-        backend: Who searches. Without one, each call says what the user has to set.
+        backend: The search engine. Without one, each call says what the user has to set.
     """
 
     @tool(name="WebSearch", risk=Risk.INSPECT, target="query")
@@ -63,13 +63,13 @@ def websearch_tool(backend: SearchBackend | None) -> Tool:
         blocked_domains: list[str] = [],  # noqa: B006
         limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
     ) -> ToolOutput:
-        """Search the web. Returns titles, addresses and snippets; read a page with WebFetch.
+        """Search the web. Returns titles, URLs and snippets; read a page with WebFetch.
 
         Args:
             query: What to search for.
             allowed_domains: Only results from these domains and below, such as python.org.
             blocked_domains: No results from these domains.
-            limit: Most results to return.
+            limit: The most results to return.
         """
         if backend is None:
             return failure(_NO_BACKEND)
@@ -80,7 +80,7 @@ def websearch_tool(backend: SearchBackend | None) -> Tool:
                 allowed=[_domain(each) for each in allowed_domains],
                 blocked=[_domain(each) for each in blocked_domains],
             )
-            return _worded(wanted, await backend.search(wanted))
+            return _format_results(wanted, await backend.search(wanted))
         except SearchFailed as error:
             return failure(str(error))
 
@@ -90,11 +90,11 @@ def websearch_tool(backend: SearchBackend | None) -> Tool:
 def _domain(text: str) -> str:
     found = _DOMAIN.fullmatch(text.strip().lower())
     if not found:
-        raise SearchFailed(f"{text!r} is not a domain: write it like python.org.")
+        raise SearchFailed(f"{text!r} is not a domain. Write it like python.org.")
     return found[1]
 
 
-def _worded(query: SearchQuery, found: Sequence[SearchResult]) -> ToolOutput:
+def _format_results(query: SearchQuery, found: Sequence[SearchResult]) -> ToolOutput:
     unique: dict[str, SearchResult] = {}
     for each in found:
         if each.url and query.admits(each.url):

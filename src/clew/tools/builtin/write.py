@@ -1,87 +1,88 @@
-"""Write: a whole file, new or replaced.
+"""The Write tool: creates or replaces a whole file.
 
-A file that is replaced keeps its encoding, its byte-order mark and its line endings: the
-model was shown none of them, so it cannot mean to change them.
+A replaced file keeps its encoding, byte-order mark and line endings: the model saw none of
+them, so it cannot mean to change them.
 """
 
 import anyio.to_thread
 
 from clew.core.access import Risk, TargetKind
+from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
-from clew.tools.builtin.files import TextFile, Unusable, decode, failure, load, resolve
+from clew.tools.builtin.files import TextFile, ToolFailure, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 
 def write_tool(ledger: FileLedger) -> Tool:
-    """Make the Write tool; it replaces only files that `ledger` knows as they are."""
+    """Make the Write tool; it replaces a file only if `ledger` knows its current content."""
 
     @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
-    async def write(file_path: str, content: str, place: ToolContext) -> ToolOutput:
-        """Write a whole file, creating it and its folders if need be. An existing file must
+    async def write(file_path: str, content: str, context: ToolContext) -> ToolOutput:
+        """Write a whole file, creating it and its folders if necessary. An existing file must
         have been Read before. To change a part of a file, use Edit.
 
         Args:
             file_path: The file.
-            content: All that the file shall hold.
-            place: Where the call runs.
+            content: The whole content of the file.
+            context: Where the call runs.
         """  # noqa: D205
-        return await anyio.to_thread.run_sync(_write, ledger, file_path, content, place)
+        return await anyio.to_thread.run_sync(_write, ledger, file_path, content, context)
 
     return write
 
 
-def _write(ledger: FileLedger, file_path: str, content: str, place: ToolContext) -> ToolOutput:
-    path = resolve(file_path, place)
+def _write(ledger: FileLedger, file_path: str, content: str, context: ToolContext) -> ToolOutput:
+    path = resolve(file_path, context)
     try:
         with ledger.lock(path):
-            old = _current(ledger, file_path, place)
+            old = _read_current(ledger, file_path, context)
             file = decode(old, file_path) if old is not None else TextFile(text="")
-            text = _with_endings(file.text, content)
-            data, note = _encoded(file, text)
-            ledger.replace(path, data, file_path, expected=old, before=place.before_change)
-    except Unusable as error:
+            text = _match_line_endings(file.text, content)
+            data, note = _encode(file, text)
+            ledger.replace(path, data, file_path, expected=old, before=context.before_change)
+    except ToolFailure as error:
         return failure(str(error))
     count = content.count("\n") + (not content.endswith("\n") and content != "")
     verb = "Created" if old is None else "Replaced"
     change = compare(file.text, text, file_path, created=old is None)
     return ToolOutput(
-        text=f"{verb} {file_path} ({count} lines{note}).",
+        text=f"{verb} {file_path} ({pluralize(count, 'line')}{note}).",
         display=format_short(change),
         data=change.data(),
     )
 
 
-def _current(ledger: FileLedger, file_path: str, place: ToolContext) -> bytes | None:
-    path = resolve(file_path, place)
+def _read_current(ledger: FileLedger, file_path: str, context: ToolContext) -> bytes | None:
+    path = resolve(file_path, context)
     try:
         if not path.exists():
             return None
     except (OSError, ValueError) as error:
-        raise Unusable(f"{file_path} cannot be written: {error}.") from error
+        raise ToolFailure(f"{file_path} cannot be written: {error}.") from error
     if path.is_dir():
-        raise Unusable(f"{file_path} is a folder, so it cannot be written.")
+        raise ToolFailure(f"{file_path} is a folder, so it cannot be written.")
     data = load(path, file_path)
     if not ledger.knows(path):
-        raise Unusable(f"{file_path} exists and was not read yet. Read it first, then write it.")
+        raise ToolFailure(f"{file_path} exists and was not read yet. Read it first, then write it.")
     ledger.check(path, data, file_path)
     return data
 
 
-def _with_endings(old: str, new: str) -> str:
-    """Give `new` the line endings of `old`, if that has one kind and `new` says nothing."""
+def _match_line_endings(old: str, new: str) -> str:
+    """Convert `new` to CRLF if all lines of `old` end so and `new` has no CR."""
     crlf = old.count("\r\n")
     if crlf and crlf == old.count("\n") and "\r" not in new:
         return new.replace("\n", "\r\n")
     return new
 
 
-def _encoded(file: TextFile, text: str) -> tuple[bytes, str]:
+def _encode(file: TextFile, text: str) -> tuple[bytes, str]:
     try:
         return file.encode(text), ""
-    except Unusable:
+    except ToolFailure:
         if file.encoding != "latin-1":
             raise
-        # Latin-1 was a guess: nothing else fitted the bytes that are now replaced.
+        # Latin-1 was a guess for the bytes that are now replaced.
         return TextFile(text="").encode(text), ", now UTF-8"

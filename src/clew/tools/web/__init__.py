@@ -1,1 +1,1 @@
-"""Reaching the web on a model's behalf: which addresses, what comes back, who searches."""
+"""Access to the web for tools: URLs, fetching, pages and search engines."""

@@ -1,4 +1,8 @@
-"""Fetching one address: redirects, limits, and no way into a private network."""
+"""Fetches a URL with limits on time, size and redirects, and without access to private networks.
+
+The resolver refuses private addresses at the time of connecting: a name that resolved to a public
+address before may resolve to another one a moment later.
+"""
 
 import ipaddress
 import socket
@@ -36,14 +40,14 @@ class SiteUnreachable(Exception):
 
 
 async def fetch(url: str, limits: FetchLimits) -> WebResponse:
-    """Get what is at `url`, following redirects on the same host.
+    """Fetch `url`, following redirects on the same host.
 
-    No cookies are sent or kept, and every hop is checked like the first address. A redirect
-    that is not followed is returned as it is, with its `location`.
+    Cookies are neither sent nor kept, and every redirect is checked like the first URL. A
+    redirect that is not followed is returned with its `location`.
 
     Raises:
-        Refused: The address, or one that it redirects to, may not be fetched.
-        Unreachable: There was no answer, or it took too long.
+        UrlRefused: The URL, or one that it redirects to, may not be fetched.
+        SiteUnreachable: The server did not answer, or took too long.
     """
     address = parse_url(url)
     try:
@@ -58,7 +62,7 @@ async def fetch(url: str, limits: FetchLimits) -> WebResponse:
 
 @asynccontextmanager
 async def _client(limits: FetchLimits) -> AsyncIterator[aiohttp.ClientSession]:
-    # With a proxy the only name that is looked up here is the proxy's own.
+    # With a proxy, the only name that is resolved here is the proxy's own.
     resolver = GuardedResolver(
         allow_private=limits.allow_private or bool(limits.proxy), lookup=limits.lookup
     )
@@ -126,15 +130,15 @@ def _why(error: Exception, limits: FetchLimits) -> str:
         case aiohttp.ServerTimeoutError():
             return f"it did not answer within {limits.connect_seconds:g} s"
         case TimeoutError():
-            return f"it was not done after {limits.total_seconds:g} s"
+            return f"the response was not complete after {limits.total_seconds:g} s"
         case aiohttp.ClientConnectorError():
             return error.os_error.strerror or str(error.os_error) or str(error)
         case _:
             return str(error) or type(error).__name__
 
 
-async def look_up(host: str, port: int) -> Sequence[str]:
-    """Ask the system for the addresses of a name."""
+async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """Resolve a name with the system's resolver."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[4][0]) for address in found]
 
@@ -144,7 +148,7 @@ class GuardedResolver(AbstractResolver):
 
     def __init__(self, *, allow_private: bool = False, lookup: Lookup | None = None) -> None:
         self._allow_private = allow_private
-        self._lookup = lookup or look_up
+        self._lookup = lookup or resolve_host
 
     async def resolve(
         self,
@@ -155,13 +159,13 @@ class GuardedResolver(AbstractResolver):
         """Return the addresses of a name.
 
         Raises:
-            Refused: One of them is not on the public internet.
-            OSError: There are none.
+            UrlRefused: One of the addresses is not on the public internet.
+            OSError: The name has no addresses.
         """
         found = [ipaddress.ip_address(text) for text in await self._lookup(host, port)]
         for ip in found:
             if not self._allow_private and not is_public(ip):
-                raise UrlRefused(f"{host} leads to {ip}, which is not on the public internet.")
+                raise UrlRefused(f"{host} resolves to {ip}, which is not on the public internet.")
         if not found:
             raise OSError(None, f"{host} has no address")
         return [
@@ -177,4 +181,4 @@ class GuardedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Close nothing: the resolver holds no resources."""

@@ -1,4 +1,4 @@
-"""Web pages as a model reads them: Markdown, and only of what a visitor would read."""
+"""Converts web pages to Markdown for a model: only the content that a visitor would read."""
 
 import re
 from urllib.parse import urljoin
@@ -13,40 +13,40 @@ _CLUTTER = (
     ' [role=banner], [role=contentinfo], [style*="display:none"], [style*="display: none"],'
     ' [style*="visibility:hidden"], [style*="visibility: hidden"]'
 )
-"""What is around a page's text, and what a visitor would not see."""
+"""Elements around the content of a page, and elements that a visitor does not see."""
 _OPTIONS = Markdown(
     images=Markdown.Images(mode="alt"),
     links=Markdown.Links(skip_internal=True),
     tables=Markdown.Tables(cell_blocks="text"),
 )
 _ENOUGH = 0.4
-"""The share of a page's text below which its best part is not the page."""
+"""If the main content has a smaller share of the page's text, the whole page is used."""
 _BLANK_LINES = re.compile(r"\n{3,}")
 _MAX_TITLE = 300
 _SHOWN_SCHEMES = ("http://", "https://", "mailto:")
 
 
 class Page(Struct, frozen=True):
-    """A page's title and its text."""
+    """The title and the text of a page."""
 
     title: str
     text: str
 
 
 def read_page(body: bytes, *, charset: str, url: str) -> Page:
-    """Turn HTML into Markdown with whole addresses.
+    """Convert HTML to Markdown with absolute links.
 
     Args:
-        body: The page. Its encoding is taken from a byte-order mark, from `charset`, from the
-            page itself, or guessed.
-        charset: What the server said, if it did.
-        url: Where the page is from; relative links start there.
+        body: The page. Its encoding comes from a byte-order mark, from `charset`, from the page
+            itself, or is guessed.
+        charset: The charset from the server's headers; may be empty.
+        url: The URL of the page; relative links start there.
     """
     page = _parse(body, charset)
     title = _title(page)
     base = urljoin(url, page.base_url())
     page.remove(_CLUTTER)
-    page.rewrite_links(lambda link: _whole(base, link))
+    page.rewrite_links(lambda link: _absolute(base, link))
     text = _main(page).to_markdown(_OPTIONS)
     return Page(title, _BLANK_LINES.sub("\n\n", text).strip())
 
@@ -64,7 +64,7 @@ def _title(page: Document) -> str:
 
 
 def _main(page: Document) -> Node:
-    """Choose the part of the page that it is about."""
+    """Return the main content of the page."""
     marked = page.select("main, [role=main]")
     if len(marked) == 1 and marked[0].text.strip():
         return marked[0]
@@ -74,8 +74,8 @@ def _main(page: Document) -> Node:
     return page
 
 
-def _whole(base: str, link: str) -> str | None:
-    """Return the whole address of a link; `#` for what leads nowhere, so that it is not shown."""
+def _absolute(base: str, link: str) -> str | None:
+    """Return the absolute URL of a link; `#` for an unusable one, so that it is not shown."""
     if link.startswith("#"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""How far a fetch may go."""
+"""The values and contracts of the web tools: fetch limits, responses, search backends."""
 
 import codecs
 import re
@@ -22,62 +22,62 @@ _BOMS = (
 )
 
 Lookup: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Takes a name and a port and returns IP addresses; raises `OSError` when there are none."""
+"""Resolves a host name and a port to IP addresses; raises `OSError` if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """By default a fetch reaches the public internet, and no host but the one it was sent to."""
+    """The limits of a fetch. By default it reaches only the public internet and one host."""
 
     allow_private: bool = False
     """Also fetch from this machine and from private networks."""
     any_host: bool = False
-    """Follow redirects to other hosts too, although the user allowed only the first one."""
+    """Follow redirects to other hosts too, although the user allowed only the first host."""
     proxy: str = field(default="", repr=False)
-    """An HTTP proxy to go through. It looks up the names, so that only addresses written as
-    numbers can be checked here. The proxies of the environment are not used."""
+    """The URL of an HTTP proxy. The proxy resolves names, so only numeric addresses can be checked
+    here. Proxies from the environment are not used."""
     max_bytes: int = MAX_BYTES
     total_seconds: float = TOTAL_SECONDS
     connect_seconds: float = CONNECT_SECONDS
     lookup: Lookup | None = field(default=None, repr=False)
-    """How names become addresses; None asks the system."""
+    """Resolves names; None uses the system's resolver."""
 
 
 PUBLIC_INTERNET: Final = FetchLimits()
 
 
 class WebResponse(Struct, frozen=True, kw_only=True):
-    """An answer that has been read."""
+    """A response of a web server, with its body."""
 
     url: str
-    """Where it came from, after redirects."""
+    """The URL of the response, after redirects."""
     status: int
     media_type: str
-    """In lower case and without parameters; `application/octet-stream` if none was named."""
+    """In lower case and without parameters; `application/octet-stream` if the server sent none."""
     charset: str = ""
     body: bytes = b""
     is_cut: bool = False
-    """True when the server had more to say than was read."""
+    """True if the body is longer than the limit."""
     location: str = ""
-    """Where the server sends us instead, when that was not followed."""
+    """The target of a redirect that was not followed."""
 
     @property
     def is_ok(self) -> bool:
-        """Did the server give what it was asked for?"""
+        """Is this a success status?"""
         return 200 <= self.status < 300
 
     @property
     def outcome(self) -> str:
-        """The status in numbers and words."""
+        """The status code and its phrase."""
         try:
             return f"{self.status} {HTTPStatus(self.status).phrase}"
         except ValueError:
             return str(self.status)
 
     def text(self) -> str:
-        """Decode the body by its mark, as the server says, as UTF-8, or else as Windows does."""
+        """Decode the body by byte-order mark, server charset, as UTF-8 or as Windows-1252."""
         marked = next((name for bom, name in _BOMS if self.body.startswith(bom)), "")
-        # A cut may have gone through a character, which is four bytes at most.
+        # The limit may have split a character, which has four bytes at most.
         ends = [len(self.body) - lost for lost in range(4 if self.is_cut else 1)]
         for charset in (marked, self.charset, "utf-8"):
             for end in ends:
@@ -89,27 +89,27 @@ class WebResponse(Struct, frozen=True, kw_only=True):
 
 
 class SearchFailed(Exception):
-    """The search could not be made; the text tells the model why."""
+    """A search failed; the text tells the model why."""
 
 
 class SearchQuery(Struct, frozen=True, kw_only=True):
-    """What is searched for."""
+    """The query for a search backend."""
 
     text: str
     limit: int = 10
     allowed: Sequence[str] = ()
-    """Domains that results must be from; empty for all."""
+    """The domains that results may come from; empty for all."""
     blocked: Sequence[str] = ()
 
     @property
     def with_domains(self) -> str:
-        """The text with the domains as search operators, which most engines understand."""
+        """The text with the domains as search operators, which most engines support."""
         sites = " OR ".join(f"site:{domain}" for domain in self.allowed)
         wanted = [f"({sites})" if len(self.allowed) > 1 else sites] if sites else []
         return " ".join([self.text, *wanted, *(f"-site:{domain}" for domain in self.blocked)])
 
     def admits(self, url: str) -> bool:
-        """Is a result from a domain that is wanted?"""
+        """May a result have this URL?"""
         try:
             host = urlsplit(url).hostname or ""
         except ValueError:
@@ -120,7 +120,7 @@ class SearchQuery(Struct, frozen=True, kw_only=True):
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
-    """One result."""
+    """One search result."""
 
     title: str
     url: str
@@ -128,19 +128,19 @@ class SearchResult(Struct, frozen=True, kw_only=True):
 
 
 class SearchBackend(Protocol):
-    """One way of searching the web. May be used by many sessions at once."""
+    """A search engine. Many sessions may use one backend at once."""
 
     async def search(self, query: SearchQuery) -> Sequence[SearchResult]:
-        """Return results, best first. There may be more or fewer than wanted, from any domain.
+        """Return results, best first. There may be more or fewer than the limit, from any domain.
 
         Raises:
-            SearchFailed: No answer was to be had.
+            SearchFailed: The search failed.
         """
         ...
 
 
 def strip_html(text: str) -> str:
-    """Return a title or snippet without the markup that engines put into it."""
+    """Remove the markup that search engines add to titles and snippets."""
     import html  # noqa: PLC0415 - its table of entities is large
 
     return " ".join(html.unescape(_TAG.sub("", text)).split())
@@ -151,11 +151,11 @@ def _is_within(host: str, domain: str) -> bool:
 
 
 def mark_untrusted(text: str, source: str) -> str:
-    """Put text from the web between two marks that it cannot know, and so not imitate.
+    """Enclose text from the web in random marks that the text cannot imitate.
 
     Args:
-        text: What was found.
-        source: Who wrote it, in the middle of a sentence.
+        text: The text.
+        source: Who wrote it, as part of a sentence.
     """
     mark = secrets.token_hex(6)
     return (

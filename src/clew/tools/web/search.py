@@ -1,4 +1,7 @@
-"""Asking a search service that answers in JSON."""
+"""Search backends for WebSearch: SearXNG and Brave Search.
+
+APIs: https://docs.searxng.org/dev/search_api.html, https://api-dashboard.search.brave.com
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,23 +25,24 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchService:
-    """How a service is reached."""
+    """The endpoint of a search service that answers in JSON."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     proxy: str = field(default="", repr=False)
-    """An HTTP proxy to go through; those of the environment are not used."""
+    """The URL of an HTTP proxy; proxies from the environment are not used."""
     seconds: float = SEARCH_TIMEOUT
-    """How long an answer may take."""
+    """The timeout."""
 
 
 async def request_json(
     service: SearchService, parameters: Mapping[str, str], *, shape: type[_T]
 ) -> _T:
-    """Get JSON of a known shape.
+    """Get JSON of the given type.
 
     Raises:
-        SearchFailed: There was no answer, or not this one. It tells the status, never the key.
+        SearchFailed: The request failed, or the answer has another shape. The message has the
+            status, never the key.
     """
     try:
         with anyio.fail_after(service.seconds):
@@ -58,7 +62,7 @@ async def request_json(
     except TimeoutError as error:
         raise SearchFailed(f"it did not answer within {service.seconds:g} s") from error
     except msgspec.DecodeError as error:
-        raise SearchFailed("it did not answer with search results") from error
+        raise SearchFailed("its answer has no search results") from error
     except (aiohttp.ClientError, OSError) as error:
         raise SearchFailed("it cannot be reached") from error
 
@@ -83,15 +87,15 @@ class _SearXNGAnswer(Struct, frozen=True):
 
 
 class SearXNG:
-    """Asks one instance, which must have `json` among its `search.formats`.
+    """A SearXNG instance, which must have `json` among its `search.formats`.
 
     Raises:
-        ConfigError: The address is not one.
+        ConfigError: The URL is not an http or https one.
     """
 
     def __init__(self, base_url: str, *, proxy: str = "", seconds: float = SEARCH_TIMEOUT) -> None:
         if not base_url.startswith(("http://", "https://")):
-            raise ConfigError(f"The SearXNG address {base_url!r} must begin with http or https.")
+            raise ConfigError(f"The SearXNG URL {base_url!r} must start with http:// or https://.")
         url = f"{base_url.rstrip('/')}/search"
         self._service = SearchService(url=url, proxy=proxy, seconds=seconds)
 
@@ -133,10 +137,10 @@ class _BraveAnswer(Struct, frozen=True):
 
 
 class Brave:
-    """Asks with a subscription token, which goes into one header and nowhere else.
+    """The Brave Search API. The subscription token is sent in one header and nowhere else.
 
     Raises:
-        ConfigError: The token cannot be one.
+        ConfigError: The token is empty, or has characters that a token cannot have.
     """
 
     def __init__(
@@ -149,7 +153,9 @@ class Brave:
     ) -> None:
         key = token.strip()
         if not (key and key.isascii() and key.isprintable()):
-            raise ConfigError("The Brave Search token is empty, or has characters that none has.")
+            raise ConfigError(
+                "The Brave Search token is empty, or has characters that a token cannot have."
+            )
         self._service = SearchService(
             url=f"{base_url.rstrip('/')}/res/v1/web/search",
             headers={"X-Subscription-Token": key},

@@ -1,8 +1,8 @@
-"""Which addresses may be fetched. Pure: nothing here looks anything up.
+"""Parses URLs and decides which may be fetched. Pure: nothing here resolves names.
 
-A model fetches what a page told it to, so an address is hostile input. It is taken apart once,
-written down in one form, and everything else works with that form: what was checked is what is
-connected to, and what a permission rule is compared with.
+A model fetches what a page told it to, so a URL is hostile input. It is parsed once into a
+normalized form that everything else uses: the checked URL is the one that is fetched, and the
+one that permission rules are compared with.
 """
 
 import ipaddress
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 _BAD_PORTS: Final = frozenset(
     {1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6679, 6697, 10080}
 ) | frozenset(range(6665, 6670))
-"""Above 1023, the ports that browsers refuse too: other protocols live there."""
+"""Ports above 1023 that browsers refuse too, because they belong to other protocols."""
 
 _PRIVATE = tuple(
     ipaddress.ip_network(network)
@@ -29,34 +29,34 @@ _PRIVATE = tuple(
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
         *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16"),
         *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3"),
-        # Azure answers its machines here with what is in no other machine's reach.
+        # Azure serves machine credentials at this address.
         "168.63.129.16/32",
-        # Of the global IPv6 space: protocol assignments with Teredo, examples, 6to4.
+        # Within global IPv6 space: protocol assignments with Teredo, documentation, 6to4.
         *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
     )
 )
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-"""Networks without IPv4 reach it through these addresses, whose end is the IPv4 address."""
+"""NAT64: networks without IPv4 reach it through these addresses, which end in the IPv4 address."""
 
 
 class UrlRefused(Exception):
-    """An address that is not fetched; the text tells the model why."""
+    """A URL that may not be fetched; the text tells the model why."""
 
 
 class WebUrl(Struct, frozen=True, kw_only=True):
-    """An address in its one form."""
+    """A normalized URL."""
 
     scheme: str
     host: str
-    """In lower case and ASCII; an IPv6 address has no brackets."""
+    """In lower case and ASCII; an IPv6 address is without brackets."""
     port: int
     path: str
-    """With the query."""
+    """Including the query."""
 
     @property
     def ip(self) -> IPAddress | None:
-        """The host as an IP address; None when it is a name."""
+        """The host as an IP address; None if it is a name."""
         try:
             return ipaddress.ip_address(self.host)
         except ValueError:
@@ -64,7 +64,7 @@ class WebUrl(Struct, frozen=True, kw_only=True):
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port, as they are written."""
+        """The scheme, the host and a non-default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}"
@@ -74,24 +74,26 @@ class WebUrl(Struct, frozen=True, kw_only=True):
 
 
 def parse_url(text: str) -> WebUrl:
-    """Take an address apart.
+    """Parse and normalize a URL.
 
     Raises:
-        Refused: It is malformed, or written in a way that hides where it leads.
+        UrlRefused: It is malformed, or written in a form that hides its host.
     """
     if len(text) > MAX_URL:
-        raise UrlRefused(f"The address is longer than {MAX_URL} characters.")
+        raise UrlRefused(f"The URL has more than {MAX_URL} characters.")
     if not text.isprintable() or any(char.isspace() or char == "\\" for char in text):
-        raise UrlRefused("The address holds blanks, control characters or backslashes.")
+        raise UrlRefused("The URL has spaces, control characters or backslashes.")
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise UrlRefused(f"{text} is not an address: {error}.") from error
+        raise UrlRefused(f"{text} is not a URL: {error}.") from error
     if parts.scheme not in _PORTS:
-        raise UrlRefused(f"Only http and https are fetched, not {parts.scheme or 'a bare name'}.")
+        raise UrlRefused(
+            f"Only http and https URLs can be fetched, not {parts.scheme or 'a bare name'}."
+        )
     if "@" in parts.netloc:
-        raise UrlRefused("An address with a user name or a password in it is not fetched.")
+        raise UrlRefused("A URL with a user name or a password cannot be fetched.")
     return WebUrl(
         scheme=parts.scheme,
         host=_normalize_ipv6(host) if parts.netloc.startswith("[") else _normalize_host(host),
@@ -116,9 +118,9 @@ def _normalize_host(host: str) -> str:
     except UnicodeError:
         name = ""
     if not _LABELS.fullmatch(name):
-        raise UrlRefused(f"{host!r} is not the name of a host.")
+        raise UrlRefused(f"{host!r} is not a valid host name.")
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
-        # Such as 2130706433, 0x7f.1 or 0177.0.0.1, all of which are 127.0.0.1 to some programs.
+        # Some programs read 2130706433, 0x7f.1 and 0177.0.0.1 as 127.0.0.1.
         try:
             return str(ipaddress.IPv4Address(name))
         except ValueError as error:
@@ -127,19 +129,19 @@ def _normalize_host(host: str) -> str:
 
 
 def resolve_redirect(address: WebUrl, location: str) -> WebUrl:
-    """Return where a redirect leads.
+    """Return the target of a redirect.
 
     Raises:
-        Refused: As for `parse_url`.
+        UrlRefused: As for `parse_url`.
     """
     return parse_url(urljoin(str(address), location.strip()))
 
 
 def check_url(address: WebUrl, *, allow_private: bool) -> None:
-    """Make sure that an address may be fetched, as far as its text can tell.
+    """Check that a URL may be fetched, as far as its text shows.
 
     Raises:
-        Refused: It leads into a private network, or to a port of another protocol.
+        UrlRefused: Its host is on a private network, or its port belongs to another protocol.
     """
     if address.port in _BAD_PORTS or (address.port < 1024 and address.port not in (80, 443)):
         raise UrlRefused(f"Port {address.port} is not one that web servers use.")
@@ -151,7 +153,7 @@ def check_url(address: WebUrl, *, allow_private: bool) -> None:
 
 
 def is_public(ip: IPAddress) -> bool:
-    """Is this the address of a machine on the public internet?"""
+    """Is this an address on the public internet?"""
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped
         if ip in _TRANSLATED:
@@ -164,9 +166,9 @@ def is_public(ip: IPAddress) -> bool:
 
 
 def is_same_site(first: WebUrl, second: WebUrl) -> bool:
-    """Does a redirect stay where the caller meant to go?
+    """Does a redirect stay on the same site?
 
-    The same host does, with or without `www.`, as long as it does not give up encryption.
+    The same host counts, with or without `www.`, unless the redirect gives up encryption.
     """
     if first.scheme == "https" and second.scheme == "http":
         return False

@@ -76,7 +76,7 @@ def _answer_block(part: Part) -> dict[str, Any] | None:
         case ToolCall():
             return _call(part)
         case Image() | File():
-            # The API takes neither in an answer, so the model is at least told of them.
+            # The API accepts neither from the assistant, so a note replaces them.
             return _note(part)
         case _:
             return None
@@ -95,7 +95,7 @@ def _user_block(part: Part) -> dict[str, Any] | None:
 
 
 def _text(part: Text) -> dict[str, Any] | None:
-    # A message whose only words are blank is rejected, and so is any empty block.
+    # The API rejects blank text and empty blocks.
     if not part.text.strip():
         return None
     return merge_extra({"type": "text", "text": part.text}, part.extra)
@@ -118,7 +118,7 @@ def _result(result: ToolResult) -> dict[str, Any]:
     }
     content = [{"type": "text", "text": result.text}] if result.text.strip() else []
     if result.failed:
-        # An error may hold nothing but words, and must hold some.
+        # An error must contain text, and nothing else.
         content += map(_note, result.images)
         block["content"] = content or [{"type": "text", "text": SILENT_FAILURE}]
         block["is_error"] = True

@@ -1,6 +1,6 @@
 """Decode the responses of the Messages API, streamed or whole."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -82,14 +82,20 @@ _STATUS = {
 }
 
 
-class MessagesDecoder(EventDecoder):
-    """Decodes one response; see `clew.providers.wire.base_decoder.Decoder`."""
+def messages_decoder(provider: str) -> EventDecoder:
+    """Return the decoder of one response of `provider`."""
+    return EventDecoder(provider, MessagesResponse(provider))
 
-    format = "a response of the Messages API"
-    advice = "Check that the base URL is that of a server with this API."
+
+class MessagesResponse:
+    """Interprets one response; see `clew.providers.wire.base_decoder.ResponseFormat`."""
+
+    name: ClassVar = "a response of the Messages API"
+    advice: ClassVar = "Check that the base URL is that of a server with this API."
 
     def __init__(self, provider: str) -> None:
-        super().__init__(provider)
+        self.done = False
+        self._provider = provider
         self._ended: _Ending | None = None
         self._usage: Usage | None = None
         self._blocks: dict[int, StreamedBlock] = {}
@@ -100,28 +106,24 @@ class MessagesDecoder(EventDecoder):
         """True when the stop reason has arrived."""
         return self._ended is not None
 
-    def close(self) -> Finished:
-        """Return the end of the response.
-
-        Raises:
-            StreamBroken: The server stopped before the response was complete.
-        """
-        if self._ended is None:
-            raise self._stopped()
-        said = self._ended.stop_reason or ""
-        details = self._ended.stop_details or _StopDetails()
+    def finish(self) -> Finished:
+        """Return the end of the response."""
+        ended = self._ended or _Ending()
+        said = ended.stop_reason or ""
+        details = ended.stop_details or _StopDetails()
         reason = _REASONS.get(said, StopReason.DONE)
         detail = details.explanation or details.category or ""
         if not detail and said == "model_context_window_exceeded":
             detail = "the context window is full"
         return Finished(reason=reason, usage=self._usage, detail=detail)
 
-    def _take_whole(self, body: bytes) -> list[Chunk]:
+    def take_whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of a non-streamed response."""
         message = _message.decode(body)
         if message.error is not None:
             raise self._failure(message.error, body.decode(errors="replace"))
         if message.type != "message":
-            raise self._unreadable(f"its type is {message.type!r}")
+            raise ValueError(f"its type is {message.type!r}")
         self._count(message.usage)
         chunks = [
             chunk
@@ -131,7 +133,8 @@ class MessagesDecoder(EventDecoder):
         self.done, self._ended = True, message
         return chunks
 
-    def _take(self, event: ServerEvent) -> list[Chunk]:
+    def take(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event."""
         return [] if event.data == "[DONE]" else self._fold(event.data)
 
     def _fold(self, text: str) -> list[Chunk]:

@@ -80,7 +80,7 @@ def encode(
     if streaming:
         head["stream"] = True
     found = kept.encode(request)
-    # Who sets the field for the whole request leaves the marks to the API.
+    # With the field set for the whole request, the API places the breakpoints.
     if cache and cache_control.FIELD not in request.options:
         found = _with_marks(head, found, request, ttl)
     turns = arrange_turns(found)
@@ -185,7 +185,7 @@ def _make_room(head: dict[str, Any], ceiling: int | None) -> None:
 def _body(head: dict[str, Any], turns: list[EncodedTurn]) -> bytes:
     start = _json.encode(head)[:-1] + (b"," if head else b"") + b'"messages":['
     messages = [turn.data for turn in turns] or [b""]
-    # One join and no more, because a long conversation is many megabytes.
+    # A single join, because long conversations have many megabytes.
     messages[0] = start + messages[0]
     messages[-1] += b"]}"
     return b",".join(messages)

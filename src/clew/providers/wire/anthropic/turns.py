@@ -128,7 +128,7 @@ def _link(block: bytes | str) -> _Link:
     try:
         return _links.decode(block)
     except msgspec.ValidationError:
-        # A block whose fields are something else is linked to nothing.
+        # A block with fields of other types has no link.
         return _Link()
 
 
@@ -137,7 +137,7 @@ def _has_no_results(piece: EncodedTurn) -> bool:
 
 
 def _marked(piece: EncodedTurn) -> EncodedTurn:
-    # Within a string the quotes are escaped, so nothing that was said is counted.
+    # Quotes inside strings are escaped, so text never matches.
     marks = piece.data.count(b'"cache_control":')
     return msgspec.structs.replace(piece, marks=marks) if marks else piece
 

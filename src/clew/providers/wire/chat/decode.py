@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -59,43 +59,48 @@ _BREAKDOWNS = frozenset({"error", "insufficient_system_resource", "network_error
 """Finish reasons of hosts that failed."""
 
 
-class ChatDecoder(EventDecoder):
-    """Decodes one response; see `clew.providers.wire.base_decoder.Decoder`."""
+def chat_decoder(
+    provider: str, *, tags: Iterable[TextTags] = (), tools: Iterable[str] = ()
+) -> EventDecoder:
+    """Return the decoder of one response.
 
-    format = "a chat completion"
-    advice = "Check that the base URL is that of an OpenAI-compatible server."
+    Args:
+        provider: The provider, for errors.
+        tags: Tags that the server may have left in the text.
+        tools: The names that a tool call in such tags may have.
+    """
+    return EventDecoder(provider, ChatResponse(provider, tags=tags, tools=tools))
+
+
+class ChatResponse:
+    """Interprets one response; see `clew.providers.wire.base_decoder.ResponseFormat`."""
+
+    name: ClassVar = "a chat completion"
+    advice: ClassVar = "Check that the base URL is that of an OpenAI-compatible server."
 
     def __init__(
-        self, provider: str, *, marks: Iterable[TextTags] = (), tools: Iterable[str] = ()
+        self, provider: str, *, tags: Iterable[TextTags] = (), tools: Iterable[str] = ()
     ) -> None:
-        """Decode a response of `provider`.
-
-        Args:
-            provider: The provider, for errors.
-            marks: Tags that the server may have left in the text.
-            tools: The names that a tool call in such tags may have.
-        """
-        super().__init__(provider)
+        self.done = False
+        self._provider = provider
         self._reason: StopReason | None = None
         self._usage: Usage | None = None
         self._cost: float | None = None
         self._refusal: list[str] = []
         self._ended = False
         self._calls = ToolCallTracker()
-        self._seals = ReasoningDetails()
+        self._details = ReasoningDetails()
         self._tools = HostToolTracker()
-        marks = tuple(marks)
-        self._splitter = MarkupSplitter(marks, tools) if marks else None
+        tags = tuple(tags)
+        self._splitter = MarkupSplitter(tags, tools) if tags else None
 
     @property
     def complete(self) -> bool:
         """True when the finish reason has arrived; usage may follow."""
         return self.done or self._reason is not None
 
-    def close(self) -> Finished:
+    def finish(self) -> Finished:
         """Return the end of the response."""
-        if not self.complete:
-            raise self._stopped()
         return Finished(
             reason=self._stop_reason(),
             usage=self._usage,
@@ -103,17 +108,19 @@ class ChatDecoder(EventDecoder):
             detail=repair_surrogates("".join(self._refusal)),
         )
 
-    def _take(self, event: ServerEvent) -> list[Chunk]:
+    def take(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event."""
         if event.data == DONE:
             self.done = True
             return self._end()
         return self._chunks(_payload.decode(event.data), event.data, whole=False)
 
-    def _take_whole(self, body: bytes) -> list[Chunk]:
+    def take_whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of a non-streamed response."""
         payload = _payload.decode(body)
         found = self._chunks(payload, body.decode(errors="replace"), whole=True)
         if payload.choices is None:
-            raise self._unreadable("it has no `choices`")
+            raise ValueError("it has no `choices`")
         self.done = True
         return [*found, *self._end()]
 
@@ -128,7 +135,7 @@ class ChatDecoder(EventDecoder):
         delta = second or first if whole else first or second
         found: list[Chunk] = []
         if payload.citations or payload.search_results:
-            found += self._tools.cited(payload)
+            found += self._tools.read_citations(payload)
         if delta is not None:
             found += self._delta(delta)
         counted = find_usage(payload, choice)
@@ -141,10 +148,10 @@ class ChatDecoder(EventDecoder):
     def _delta(self, delta: ChatDelta) -> list[Chunk]:
         found: list[Chunk] = []
         if delta.annotations or delta.executed_tools:
-            found += self._tools.used(delta)
+            found += self._tools.read_delta(delta)
         details, content = delta.reasoning_details, delta.content
-        sealed = self._seals.add(details) if details else ""
-        if thought := delta.reasoning_content or delta.reasoning or sealed:
+        detail_text = self._details.add(details) if details else ""
+        if thought := delta.reasoning_content or delta.reasoning or detail_text:
             found.append(ReasoningChunk(index=0, text=thought))
         if content:
             if isinstance(content, list):
@@ -185,7 +192,7 @@ class ChatDecoder(EventDecoder):
         found: list[Chunk] = []
         for part in parts:
             if not isinstance(part, TextRun):
-                found.append(self._calls.written(part.name, part.arguments))
+                found.append(self._calls.text_call(part.name, part.arguments))
             elif part.thought:
                 found.append(ReasoningChunk(index=0, text=part.text))
             else:
@@ -213,7 +220,7 @@ class ChatDecoder(EventDecoder):
             return []
         self._ended = True
         found = self._held()
-        if seal := self._seals.whole():
+        if seal := self._details.whole():
             found.append(ReasoningChunk(index=0, signature=seal))
         return [*found, *self._calls.end(), *self._tools.end()]
 

@@ -18,7 +18,7 @@ class ReasoningField(StrEnum):
     NOWHERE = ""
     CONTENT = "reasoning_content"
     REASONING = "reasoning"
-    PIECES = "thinking"
+    PARTS = "thinking"
     """As content parts, before the text."""
 
 
@@ -39,31 +39,31 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """The field for `Request.cache_key`; none by default."""
     stream_usage: bool = True
     """Request the usage of a stream with `stream_options`."""
-    thinking: ReasoningField = ReasoningField.NOWHERE
-    always_thinking: bool = False
+    reasoning: ReasoningField = ReasoningField.NOWHERE
+    always_reasoning: bool = False
     """Every assistant message must have the reasoning field, even if it is empty."""
     text_lists: bool = True
     """Send several texts as a list; otherwise as one text with blank lines between."""
     result_images: bool = False
     """Tool messages may contain images; otherwise notes replace them."""
     documents: DocumentField = DocumentField.FILE
-    cache_marks: tuple[str, ...] = ()
+    cache_control_models: tuple[str, ...] = ()
     """Prefixes of models that cache only up to breakpoints in the messages."""
 
     names: NameRule = NameRule()
     """The rule for tool names; those of other models may break it."""
     ids: NameRule = NameRule()
     """The rule for call ids."""
-    bridged: tuple[str, ...] = ()
+    bridge_models: tuple[str, ...] = ()
     """Prefixes of models that need an assistant message between tool results and the next user
     message; `("",)` for all."""
-    merges: bool = False
+    merge_roles: bool = False
     """Merge consecutive messages of one role: chat templates may require alternation."""
 
-    def bridges(self, model: str) -> bool:
+    def needs_bridge(self, model: str) -> bool:
         """Return whether `model` needs an assistant message after tool results."""
-        return model.startswith(self.bridged)
+        return model.startswith(self.bridge_models)
 
-    def marks(self, model: str) -> bool:
+    def needs_cache_control(self, model: str) -> bool:
         """Return whether messages for `model` need cache breakpoints."""
-        return model.startswith(self.cache_marks)
+        return model.startswith(self.cache_control_models)

@@ -71,7 +71,7 @@ def encode(
         streaming: Request an event stream.
     """
     found = kept.encode(request)
-    marking = dialect.marks(request.model)
+    marking = dialect.needs_cache_control(request.model)
     if marking:
         _mark(found, request, kept, dialect)
     messages = arrange_messages(chain.from_iterable(found), dialect, request.model)
@@ -129,7 +129,7 @@ def _mark(
     """Set cache breakpoints: after the messages that stay, and after the last."""
     for end in {min(request.settled, len(found)), len(found)}:
         for place in range(end - 1, -1, -1):
-            made = add_cache_control(kept.prepared(request.messages[place], request), dialect)
+            made = add_cache_control(kept.prepare(request.messages[place], request), dialect)
             if made:
                 found[place] = _sent(made)
                 break
@@ -137,8 +137,8 @@ def _mark(
 
 def arrange_messages(messages: Iterable[WireMessage], dialect: Dialect, model: str) -> list[bytes]:
     """Return `messages` in an order that the server accepts for `model`."""
-    bridges = dialect.bridges(model)
-    if not bridges and not dialect.merges:
+    bridges = dialect.needs_bridge(model)
+    if not bridges and not dialect.merge_roles:
         return [message.data for message in messages]
     found: list[WireMessage] = []
     for message in messages:
@@ -146,7 +146,7 @@ def arrange_messages(messages: Iterable[WireMessage], dialect: Dialect, model: s
         if last is not None:
             if bridges and last.role == TOOL and message.role == USER:
                 found.append(_bridge)
-            elif dialect.merges and (both := _merged(last, message)) is not None:
+            elif dialect.merge_roles and (both := _merged(last, message)) is not None:
                 found[-1] = both
                 continue
         found.append(message)
@@ -158,7 +158,7 @@ def _merged(first: WireMessage, second: WireMessage) -> WireMessage | None:
     if first.role != second.role or first.role not in {USER, ASSISTANT}:
         return None
     one, other = _fields.decode(first.data), _fields.decode(second.data)
-    # Results must follow calls, and what else stands in a message cannot be joined.
+    # Results must follow calls, and other fields of a message cannot be merged.
     if one.keys() != _PLAIN or other.keys() - {_CALLS} != _PLAIN:
         return None
     content = _joined(bytes(one["content"]), bytes(other["content"]))

@@ -98,8 +98,8 @@ def _answer(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
     if not content and not calls and not above:
         return None
     found: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
-    if dialect.always_thinking and dialect.thinking:
-        found[dialect.thinking] = ""
+    if dialect.always_reasoning and dialect.reasoning:
+        found[dialect.reasoning] = ""
     found |= above
     return {**found, "tool_calls": calls} if calls else found
 
@@ -109,9 +109,9 @@ def _words(parts: list[Part], dialect: Dialect) -> str | list[Any]:
     pieces: list[Any] = []
     for part in parts:
         if isinstance(part, Image | File):
-            # The API takes neither from the assistant, so a note tells of them.
+            # The API accepts neither from the assistant, so a note replaces them.
             pieces.append({"type": "text", "text": _note(part)})
-        elif isinstance(part, Reasoning) and dialect.thinking is ReasoningField.PIECES:
+        elif isinstance(part, Reasoning) and dialect.reasoning is ReasoningField.PARTS:
             pieces.append(_thought(part))
         elif (piece := _piece(part, dialect)) is not None:
             pieces.append(piece)
@@ -124,10 +124,10 @@ def _thinking(thoughts: list[Reasoning], dialect: Dialect) -> dict[str, Any]:
     """Return the fields of a message that contain its reasoning."""
     found: dict[str, Any] = {}
     text = "".join(part.text for part in thoughts)
-    if text and dialect.thinking in {ReasoningField.CONTENT, ReasoningField.REASONING}:
-        found[dialect.thinking] = text
+    if text and dialect.reasoning in {ReasoningField.CONTENT, ReasoningField.REASONING}:
+        found[dialect.reasoning] = text
     for part in thoughts:
-        # The only seal in this API: the list of blocks, to be repeated as it was.
+        # The only signature in this API: the list of blocks, to be sent back unchanged.
         if part.signature.startswith("["):
             found["reasoning_details"] = msgspec.Raw(part.signature.encode())
     return found
@@ -165,7 +165,7 @@ def _piece(part: Part, dialect: Dialect) -> dict[str, Any] | msgspec.Raw | None:
             fields = _laid_over({"type": "text", "text": text}, extra)
             return fields if text or len(fields) > 2 else None
         case Image(data=b"", url="", extra="") | File(data=b"", url="", extra=""):
-            # An empty one is refused, and says nothing.
+            # The API rejects an empty one.
             return None
         case Image(extra=extra):
             picture = {"type": "image_url", "image_url": {"url": data_url(part)}}

@@ -145,7 +145,7 @@ def find_usage(payload: ChatPayload, choice: ChatChoice) -> ChatUsage | None:
         return payload.usage
     if payload.x_groq is not None and payload.x_groq.usage is not None:
         return payload.x_groq.usage
-    # Moonshot counts in the last choice of a stream.
+    # Moonshot reports usage in the last choice of a stream.
     return choice.usage
 
 
@@ -155,7 +155,7 @@ def read_usage(found: ChatUsage) -> Usage:
     prompt, answer = found.prompt_tokens or 0, found.completion_tokens or 0
     return Usage(
         input_tokens=prompt,
-        # xAI and Gemini count the thinking in nothing but the total.
+        # xAI and Gemini count reasoning only in the total.
         output_tokens=max(answer, (found.total_tokens or 0) - prompt),
         cache_read_tokens=details.cached_tokens
         or found.prompt_cache_hit_tokens
@@ -176,6 +176,6 @@ def read_cost(found: ChatUsage) -> float | None:
     price = found.cost.get("total_cost") if isinstance(found.cost, dict) else found.cost
     if not isinstance(price, int | float):
         return None
-    # With a key of one's own, OpenRouter's cost is only its fee.
+    # With your own provider key, OpenRouter's cost is only its fee.
     upstream = found.cost_details.upstream_inference_cost if found.cost_details else None
     return float(price) + (upstream or 0.0 if found.is_byok else 0.0)

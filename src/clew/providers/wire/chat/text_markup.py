@@ -65,15 +65,15 @@ MarkupItem: TypeAlias = TextRun | TextCall
 class MarkupSplitter:
     """Splits the text of one response into text, reasoning and tool calls."""
 
-    def __init__(self, marks: Iterable[TextTags], tools: Iterable[str] = ()) -> None:
-        """Look for `marks`. A call of an unknown tool stays text: a model may quote one."""
-        marks = tuple(marks)
-        self._thoughts = [each for each in marks if isinstance(each, ThinkTags)]
-        self._calls = [each for each in marks if isinstance(each, CallTags)]
+    def __init__(self, tags: Iterable[TextTags], tools: Iterable[str] = ()) -> None:
+        """Look for `tags`. A call of an unknown tool stays text: a model may quote one."""
+        tags = tuple(tags)
+        self._thoughts = [each for each in tags if isinstance(each, ThinkTags)]
+        self._calls = [each for each in tags if isinstance(each, CallTags)]
         self._tools = frozenset(tools)
         self._held = ""
         self._inside: TextTags | None = None
-        self._writing: PartialTextCall | None = None
+        self._partial: PartialTextCall | None = None
         self._at_start = bool(self._thoughts)
         self._trims = False
 
@@ -135,21 +135,21 @@ class MarkupSplitter:
         place, marks = min(begun, key=lambda each: each[0])
         found += self._said(self._held[:place])
         self._held, self._inside = self._held[place + len(marks.opening) :], marks
-        self._writing = PartialTextCall(marks.form, marks.closing, self._tools)
+        self._partial = PartialTextCall(marks.form, marks.closing, self._tools)
         return True
 
     def _call(self, marks: CallTags, found: list[MarkupItem]) -> bool:
         text, closing, rest = self._held.partition(marks.closing)
-        goes_on = self._writing is not None and self._writing.goes_on(text)
-        if goes_on and not closing:
+        can_continue = self._partial is not None and self._partial.can_continue(text)
+        if can_continue and not closing:
             return False
-        self._inside = self._writing = None
-        call = parse_call(text, marks.form) if goes_on else None
+        self._inside = self._partial = None
+        call = parse_call(text, marks.form) if can_continue else None
         if call is not None and call[0] in self._tools:
             found.append(TextCall(*call))
             self._held, self._trims = rest, True
         else:
-            # No call; but there may be one further on, so only the opening is passed by.
+            # Not a call, but one may follow, so skip only the opening tag.
             found += self._said(marks.opening)
         return True
 

@@ -120,7 +120,7 @@ class PartialTextCall:
         self._at = self._depth = self._end = 0
         self._quote = ""
 
-    def goes_on(self, text: str) -> bool:
+    def can_continue(self, text: str) -> bool:
         """Return whether `text` can still become a call.
 
         Once it cannot, it never can, wherever the text is split.
@@ -168,7 +168,7 @@ class PartialTextCall:
             stop -= suffix_overlap(text, QUOTE)
         while not self._end and (mark := self._marks().search(text, self._at, stop)):
             if mark[0] == "\\":
-                # What it escapes has not come yet.
+                # The escaped character has not arrived yet.
                 self._at = mark.start()
                 return
             self._at = mark.end()

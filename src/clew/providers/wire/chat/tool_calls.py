@@ -44,7 +44,7 @@ class ToolCallTracker:
             extra=_json.encode(private).decode() if private else "",
         )
 
-    def written(self, name: str, arguments: str) -> CallChunk:
+    def text_call(self, name: str, arguments: str) -> CallChunk:
         """Return the chunk for a tool call that the model wrote as text."""
         index, self.count = self.count, self.count + 1
         return CallChunk(index=index, name=name, arguments=arguments, complete=True)
@@ -59,7 +59,7 @@ class ToolCallTracker:
         if wire is None:
             wire = self.count if call.id else self._last
         known = self._by_wire.get(wire)
-        # Gemini's endpoint gives parallel calls one index and tells them apart by id.
+        # Gemini's endpoint gives parallel calls the same index but different ids.
         named = call.function is not None and bool(call.function.name)
         if known is not None and not (call.id and known[1] not in {"", call.id} and named):
             self._last = wire
@@ -84,14 +84,14 @@ class HostToolTracker:
         self._ended: set[str] = set()
         self._sources: dict[str, str] = {}
 
-    def used(self, delta: ChatDelta) -> list[ServerToolChunk]:
+    def read_delta(self, delta: ChatDelta) -> list[ServerToolChunk]:
         """Return the tools that a delta starts or ends."""
         found = [chunk for tool in delta.executed_tools or () for chunk in self._executed(tool)]
         for note in delta.annotations or ():
             self._add(note.get("url_citation"))
         return found + self._searched()
 
-    def cited(self, payload: ChatPayload) -> list[ServerToolChunk]:
+    def read_citations(self, payload: ChatPayload) -> list[ServerToolChunk]:
         """Return the search that a response's citations imply."""
         for result in payload.search_results or ():
             self._add(result)

@@ -81,13 +81,13 @@ def encode_content(message: Message) -> tuple[EncodedContent, int]:
     role = "assistant" if message.role is Role.ASSISTANT else "user"
     parts = [part for part in message.parts if _belongs(part, role)]
     while parts and isinstance(parts[-1], Reasoning):
-        # An answer that was broken off in mid-thought may not be sent with its last thought.
+        # The API rejects a message that ends with reasoning, as an interrupted one may.
         parts.pop()
     made = [_block(part, role) for part in parts]
     kinds = [kind for kind, _ in made]
     blocks = [block for _, block in made]
     if "document" in kinds and "text" not in kinds:
-        # A document alone is refused.
+        # The API rejects a document without text.
         blocks.insert(0, _json.encode({"text": SEE_DOCUMENT}))
     pieces, names = _joined(blocks)
     found = EncodedContent(
@@ -100,7 +100,7 @@ def encode_content(message: Message) -> tuple[EncodedContent, int]:
         answers=role == "user" and "toolResult" in kinds,
         shows=not {"document", "video"}.isdisjoint(kinds),
         marked="cachePoint" in kinds,
-        # A mark behind a document or a film is refused.
+        # The API rejects a cache point after a document or a video.
         markable=role == "user" and bool(kinds) and kinds[-1] not in {"document", "video"},
     )
     return found, sum(map(len, pieces))
@@ -118,7 +118,7 @@ def _belongs(part: Part, role: str) -> bool:
         case ToolResult():
             return role == "user"
         case Text(text=text):
-            # Blank text is refused, and so is a citation of nothing.
+            # The API rejects blank text and a citation without text.
             return bool(text.strip())
         case Image() | File() | Native():
             return True
@@ -179,7 +179,7 @@ def _result(result: ToolResult) -> dict[str, Any]:
 
 
 def _media(part: Image | File, role: str) -> tuple[str, EncodedBlock]:
-    # Answers may hold no pictures and no files.
+    # Assistant messages must not contain images or files.
     found = media.media_block(part) if role == "user" else None
     if found is None:
         return "text", _json.encode({"text": media.media_note(part)})

@@ -1,5 +1,7 @@
 """Decode the responses of Converse, streamed or whole."""
 
+from typing import ClassVar
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -77,14 +79,20 @@ _STATUS = {
 """The HTTP status of each exception; any other is a server error."""
 
 
-class ConverseDecoder(EventDecoder):
-    """Decodes one response; see `clew.providers.wire.base_decoder.Decoder`."""
+def converse_decoder(provider: str) -> EventDecoder:
+    """Return the decoder of one response of `provider`."""
+    return EventDecoder(provider, ConverseResponse(provider))
 
-    format = "a Converse response"
-    advice = "Check that the endpoint is that of Bedrock."
+
+class ConverseResponse:
+    """Interprets one response; see `clew.providers.wire.base_decoder.ResponseFormat`."""
+
+    name: ClassVar = "a Converse response"
+    advice: ClassVar = "Check that the endpoint is that of Bedrock."
 
     def __init__(self, provider: str) -> None:
-        super().__init__(provider)
+        self.done = False
+        self._provider = provider
         self._answer = BlockDecoder(provider)
         self._reason = ""
         self._detail = ""
@@ -96,14 +104,8 @@ class ConverseDecoder(EventDecoder):
         """True when the message has ended; usage comes last."""
         return self._ended
 
-    def close(self) -> Finished:
-        """Return the end of the response.
-
-        Raises:
-            StreamBroken: The server stopped before the response was complete.
-        """
-        if not self._ended:
-            raise self._stopped()
+    def finish(self) -> Finished:
+        """Return the end of the response."""
         # Some models report `end_turn` although they called tools.
         usual = StopReason.TOOL_CALLS if self._answer.calls else StopReason.DONE
         told = [] if self._reason in _PLAIN else [self._reason, self._detail]
@@ -113,7 +115,8 @@ class ConverseDecoder(EventDecoder):
             detail=": ".join(filter(None, told)),
         )
 
-    def _take(self, event: ServerEvent) -> list[Chunk]:
+    def take(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event."""
         if event.name.startswith(EXCEPTION):
             raise self._failure(event)
         payload = _payload.decode(event.data)
@@ -133,7 +136,8 @@ class ConverseDecoder(EventDecoder):
                 return self._account(payload)
         return []
 
-    def _take_whole(self, body: bytes) -> list[Chunk]:
+    def take_whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of a non-streamed response."""
         payload = _payload.decode(body)
         if payload.output is None or payload.output.message is None:
             raise error_for(None, body.decode(errors="replace"), {}, self._provider)

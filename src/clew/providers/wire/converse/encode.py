@@ -51,7 +51,7 @@ def encode(
     known = find_traits(request.model)
     found = kept.encode(request)
     wanted = known.caches if cache is None else cache
-    # Bedrock takes four marks, so ours do not join those that the messages bring.
+    # Bedrock accepts four cache points, so none are added to those of the messages.
     marking = wanted and not any(each.marked for each in found)
     head = _head(request, found, marked=marking)
     marks = _marks(found, request.settled) if marking else frozenset()
@@ -90,7 +90,7 @@ def _inference(request: Request) -> dict[str, Any]:
 
 def _tools(request: Request, found: Sequence[EncodedContent]) -> list[dict[str, Any]]:
     declared = [*map(_tool, request.tools), *request.native_tools]
-    # Calls and results are refused where no tools are declared.
+    # Bedrock rejects calls and results if no tools are declared.
     return declared or [*_forgotten(found)]
 
 
@@ -127,7 +127,7 @@ def _affordable(options: dict[str, Any], found: Sequence[EncodedContent]) -> dic
 
 
 def _is_enabled(thinking: object) -> bool:
-    # Adaptive thinking makes no such demand.
+    # Adaptive thinking has no such requirement.
     return isinstance(thinking, dict) and thinking.get("type") == "enabled"
 
 
@@ -164,7 +164,7 @@ def _messages(
             yield b","
         else:
             if each.role == role:
-                # Two messages in one role would be taken for one.
+                # Consecutive messages of one role would be merged.
                 yield b"]}," + _message("assistant", _SPACER) + b","
             elif role:
                 yield b"]},"

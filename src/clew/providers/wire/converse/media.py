@@ -119,7 +119,7 @@ def _kind(media_type: str) -> str:
 
 
 def _media_type(kind: str, form: object) -> str:
-    # Some clients write the media type where the format belongs, and Bedrock takes it.
+    # Some clients send the media type as the format, and Bedrock accepts it.
     text = str(form)
     return text if text in _FORMATS[kind] else _MEDIA_TYPES[kind].get(text, "")
 
@@ -127,7 +127,7 @@ def _media_type(kind: str, form: object) -> str:
 def _source(part: Image | File) -> dict[str, Any] | None:
     if part.data:
         return {"bytes": b64encode(part.data).decode()}
-    # Bedrock fetches from S3 and from nowhere else.
+    # Bedrock fetches only from S3.
     return {"s3Location": {"uri": part.url}} if part.url.startswith("s3://") else None
 
 

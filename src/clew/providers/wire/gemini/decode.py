@@ -1,6 +1,6 @@
 """Decode the responses of generateContent, streamed or whole."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -78,17 +78,23 @@ _NUMBERED = (
 )
 
 
-class GeminiDecoder(EventDecoder):
-    """Decodes one response, streamed or whole.
+def gemini_decoder(provider: str) -> EventDecoder:
+    """Return the decoder of one response of `provider`."""
+    return EventDecoder(provider, GeminiResponse(provider))
+
+
+class GeminiResponse:
+    """Interprets one response, streamed or whole.
 
     A stream of this API has no end marker: it ends with the connection.
     """
 
-    format = "a Gemini response"
-    advice = "Check that the base URL leads to the Gemini API."
+    name: ClassVar = "a Gemini response"
+    advice: ClassVar = "Check that the base URL leads to the Gemini API."
 
     def __init__(self, provider: str) -> None:
-        super().__init__(provider)
+        self.done = False
+        self._provider = provider
         self._parts = PartDecoder(provider)
         self._usage: Usage | None = None
         self._reason = ""
@@ -100,16 +106,13 @@ class GeminiDecoder(EventDecoder):
         """True when the finish reason has arrived."""
         return bool(self._reason)
 
-    def close(self) -> Finished:
+    def finish(self) -> Finished:
         """Return the end of the response.
 
         Raises:
             ProviderBusy: The model wrote a tool call that the server could not parse.
             SignatureRejected: The server requires a missing signature.
-            StreamBroken: The server stopped before the response was complete.
         """
-        if not self._reason:
-            raise self._stopped()
         detail = f"{self._reason}: {self._message}" if self._message else self._reason
         if self._reason in _BOTCHED:
             raise ProviderBusy(
@@ -130,10 +133,12 @@ class GeminiDecoder(EventDecoder):
             return Finished(reason=StopReason.REFUSED, usage=self._usage, detail=detail)
         return Finished(reason=reason, usage=self._usage)
 
-    def _take(self, event: ServerEvent) -> list[Chunk]:
+    def take(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event."""
         return [] if event.data == _FOREIGN_END else self._read(event.data.encode())
 
-    def _take_whole(self, body: bytes) -> list[Chunk]:
+    def take_whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of a non-streamed response."""
         self.done = True
         return self._read(body)
 
@@ -166,9 +171,9 @@ class GeminiDecoder(EventDecoder):
         for raw in (candidate.content and candidate.content.parts) or ():
             chunks += self._parts.take(raw)
         if candidate.url_context_metadata is not None:
-            chunks += self._parts.tools.fetched(candidate.url_context_metadata)
+            chunks += self._parts.tools.read_url_context(candidate.url_context_metadata)
         if candidate.grounding_metadata is not None:
-            chunks += self._parts.tools.grounded(candidate.grounding_metadata)
+            chunks += self._parts.tools.read_grounding(candidate.grounding_metadata)
         reason = _reason(candidate.finish_reason)
         if reason:
             self._reason = reason

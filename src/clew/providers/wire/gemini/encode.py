@@ -143,7 +143,7 @@ def _head(request: Request) -> dict[str, Any]:
 
 def _declaration(spec: ToolSpec) -> dict[str, Any]:
     found: dict[str, Any] = {"name": spec.name, "description": spec.description}
-    # `parameters` takes a dialect of its own; who wants it says so in `extra`.
+    # `parameters` accepts only a subset of JSON Schema; `extra` can still set it.
     if spec.schema and "parameters" not in spec.extra:
         found["parametersJsonSchema"] = spec.schema
     return {**found, **spec.extra}
@@ -183,7 +183,7 @@ def _fragment(message: Message) -> tuple[EncodedParts, int]:
 def _joined(message: Message, *, new: bool) -> bytes:
     found = [piece for part in message.parts for piece in encode_part(part, new=new)]
     if not found and message.role is Role.USER:
-        # Whoever asks with the system prompt alone says nothing, but the API wants to be asked.
+        # A request with only a system prompt still needs a user message.
         found = [{"text": ""} for part in message.parts if part == _SILENCE]
     return b",".join(map(_json.encode, found))
 

@@ -179,16 +179,16 @@ class PartDecoder:
         found: list[Chunk] = []
         line = ""
         if part.executable_code is not None:
-            found.append(self.tools.ran(part.executable_code))
+            found.append(self.tools.start_code(part.executable_code))
             line = summarize_tool(part.executable_code.code, "ran code")
         elif part.code_execution_result is not None:
-            found.append(self.tools.printed(part.code_execution_result))
+            found.append(self.tools.end_code(part.code_execution_result))
             line = summarize_tool(part.code_execution_result.output or "", "the code printed")
         elif part.tool_call is not None:
-            found.append(self.tools.called(part.tool_call))
+            found.append(self.tools.start_tool(part.tool_call))
             line = summarize_tool("; ".join(readable_args(part.tool_call.args)), "looked up")
         elif part.tool_response is not None:
-            found.append(self.tools.answered(part.tool_response))
+            found.append(self.tools.end_tool(part.tool_response))
         kept = Native(provenance=self._provenance, data=bytes(raw).decode(), note=line)
         return [*found, PartChunk(kept)]
 

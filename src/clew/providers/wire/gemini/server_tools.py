@@ -79,28 +79,28 @@ class GoogleToolTracker:
         self._count = 0
         self._open: dict[str, str] = {}
         self._begun: set[str] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
-    def ran(self, code: ExecutableCode) -> ServerToolChunk:
+    def start_code(self, code: ExecutableCode) -> ServerToolChunk:
         """Return the start of a code execution."""
         return self._begin(_CODE, code.code, code.id)
 
-    def printed(self, result: CodeExecutionResult) -> ServerToolChunk:
+    def end_code(self, result: CodeExecutionResult) -> ServerToolChunk:
         """Return the end of a code execution."""
         failed = str(result.outcome) not in {"OUTCOME_OK", "1"}
         return self._end(_CODE, result.output or "", result.id, failed=failed)
 
-    def called(self, invocation: ToolInvocation) -> ServerToolChunk:
+    def start_tool(self, invocation: ToolInvocation) -> ServerToolChunk:
         """Return the start of a tool call."""
         told = readable_args(invocation.args)
-        self._told.update(told)
+        self._reported.update(told)
         return self._begin(_name(invocation), "; ".join(told), invocation.id)
 
-    def answered(self, invocation: ToolInvocation) -> ServerToolChunk:
+    def end_tool(self, invocation: ToolInvocation) -> ServerToolChunk:
         """Return the end of a tool call."""
         return self._end(_name(invocation), "", invocation.id)
 
-    def grounded(self, grounding: GroundingMetadata) -> list[ServerToolChunk]:
+    def read_grounding(self, grounding: GroundingMetadata) -> list[ServerToolChunk]:
         """Return the searches that appear only in the grounding metadata."""
         chunks = grounding.grounding_chunks or []
         queries = self._fresh(grounding.web_search_queries or [])
@@ -112,7 +112,7 @@ class GoogleToolTracker:
             found += self._both("file_search", [], passages)
         return found
 
-    def fetched(self, pages: UrlContextMetadata) -> list[ServerToolChunk]:
+    def read_url_context(self, pages: UrlContextMetadata) -> list[ServerToolChunk]:
         """Return the fetched pages that appear only in the metadata."""
         found: list[ServerToolChunk] = []
         for page in pages.url_metadata or []:
@@ -134,8 +134,8 @@ class GoogleToolTracker:
         ]
 
     def _fresh(self, readable_args: list[str]) -> list[str]:
-        found = [word for word in readable_args if word and word not in self._told]
-        self._told.update(found)
+        found = [word for word in readable_args if word and word not in self._reported]
+        self._reported.update(found)
         return found
 
     def _begin(self, name: str, text: str, given: str | None = None) -> ServerToolChunk:

@@ -1,7 +1,7 @@
 """Decode the responses of the Responses API, streamed or whole."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -69,35 +69,41 @@ _event = msgspec.json.Decoder(_Event)
 _response = msgspec.json.Decoder(_Response)
 
 
-class ResponsesDecoder(EventDecoder):
-    """Decodes one response; see `clew.providers.wire.base_decoder.Decoder`."""
+def responses_decoder(provider: str) -> EventDecoder:
+    """Return the decoder of one response of `provider`."""
+    return EventDecoder(provider, ResponsesResponse(provider))
 
-    format = "a response of the Responses API"
-    advice = "Check that the base URL is that of a server with this API."
+
+class ResponsesResponse:
+    """Interprets one response; see `clew.providers.wire.base_decoder.ResponseFormat`."""
+
+    name: ClassVar = "a response of the Responses API"
+    advice: ClassVar = "Check that the base URL is that of a server with this API."
 
     def __init__(self, provider: str) -> None:
-        super().__init__(provider)
-        self._unfolding = ItemStream(provider)
+        self.done = False
+        self._provider = provider
+        self._stream = ItemStream(provider)
         self._items: dict[int | str, StreamedItem] = {}
         self._ended = 0
         self._response: _Response | None = None
-        self._takers: dict[str, Callable[[_Event], list[Chunk]]] = {
-            "response.output_item.added": self._item_added,
-            "response.output_item.done": self._item_done,
-            "response.output_text.delta": self._said,
-            "response.output_text.done": self._said,
-            "response.refusal.delta": self._refused,
-            "response.refusal.done": self._refused,
-            "response.reasoning_summary_text.delta": self._thought,
-            "response.reasoning_summary_text.done": self._thought,
-            "response.reasoning_text.delta": self._thought,
-            "response.reasoning_text.done": self._thought,
-            "response.function_call_arguments.delta": self._argued,
-            "response.function_call_arguments.done": self._argued,
-            "response.custom_tool_call_input.delta": self._wrote,
-            "response.completed": self._completed,
-            "response.incomplete": self._completed,
-            "response.failed": self._completed,
+        self._handlers: dict[str, Callable[[_Event], list[Chunk]]] = {
+            "response.output_item.added": self._on_item_added,
+            "response.output_item.done": self._on_item_done,
+            "response.output_text.delta": self._on_text,
+            "response.output_text.done": self._on_text,
+            "response.refusal.delta": self._on_refusal,
+            "response.refusal.done": self._on_refusal,
+            "response.reasoning_summary_text.delta": self._on_reasoning,
+            "response.reasoning_summary_text.done": self._on_reasoning,
+            "response.reasoning_text.delta": self._on_reasoning,
+            "response.reasoning_text.done": self._on_reasoning,
+            "response.function_call_arguments.delta": self._on_arguments,
+            "response.function_call_arguments.done": self._on_arguments,
+            "response.custom_tool_call_input.delta": self._on_input,
+            "response.completed": self._on_completed,
+            "response.incomplete": self._on_completed,
+            "response.failed": self._on_completed,
         }
 
     @property
@@ -105,14 +111,8 @@ class ResponsesDecoder(EventDecoder):
         """True when the final response has arrived."""
         return self.done
 
-    def close(self) -> Finished:
-        """Return the end of the response.
-
-        Raises:
-            StreamBroken: The server stopped before the response was complete.
-        """
-        if not self.done:
-            raise self._stopped()
+    def finish(self) -> Finished:
+        """Return the end of the response."""
         response = self._response or _Response()
         reason, detail = self._end(response)
         usage = response.usage
@@ -123,7 +123,8 @@ class ResponsesDecoder(EventDecoder):
             detail=detail,
         )
 
-    def _take(self, event: ServerEvent) -> list[Chunk]:
+    def take(self, event: ServerEvent) -> list[Chunk]:
+        """Return the chunks of one event."""
         if event.data == DONE:
             self.done = True
             return []
@@ -131,14 +132,15 @@ class ResponsesDecoder(EventDecoder):
         found.type = found.type or event.name
         if found.error is not None or found.type == "error":
             raise self._failure(event.data)
-        take = self._takers.get(found.type)
-        return take(found) if take else []
+        handle = self._handlers.get(found.type)
+        return handle(found) if handle else []
 
-    def _take_whole(self, body: bytes) -> list[Chunk]:
+    def take_whole(self, body: bytes) -> list[Chunk]:
+        """Return the chunks of a non-streamed response."""
         chunks = self._finish(body)
         found = self._response
         if found is None or found.output is None:
-            raise self._unreadable("it has no `output`")
+            raise ValueError("it has no `output`")
         if found.status in _WAITING:
             raise ProviderRejected(
                 f"{self._provider} generates the response in the background, which Clew does"
@@ -154,42 +156,42 @@ class ResponsesDecoder(EventDecoder):
             return self._items.setdefault(event.item_id or _id(event.item), StreamedItem())
         return self._items.setdefault(key, StreamedItem())
 
-    def _item_added(self, event: _Event) -> list[Chunk]:
+    def _on_item_added(self, event: _Event) -> list[Chunk]:
         item = self._item(event)
         if item.ended and event.output_index is not None:
             # Some hosts give all items the same number.
             item = self._items[event.output_index] = StreamedItem()
-        return self._unfolding.announce(item, unpack_extra(bytes(event.item).decode()))
+        return self._stream.start_item(item, unpack_extra(bytes(event.item).decode()))
 
-    def _item_done(self, event: _Event) -> list[Chunk]:
+    def _on_item_done(self, event: _Event) -> list[Chunk]:
         if not bytes(event.item):
             return []
         self._ended += 1
-        return self._unfolding.end(self._item(event), bytes(event.item))
+        return self._stream.end_item(self._item(event), bytes(event.item))
 
-    def _said(self, event: _Event) -> list[Chunk]:
-        text, whole = _arrived(event, event.text)
-        return self._unfolding.say(self._item(event), event.content_index or 0, text, whole=whole)
+    def _on_text(self, event: _Event) -> list[Chunk]:
+        text, whole = _event_text(event, event.text)
+        return self._stream.add_text(self._item(event), event.content_index or 0, text, whole=whole)
 
-    def _refused(self, event: _Event) -> list[Chunk]:
-        text, whole = _arrived(event, event.refusal)
-        self._unfolding.refusal = text if whole else self._unfolding.refusal + text
-        return self._unfolding.say(self._item(event), event.content_index or 0, text, whole=whole)
+    def _on_refusal(self, event: _Event) -> list[Chunk]:
+        text, whole = _event_text(event, event.refusal)
+        self._stream.refusal = text if whole else self._stream.refusal + text
+        return self._stream.add_text(self._item(event), event.content_index or 0, text, whole=whole)
 
-    def _thought(self, event: _Event) -> list[Chunk]:
-        text, whole = _arrived(event, event.text)
+    def _on_reasoning(self, event: _Event) -> list[Chunk]:
+        text, whole = _event_text(event, event.text)
         index = event.content_index if event.summary_index is None else event.summary_index
         place = event.type.rpartition(".")[0], index or 0
-        return self._unfolding.think(self._item(event), place, text, whole=whole)
+        return self._stream.add_reasoning(self._item(event), place, text, whole=whole)
 
-    def _argued(self, event: _Event) -> list[Chunk]:
-        text, whole = _arrived(event, event.arguments)
-        return self._unfolding.argue(self._item(event), text, whole=whole)
+    def _on_arguments(self, event: _Event) -> list[Chunk]:
+        text, whole = _event_text(event, event.arguments)
+        return self._stream.add_arguments(self._item(event), text, whole=whole)
 
-    def _wrote(self, event: _Event) -> list[Chunk]:
-        return self._unfolding.write(self._item(event), as_text(event.delta))
+    def _on_input(self, event: _Event) -> list[Chunk]:
+        return self._stream.add_input(self._item(event), as_text(event.delta))
 
-    def _completed(self, event: _Event) -> list[Chunk]:
+    def _on_completed(self, event: _Event) -> list[Chunk]:
         return self._finish(bytes(event.response))
 
     def _finish(self, body: bytes) -> list[Chunk]:
@@ -204,7 +206,7 @@ class ResponsesDecoder(EventDecoder):
             for index, raw in enumerate(output):
                 item = self._known(index, raw)
                 if not item.ended:
-                    chunks += self._unfolding.end(item, bytes(raw))
+                    chunks += self._stream.end_item(item, bytes(raw))
         return chunks
 
     def _known(self, index: int, raw: Raw) -> StreamedItem:
@@ -216,13 +218,13 @@ class ResponsesDecoder(EventDecoder):
 
     def _end(self, response: _Response) -> tuple[StopReason, str]:
         why = response.incomplete_details and response.incomplete_details.reason
-        if self._unfolding.refusal:
-            return StopReason.REFUSED, repair_surrogates(self._unfolding.refusal)
+        if self._stream.refusal:
+            return StopReason.REFUSED, repair_surrogates(self._stream.refusal)
         if why == "content_filter":
             return StopReason.REFUSED, why
         if why or response.status == "incomplete":
             return StopReason.LENGTH, why or ""
-        return StopReason.TOOL_CALLS if self._unfolding.has_called else StopReason.DONE, ""
+        return StopReason.TOOL_CALLS if self._stream.has_called else StopReason.DONE, ""
 
     def _failure(self, text: str) -> ProviderError:
         found = unpack_extra(text)
@@ -236,7 +238,7 @@ def _id(item: Raw) -> str:
     return as_text(unpack_extra(bytes(item).decode()).get("id"))
 
 
-def _arrived(event: _Event, whole: Any) -> tuple[str, bool]:
+def _event_text(event: _Event, whole: Any) -> tuple[str, bool]:
     """Return the text of an event, and whether it is complete or a delta."""
     is_whole = event.type.endswith(".done")
     return as_text(whole if is_whole else event.delta), is_whole

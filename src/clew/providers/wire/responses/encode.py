@@ -111,6 +111,6 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
         tool["description"] = spec.description
     if spec.extra.get("type") == "custom":
         return {**tool, **spec.extra}
-    # Unless told otherwise, the API makes every parameter of a function a required one.
+    # By default, the API makes every parameter of a function required.
     tool |= {"parameters": spec.schema, "strict": False, **spec.extra}
     return {name: value for name, value in tool.items() if name != "strict" or value is not None}

@@ -63,7 +63,7 @@ def encode_items(message: Message) -> list[InputItem]:
         writer.add(part)
     writer.flush()
     items = writer.items
-    # The API rejects thinking that nothing follows.
+    # The API rejects trailing reasoning items.
     while items and items[-1].kind == "reasoning":
         items.pop()
     return items
@@ -164,7 +164,7 @@ class _Writer:
         fields = unpack_extra(part.extra)
         head = fields.pop("item", {})
         if _is_empty(part):
-            # The API refuses one, and it says nothing.
+            # The API rejects empty images and files.
             return
         if not self._answers:
             self._say({**_attached(part), **fields}, head)
@@ -172,7 +172,7 @@ class _Writer:
             made = {**head, "result": b64encode(part.data).decode()}
             self._put(InputItem(as_text(head.get("type")), _json.encode(made)))
         else:
-            # The API takes no pictures or files from the model's side.
+            # The API accepts no images or files from the assistant.
             what = "picture" if isinstance(part, Image) else "file"
             self._text(Text(f"[A {what} ({part.media_type}) that cannot be shown here.]"))
 
@@ -213,7 +213,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 def _free_text(call: ToolCall) -> str:
     try:
-        return as_text(call.decoded().get("input"))
+        return as_text(call.decode_arguments().get("input"))
     except ValueError:
         return call.arguments
 

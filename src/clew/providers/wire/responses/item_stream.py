@@ -91,7 +91,7 @@ class ItemStream:
         self._open: TextBuffer | None = None
         """The text that further words would be added to: nothing else began after it."""
 
-    def announce(self, item: StreamedItem, fields: ItemFields) -> list[Chunk]:
+    def start_item(self, item: StreamedItem, fields: ItemFields) -> list[Chunk]:
         """Handle an item that starts."""
         kind = as_text(fields.get("type"))
         if is_server_tool(fields):
@@ -104,7 +104,9 @@ class ItemStream:
             item.head = pack_extra({"item": head})
         return []
 
-    def say(self, item: StreamedItem, place: int, text: str, *, whole: bool = False) -> list[Chunk]:
+    def add_text(
+        self, item: StreamedItem, place: int, text: str, *, whole: bool = False
+    ) -> list[Chunk]:
         """Handle text of a message: a delta, or (`whole`) the complete content part."""
         piece, chunks = item.said.get(place), list[Chunk]()
         if piece is None:
@@ -120,7 +122,7 @@ class ItemStream:
             chunks.append(TextChunk(text, piece.number))
         return chunks
 
-    def think(
+    def add_reasoning(
         self, item: StreamedItem, place: tuple[str, int], text: str, *, whole: bool = False
     ) -> list[Chunk]:
         """Handle reasoning: a delta, or (`whole`) a part without any deltas."""
@@ -133,20 +135,20 @@ class ItemStream:
         text = piece.take(text if last in {None, place} else BETWEEN + text)
         return [ReasoningChunk(index=piece.number, text=text)]
 
-    def argue(self, item: StreamedItem, text: str, *, whole: bool = False) -> list[Chunk]:
+    def add_arguments(self, item: StreamedItem, text: str, *, whole: bool = False) -> list[Chunk]:
         """Handle the arguments of a call: a delta, or (`whole`) all of them."""
         piece = self._private(item)
         text = piece.take(text, whole=whole)
         return [CallChunk(index=piece.number, arguments=text)] if text else []
 
-    def write(self, item: StreamedItem, text: str) -> list[Chunk]:
+    def add_input(self, item: StreamedItem, text: str) -> list[Chunk]:
         """Handle a delta of the free text input of a custom tool."""
         if item.private is None:
             return []
         escaped = _json.encode(text).decode()[1:-1]
-        return self.argue(item, escaped if item.private.runs else _FREE_TEXT + escaped)
+        return self.add_arguments(item, escaped if item.private.runs else _FREE_TEXT + escaped)
 
-    def end(self, item: StreamedItem, raw: bytes) -> list[Chunk]:
+    def end_item(self, item: StreamedItem, raw: bytes) -> list[Chunk]:
         """Handle the complete item."""
         item.ended = True
         fields, chunks = unpack_extra(raw.decode()), list[Chunk]()
@@ -175,10 +177,10 @@ class ItemStream:
     def _text(self, item: StreamedItem, place: int, part: Text) -> list[Chunk]:
         if unpack_extra(part.extra).get("type") == "refusal":
             self.refusal = part.text
-        # Found by its order: there are hosts that count the pieces of a message wrongly.
+        # Matched by order: some hosts number the content parts of a message wrongly.
         keys = list(item.said)
         key = keys[place] if place < len(keys) else max(keys, default=-1) + 1
-        chunks = self.say(item, key, part.text, whole=True)
+        chunks = self.add_text(item, key, part.text, whole=True)
         piece = item.said.get(key)
         if piece is None and part.extra:
             piece = self._open = item.said[key] = TextBuffer(next(self._texts))

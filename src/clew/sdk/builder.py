@@ -1,0 +1,362 @@
+"""Builds an interactive session: from a folder, a provider and options to connected parts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from msgspec import Struct
+
+from clew.config.providers import ResolvedProvider, current_type, resolve_provider
+from clew.config.session_options import build_session_options
+from clew.config.settings import LoadedSettings
+from clew.config.updates import add_allow_rules, find_target
+from clew.core.access import Access, Decision, PermissionMode, Verdict
+from clew.core.errors import ConfigError
+from clew.core.events import PermissionDenied, Warned
+from clew.core.ids import SessionId
+from clew.core.redaction import redact
+from clew.extensions.commands.registry import CommandRegistry
+from clew.extensions.commands.sources import BuiltinCommandSource
+from clew.extensions.commands.tool import ExecuteCommand
+from clew.extensions.memory import MemoryEvent, ProjectMemory
+from clew.hooks.context import AgentTask, HookContext, RuleMatcher
+from clew.hooks.protocol import HookInput, Hooks, NoHooks
+from clew.hooks.runner import HookRunner
+from clew.permissions.policy import Policy
+from clew.permissions.rules import parse_rule
+from clew.providers.registry import FAMILIES
+from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
+from clew.sdk.command_host import SessionCommandHost
+from clew.sdk.folders import Homes
+from clew.sdk.model_choice import ModelChooser, ModelSwitcher
+from clew.sdk.options import InteractiveOptions, OwnOptions
+from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
+from clew.sdk.project_scan import (
+    ProjectScan,
+    choose_sandbox,
+    load_project_settings,
+    memory_folder,
+    scan_project,
+    trust_record,
+)
+from clew.session.calibrations import CalibrationFile
+from clew.session.config import SessionOptions
+from clew.session.gate import Gate, Remember
+from clew.session.session import Session
+from clew.stores.protocol import Store
+from clew.stores.sqlite import SqliteStore
+from clew.tools.builtin import builtin_tools
+from clew.tools.builtin.websearch import search_backend
+from clew.tools.protocol import Tool, ToolContext
+
+
+class BuiltSession(Struct, frozen=True, kw_only=True):
+    """A session that is open, and what its commands act on."""
+
+    parts: SessionParts
+    commands: SessionCommandHost
+
+
+async def build_session(blueprint: Blueprint) -> BuiltSession:
+    """Read the project, connect the parts, and open the session.
+
+    Raises:
+        ConfigError: A settings file is wrong, or no model is known.
+        StoreError: The session cannot be read or written.
+    """
+    options = blueprint.options
+    scan = await to_thread.run_sync(
+        partial(
+            scan_project,
+            blueprint.cwd,
+            blueprint.homes,
+            blueprint.environ,
+            accepted=options.get("accepted"),
+        )
+    )
+    database = blueprint.homes.project(blueprint.cwd) / "sessions.db"
+    store = options.get("store") or SqliteStore(database)
+    built: BuiltSession | None = None
+    try:
+        session_id = await _session_id(options, store)
+        built = await to_thread.run_sync(_Builder(blueprint, scan, store, session_id).build)
+        parts = built.parts
+        _check_mode(options, scan)
+        await parts.session.open()
+        parts.name = parts.name or parts.session.journal.record.name
+        if (mode := options.get("permission_mode")) is not None:
+            await parts.session.set_permission_mode(mode)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            if built is not None:
+                await built.parts.session.shutdown()
+            if "store" not in options:
+                await store.aclose()
+        raise
+    return built
+
+
+def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
+    """Reject a mode that the settings forbid, before anything is opened."""
+    mode = options.get("permission_mode")
+    if mode is PermissionMode.BYPASS and scan.loaded.settings.permissions.bypass_disabled:
+        raise ConfigError("the settings forbid the permission mode bypassPermissions")
+
+
+async def _session_id(options: InteractiveOptions, store: Store) -> SessionId | None:
+    wanted = options.get("resume_session_id")
+    if wanted is None:
+        return None
+    if options.get("fork_session"):
+        return (await store.fork(SessionId(wanted))).id
+    return (await store.record(SessionId(wanted))).id
+
+
+class _Builder:
+    """Builds the parts of one session; blocks."""
+
+    def __init__(
+        self, blueprint: Blueprint, scan: ProjectScan, store: Store, session_id: SessionId | None
+    ) -> None:
+        self._blueprint = blueprint
+        self._options = blueprint.options
+        self._scan = scan
+        self._settings = scan.loaded.settings
+        self._store = store
+        self._session_id = session_id
+        self._profile = None if self._options.get("model") else self._find_profile()
+
+    def build(self) -> "BuiltSession":
+        """Build the parts in the order in which they need each other."""
+        options, blueprint = self._options, self._blueprint
+        blueprint.requests.can_remember = _can_save_rules(self._scan.loaded)
+        registry, gate, tools = self._registry(), self._gate(), self._tools()
+        events: list[MemoryEvent] = []
+        memory = ProjectMemory(memory_folder(blueprint.cwd), on_event=events.append)
+        language = options.get("language") or self._settings.language
+        shared = self._shared_options()
+        agents = self._agents(tools, gate, shared)
+        commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
+        agents.hooks = hooks = self._hooks(tools, agents)
+        own: list[Tool] = [ExecuteCommand(registry, lambda: commands, skills=False)]
+        if offers_agents(options):
+            own.append(AgentTool(agents))
+        session_options: SessionOptions = {
+            **shared,
+            "system_message": write_prompt(blueprint, self._scan, memory, language),
+            "tools": [*tools, *own],
+            "store": self._store,
+            "session_id": self._session_id,
+            "gate": gate,
+            "hooks": hooks,
+            "event_bus": blueprint.bus,
+        }
+        session = Session(blueprint.provider, model=self._model(), **session_options)
+        agents.parent = session
+        parts = SessionParts(
+            blueprint=blueprint,
+            scan=self._scan,
+            store=self._store,
+            session=session,
+            registry=registry,
+            gate=gate,
+            memory=memory,
+            memory_events=events,
+            agents=agents,
+            models=self._models(),
+            name=options.get("name", ""),
+            language=language,
+        )
+        commands.bind(parts)
+        return BuiltSession(parts=parts, commands=commands)
+
+    def _registry(self) -> CommandRegistry:
+        registry = CommandRegistry()
+        registry.add_source(BuiltinCommandSource())
+        for module in self._options.get("command_modules", ()):
+            registry.add_module(module)
+        registry.add_source(self._scan.skills)
+        return registry
+
+    def _gate(self) -> Gate:
+        blueprint, permissions = self._blueprint, self._settings.permissions
+
+        def publish_denial(access: Access, decision: Decision, remedy: str) -> None:
+            blueprint.bus.publish(
+                PermissionDenied(
+                    call_id=access.call_id,
+                    tool_name=access.tool,
+                    target=access.target,
+                    reason=decision.reason,
+                    remedy=remedy,
+                )
+            )
+
+        return Gate(
+            cwd=blueprint.cwd,
+            mode=permissions.default_mode,
+            allow=permissions.allow,
+            ask_rules=permissions.ask,
+            deny=permissions.deny,
+            bypass_disabled=permissions.bypass_disabled,
+            ask=self._options.get("permission_handler") or blueprint.requests.ask,
+            on_denied=publish_denial,
+            remember=rule_keeper(
+                blueprint.cwd,
+                blueprint.homes,
+                blueprint.environ,
+                lambda text: blueprint.bus.publish(Warned(text)),
+            ),
+        )
+
+    def _tools(self) -> list[Tool]:
+        given = self._options.get("tools")
+        if given is None:
+            given = builtin_tools(
+                sandbox=self._options.get("sandbox") or choose_sandbox(self._settings),
+                search=search_backend(self._blueprint.environ),
+            )
+        return [*given, *self._options.get("extra_tools", ())]
+
+    def _agents(self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions) -> AgentRunner:
+        blueprint = self._blueprint
+        return AgentRunner(
+            definitions=self._scan.agents,
+            tools=tools,
+            gate=gate,
+            project=self._scan.project,
+            bus=blueprint.bus,
+            provider_name=blueprint.provider.name,
+            options=shared,
+            transcripts=blueprint.homes.project(blueprint.cwd) / "transcripts",
+        )
+
+    def _models(self) -> ModelSwitcher:
+        given = self._options.get("models")
+        if given is not None:
+            return given
+        chooser = ModelChooser(self._settings, self._scan.loaded.environ)
+        return ModelSwitcher(chooser, current=self._blueprint.provider)
+
+    def _hooks(self, tools: Sequence[Tool], agents: AgentRunner) -> Hooks:
+        table = self._settings.hooks
+        if not table.hooks:
+            return NoHooks()
+
+        async def ask(prompt: str, model: str) -> str:
+            assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
+            return await agents.parent.ask_aside(prompt, model=model, why="a hook")
+
+        async def run_agent(task: AgentTask) -> str:
+            request = AgentRequest(
+                agent=task.agent or GENERAL_PURPOSE,
+                prompt=task.prompt,
+                model=task.model,
+                max_turns=task.max_turns,
+                fires_hooks=False,
+            )
+            return (await agents.run(request)).text
+
+        context = HookContext(
+            project=self._blueprint.cwd,
+            environ=self._scan.loaded.environ,
+            background=self._blueprint.host,
+            ask=ask,
+            run_agent=run_agent,
+            holds=_rule_matcher({tool.spec.name: tool for tool in tools}, self._blueprint.cwd),
+            redact=redact,
+        )
+        return HookRunner(table, context)
+
+    def _shared_options(self) -> SessionOptions:
+        """Return the options that hold for the session and for its subagents alike."""
+        blueprint, project = self._blueprint, self._scan.project
+        found: SessionOptions = {
+            "cwd": blueprint.cwd,
+            "env": self._settings.env,
+            "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
+        }
+        if self._options.get("keep_checkpoints", True):
+            found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"
+        settings = build_session_options(self._settings, self._profile, model=self._model())
+        both = (project.compact_instructions, settings.get("compact_instructions", ""))
+        found["compact_instructions"] = "\n".join(filter(None, both))
+        given = {
+            key: value
+            for key, value in self._options.items()
+            if key not in OwnOptions.__annotations__ and key not in ("tools", "store")
+        }
+        return {**settings, **found, **given}  # type: ignore[typeddict-item]
+
+    def _find_profile(self) -> ResolvedProvider | None:
+        """Return the profile of the settings, if it belongs to the provider that was given."""
+        environ = self._scan.loaded.environ
+        named = self._settings.current_provider
+        is_there = not named or named in self._settings.providers
+        if is_there and current_type(self._settings, environ) != self._blueprint.provider.name:
+            return None
+        return resolve_provider(self._settings, environ)
+
+    def _model(self) -> str:
+        """Return the model: the option, the settings', or the provider's default."""
+        name = self._blueprint.provider.name
+        family = FAMILIES.get(name)
+        model = (
+            self._options.get("model")
+            or (self._profile.model if self._profile is not None else "")
+            or self._settings.model
+            or (family.default_model if family else "")
+        )
+        if not model:
+            raise ConfigError(f"no model is set for the provider {name}: pass model=…")
+        return model
+
+
+def rule_keeper(
+    cwd: Path, homes: Homes, environ: Mapping[str, str], warn: Callable[[str], None]
+) -> Remember:
+    """Return a function that adds rules to the project's local settings.
+
+    When they cannot be added, it warns, and the call runs all the same.
+    """
+
+    async def remember(rules: Sequence[str]) -> None:
+        try:
+            await to_thread.run_sync(_add_rules, cwd, homes, environ, rules)
+        except ConfigError as error:
+            warn(f"the call is allowed for this session only; the rule was not saved: {error}")
+
+    return remember
+
+
+def _can_save_rules(loaded: LoadedSettings) -> bool:
+    """Return True when the project has settings that a permission rule can be added to."""
+    try:
+        return bool(find_target(loaded, "local")) and not loaded.withheld
+    except ConfigError:
+        return False
+
+
+def _add_rules(cwd: Path, homes: Homes, environ: Mapping[str, str], rules: Sequence[str]) -> None:
+    loaded = load_project_settings(cwd, homes, environ)
+    if loaded.withheld:
+        raise ConfigError("accept the settings of this folder first: clew config accept")
+    add_allow_rules(loaded, rules, trust=trust_record(homes))
+
+
+def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:
+    """Return a function that says whether a permission rule matches a call."""
+
+    def holds(text: str, payload: HookInput) -> bool:
+        from clew.permissions.decide import decide  # noqa: PLC0415 - loads a grammar
+
+        name, arguments = payload.tool_name, payload.tool_input
+        if not isinstance(name, str) or not isinstance(arguments, dict) or name not in tools:
+            return True
+        access = tools[name].access(arguments, ToolContext(cwd=cwd))
+        policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse_rule(text),))
+        return decide(access, policy).verdict is Verdict.DENY
+
+    return holds

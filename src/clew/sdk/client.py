@@ -1,0 +1,244 @@
+"""`SessionClient`: the one protocol of every client, local or remote.
+
+A terminal, a web page, an editor and a program on another machine all use these methods and
+nothing else. Every value here is a msgspec Struct that encodes to JSON.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from clew.core.access import Approval, PermissionMode
+from clew.core.context_state import ContextState
+from clew.core.errors import RunError
+from clew.core.events import (
+    BackgroundTaskEvent,
+    Envelope,
+    PermissionRequest,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+)
+from clew.core.ids import EntryId, RunId, SessionId
+from clew.core.messages import Image
+from clew.core.results import ExecutionResult
+from clew.core.tool_states import ToolState
+from clew.extensions.commands.protocol import (
+    Effect,
+    NewSession,
+    OpenSession,
+    PickSession,
+    Safety,
+)
+from clew.session.history import HistoryEntry
+
+__all__ = [
+    "CommandInfo",
+    "CommandOutcome",
+    "HistoryEntry",
+    "NewSession",
+    "OpenSession",
+    "PickSession",
+    "PromptInput",
+    "SessionClient",
+    "SessionSnapshot",
+    "run_line",
+    "wait_for_run",
+]
+
+
+class PromptInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A prompt for the model."""
+
+    text: str
+    """What the model is sent."""
+    display_input: str | None = None
+    """What people are shown in its place."""
+    raw_input: str | None = None
+    """What hooks are asked about in its place."""
+    images: tuple[Image, ...] = ()
+
+
+class CommandInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A command that a user can type."""
+
+    name: str
+    description: str
+    argument_hint: str = ""
+    source: str = "builtin"
+    safety: Safety = "read-only"
+    subcommands: tuple["CommandInfo", ...] = ()
+
+
+class CommandOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a line.
+
+    A prompt or a skill is only accepted here: `run_id` names the run, whose events follow.
+    """
+
+    kind: Literal["prompt", "skill", "command", "shell"]
+    name: str = ""
+    """The command or skill."""
+    run_id: RunId | None = None
+    message: str = ""
+    """What a command says, or the output of a shell command."""
+    success: bool = True
+    data: dict[str, object] = {}
+    """What a command says, as facts."""
+    effect: Effect | None = None
+    """What is left for the client: opening another session. All else has been applied."""
+
+
+class SessionSnapshot(Struct, frozen=True, kw_only=True):
+    """All that a client needs to show a session; continue with `events(after=seq)`."""
+
+    session_id: SessionId
+    name: str
+    model: str
+    mode: PermissionMode
+    language: str
+    cwd: str
+    context: ContextState
+    history: tuple[HistoryEntry, ...]
+    """The end of the history."""
+    executing: bool
+    streaming_text: str
+    """What the model has written in the current run."""
+    active_tools: tuple[ToolState, ...]
+    permission_requests: tuple[PermissionRequest, ...]
+    """The requests that wait for an answer."""
+    queue: str | None
+    """The prompt that waits."""
+    tasks: tuple[BackgroundTaskEvent, ...]
+    """The subagents that are running."""
+    last_entry: EntryId
+    """The newest journal entry; `history(after=…)` continues behind it."""
+    seq: int
+    """The newest event that is included here."""
+
+
+class SessionClient(Protocol):
+    """A session, as clients use it.
+
+    Every method raises `ClewError`s as the session does; a remote client raises the same ones.
+    """
+
+    async def snapshot(self) -> SessionSnapshot:
+        """Return the state of the session now."""
+        ...
+
+    def events(self, *, after: int | None = None) -> AsyncGenerator[Envelope, None]:
+        """Yield every event after that sequence number, or from now on.
+
+        Raises:
+            EventsExpired: Events are missing; take a new snapshot and continue from its `seq`.
+        """
+        ...
+
+    async def submit(self, prompt: PromptInput) -> RunId:
+        """Accept a prompt and return at once; it runs now, or waits for the one that runs.
+
+        Raises:
+            QueueFull: A prompt is waiting already.
+        """
+        ...
+
+    async def execute(self, line: str) -> CommandOutcome:
+        """Carry out a line as typed: a prompt, a `/command`, or `!` and a shell command.
+
+        Effects such as another model, name or language are applied here.
+
+        Raises:
+            SessionError: There is no such command, or it cannot run now.
+        """
+        ...
+
+    def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> Awaitable[None]:
+        """Answer a `permission_request`; the first answer counts.
+
+        A local session is answered by the call itself, so that a listener can do it; await the
+        result to know that a remote one has it.
+
+        Args:
+            request_id: Which request.
+            approval: The answer.
+            reply: A message for the model, such as what to do instead.
+
+        Raises:
+            SessionError: The request is not open.
+        """
+        ...
+
+    async def set_model(self, name: str) -> None:
+        """Continue with another model: `NAME`, or `PROVIDER/NAME`."""
+        ...
+
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """Change the permission mode."""
+        ...
+
+    async def set_name(self, name: str) -> None:
+        """Name the session."""
+        ...
+
+    async def set_language(self, language: str) -> None:
+        """Have the model answer in another language; empty for any."""
+        ...
+
+    async def history(self, *, after: EntryId, limit: int) -> list[HistoryEntry]:
+        """Return at most `limit` items of the history behind that entry; 0 is the beginning."""
+        ...
+
+    async def commands(self) -> list[CommandInfo]:
+        """Return the commands that a user can type."""
+        ...
+
+    def abort(self) -> None:
+        """Abort the run and cancel the prompt that waits; `interrupted` follows."""
+        ...
+
+    async def cancel_queue(self) -> bool:
+        """Cancel the prompt that waits; returns whether there was one."""
+        ...
+
+
+async def run_line(
+    client: SessionClient, line: str
+) -> tuple[CommandOutcome, ExecutionResult | None]:
+    """Carry out a line and, where it starts a run, wait for its result.
+
+    Raises:
+        RunError: The run failed.
+        ClewError: As `SessionClient.execute` does.
+    """
+    position = (await client.snapshot()).seq
+    outcome = await client.execute(line)
+    if outcome.run_id is None:
+        return outcome, None
+    return outcome, await wait_for_run(client, outcome.run_id, after=position)
+
+
+async def wait_for_run(client: SessionClient, run_id: RunId, *, after: int) -> ExecutionResult:
+    """Wait until a run ends.
+
+    Args:
+        client: The session.
+        run_id: What `submit` or `execute` returned.
+        after: A sequence number from before the run was accepted.
+
+    Raises:
+        RunError: The run failed.
+    """
+    async with aclosing(client.events(after=after)) as events:
+        async for envelope in events:
+            match envelope.event:
+                case RunCompleted(result=result) | RunInterrupted(result=result):
+                    if result.run_id == run_id:
+                        return result
+                case RunFailed(run_id=failed) as failure if failed == run_id:
+                    raise RunError(failure.message, error_type=failure.error_type)
+                case _:
+                    pass
+    raise RunError("the session was closed before the run ended", error_type="SessionClosed")

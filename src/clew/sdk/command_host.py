@@ -1,0 +1,233 @@
+"""What commands act on: an open session, by the names that the command protocol uses."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from clew.context.policy import Thresholds
+from clew.core.access import PermissionMode
+from clew.core.entries import Entry, Noted
+from clew.core.errors import SessionNotFound, StoreError
+from clew.core.events import SessionUpdated, Warned
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.commands.registry import CommandRegistry
+from clew.extensions.memory import MemoryReference, ProjectMemory
+from clew.extensions.skill_template import render_skill
+from clew.extensions.skills import Skill
+from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest
+from clew.sdk.parts import SessionParts
+from clew.session.event_bus import EventBus
+from clew.session.gate import Gate
+from clew.session.history import MEMORY
+from clew.session.session import Session
+from clew.stores.protocol import Store
+
+SkillRunner = Callable[[Skill, str], Awaitable[str]]
+
+
+class SessionCommandHost:
+    """Implements `clew.extensions.commands.protocol.CommandHost` for an interactive session."""
+
+    def __init__(self, cwd: Path, bus: EventBus) -> None:
+        self._cwd = cwd
+        self._bus = bus
+        self._parts: SessionParts | None = None
+        self._has_read_usage = False
+        self.run_skill_as_prompt: SkillRunner | None = None
+        """Runs a skill as a prompt of its own; the session sets it."""
+        self.pending_compaction: tuple[str, bool] | None = None
+        """Instructions for a compaction after the current run, and whether to force it."""
+
+    def bind(self, parts: SessionParts) -> None:
+        """Connect the host with the session that it stands for."""
+        self._parts = parts
+
+    @property
+    def parts(self) -> SessionParts:
+        """The parts of the session."""
+        assert self._parts is not None  # noqa: S101 - bound when the session is built
+        return self._parts
+
+    @property
+    def session(self) -> Session:
+        """The conversation."""
+        return self.parts.session
+
+    @property
+    def registry(self) -> CommandRegistry:
+        """All commands."""
+        return self.parts.registry
+
+    @property
+    def cwd(self) -> Path:
+        """The project's folder."""
+        return self._cwd
+
+    @property
+    def memory(self) -> ProjectMemory | None:
+        """The project's memory."""
+        if not self._has_read_usage:
+            # Not when the session is opened: that would read the whole journal.
+            self._has_read_usage = True
+            self.parts.memory.restore_used(memory_references(self.session.journal.entries))
+        return self.parts.memory
+
+    @property
+    def store(self) -> Store:
+        """Where sessions are stored."""
+        return self.parts.store
+
+    @property
+    def gate(self) -> Gate:
+        """The permissions of the session."""
+        return self.parts.gate
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The thresholds of the context window."""
+        return self.session.policy.thresholds
+
+    @property
+    def language(self) -> str:
+        """The language of answers; empty for any."""
+        return self.parts.language
+
+    @property
+    def name(self) -> str:
+        """The name of the session."""
+        return self.parts.name
+
+    @property
+    def agents(self) -> Mapping[str, AgentDefinition]:
+        """Agents by name."""
+        return self.parts.agents.definitions
+
+    async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
+        """Compact after the current run; returns False when no run is in progress."""
+        if not self.session.is_running:
+            return False
+        self.pending_compaction = (instructions, force)
+        return True
+
+    async def run_agent(self, name: str, prompt: str) -> str:
+        """Have an agent do a task and return its answer.
+
+        Raises:
+            ConfigError: There is no such agent.
+        """
+        return (await self.parts.agents.run(AgentRequest(agent=name, prompt=prompt))).text
+
+    async def run_skill(self, skill: Skill, arguments: str) -> str:
+        """Carry a skill out and return the result.
+
+        During a run the model has asked for it: it gets the skill's instructions, or the answer
+        of a subagent where the skill says `context: fork`.
+        """
+        if not self.session.is_running and self.run_skill_as_prompt is not None:
+            return await self.run_skill_as_prompt(skill, arguments)
+        text = self.render_skill(skill, arguments)
+        return await self.fork_skill(skill, text) if skill.fork else text
+
+    def render_skill(self, skill: Skill, arguments: str) -> str:
+        """Return the instructions of a skill; one with a folder of its own names it."""
+        text = render_skill(skill, arguments, session_id=self.session.session_id)
+        if skill.path.name != "SKILL.md":
+            return text
+        return f"{text}\n\n(Files that this skill names are in {skill.folder})"
+
+    async def fork_skill(self, skill: Skill, text: str) -> str:
+        """Have a subagent carry out a skill.
+
+        Raises:
+            ConfigError: The skill names an agent that does not exist.
+        """
+        request = AgentRequest(
+            prompt=text,
+            agent=skill.agent or GENERAL_PURPOSE,
+            model=skill.model,
+            allowed_tools=skill.allowed_tools or None,
+            fork_worker=True,
+        )
+        return (await self.parts.agents.run(request)).text
+
+    def check_skill(self, skill: Skill) -> None:
+        """Make sure that a skill can run, before anything is added to the conversation.
+
+        Raises:
+            ConfigError: The skill names an agent that does not exist.
+        """
+        if skill.fork:
+            self.parts.agents.definition(skill.agent or GENERAL_PURPOSE)
+
+    async def set_name(self, name: str) -> None:
+        """Name the session; stored with it once something was said."""
+        self.parts.name = name
+        await self._store_name()
+        self.publish_update()
+
+    async def set_language(self, language: str) -> None:
+        """Have the model answer in another language; empty for any."""
+        self.parts.language = language
+        await self.session.set_system_message(self.parts.system_prompt(language))
+        self.publish_update()
+
+    async def set_model(self, name: str) -> str:
+        """Continue with another model; returns a sentence that says how it was chosen."""
+        chosen = await self.parts.models.switch(self.session, name)
+        self.publish_update()
+        return chosen
+
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """Change the permission mode."""
+        await self.session.set_permission_mode(mode)
+        self.publish_update()
+
+    def publish_update(self) -> None:
+        """Tell clients the name, model, mode and language."""
+        self._bus.publish(
+            SessionUpdated(
+                name=self.parts.name,
+                model=self.session.journal.view.setup.model.name,
+                mode=self.gate.mode,
+                language=self.parts.language,
+            )
+        )
+
+    async def save_side_data(self) -> None:
+        """Store the name and the memory events; a failure is a warning."""
+        try:
+            await self._store_name()
+            events = self.parts.memory_events
+            while events:
+                event = events.pop(0)
+                await self.session.add_history_entry(MEMORY, "", **msgspec.to_builtins(event))
+        except StoreError as error:
+            text = f"the session's name or memory events were not stored: {error}"
+            self._bus.publish(Warned(text))
+
+    async def _store_name(self) -> None:
+        name, journal = self.parts.name, self.session.journal
+        if name and name != journal.record.name:
+            try:
+                await self.store.rename(journal.record.id, name)
+            except SessionNotFound:
+                # Nothing was said yet, so nothing is stored yet.
+                return
+            journal.record = replace(journal.record, name=name)
+
+
+def memory_references(entries: Iterable[Entry]) -> list[MemoryReference]:
+    """Return the parts of the memory that a session used, each once, the latest last."""
+    found: dict[str, MemoryReference] = {}
+    for entry in entries:
+        match entry.body:
+            case Noted(topic=topic, data={"kind": "retrieved", "why": str(path), **rest}) if (
+                topic == MEMORY
+            ):
+                found.pop(path, None)
+                found[path] = MemoryReference(topic=str(rest.get("topic", "")), path=path)
+            case _:
+                pass
+    return list(found.values())

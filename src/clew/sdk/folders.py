@@ -1,0 +1,63 @@
+"""The folders that Clew works in and keeps its files in."""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.core.errors import ConfigError
+
+
+class Homes(Struct, frozen=True, kw_only=True):
+    """The user's own folders."""
+
+    user: Path
+    """The home folder; `.claude` in it is read too."""
+    clew: Path
+    """Clew's own folder in it, or where `CLEW_HOME` says."""
+
+    @classmethod
+    def of(
+        cls,
+        environ: Mapping[str, str],
+        *,
+        user_home: Path | None = None,
+        clew_home: Path | None = None,
+    ) -> "Homes":
+        """Return the folders that the environment names, or those that are given."""
+        user = user_home or Path.home()
+        return cls(user=user, clew=clew_home or Path(environ.get("CLEW_HOME") or user / ".clew"))
+
+    def project(self, cwd: Path) -> Path:
+        """Return the folder for the sessions, logs and checkpoints of the project in `cwd`."""
+        folder = cwd.resolve()
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name) or "root"
+        mark = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
+        return self.clew / "projects" / f"{name}-{mark}"
+
+
+def user_folder() -> Path:
+    """Return the user's folder: `$CLEW_HOME`, or `~/.clew`."""
+    return Homes.of(os.environ).clew
+
+
+def store_path(cwd: Path) -> Path:
+    """Return the database with the sessions of the project in `cwd`."""
+    return Homes.of(os.environ).project(cwd) / "sessions.db"
+
+
+def working_folder() -> Path:
+    """Return the current folder.
+
+    Raises:
+        ConfigError: It was deleted, or cannot be read.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigError(
+            f"the working folder cannot be used ({error.strerror}); change to another one"
+        ) from error

@@ -1,0 +1,119 @@
+"""`Host`: owns everything that outlives a single call."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, Self, TypeVarTuple, Unpack
+
+import anyio
+from anyio.abc import TaskGroup
+
+from clew.core.errors import SessionClosed
+
+logger = logging.getLogger(__name__)
+
+_Ts = TypeVarTuple("_Ts")
+
+
+class Closable(Protocol):
+    """Something that a host closes at its end, such as a session, a provider or a store."""
+
+    async def aclose(self) -> None:
+        """Close it; must not fail when called again."""
+        ...
+
+
+class Host:
+    """Owns a task group, and closes what was added to it, newest first.
+
+    Use as `async with`, or call `start` and `aclose`; these may be called from different tasks,
+    because the task group lives in a task of the host's own. Background work such as submitted
+    prompts and hooks runs in it. Sessions can share a host; a session without one makes its own.
+    """
+
+    def __init__(self) -> None:
+        self._owned: list[Closable] = []
+        self._tasks: TaskGroup | None = None
+        self._main: asyncio.Future[None] | None = None
+        self._stop = anyio.Event()
+        self._closed = False
+
+    @property
+    def is_running(self) -> bool:
+        """True between `start` and `aclose`."""
+        return self._tasks is not None and not self._closed
+
+    async def start(self) -> Self:
+        """Start the task group; calling it again does nothing.
+
+        Raises:
+            SessionClosed: The host was closed.
+        """
+        if self._closed:
+            raise SessionClosed("the host was closed; make another one")
+        if self._main is None:
+            started = anyio.Event()
+            # The one task that nothing else owns: it is the owner. `aclose` waits for its end.
+            self._main = asyncio.ensure_future(self._run(started))
+            await started.wait()
+        return self
+
+    def start_soon(self, work: Callable[[Unpack[_Ts]], Awaitable[Any]], *arguments: *_Ts) -> None:
+        """Run `work` in the background until it ends or the host is closed.
+
+        An error in it is logged and ends nothing else.
+
+        Raises:
+            SessionClosed: The host is not running.
+        """
+        if self._tasks is None or self._closed:
+            raise SessionClosed("the host is not running: use `async with`, or await `start` first")
+        self._tasks.start_soon(_log_errors, work, arguments)
+
+    def add(self, resource: Closable) -> None:
+        """Own something: it is closed with the host."""
+        self._owned.append(resource)
+
+    def discard(self, resource: Closable) -> None:
+        """Own it no longer; does nothing when the host does not."""
+        if resource in self._owned:
+            self._owned.remove(resource)
+
+    def stop(self) -> None:
+        """Cancel the background work, without waiting for it."""
+        self._closed = True
+        self._stop.set()
+
+    async def aclose(self) -> None:
+        """Close what is owned, newest first, then cancel the background work and wait for it."""
+        with anyio.CancelScope(shield=True):
+            while self._owned:
+                resource = self._owned.pop()
+                try:
+                    await resource.aclose()
+                except Exception:
+                    logger.exception("closing %s failed", type(resource).__name__)
+            self.stop()
+            if self._main is not None:
+                await asyncio.wait([self._main])
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _run(self, started: anyio.Event) -> None:
+        async with anyio.create_task_group() as self._tasks:
+            started.set()
+            await self._stop.wait()
+            self._tasks.cancel_scope.cancel()
+
+
+async def _log_errors(
+    work: Callable[[Unpack[_Ts]], Awaitable[Any]], arguments: tuple[*_Ts]
+) -> None:
+    try:
+        await work(*arguments)
+    except Exception:
+        logger.exception("background work failed")

@@ -1,0 +1,144 @@
+"""From a `SessionSpec` to an open session: settings, model, store, log and sandbox."""
+
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from anyio import to_thread
+
+from clew.core.access import PermissionMode
+from clew.core.errors import SessionNotFound
+from clew.core.ids import SessionId
+from clew.log.protocol import SessionLogger
+from clew.sdk.folders import Homes
+from clew.sdk.host import Host
+from clew.sdk.local_servers import find_local_server
+from clew.sdk.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.sdk.options import InteractiveOptions
+from clew.sdk.project_scan import choose_sandbox, load_project_settings
+from clew.sdk.session import InteractiveSession
+from clew.sdk.session_store import ProjectStore, find_session, project_store
+from clew.sdk.spec import SessionSpec
+from clew.session.event_bus import EnvelopeListener
+from clew.stores.record import StoredSession
+from clew.tools.sandbox import SandboxMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchedSession:
+    """An open session, and how it was chosen."""
+
+    session: InteractiveSession
+    choice: ModelChoice
+    resumed: bool
+    sandbox: str
+    """What commands can do, in a sentence."""
+
+    async def other_sessions(self, limit: int = 200) -> list[StoredSession]:
+        """Return the other sessions of the folder, the newest first."""
+        parts = self.session.parts
+        found = await parts.store.sessions(cwd=str(parts.blueprint.cwd), limit=limit)
+        return [one for one in found if one.id != self.session.get_session_id()]
+
+
+@asynccontextmanager
+async def launch(
+    spec: SessionSpec,
+    *,
+    on_envelope: EnvelopeListener | None = None,
+    host: Host | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> AsyncGenerator[LaunchedSession, None]:
+    """Open the session that a spec describes; closes everything at the end.
+
+    Args:
+        spec: Which session.
+        on_envelope: Called with every event, also those of the opening.
+        host: Owns background work; a host of the session's own by default.
+        environ: Environment variables; those of the process by default.
+
+    Raises:
+        ConfigError: A setting is wrong, or no model can be reached.
+        StoreError: The session cannot be read or written.
+    """
+    environ = os.environ if environ is None else environ
+    cwd, homes = Path(spec.cwd), Homes.of(environ)
+    place = project_store(cwd, environ, spec.store)
+    models: ModelSwitcher | None = None
+    try:
+        loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
+        chooser = ModelChooser(loaded.settings, loaded.environ)
+        search = partial(find_local_server, environ=loaded.environ)
+        choice = await chooser.first(spec, search)
+        models = ModelSwitcher(chooser, current=choice.provider, first=choice)
+        mode = SandboxMode(spec.sandbox) if spec.sandbox else None
+        sandbox = choose_sandbox(loaded.settings, mode=mode, network=spec.network)
+        session_id = await _session_id(spec, place)
+        options = _options(spec, choice, homes)
+        options |= {
+            "store": place.store,
+            "resume_session_id": session_id,
+            "sandbox": sandbox,
+            "models": models,
+            "environ": environ,
+        }
+        if host is not None:
+            options["host"] = host
+        session = InteractiveSession(provider=choice.provider, **options)
+        if on_envelope is not None:
+            session.on_any(on_envelope)
+        async with session:
+            yield LaunchedSession(
+                session=session,
+                choice=choice,
+                resumed=session_id is not None,
+                sandbox=sandbox.describe(),
+            )
+    finally:
+        if models is not None:
+            await models.aclose()
+        await place.store.aclose()
+
+
+def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> InteractiveOptions:
+    """Return the options that a spec stands for; what it leaves open is left to the settings."""
+    options: InteractiveOptions = {"cwd": spec.cwd, "model": choice.model, "agents": spec.agents}
+    if spec.permission_mode:
+        options["permission_mode"] = PermissionMode(spec.permission_mode)
+    if window := spec.window or choice.window:
+        options["max_context_tokens"] = window
+    if spec.budget_usd is not None:
+        options["budget_usd"] = spec.budget_usd
+    if spec.max_turns is not None:
+        options["max_turns"] = spec.max_turns
+    if spec.name:
+        options["name"] = spec.name
+    if spec.language:
+        options["language"] = spec.language
+    if spec.log_level:
+        options["log"] = _session_log(spec.log_level, homes.project(Path(spec.cwd)) / "logs")
+    return options
+
+
+def _session_log(level: str, folder: Path) -> SessionLogger:
+    from clew.log.events import LogLevel  # noqa: PLC0415 - most sessions have no log
+    from clew.log.writer import SessionLog  # noqa: PLC0415
+
+    return SessionLog(folder, level=LogLevel(level))
+
+
+async def _session_id(spec: SessionSpec, place: ProjectStore) -> SessionId | None:
+    store = place.store
+    if spec.resume:
+        return (await find_session(place, spec.resume)).id
+    if spec.fork:
+        return (await store.fork((await find_session(place, spec.fork)).id)).id
+    if spec.latest:
+        known = await store.sessions(cwd=place.folder)
+        if not known:
+            raise SessionNotFound("there is no session in this folder to continue")
+        return known[0].id
+    return None

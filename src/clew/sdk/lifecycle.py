@@ -1,0 +1,131 @@
+"""Opening and shutting down an interactive session."""
+
+import os
+from pathlib import Path
+
+import anyio
+
+from clew.core.errors import ConfigError, SessionError
+from clew.core.events import Warned
+from clew.extensions.skills import Skill
+from clew.providers.protocol import Provider
+from clew.sdk.builder import BuiltSession, build_session
+from clew.sdk.folders import Homes
+from clew.sdk.host import Host
+from clew.sdk.options import InteractiveOptions
+from clew.sdk.parts import Blueprint
+from clew.sdk.permission_requests import PermissionRequests
+from clew.sdk.runner import Runner
+from clew.session.event_bus import EventBus
+
+_SHUTDOWN_SECONDS = 30.0
+"""How long a shutdown waits for work that does not react to its abort."""
+
+
+class Lifecycle:
+    """Builds the session once, and ends it once, whichever task asks for it."""
+
+    def __init__(self, provider: Provider, options: InteractiveOptions) -> None:
+        self.cwd = Path(options.get("cwd", ".")).resolve()
+        self.bus = EventBus()
+        self.requests = PermissionRequests(self.bus, wait=options.get("wait_for_answers", False))
+        self.host = options.get("host") or Host()
+        self.runner = Runner(self.bus, self.host, self._end_if_closed)
+        self._provider = provider
+        self._options = options
+        self._opening, self._ending = anyio.Lock(), anyio.Lock()
+        self._ended = False
+        self._reason, self._message = "other", ""
+
+    @property
+    def built(self) -> BuiltSession:
+        """The open session.
+
+        Raises:
+            SessionError: The session is not open.
+        """
+        if self.runner.built is None:
+            raise SessionError("the session is not open: use `async with`, or await `open` first")
+        return self.runner.built
+
+    async def open(self) -> BuiltSession:
+        """Build the session, if that has not been done; raises as `InteractiveSession.open`."""
+        async with self._opening:
+            self.runner.check_open()
+            if self.runner.built is None:
+                if not self.cwd.is_dir():
+                    raise ConfigError(f"there is no folder {self.cwd} to work in")
+                await self.host.start()
+                built = self.runner.built = await build_session(self._blueprint())
+                built.commands.run_skill_as_prompt = self._run_skill
+                for text in built.parts.scan.warnings:
+                    self.bus.publish(Warned(text))
+            return self.runner.built
+
+    async def shutdown(self, reason: str, message: str) -> None:
+        """Accept no more prompts, abort what runs, and end the session."""
+        if not self.runner.closed:
+            self.runner.closed, self._reason, self._message = True, reason, message
+        self.runner.abort()
+        if self.runner.queue.is_inside:
+            return
+        with anyio.CancelScope(shield=True):
+            async with self._opening:
+                pass
+            with anyio.move_on_after(_SHUTDOWN_SECONDS):
+                await self.runner.queue.idle()
+            await self._end()
+            if "host" not in self._options:
+                await self.host.aclose()
+
+    async def _end_if_closed(self) -> None:
+        if self.runner.closed:
+            await self._end()
+
+    async def _end(self) -> None:
+        """End the session once; later callers wait until that is done."""
+        with anyio.CancelScope(shield=True):
+            async with self._ending:
+                if self._ended:
+                    return
+                self._ended = True
+                try:
+                    if self.runner.built is not None:
+                        await self._close(self.runner.built)
+                finally:
+                    self.bus.close()
+                    if "host" not in self._options:
+                        # Not awaited: this may be running in one of the host's own tasks.
+                        self.host.stop()
+
+    async def _close(self, built: BuiltSession) -> None:
+        session = built.parts.session
+        try:
+            if self._message:
+                await session.add_history_entry("shutdown", self._message, reason=self._reason)
+        finally:
+            try:
+                await session.shutdown(self._reason)
+            finally:
+                await built.parts.aclose()
+
+    async def _run_skill(self, skill: Skill, arguments: str) -> str:
+        result = await self.runner.run_skill(skill, arguments)
+        return result.response
+
+    def _blueprint(self) -> Blueprint:
+        environ = self._options.get("environ", os.environ)
+        return Blueprint(
+            cwd=self.cwd,
+            homes=Homes.of(
+                environ,
+                user_home=self._options.get("user_home"),
+                clew_home=self._options.get("clew_home"),
+            ),
+            environ=environ,
+            provider=self._provider,
+            options=self._options,
+            host=self.host,
+            bus=self.bus,
+            requests=self.requests,
+        )

@@ -1,0 +1,126 @@
+"""Carries out a line as a user types it: a prompt, a `/command`, or `!` and a shell command."""
+
+from difflib import get_close_matches
+
+import msgspec
+
+from clew.core.errors import SessionError
+from clew.core.text import one_line
+from clew.extensions.commands.protocol import (
+    Command,
+    CommandResult,
+    Effect,
+    RenameSession,
+    SetLanguage,
+    SwitchModel,
+)
+from clew.sdk.builder import BuiltSession
+from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput
+from clew.sdk.runner import Runner
+
+_SIMILARITY = 0.75
+_MAX_NAME = 40
+_MAX_LINES = 40
+_MAX_LINE = 2_000
+
+
+async def execute_line(runner: Runner, built: BuiltSession, line: str) -> CommandOutcome:
+    """Carry out a line; see `SessionClient.execute`."""
+    if line.startswith("!"):
+        return await _run_shell(built, line)
+    if not line.startswith("/"):
+        return CommandOutcome(kind="prompt", run_id=runner.submit(PromptInput(text=line)))
+    name, arguments = split_command(line)
+    command = built.parts.registry.find(name)
+    if command is None or not command.user_invocable:
+        raise SessionError(_unknown(built, name))
+    if command.skill is not None:
+        run_id = runner.submit_skill(command.skill, arguments)
+        return CommandOutcome(kind="skill", name=command.name, run_id=run_id)
+    result = await runner.run_command(command.name, arguments.strip())
+    assert result is not None  # noqa: S101 - it was found
+    return await _apply(built, command.name, result)
+
+
+def split_command(line: str) -> tuple[str, str]:
+    """Return the name of the command that a line starts with, and what follows it."""
+    name, *rest = line[1:].split(maxsplit=1) or [""]
+    return name, rest[0] if rest else ""
+
+
+def describe_command(command: Command) -> CommandInfo:
+    """Return a command as clients list it."""
+    return CommandInfo(
+        name=command.name,
+        description=command.description,
+        argument_hint=command.argument_hint,
+        source=command.source,
+        safety=command.safety,
+        subcommands=tuple(describe_command(one) for one in command.subcommands),
+    )
+
+
+def similar_command(name: str, known: list[str]) -> str:
+    """Return the command that a mistyped name most likely means; empty when none is close."""
+    return next(iter(get_close_matches(name.lower(), known, n=1, cutoff=_SIMILARITY)), "")
+
+
+def _unknown(built: BuiltSession, name: str) -> str:
+    known = [one.name for one in built.parts.registry.get_commands() if one.user_invocable]
+    similar = similar_command(name, known)
+    hint = f"did you mean /{similar}?" if similar else "/help lists the commands"
+    return f"there is no command /{one_line(name, _MAX_NAME)}; {hint}"
+
+
+async def _apply(built: BuiltSession, name: str, result: CommandResult) -> CommandOutcome:
+    """Apply the effect of a command, except those that open another session."""
+    message, effect = result.message, result.effect
+    remaining: Effect | None = None
+    match effect:
+        case SwitchModel(model):
+            message = await built.commands.set_model(model)
+        case SetLanguage(language):
+            await built.commands.set_language(language)
+        case RenameSession(new_name):
+            await built.commands.set_name(new_name)
+        case _:
+            remaining = effect
+    if name == "mode":
+        built.commands.publish_update()
+    if name == "model" and effect is None:
+        message = "\n".join([message, *built.parts.models.list_models()])
+    return CommandOutcome(
+        kind="command",
+        name=name,
+        message=message,
+        success=result.success,
+        data=result.data,
+        effect=remaining,
+    )
+
+
+async def _run_shell(built: BuiltSession, line: str) -> CommandOutcome:
+    command = line[1:].strip()
+    if not command:
+        raise SessionError("write a command after the exclamation mark, such as !ls")
+    session = built.parts.session
+    arguments = msgspec.json.encode({"command": command}).decode()
+    output = await session.run_tool("Bash", arguments, said=line)
+    text = shorten_output(output.display or output.text, entry=session.journal.entries[-1].id)
+    return CommandOutcome(kind="shell", name=command, message=text, success=not output.failed)
+
+
+def shorten_output(text: str, *, entry: int) -> str:
+    """Return the first and last lines of a long output, and say how to read the rest."""
+    lines = text.split("\n")
+    half = _MAX_LINES // 2
+    if len(lines) > _MAX_LINES:
+        hidden = f"… {len(lines) - 2 * half:,} lines are hidden; /recall #{entry} shows them …"
+        lines = [*lines[:half], hidden, *lines[-half:]]
+    return "\n".join(
+        line
+        if len(line) <= _MAX_LINE
+        else f"{line[:_MAX_LINE]} … {len(line) - _MAX_LINE:,} characters are hidden; "
+        f"/recall #{entry} shows them"
+        for line in lines
+    )

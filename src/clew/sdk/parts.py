@@ -1,0 +1,83 @@
+"""The parts of an interactive session, and what they are built from."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.extensions.commands.protocol import AGENT_RUNTIME
+from clew.extensions.commands.registry import CommandRegistry
+from clew.extensions.memory import MemoryEvent, ProjectMemory
+from clew.providers.protocol import Provider
+from clew.sdk.agents import AgentRunner
+from clew.sdk.folders import Homes
+from clew.sdk.host import Host
+from clew.sdk.model_choice import ModelSwitcher
+from clew.sdk.options import InteractiveOptions
+from clew.sdk.permission_requests import PermissionRequests
+from clew.sdk.project_scan import ProjectScan, build_prompt
+from clew.session.event_bus import EventBus
+from clew.session.gate import Gate
+from clew.session.session import Session
+from clew.stores.protocol import Store
+
+
+class Blueprint(Struct, frozen=True, kw_only=True):
+    """What a session is built from."""
+
+    cwd: Path
+    homes: Homes
+    environ: Mapping[str, str]
+    provider: Provider
+    options: InteractiveOptions
+    host: Host
+    bus: EventBus
+    requests: PermissionRequests
+
+
+class SessionParts(Struct, kw_only=True):
+    """The connected parts of an interactive session."""
+
+    blueprint: Blueprint
+    scan: ProjectScan
+    store: Store
+    session: Session
+    registry: CommandRegistry
+    gate: Gate
+    memory: ProjectMemory
+    memory_events: list[MemoryEvent]
+    """Memory events that are not in the journal yet."""
+    agents: AgentRunner
+    models: ModelSwitcher
+    name: str
+    language: str
+
+    def system_prompt(self, language: str) -> str:
+        """Return the system prompt as it would be now, in that language."""
+        return write_prompt(self.blueprint, self.scan, self.memory, language)
+
+    async def aclose(self) -> None:
+        """Close what was opened for the session."""
+        await self.models.aclose()
+        if "store" not in self.blueprint.options:
+            await self.store.aclose()
+
+
+def write_prompt(
+    blueprint: Blueprint, scan: ProjectScan, memory: ProjectMemory, language: str
+) -> str:
+    """Return the system prompt of a session."""
+    return build_prompt(
+        blueprint.cwd,
+        scan,
+        identity=blueprint.options.get("identity"),
+        language=language,
+        memory=memory.startup(),
+        agents=scan.agents if offers_agents(blueprint.options) else {},
+    )
+
+
+def offers_agents(options: InteractiveOptions) -> bool:
+    """Return True when the model gets the `Agent` tool."""
+    modules = options.get("command_modules", ())
+    return options.get("agents", False) or any(AGENT_RUNTIME in m.requirements for m in modules)

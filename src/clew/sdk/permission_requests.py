@@ -1,0 +1,99 @@
+"""Permission requests to clients: published as events, answered by id."""
+
+import os
+from collections.abc import Awaitable, Generator
+
+import anyio
+
+from clew.core.access import Access, Approval, Decision, PermissionAnswer
+from clew.core.errors import SessionError
+from clew.core.events import PermissionRequest, PermissionResolved
+from clew.session.event_bus import EventBus
+
+
+class _Settled:
+    """An awaitable that is done already: the work was done by the call."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+class _Open:
+    def __init__(self, request: PermissionRequest) -> None:
+        self.request = request
+        self.answered = anyio.Event()
+        self.answer = PermissionAnswer(approval=Approval.NO)
+
+
+class PermissionRequests:
+    """Asks the attached clients and waits for the first answer.
+
+    Args:
+        bus: Where requests are published.
+        wait: Keep a request open while no client is attached, for a server whose clients come
+            and go. Otherwise an unattended request is denied.
+    """
+
+    def __init__(self, bus: EventBus, *, wait: bool = False) -> None:
+        self._bus = bus
+        self._wait = wait
+        self._open: dict[str, _Open] = {}
+        self.can_remember = False
+        """True when rules can be added to the project's settings."""
+        bus.on_detach = self._deny_unattended
+
+    @property
+    def pending(self) -> tuple[PermissionRequest, ...]:
+        """The requests that wait for an answer."""
+        return tuple(one.request for one in self._open.values())
+
+    @property
+    def attended(self) -> bool:
+        """True when a request would reach a client that can answer it."""
+        return self._wait or self._bus.answerable
+
+    async def ask(self, access: Access, decision: Decision) -> PermissionAnswer | None:
+        """Publish a request and wait for the answer; None when no client is there to answer."""
+        if not self.attended:
+            return None
+        opened = _Open(
+            PermissionRequest(
+                request_id=os.urandom(6).hex(),
+                tool_name=access.tool,
+                target=access.target,
+                risk=access.risk,
+                reason=decision.reason,
+                call_id=access.call_id,
+                arguments=access.arguments,
+                session_scope=decision.session_scope,
+                project_rules=decision.project_rules if self.can_remember else (),
+            )
+        )
+        request_id = opened.request.request_id
+        self._open[request_id] = opened
+        self._bus.publish(opened.request)
+        try:
+            await opened.answered.wait()
+        finally:
+            del self._open[request_id]
+            approved = opened.answered.is_set() and opened.answer.approval is not Approval.NO
+            self._bus.publish(PermissionResolved(request_id=request_id, approved=approved))
+        return opened.answer
+
+    def answer(self, request_id: str, answer: PermissionAnswer) -> Awaitable[None]:
+        """Answer a request; the first answer counts.
+
+        Raises:
+            SessionError: The request is not open: it was answered, or never existed.
+        """
+        opened = self._open.get(request_id)
+        if opened is None or opened.answered.is_set():
+            raise SessionError("this permission request is not open; it has been answered already")
+        opened.answer = answer
+        opened.answered.set()
+        return _Settled()
+
+    def _deny_unattended(self) -> None:
+        if not self.attended:
+            for opened in self._open.values():
+                opened.answered.set()

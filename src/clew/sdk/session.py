@@ -1,0 +1,234 @@
+"""`InteractiveSession`: a whole agent for one project; the local `SessionClient`."""
+
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Self, Unpack
+
+from clew.checkpoints.values import CheckpointSummary
+from clew.core.access import Approval, PermissionAnswer, PermissionMode
+from clew.core.context_state import ContextState
+from clew.core.errors import SessionError
+from clew.core.events import Envelope
+from clew.core.ids import EntryId, RunId, SessionId
+from clew.core.messages import Message
+from clew.core.results import ExecutionResult
+from clew.core.tool_states import ToolState
+from clew.extensions.commands.protocol import Command, CommandResult
+from clew.extensions.skills import Skill
+from clew.providers.protocol import Provider
+from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput, SessionSnapshot
+from clew.sdk.lifecycle import Lifecycle
+from clew.sdk.lines import describe_command, execute_line
+from clew.sdk.options import REJECTED, InteractiveOptions
+from clew.sdk.parts import SessionParts
+from clew.sdk.snapshot import page_history, take_snapshot
+from clew.session.event_bus import EnvelopeListener, Listener, Unsubscribe
+from clew.session.history import HistoryEntry, project_history
+from clew.session.rewind import Rewind
+from clew.session.session import Session
+
+_START = EntryId(0)
+
+
+class InteractiveSession:
+    """Takes prompts and commands, one at a time, and publishes all that happens as events.
+
+    Reads rules, memory, skills, agents and settings from `cwd` when it is opened. Use as
+    `async with`, or call `open` and `shutdown`. You close the provider, and a store or host that
+    you passed in.
+    """
+
+    def __init__(self, *, provider: Provider, **options: Unpack[InteractiveOptions]) -> None:
+        known = InteractiveOptions.__annotations__.keys() - REJECTED
+        if unknown := options.keys() - known:
+            raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")
+        self._life = Lifecycle(provider, options)
+        self._bus, self._runner = self._life.bus, self._life.runner
+
+    async def open(self) -> Self:
+        """Read the project and start or reopen the session; calling it again does nothing.
+
+        Raises:
+            ConfigError: The folder is missing, a settings file is wrong, or no model is known.
+            StoreError: The session cannot be read or written.
+            SessionClosed: The session was shut down.
+        """
+        await self._life.open()
+        return self
+
+    async def shutdown(self, *, reason: str = "other", message: str = "") -> None:
+        """Accept no more prompts, abort what runs, and call the SessionEnd hooks, once.
+
+        Called from inside a command, a tool or a permission handler, it returns at once; the
+        session ends when the current turn has ended.
+        """
+        await self._life.shutdown(reason, message)
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.shutdown()
+
+    def on(self, name: str, listener: Listener) -> Unsubscribe:
+        """Call `listener` with each event of that name; returns a function that unsubscribes."""
+        return self._bus.on(name, listener)
+
+    def on_any(self, listener: EnvelopeListener) -> Unsubscribe:
+        """Call `listener` with every envelope; returns a function that unsubscribes."""
+        return self._bus.on_any(listener)
+
+    def events(self, *, after: int | None = None) -> AsyncGenerator[Envelope, None]:
+        """Yield every event after that sequence number, or from now on."""
+        return self._bus.events(after=after)
+
+    async def snapshot(self) -> SessionSnapshot:
+        """Return the state of the session now."""
+        built = await self._life.open()
+        return take_snapshot(built.parts, self._runner.queue, self._life.requests.pending)
+
+    async def run(
+        self, text: str, display_input: str | None = None, raw_input: str | None = None
+    ) -> ExecutionResult:
+        """Run a prompt and wait for its result; while another one runs, wait for its end.
+
+        Raises:
+            QueueFull: A prompt is waiting already.
+            PromptCancelled: The prompt was cancelled while it waited.
+            ClewError: The run failed; the session stays usable.
+        """
+        await self.open()
+        prompt = PromptInput(text=text, display_input=display_input, raw_input=raw_input)
+        return await self._runner.run(prompt)
+
+    async def continue_run(self) -> ExecutionResult:
+        """Resume after the last entry without a new prompt; see `Session.continue_run`."""
+        await self.open()
+        return await self._runner.continue_run()
+
+    async def submit(self, prompt: PromptInput) -> RunId:
+        """Accept a prompt and return at once; see `SessionClient.submit`."""
+        await self.open()
+        return self._runner.submit(prompt)
+
+    async def execute(self, line: str) -> CommandOutcome:
+        """Carry out a line as typed; see `SessionClient.execute`."""
+        return await execute_line(self._runner, await self._life.open(), line)
+
+    async def execute_command(self, name: str, arguments: str = "") -> CommandResult | None:
+        """Carry out a command by its name, without the slash; None when there is none.
+
+        Effects such as another model are returned, not applied; `execute` applies them.
+        """
+        await self.open()
+        return await self._runner.run_command(name, arguments)
+
+    async def execute_skill_command(
+        self, skill: Skill, arguments: str = "", display_input: str | None = None
+    ) -> ExecutionResult:
+        """Run a skill: in this conversation, or in a subagent where it says `context: fork`."""
+        await self.open()
+        return await self._runner.run_skill(skill, arguments, display_input=display_input)
+
+    def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> Awaitable[None]:
+        """Answer a permission request at once; see `SessionClient.answer`."""
+        answer = PermissionAnswer(approval=approval, reply=reply)
+        return self._life.requests.answer(request_id, answer)
+
+    def abort(self) -> None:
+        """Abort what runs, and cancel the prompt that waits."""
+        self._runner.abort()
+
+    async def cancel_queue(self) -> bool:
+        """Cancel the prompt that waits; returns whether there was one."""
+        return self._runner.queue.cancel()
+
+    async def set_model(self, name: str) -> None:
+        """Continue with another model: `NAME`, or `PROVIDER/NAME`."""
+        await (await self._life.open()).commands.set_model(name)
+
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """Change the permission mode."""
+        await (await self._life.open()).commands.set_mode(mode)
+
+    async def set_name(self, name: str) -> None:
+        """Name the session."""
+        await (await self._life.open()).commands.set_name(name)
+
+    async def set_language(self, language: str) -> None:
+        """Have the model answer in another language; empty for any."""
+        await (await self._life.open()).commands.set_language(language)
+
+    async def history(self, *, after: EntryId = _START, limit: int = 100) -> list[HistoryEntry]:
+        """Return at most `limit` items of the history behind that entry."""
+        await self.open()
+        return page_history(self.session.journal.entries, after=after, limit=limit)
+
+    async def commands(self) -> list[CommandInfo]:
+        """Return the commands that a user can type."""
+        await self.open()
+        return [describe_command(one) for one in self.list_commands()]
+
+    def list_commands(self) -> list[Command]:
+        """Return the same commands as the registry describes them."""
+        return [one for one in self.parts.registry.get_commands() if one.user_invocable]
+
+    @property
+    def parts(self) -> SessionParts:
+        """The connected parts of the open session, for programs that embed it."""
+        return self._life.built.parts
+
+    @property
+    def session(self) -> Session:
+        """The conversation."""
+        return self.parts.session
+
+    def is_executing(self) -> bool:
+        """Return True while a prompt or a command runs."""
+        return self._runner.queue.busy
+
+    def get_pending_prompt(self) -> str | None:
+        """Return the prompt that waits; None when none does."""
+        return self._runner.queue.waiting
+
+    def get_messages(self) -> list[Message]:
+        """Return the conversation as the model sees it."""
+        return self.session.get_history()
+
+    def get_full_history(self) -> list[HistoryEntry]:
+        """Return every message and every event of the session, oldest first."""
+        return project_history(self.session.journal.entries)
+
+    def get_context_state(self) -> ContextState:
+        """Return how full the context window is."""
+        return self.session.get_context_state()
+
+    def get_streaming_text(self) -> str:
+        """Return what the model has written in the current run."""
+        return self.session.tracker.text
+
+    def get_active_tools(self) -> list[ToolState]:
+        """Return the tool calls that have no result yet."""
+        return self.session.tracker.active_tools()
+
+    def get_session_id(self) -> SessionId:
+        """Return the id of the session."""
+        return self.session.session_id
+
+    def get_name(self) -> str:
+        """Return the name of the session; empty when it has none."""
+        return self.parts.name
+
+    async def list_edit_checkpoints(self) -> list[CheckpointSummary]:
+        """Return the checkpoints that files can be restored to, oldest first."""
+        return await self.session.checkpoints()
+
+    async def restore_edit_checkpoint(self, number: int) -> Rewind:
+        """Restore the files of the checkpoint with that number; the conversation stays.
+
+        Raises:
+            SessionError: There is no such checkpoint.
+        """
+        for checkpoint in await self.session.checkpoints():
+            if checkpoint.number == number:
+                return await self.session.rewind(checkpoint.entry, conversation=False)
+        raise SessionError(f"there is no checkpoint {number}; list_edit_checkpoints() has them")

@@ -1,0 +1,66 @@
+"""Finds the store of a folder, and a session in it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from clew.core.errors import SessionNotFound
+from clew.core.ids import SessionId
+from clew.core.text import one_line
+from clew.sdk.folders import Homes
+from clew.stores import open_store
+from clew.stores.protocol import Store
+from clew.stores.record import StoredSession
+
+VARIABLE = "CLEW_STORE"
+"""A file or a PostgreSQL address to use instead of one file for each project."""
+_SHOWN = 60
+_LEAST_PREFIX = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectStore:
+    """The store of a folder."""
+
+    store: Store
+    folder: str | None
+    """The folder to filter by, where the store holds the sessions of several folders."""
+    is_empty: bool = False
+    """True when nothing was ever stored."""
+
+
+def project_store(
+    cwd: Path, environ: Mapping[str, str] | None = None, address: str = ""
+) -> ProjectStore:
+    """Return the store for the sessions of `cwd`; the caller closes it.
+
+    Raises:
+        ConfigError: The address, or the one in `CLEW_STORE`, cannot be used.
+    """
+    environ = os.environ if environ is None else environ
+    if place := address or environ.get(VARIABLE):
+        return ProjectStore(store=open_store(place), folder=str(cwd))
+    path = Homes.of(environ).project(cwd) / "sessions.db"
+    return ProjectStore(store=open_store(path), folder=None, is_empty=not path.exists())
+
+
+async def find_session(place: ProjectStore, wanted: str) -> StoredSession:
+    """Return the session with that id or name, or the one whose id starts so.
+
+    Raises:
+        SessionNotFound: There is none, or more than one matches.
+    """
+    try:
+        return await place.store.record(SessionId(wanted))
+    except SessionNotFound:
+        known = await place.store.sessions(cwd=place.folder)
+    found = [record for record in known if record.name == wanted]
+    if not found and len(wanted) >= _LEAST_PREFIX:
+        found = [record for record in known if record.id.startswith(wanted)]
+    if len(found) != 1:
+        which = f"{len(found)} sessions match" if found else "no session matches"
+        raise SessionNotFound(
+            f"{which} {one_line(wanted, _SHOWN)}; `clew sessions` lists them with their ids"
+        )
+    return found[0]

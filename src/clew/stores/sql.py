@@ -1,0 +1,166 @@
+"""SQL written once for SQLite and PostgreSQL: what the two share, and the rows of leases.
+
+Every statement uses `:name` parameters. A `SqlDialect` fills in what the two databases spell
+differently, and owns the index for word search, which they implement differently.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+from msgspec.structs import asdict
+
+from clew.core.entries import Entry
+from clew.core.ids import SessionId
+from clew.stores.leases import LeaseHolder, SessionHeld, is_dead
+from clew.stores.stored_entries import session_not_found
+
+_LOCK = "SELECT number FROM {sessions} WHERE id = :id{for_update}"
+_LEASE = """
+SELECT {silence}, owner, pid, started, machine, host, since FROM {leases}
+WHERE {session} = :number
+"""
+_TAKE_LEASE = """
+INSERT INTO {leases} VALUES (:number, :owner, :pid, :started, :machine, :host, :since, {now})
+ON CONFLICT ({session}) DO UPDATE SET owner = excluded.owner, pid = excluded.pid,
+    started = excluded.started, machine = excluded.machine, host = excluded.host,
+    since = excluded.since, beat = excluded.beat
+WHERE {leases}.owner <> excluded.owner
+"""
+_RELEASE_LEASE = """
+DELETE FROM {leases} WHERE owner = :owner
+    AND {session} = (SELECT number FROM {sessions} WHERE id = :id)
+"""
+_RELEASE_ALL = "DELETE FROM {leases} WHERE owner = :owner"
+_RENEW_LEASES = "UPDATE {leases} SET beat = {now} WHERE owner = :owner"
+
+
+class SqlCursor(Protocol):
+    """The rows of one statement."""
+
+    def fetchone(self) -> Any:
+        """Return the next row as a tuple; None after the last."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return the remaining rows."""
+        ...
+
+
+class SqlConnection(Protocol):
+    """A connection to a database, inside one transaction."""
+
+    def execute(self, statement: str, values: Mapping[str, Any] = ..., /) -> SqlCursor:
+        """Run a statement with `:name` parameters."""
+        ...
+
+    def executemany(self, statement: str, rows: Iterable[Mapping[str, Any]], /) -> object:
+        """Run a statement once for each row of parameters."""
+        ...
+
+
+class SqlDialect(Protocol):
+    """What one database spells differently, and its index for word search."""
+
+    names: Mapping[str, str]
+    """Fills the fields in braces of the shared statements: tables, columns, expressions."""
+
+    def add_entries(
+        self, connection: SqlConnection, number: int, rows: Sequence[tuple[Entry, bytes]]
+    ) -> None:
+        """Insert entries, each with its encoded line, and see to it that they can be found."""
+        ...
+
+    def index_name(self, connection: SqlConnection, number: int, name: str) -> None:
+        """Let a session be found by its name, and no longer by its old one."""
+        ...
+
+    def remove_words(self, connection: SqlConnection, number: int) -> None:
+        """Remove all words of a deleted session."""
+        ...
+
+    def search(
+        self, connection: SqlConnection, terms: Sequence[str], *, limit: int
+    ) -> Iterable[Sequence[Any]]:
+        """Find sessions whose name or an entry has a word for each term.
+
+        Returns:
+            For each session, the last used first: its record's columns, the number of the
+            newest entry that matches, how many match, and that entry's line. The last three
+            mean nothing when no entry matches.
+        """
+        ...
+
+
+class SqlStatements:
+    """Runs shared statements in one dialect."""
+
+    def __init__(self, dialect: SqlDialect) -> None:
+        self._fill = cache(lambda statement: statement.format_map(dialect.names))
+
+    def run(self, connection: SqlConnection, statement: str, **values: Any) -> SqlCursor:
+        """Run a statement whose fields in braces are names of `SqlDialect.names`."""
+        return connection.execute(self._fill(statement), values)
+
+    def lock_session(self, connection: SqlConnection, session_id: SessionId) -> int:
+        """Return a session's number; no other writer changes its row in this transaction.
+
+        Raises:
+            SessionNotFound: The session does not exist.
+        """
+        row = self.run(connection, _LOCK, id=session_id).fetchone()
+        if row is None:
+            raise session_not_found(session_id)
+        return int(row[0])
+
+
+class LeaseRows:
+    """Reads and writes leases. Each method runs inside one transaction of its caller."""
+
+    def __init__(self, statements: SqlStatements) -> None:
+        self._sql = statements
+
+    def take(
+        self, connection: SqlConnection, session_id: SessionId, *, holder: LeaseHolder, now: float
+    ) -> None:
+        """Make `holder` the writer of a session, unless another one is alive."""
+        number = self._sql.lock_session(connection, session_id)
+        self.check(connection, session_id, number, holder=holder, now=now)
+        lease = {**asdict(holder), "since": now}
+        self._sql.run(connection, _TAKE_LEASE, number=number, now=now, **lease)
+
+    def check(
+        self,
+        connection: SqlConnection,
+        session_id: SessionId,
+        number: int,
+        *,
+        holder: LeaseHolder,
+        now: float,
+    ) -> None:
+        """Check that no other live holder has the lease; the session's row must be locked.
+
+        Raises:
+            SessionHeld: Another one has it.
+        """
+        row = self._sql.run(connection, _LEASE, number=number, now=now).fetchone()
+        if row is None:
+            return
+        silence, *facts = row
+        other = LeaseHolder(**dict(zip(LeaseHolder.__struct_fields__, facts, strict=True)))
+        if other.owner != holder.owner and not is_dead(other, me=holder, silent=silence):
+            raise SessionHeld(session_id, other)
+
+    def release(
+        self, connection: SqlConnection, session_id: SessionId, *, holder: LeaseHolder
+    ) -> None:
+        """Delete one lease of `holder`."""
+        self._sql.run(connection, _RELEASE_LEASE, owner=holder.owner, id=session_id)
+
+    def release_all(self, connection: SqlConnection, *, holder: LeaseHolder) -> None:
+        """Delete all leases of `holder`."""
+        self._sql.run(connection, _RELEASE_ALL, owner=holder.owner)
+
+    def renew(self, connection: SqlConnection, *, holder: LeaseHolder, now: float) -> None:
+        """Note in all leases of `holder` that it is alive."""
+        self._sql.run(connection, _RENEW_LEASES, owner=holder.owner, now=now)
