@@ -89,7 +89,8 @@ def public_names() -> dict[str, str]:
 @cache
 def _source(name: str) -> _Source:
     path = SOURCES.joinpath(*name.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    package = path / "__init__.py"
+    file = package if package.is_file() else path.with_suffix(".py")
     text = file.read_text(encoding="utf-8")
     tree = ast.parse(text)
     return _Source(name=name, text=text, tree=tree, origins=dict(_origins(tree)))

@@ -213,6 +213,12 @@ async def test_write_creates_folders_and_reports_a_diff(kit: Kit, tmp_path: Path
     assert names(tmp_path / "deep/er") == {"a.txt"}
 
 
+async def test_a_file_of_one_line_is_counted_in_the_singular(kit: Kit) -> None:
+    out = await kit("Write", file_path="a.txt", content="one\n")
+
+    assert out.text == "Created a.txt (1 line)."
+
+
 async def test_write_replaces_only_what_was_read_and_is_unchanged(kit: Kit, tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("mine")
