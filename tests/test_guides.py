@@ -1,4 +1,4 @@
-"""What the guides say is so: their programs run, their commands exist, their links lead there."""
+"""The guides are true: their programs run, their commands exist, their links resolve."""
 
 import os
 import re
@@ -22,7 +22,7 @@ GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*GUIDES, ROOT / "AGENTS.md", *sorted((ROOT / "docs" / "reference").glob("*.md"))]
 LEAVING = {"quit", "exit"}
 NOT_COMMANDS = {"command"}
-"""What stands behind a slash in the guides and stands for something."""
+"""Placeholders after a slash in the guides."""
 
 
 def text_of(path: Path) -> str:
@@ -35,7 +35,7 @@ def with_programs() -> list[Path]:
 
 @pytest.mark.slow("starts a process for each guide")
 @pytest.mark.parametrize("path", with_programs(), ids=lambda path: path.stem)
-def test_the_programs_of_a_guide_run_as_they_stand(path: Path, tmp_path: Path) -> None:
+def test_the_programs_of_a_guide_run(path: Path, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
@@ -63,7 +63,7 @@ def test_the_programs_of_a_guide_run_as_they_stand(path: Path, tmp_path: Path) -
     assert done.stderr == ""
 
 
-def test_only_what_needs_parts_of_the_reader_is_not_run() -> None:
+def test_only_the_guide_to_extensions_has_code_that_is_not_run() -> None:
     shown = [path.stem for path in GUIDES for _ in re.findall(r"(?m)^```python$", text_of(path))]
 
     assert shown == ["extending"]
@@ -83,13 +83,13 @@ def command_lines(page: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
-def test_the_command_line_understands_every_command_of_a_guide(path: Path) -> None:
+def test_the_command_line_parses_every_command_of_a_guide(path: Path) -> None:
     for arguments in command_lines(text_of(path)):
         parser().parse_args(arguments)
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
-def test_every_slash_command_that_a_guide_names_is_there(path: Path) -> None:
+def test_every_slash_command_in_a_guide_exists(path: Path) -> None:
     known = {command.name for command in BuiltinCommandSource().commands()}
     without_fences = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
     named = set(re.findall(r"`/([a-z]+)(?![a-z:/.-])", without_fences))
@@ -103,13 +103,13 @@ def examples(path: Path) -> set[str]:
     return made_up.get(path.stem, set())
 
 
-def test_the_table_of_commands_is_the_one_of_the_registry() -> None:
+def test_the_table_of_commands_matches_the_registry() -> None:
     page = text_of(ROOT / "docs" / "commands.md")
 
     assert with_table(page) == page, "run: .venv/bin/python -m scripts.reference"
 
 
-def test_the_guide_to_the_library_has_every_event() -> None:
+def test_the_sdk_guide_lists_every_event() -> None:
     page = text_of(ROOT / "docs" / "sdk.md")
     listed = re.search(r"<!-- events: begin -->(.*)<!-- events: end -->", page, re.DOTALL)
 
@@ -124,7 +124,7 @@ def anchors(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_every_link_leads_somewhere(path: Path) -> None:
+def test_every_link_resolves(path: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)\s]+)\)", prose):
         if "://" in target:
@@ -141,7 +141,7 @@ def test_the_readme_lists_every_guide() -> None:
     assert [path.name for path in GUIDES[1:] if f"(docs/{path.name})" not in readme] == []
 
 
-def test_the_page_for_developers_names_files_that_are_there() -> None:
+def test_agents_md_names_only_files_that_exist() -> None:
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text_of(ROOT / "AGENTS.md"))
     places = (ROOT, ROOT / "src" / "clew")
 

@@ -60,10 +60,6 @@ async def launch(
         on_envelope: Called with every event, also those of the opening.
         host: Owns background work; a host of the session's own by default.
         environ: Environment variables; those of the process by default.
-
-    Raises:
-        ConfigError: A setting is wrong, or no model can be reached.
-        StoreError: The session cannot be read or written.
     """
     environ = os.environ if environ is None else environ
     cwd, homes = Path(spec.cwd), Homes.of(environ)
@@ -78,16 +74,15 @@ async def launch(
         mode = SandboxMode(spec.sandbox) if spec.sandbox else None
         sandbox = choose_sandbox(loaded.settings, mode=mode, network=spec.network)
         session_id = await _session_id(spec, place)
-        options = _options(spec, choice, homes)
-        options |= {
+        services: InteractiveOptions = {
             "store": place.store,
             "resume_session_id": session_id,
             "sandbox": sandbox,
             "models": models,
             "environ": environ,
+            **({"host": host} if host is not None else {}),
         }
-        if host is not None:
-            options["host"] = host
+        options: InteractiveOptions = {**_options(spec, choice, homes), **services}
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
             session.on_any(on_envelope)

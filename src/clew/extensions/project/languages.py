@@ -1,4 +1,4 @@
-"""Languages, package managers and test commands by the files that give them away."""
+"""Languages, package managers and test commands, detected from marker files."""
 
 import json
 import os
@@ -9,15 +9,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.extensions.project.text_files import Unreadable, exists, read_text
+from clew.extensions.project.text_files import UnreadableFile, exists, read_text
 
 _LIMIT = 200_000
 _ENTRIES = 2_000
-"""How many names of a folder are looked at for an ending."""
+"""Names of a folder that are compared with an ending."""
 
 
 class Trait(Struct, frozen=True, kw_only=True):
-    """What one file says about a project."""
+    """What one marker file says about a project."""
 
     marker: str
     languages: tuple[str, ...] = ()
@@ -26,21 +26,21 @@ class Trait(Struct, frozen=True, kw_only=True):
 
 
 class Look(Struct, frozen=True, kw_only=True):
-    """One folder of a project, and a way to ask what is in it."""
+    """One folder of a project, for looking up files."""
 
     folder: Path
     root: Path
 
     def has(self, name: str) -> bool:
-        """Is there such a file or folder here?"""
+        """Return whether there is a file or folder with this name."""
         return exists(self.folder / name)
 
     def first(self, *names: str) -> str:
-        """Return the first of `names` that is here, or nothing."""
+        """Return the first of `names` that exists; empty if none does."""
         return next((name for name in names if self.has(name)), "")
 
     def above(self, name: str) -> bool:
-        """Is there such a file here, or in a folder up to the root of the project?"""
+        """Return whether this folder, or one up to the root of the project, has the file."""
         folder = self.folder
         while not exists(folder / name):
             if folder in (self.root, folder.parent):
@@ -49,18 +49,18 @@ class Look(Struct, frozen=True, kw_only=True):
         return True
 
     def text(self, name: str) -> str:
-        """Return the text of a file of the project; empty where there is none."""
+        """Return the text of a file of the project; empty if there is none."""
         real = Path(os.path.realpath(self.folder / name))
         if not real.is_relative_to(self.root):
             return ""
         try:
             read = read_text(real, _LIMIT)
-        except Unreadable:
+        except UnreadableFile:
             return ""
         return read.text if read.whole else ""
 
     def ending(self, *endings: str) -> str:
-        """Return the first of `endings` that a name here has, as a pattern, or nothing."""
+        """Return the first of `endings` that a name has, as a pattern; empty if none has."""
         try:
             with os.scandir(self.folder) as entries:
                 names = [entry.name for entry in islice(entries, _ENTRIES)]
@@ -71,7 +71,7 @@ class Look(Struct, frozen=True, kw_only=True):
 
 
 def traits(look: Look) -> Iterator[Trait]:
-    """Yield what the files of one folder say."""
+    """Yield what the marker files of one folder say."""
     for find in (_python, _node):
         yield from find(look)
     for names, language, manager, test in _PLAIN:
@@ -205,7 +205,7 @@ def _dotnet(look: Look) -> Iterator[Trait]:
 
 
 def _targets(look: Look) -> Iterator[Trait]:
-    """Yield what runs tasks here, if one of them is called `test`."""
+    """Yield task runners, with their `test` task if there is one."""
     for names, program in (
         (("Makefile", "GNUmakefile", "makefile"), "make"),
         (("justfile", "Justfile", ".justfile"), "just"),
