@@ -590,7 +590,9 @@ async def test_hooks_get_the_path_of_the_session_log(tmp_path: Path) -> None:
         return HookVerdict()
 
     hooks = Told(Stop=count)
-    chat, _ = session("hello", hooks=hooks, session_id="s", log=SessionLog(tmp_path / "logs"))
+    chat, _ = session(
+        "hello", hooks=hooks, session_id="s", session_log=SessionLog(tmp_path / "logs")
+    )
     async with chat:
         await chat.run("hi")
 

@@ -163,7 +163,7 @@ class AgentRunner(Struct, kw_only=True):
             "gate": self.gate,
             "hooks": (_AgentHooks(self.hooks, started) if task.fires_hooks else NoHooks()),
             "max_turns": task.max_turns or definition.max_turns,
-            "log": log,
+            "session_log": log,
             "checkpoints": None,
             "event_bus": self._child_bus(agent_id),
             "budget_usd": parent.state.budget_left,

@@ -116,7 +116,9 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
     if spec.language:
         options["language"] = spec.language
     if spec.log_level:
-        options["log"] = _session_log(spec.log_level, homes.project(Path(spec.cwd)) / "logs")
+        options["session_log"] = _session_log(
+            spec.log_level, homes.project(Path(spec.cwd)) / "logs"
+        )
     return options
 
 
