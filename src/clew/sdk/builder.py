@@ -26,7 +26,7 @@ from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
-from clew.providers.registry import FAMILIES
+from clew.providers.registry import FAMILIES, split_options
 from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.folders import Homes
@@ -126,7 +126,7 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
-        self._profile = None if self._options.get("model") else self._find_profile()
+        self._profile = None if "models" in self._options else self._find_profile()
 
     def build(self) -> "BuiltSession":
         """Build the parts in the order in which they need each other."""
@@ -283,6 +283,10 @@ class _Builder:
         settings = build_session_options(self._settings, self._profile, model=self._model())
         both = (project.compact_instructions, settings.get("compact_instructions", ""))
         found["compact_instructions"] = "\n".join(filter(None, both))
+        if self._profile is not None:
+            found["request_options"], _ = split_options(self._profile)
+            if self._profile.timeout is not None:
+                found["provider_timeout"] = self._profile.timeout
         given = {
             key: value
             for key, value in self._options.items()
@@ -297,7 +301,13 @@ class _Builder:
         is_there = not named or named in self._settings.providers
         if is_there and current_type(self._settings, environ) != self._blueprint.provider.name:
             return None
-        return resolve_provider(self._settings, environ)
+        try:
+            return resolve_provider(self._settings, environ)
+        except ConfigError:
+            # A caller that brings provider and model may do without the profile.
+            if self._options.get("model"):
+                return None
+            raise
 
     def _model(self) -> str:
         """Return the model: the option, the settings', or the provider's default."""
