@@ -18,13 +18,13 @@ SMALL_FILE = 60
 """A shorter file needs a reason: a protocol, an entry point, a package's `__init__`."""
 
 # These limits only go down. When a change lowers the number, lower the limit with it.
-MAX_LARGE_CLASSES = 5
+MAX_LARGE_CLASSES = 3
 """Classes above `MAX_CLASS` lines when their own bases are counted in."""
-MAX_SMALL_FILES_PERCENT = 28
-MAX_GERUNDS = 80
+MAX_SMALL_FILES_PERCENT = 16
+MAX_GERUNDS = 13
 """Modules that are named after an activity, such as `reading.py`."""
 
-NOUNS = frozenset({"docstring", "reasoning", "string"})
+NOUNS = frozenset({"docstring", "greeting", "hosting", "reasoning", "string"})
 """Words that end in -ing and name a thing."""
 
 MAX_PUBLIC_NAMES = 65

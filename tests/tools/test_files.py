@@ -99,7 +99,7 @@ async def test_read_knows_encodings(kit: Kit, tmp_path: Path, data: bytes, said:
     assert (await kit("Read", file_path="a")).text == said
 
 
-async def test_read_fails_in_words(kit: Kit, tmp_path: Path) -> None:
+async def test_a_failed_read_says_why(kit: Kit, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("x")
     (tmp_path / "zero").write_bytes(b"\x89PNG\0\0")
     (tmp_path / "noise").write_bytes(bytes(range(1, 256)) * 9)
