@@ -804,7 +804,7 @@ async def test_the_timeout_and_the_options_of_a_profile_hold_in_the_sdk(
     )
     async with session:
         assert (await session.run("hi")).response == "fine"
-        with pytest.raises(ProviderTimeout, match="0.3 seconds"):
+        with pytest.raises(ProviderTimeout, match=r"0\.3 seconds"):
             await session.run("wait")
 
     assert provider.requests[0].options == {"user": "me"}
