@@ -18,6 +18,7 @@ from clew.core.errors import (
     ClewError,
     ConfigError,
     ProviderRejected,
+    ProviderTimeout,
     SessionError,
 )
 from clew.core.events import TaskStage
@@ -32,7 +33,8 @@ from clew.extensions.commands.protocol import (
     SwitchModel,
 )
 from clew.providers.prices import Price
-from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
+from clew.sdk.session import InteractiveSession
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -775,3 +777,36 @@ async def test_compact_instructions_of_settings_and_project_add_up(place: Place)
     )
     async with place.session() as session:
         assert session.session.state.options["compact_instructions"] == "Keep names.\nKeep colours."
+
+
+@pytest.mark.req("CFG-1", "PRV-1")
+@pytest.mark.parametrize("options", [{}, {"model": "m"}])
+async def test_the_timeout_and_the_options_of_a_profile_hold_in_the_sdk(
+    place: Place, options: dict[str, str]
+) -> None:
+    place.clew_home.mkdir(parents=True)
+    profile = {
+        "type": "deepseek",
+        "model": "m",
+        "timeout": 300,
+        "options": {"user": "me", "webSearch": False},
+    }
+    (place.clew_home / "settings.json").write_text(
+        msgspec.json.encode({"currentProvider": "work", "providers": {"work": profile}}).decode()
+    )
+    pause = Pause()
+    provider = ScriptedProvider(["fine", [pause, *text_reply("late")]], name="deepseek")
+    session = InteractiveSession(
+        provider=provider,
+        cwd=place.project,
+        user_home=place.home,
+        clew_home=place.clew_home,
+        environ={},
+        **options,  # type: ignore[arg-type]
+    )
+    async with session:
+        assert (await session.run("hi")).response == "fine"
+        with pytest.raises(ProviderTimeout, match=r"0\.3 seconds"):
+            await session.run("wait")
+
+    assert provider.requests[0].options == {"user": "me"}

@@ -26,7 +26,7 @@ from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
-from clew.providers.registry import FAMILIES
+from clew.providers.registry import FAMILIES, split_options
 from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.folders import Homes
@@ -77,8 +77,7 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
             accepted=options.get("accepted"),
         )
     )
-    database = blueprint.homes.project(blueprint.cwd) / "sessions.db"
-    store = options.get("store") or SqliteStore(database)
+    store = _find_store(blueprint)
     built: BuiltSession | None = None
     try:
         session_id = await _session_id(options, store)
@@ -93,10 +92,18 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
         with anyio.CancelScope(shield=True):
             if built is not None:
                 await built.parts.session.shutdown()
-            if "store" not in options:
+            if blueprint.owns_store:
                 await store.aclose()
         raise
     return built
+
+
+def _find_store(blueprint: Blueprint) -> Store:
+    options = blueprint.options
+    if (session := options.get("session")) is not None:
+        return session.state.options["store"]
+    database = blueprint.homes.project(blueprint.cwd) / "sessions.db"
+    return options.get("store") or SqliteStore(database)
 
 
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
@@ -127,7 +134,7 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
-        self._profile = None if self._options.get("model") else self._find_profile()
+        self._profile = None if "models" in self._options else self._find_profile()
 
     def build(self) -> "BuiltSession":
         """Build the parts in the order in which they need each other."""
@@ -140,21 +147,20 @@ class _Builder:
         shared = self._shared_options()
         agents = self._agents(tools, gate, shared)
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
-        agents.hooks = hooks = self._hooks(tools, agents)
-        own: list[Tool] = [ExecuteCommand(registry, lambda: commands, skills=False)]
-        if offers_agents(options):
-            own.append(AgentTool(agents))
-        session_options: SessionOptions = {
-            **shared,
-            "system_message": write_prompt(blueprint, self._scan, memory, language),
-            "tools": [*tools, *own],
-            "store": self._store,
-            "session_id": self._session_id,
-            "gate": gate,
-            "hooks": hooks,
-            "event_bus": blueprint.bus,
-        }
-        session = Session(blueprint.provider, model=self._model(), **session_options)
+        agents.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
+        session = options.get("session") or self._session(
+            {
+                **shared,
+                "system_message": write_prompt(blueprint, self._scan, memory, language),
+                "tools": [
+                    *tools,
+                    ExecuteCommand(registry, lambda: commands, skills=False),
+                    *([AgentTool(agents)] if offers_agents(options) else []),
+                ],
+                "gate": gate,
+                "hooks": hooks,
+            }
+        )
         agents.parent = session
         parts = SessionParts(
             blueprint=blueprint,
@@ -173,6 +179,12 @@ class _Builder:
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
 
+    def _session(self, options: SessionOptions) -> Session:
+        options["store"] = self._store
+        options["session_id"] = self._session_id
+        options["event_bus"] = self._blueprint.bus
+        return Session(self._blueprint.provider, model=self._model(), **options)
+
     def _registry(self) -> CommandRegistry:
         registry = CommandRegistry()
         registry.add_source(BuiltinCommandSource())
@@ -182,37 +194,26 @@ class _Builder:
         return registry
 
     def _gate(self) -> Gate:
-        blueprint, permissions = self._blueprint, self._settings.permissions
-
-        def publish_denial(access: Access, decision: Decision, remedy: str) -> None:
-            blueprint.bus.publish(
-                PermissionDenied(
-                    call_id=access.call_id,
-                    tool_name=access.tool,
-                    target=access.target,
-                    reason=decision.reason,
-                    remedy=remedy,
-                )
+        given, permissions = self._options.get("session"), self._settings.permissions
+        gate = (
+            given.gate
+            if given is not None
+            else Gate(
+                cwd=self._blueprint.cwd,
+                mode=permissions.default_mode,
+                allow=permissions.allow,
+                ask_rules=permissions.ask,
+                deny=permissions.deny,
+                bypass_disabled=permissions.bypass_disabled,
+                ask=self._options.get("permission_handler"),
             )
-
-        return Gate(
-            cwd=blueprint.cwd,
-            mode=permissions.default_mode,
-            allow=permissions.allow,
-            ask_rules=permissions.ask,
-            deny=permissions.deny,
-            bypass_disabled=permissions.bypass_disabled,
-            ask=self._options.get("permission_handler") or blueprint.requests.ask,
-            on_denied=publish_denial,
-            remember=rule_keeper(
-                blueprint.cwd,
-                blueprint.homes,
-                blueprint.environ,
-                lambda text: blueprint.bus.publish(Warned(text)),
-            ),
         )
+        connect_gate(gate, self._blueprint)
+        return gate
 
     def _tools(self) -> list[Tool]:
+        if (session := self._options.get("session")) is not None:
+            return list(session.state.tools.values())
         given = self._options.get("tools")
         if given is None:
             given = builtin_tools(
@@ -241,36 +242,6 @@ class _Builder:
         chooser = ModelChooser(self._settings, self._scan.loaded.environ)
         return ModelSwitcher(chooser, current=self._blueprint.provider)
 
-    def _hooks(self, tools: Sequence[Tool], agents: AgentRunner) -> Hooks:
-        table = self._settings.hooks
-        if not table.hooks:
-            return NoHooks()
-
-        async def ask(prompt: str, model: str) -> str:
-            assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
-            return await ask_aside(agents.parent.state, prompt, model=model, why="a hook")
-
-        async def run_agent(task: AgentTask) -> str:
-            request = AgentRequest(
-                agent=task.agent or GENERAL_PURPOSE,
-                prompt=task.prompt,
-                model=task.model,
-                max_turns=task.max_turns,
-                fires_hooks=False,
-            )
-            return (await agents.run(request)).text
-
-        context = HookContext(
-            project=self._blueprint.cwd,
-            environ=self._scan.loaded.environ,
-            background=self._blueprint.host,
-            ask=ask,
-            run_agent=run_agent,
-            holds=_rule_matcher({tool.spec.name: tool for tool in tools}, self._blueprint.cwd),
-            redact=redact,
-        )
-        return HookRunner(table, context)
-
     def _shared_options(self) -> SessionOptions:
         """Return the options that hold for the session and for its subagents alike."""
         blueprint, project = self._blueprint, self._scan.project
@@ -284,6 +255,10 @@ class _Builder:
         settings = build_session_options(self._settings, self._profile, model=self._model())
         both = (project.compact_instructions, settings.get("compact_instructions", ""))
         found["compact_instructions"] = "\n".join(filter(None, both))
+        if self._profile is not None:
+            found["request_options"], _ = split_options(self._profile)
+            if self._profile.timeout is not None:
+                found["provider_timeout"] = self._profile.timeout
         given = {
             key: value
             for key, value in self._options.items()
@@ -298,10 +273,18 @@ class _Builder:
         is_there = not named or named in self._settings.providers
         if is_there and current_type(self._settings, environ) != self._blueprint.provider.name:
             return None
-        return resolve_provider(self._settings, environ)
+        try:
+            return resolve_provider(self._settings, environ)
+        except ConfigError:
+            # A caller that brings provider and model may do without the profile.
+            if self._options.get("model"):
+                return None
+            raise
 
     def _model(self) -> str:
         """Return the model: the option, the settings', or the provider's default."""
+        if (session := self._options.get("session")) is not None:
+            return session.journal.view.setup.model.name
         name = self._blueprint.provider.name
         family = FAMILIES.get(name)
         model = (
@@ -313,6 +296,64 @@ class _Builder:
         if not model:
             raise ConfigError(f"no model is set for the provider {name}: pass model=…")
         return model
+
+
+def connect_gate(gate: Gate, blueprint: Blueprint) -> None:
+    """Let a gate ask the clients, publish denials, and save rules, where it does not already."""
+
+    def publish_denial(access: Access, decision: Decision, remedy: str) -> None:
+        blueprint.bus.publish(
+            PermissionDenied(
+                call_id=access.call_id,
+                tool_name=access.tool,
+                target=access.target,
+                reason=decision.reason,
+                remedy=remedy,
+            )
+        )
+
+    def warn(text: str) -> None:
+        blueprint.bus.publish(Warned(text))
+
+    gate.ask = gate.ask or blueprint.requests.ask
+    gate.on_denied = gate.on_denied or publish_denial
+    gate.remember = gate.remember or rule_keeper(
+        blueprint.cwd, blueprint.homes, blueprint.environ, warn
+    )
+
+
+def make_hooks(
+    blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: AgentRunner
+) -> Hooks:
+    """Return what runs the hooks of the settings, with all that they may need of a session."""
+    table = loaded.settings.hooks
+    if not table.hooks:
+        return NoHooks()
+
+    async def ask(prompt: str, model: str) -> str:
+        assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
+        return await ask_aside(agents.parent.state, prompt, model=model, why="a hook")
+
+    async def run_agent(task: AgentTask) -> str:
+        request = AgentRequest(
+            agent=task.agent or GENERAL_PURPOSE,
+            prompt=task.prompt,
+            model=task.model,
+            max_turns=task.max_turns,
+            fires_hooks=False,
+        )
+        return (await agents.run(request)).text
+
+    context = HookContext(
+        project=blueprint.cwd,
+        environ=loaded.environ,
+        background=blueprint.host,
+        ask=ask,
+        run_agent=run_agent,
+        holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
+        redact=redact,
+    )
+    return HookRunner(table, context)
 
 
 def rule_keeper(
