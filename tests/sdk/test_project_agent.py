@@ -285,7 +285,9 @@ async def test_a_model_may_use_memory_and_nothing_that_is_for_people(place: Plac
 
 @pytest.mark.req("SKL-1", "INT-3")
 async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place: Place) -> None:
-    place.skill("audit", "argument-hint: FILE\n", "Audit the file $ARGUMENTS with care.")
+    place.skill(
+        "audit", "argument-hint: FILE\n", "Audit ${CLAUDE_PROJECT_DIR}/$ARGUMENTS with care."
+    )
     heard = Heard()
     session = place.session(["audited"])
     session.on_any(heard)
@@ -298,7 +300,7 @@ async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place:
 
     assert result.response == "audited"
     sent = place.provider.requests[0].messages[-1].text
-    assert "Audit the file main.py with care." in sent
+    assert f"Audit {place.project}/main.py with care." in sent
     assert str(place.project / ".claude" / "skills" / "audit") in sent
     assert [event.text for event in heard.of("user_message")] == ["/audit main.py"]
     assert [entry.type for entry in history][:2] == ["skill-invocation", "user"]
