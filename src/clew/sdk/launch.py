@@ -69,7 +69,7 @@ async def launch(
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         chooser = ModelChooser(loaded.settings, loaded.environ)
         search = partial(find_local_server, environ=loaded.environ)
-        choice = await chooser.first(spec, search)
+        choice = await chooser.choose_first(spec, search)
         models = ModelSwitcher(chooser, current=choice.provider, first=choice)
         mode = SandboxMode(spec.sandbox) if spec.sandbox else None
         sandbox = choose_sandbox(loaded.settings, mode=mode, network=spec.network)
