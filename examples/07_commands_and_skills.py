@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import anyio
 
-from clew import CommandModule, CommandResult, InteractiveSession
+from clew import CommandModule, CommandResult, InteractiveSession, get_messages_for_api
 from clew.extensions.commands.protocol import Command, CommandHost
 from clew.providers.scripted import ScriptedProvider
 
@@ -28,7 +28,8 @@ class Words:
 
     async def execute(self, host: CommandHost, arguments: str) -> CommandResult:
         """Count the words of one role, or of all."""
-        said = [m for m in host.session.get_full_history() if arguments in ("", m.role)]
+        messages = get_messages_for_api(host.session.get_full_history())
+        said = [message for message in messages if arguments in ("", message.role)]
         count = sum(len(message.text.split()) for message in said)
         return CommandResult(f"{count} words were said", data={"words": count})
 
