@@ -134,7 +134,12 @@ async def test_the_full_history_keeps_what_was_cleared(scene: Scene) -> None:
         await session.run("hi")
         await session.add_history_entry("tool-summary", "add was called", calls=1)
         await session.clear_history()
-        assert [message.text for message in session.get_full_history()] == ["hi", "hello"]
+        assert [(one.category, one.type) for one in session.get_full_history()] == [
+            ("chat", "user"),
+            ("chat", "assistant"),
+            ("event", "tool-summary"),
+            ("event", "clear"),
+        ]
         kinds = [type(entry.body).__name__ for entry in session.journal.entries]
         assert kinds == ["SetupChanged", "MessageAdded", "MessageAdded", "Noted", "Cleared"]
 

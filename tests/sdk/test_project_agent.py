@@ -126,7 +126,7 @@ async def test_settings_reach_the_session(place: Place) -> None:
     async with place.session([calls, "done"]) as session:
         result = await session.run("go")
         assert session.get_context_state().max_tokens == 4_096
-        assert isinstance(session.session._opened().strategy, SlidingWindow)
+        assert isinstance(session.session.state.strategy, SlidingWindow)
         assert session.parts.language == "fr"
 
     assert [state.result for state in result.tool_summaries] == ["success", "denied", "success"]
@@ -570,7 +570,7 @@ async def test_an_agent_has_the_window_and_the_rest_of_the_budget_of_its_parent(
         await session.run("hi")
         with pytest.raises(BudgetReached):
             await session.run("go")
-        assert session.session.get_budget_left() == 0
+        assert session.session.state.budget_left == 0
 
     parent, _, child = place.provider.requests
     assert child.system != parent.system
@@ -772,4 +772,4 @@ async def test_compact_instructions_of_settings_and_project_add_up(place: Place)
         '{"context": {"compactInstructions": "Keep colours."}}'
     )
     async with place.session() as session:
-        assert session.session._opened().compact_instructions == "Keep names.\nKeep colours."
+        assert session.session.state.options["compact_instructions"] == "Keep names.\nKeep colours."

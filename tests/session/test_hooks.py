@@ -30,7 +30,7 @@ from clew.hooks.runner import HookRunner
 from clew.hooks.settings import HookSource, read_hooks
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.gate import Gate
-from clew.session.loops import REFUSE_AFTER, WARN_AFTER
+from clew.session.limits import REFUSE_AFTER, WARN_AFTER
 from clew.stores.memory import MemoryStore
 from tests.event_buses import bus_for
 from tests.histories import problems
@@ -333,7 +333,7 @@ async def test_the_same_call_again_and_again_is_warned_refused_and_stopped() -> 
             await chat.run("add")
         results = [m.results[0] for m in chat.get_history() if m.results]
 
-    assert [("same answer" in r.text) for r in results[:WARN_AFTER]] == [False, False, True]
+    assert [("same result" in r.text) for r in results[:WARN_AFTER]] == [False, False, True]
     assert [r.failed for r in results].index(True) == REFUSE_AFTER
     assert len(provider.requests) == len(results) < 12
     assert sum(isinstance(e, ToolEnded) for e in events) == len(results)

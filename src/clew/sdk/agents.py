@@ -145,7 +145,7 @@ class AgentRunner(Struct, kw_only=True):
         kept = set(filter_tools(names, definition, allowed=task.allowed_tools))
         parent, agent_id = self._parent(), started.task_id
         facts = parent.journal.view.setup.model
-        before_change = parent.place.before_change
+        before_change = parent.state.tool_context.before_change
         model = resolve_model(task.model or definition.model, facts.name)
         options: SessionOptions = {
             **self.options,
@@ -166,13 +166,13 @@ class AgentRunner(Struct, kw_only=True):
             "log": log,
             "checkpoints": None,
             "event_bus": self._child_bus(agent_id),
-            "budget_usd": parent.get_budget_left(),
+            "budget_usd": parent.state.budget_left,
         }
-        if parent.provider.name != self.provider_name:
+        if parent.state.provider.name != self.provider_name:
             options.pop("request_options", None)
             options.pop("summary_model", None)
         options["max_context_tokens"] = facts.window if model == facts.name else None
-        return Session(parent.provider, model=model, **options)
+        return Session(parent.state.provider, model=model, **options)
 
     def _child_bus(self, agent_id: str) -> EventBus:
         """Return a bus whose events reach the clients of the parent, except journal entries."""

@@ -42,6 +42,7 @@ from clew.sdk.project_scan import (
     trust_record,
 )
 from clew.session.calibrations import CalibrationFile
+from clew.session.call import ask_aside
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate, Remember
 from clew.session.session import Session
@@ -247,7 +248,7 @@ class _Builder:
 
         async def ask(prompt: str, model: str) -> str:
             assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
-            return await agents.parent.ask_aside(prompt, model=model, why="a hook")
+            return await ask_aside(agents.parent.state, prompt, model=model, why="a hook")
 
         async def run_agent(task: AgentTask) -> str:
             request = AgentRequest(

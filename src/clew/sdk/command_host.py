@@ -87,7 +87,7 @@ class SessionCommandHost:
     @property
     def thresholds(self) -> Thresholds:
         """The thresholds of the context window."""
-        return self.session.policy.thresholds
+        return self.session.state.policy.thresholds
 
     @property
     def language(self) -> str:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from anyio import to_thread
 
@@ -100,7 +101,8 @@ async def launch(
 
 def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> InteractiveOptions:
     """Return the options that a spec stands for; what it leaves open is left to the settings."""
-    options: InteractiveOptions = {"cwd": spec.cwd, "model": choice.model, "agents": spec.agents}
+    options = cast("InteractiveOptions", dict(spec.options))
+    options["cwd"], options["model"], options["agents"] = spec.cwd, choice.model, spec.agents
     if spec.permission_mode:
         options["permission_mode"] = PermissionMode(spec.permission_mode)
     if window := spec.window or choice.window:

@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from clew.core.access import PermissionMode
 from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
 from clew.sdk.model_choice import ModelSwitcher
 from clew.session.config import SessionOptions
-from clew.session.gate import Ask
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
 
@@ -25,9 +23,6 @@ class OwnOptions(TypedDict, total=False):
     """Continue a copy of it instead; the original stays as it is."""
     name: str
     """The name of the session."""
-    permission_mode: PermissionMode | None
-    permission_handler: Ask | None
-    """Called for every question; without it, attached clients are asked."""
     wait_for_answers: bool
     """Keep questions open while no client is attached; otherwise they are denied."""
     accepted: bool | None

@@ -201,11 +201,11 @@ class InteractiveSession:
 
     def get_streaming_text(self) -> str:
         """Return what the model has written in the current run."""
-        return self.session.tracker.text
+        return self.session.runs.tracker.text
 
     def get_active_tools(self) -> list[ToolState]:
         """Return the tool calls that have no result yet."""
-        return self.session.tracker.active_tools()
+        return self.session.runs.tracker.active_tools()
 
     def get_session_id(self) -> SessionId:
         """Return the id of the session."""
@@ -217,7 +217,7 @@ class InteractiveSession:
 
     async def list_edit_checkpoints(self) -> list[CheckpointSummary]:
         """Return the checkpoints that files can be restored to, oldest first."""
-        return await self.session.checkpoints()
+        return await self.session.list_checkpoints()
 
     async def restore_edit_checkpoint(self, number: int) -> Rewind:
         """Restore the files of the checkpoint with that number; the conversation stays.
@@ -225,7 +225,7 @@ class InteractiveSession:
         Raises:
             SessionError: There is no such checkpoint.
         """
-        for checkpoint in await self.session.checkpoints():
+        for checkpoint in await self.session.list_checkpoints():
             if checkpoint.number == number:
                 return await self.session.rewind(checkpoint.entry, conversation=False)
         raise SessionError(f"there is no checkpoint {number}; list_edit_checkpoints() has them")
