@@ -24,7 +24,7 @@ async def main() -> None:
     """Talk until the window is full, and a little longer."""
     model = ScriptedProvider(["Here is a long answer. " * 70] * 9, facts=SMALL)
     async with Session(model, model="scripted") as session:
-        session.on_any(lambda envelope: show(envelope.event))
+        session.bus.on_any(lambda envelope: show(envelope.event))
         await session.run("Rule: the code word is MARIGOLD-7.")
         for number in range(8):
             await session.run(f"Question {number}?")

@@ -165,7 +165,7 @@ async def test_print_mode_in_a_folder_of_all_dangers_asks_only_the_users_provide
     for words in (
         "settings of this folder have no effect until you accept them",
         "which is a circle",
-        "leads out of the project and of your own folders",
+        "is outside of the project and your own folders",
         "SKILL.md was skipped",
         "leads out of",
     ):

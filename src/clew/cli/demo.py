@@ -108,7 +108,7 @@ class Demo:
             gate=Gate(cwd=self._folder),
             max_context_tokens=self._window,
         )
-        session.on_any(self._hear)
+        session.bus.on_any(self._hear)
         return session
 
     def _hear(self, envelope: Envelope) -> None:

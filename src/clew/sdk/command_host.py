@@ -87,7 +87,7 @@ class SessionCommandHost:
     @property
     def thresholds(self) -> Thresholds:
         """The thresholds of the context window."""
-        return self.session.policy.thresholds
+        return self.session.state.policy.thresholds
 
     @property
     def language(self) -> str:
@@ -132,7 +132,9 @@ class SessionCommandHost:
 
     def render_skill(self, skill: Skill, arguments: str) -> str:
         """Return the instructions of a skill; one with a folder of its own names it."""
-        text = render_skill(skill, arguments, session_id=self.session.session_id)
+        text = render_skill(
+            skill, arguments, session_id=self.session.session_id, project_dir=self.cwd
+        )
         if skill.path.name != "SKILL.md":
             return text
         return f"{text}\n\n(Files that this skill names are in {skill.folder})"

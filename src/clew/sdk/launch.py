@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from anyio import to_thread
 
@@ -59,10 +60,6 @@ async def launch(
         on_envelope: Called with every event, also those of the opening.
         host: Owns background work; a host of the session's own by default.
         environ: Environment variables; those of the process by default.
-
-    Raises:
-        ConfigError: A setting is wrong, or no model can be reached.
-        StoreError: The session cannot be read or written.
     """
     environ = os.environ if environ is None else environ
     cwd, homes = Path(spec.cwd), Homes.of(environ)
@@ -72,21 +69,20 @@ async def launch(
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         chooser = ModelChooser(loaded.settings, loaded.environ)
         search = partial(find_local_server, environ=loaded.environ)
-        choice = await chooser.first(spec, search)
+        choice = await chooser.choose_first(spec, search)
         models = ModelSwitcher(chooser, current=choice.provider, first=choice)
         mode = SandboxMode(spec.sandbox) if spec.sandbox else None
         sandbox = choose_sandbox(loaded.settings, mode=mode, network=spec.network)
         session_id = await _session_id(spec, place)
-        options = _options(spec, choice, homes)
-        options |= {
+        services: InteractiveOptions = {
             "store": place.store,
             "resume_session_id": session_id,
             "sandbox": sandbox,
             "models": models,
             "environ": environ,
+            **({"host": host} if host is not None else {}),
         }
-        if host is not None:
-            options["host"] = host
+        options: InteractiveOptions = {**_options(spec, choice, homes), **services}
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
             session.on_any(on_envelope)
@@ -105,7 +101,8 @@ async def launch(
 
 def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> InteractiveOptions:
     """Return the options that a spec stands for; what it leaves open is left to the settings."""
-    options: InteractiveOptions = {"cwd": spec.cwd, "model": choice.model, "agents": spec.agents}
+    options = cast("InteractiveOptions", dict(spec.options))
+    options["cwd"], options["model"], options["agents"] = spec.cwd, choice.model, spec.agents
     if spec.permission_mode:
         options["permission_mode"] = PermissionMode(spec.permission_mode)
     if window := spec.window or choice.window:
@@ -119,7 +116,9 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
     if spec.language:
         options["language"] = spec.language
     if spec.log_level:
-        options["log"] = _session_log(spec.log_level, homes.project(Path(spec.cwd)) / "logs")
+        options["session_log"] = _session_log(
+            spec.log_level, homes.project(Path(spec.cwd)) / "logs"
+        )
     return options
 
 
