@@ -36,9 +36,9 @@ PAGES = (
         intro="The conversation itself, and the context engine for your own loop.",
         modules=(
             "clew.session.session",
-            "clew.session.config:SessionOptions",
+            "clew.session.config:DataOptions,SessionOptions",
             "clew.session.gate",
-            "clew.session.rewind:Rewind,Wish",
+            "clew.session.rewind:Rewind,RewindOptions",
             "clew.dict_messages.fit",
             "clew.importers.reader",
             "clew.importers.recorded_session",

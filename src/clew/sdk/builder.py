@@ -1,6 +1,6 @@
 """Builds an interactive session: from a folder, a provider and options to connected parts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,10 +11,8 @@ from msgspec import Struct
 from clew.config.providers import ResolvedProvider, current_type, resolve_provider
 from clew.config.session_options import build_session_options
 from clew.config.settings import LoadedSettings
-from clew.config.updates import add_allow_rules, find_target
-from clew.core.access import Access, Decision, PermissionMode, Verdict
+from clew.core.access import PermissionMode, Verdict
 from clew.core.errors import ConfigError
-from clew.core.events import PermissionDenied, Warned
 from clew.core.ids import SessionId
 from clew.core.redaction import redact
 from clew.extensions.commands.registry import CommandRegistry
@@ -29,22 +27,20 @@ from clew.permissions.rules import parse_rule
 from clew.providers.registry import FAMILIES, split_options
 from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.sdk.command_host import SessionCommandHost
-from clew.sdk.folders import Homes
 from clew.sdk.model_choice import ModelChooser, ModelSwitcher
 from clew.sdk.options import InteractiveOptions, OwnOptions
 from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
+from clew.sdk.permissions import can_save_rules, connect_gate
 from clew.sdk.project_scan import (
     ProjectScan,
     choose_sandbox,
-    load_project_settings,
     memory_folder,
     scan_project,
-    trust_record,
 )
 from clew.session.calibrations import CalibrationFile
 from clew.session.call import ask_aside
 from clew.session.config import SessionOptions
-from clew.session.gate import Gate, Remember
+from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
@@ -139,7 +135,7 @@ class _Builder:
     def build(self) -> "BuiltSession":
         """Build the parts in the order in which they need each other."""
         options, blueprint = self._options, self._blueprint
-        blueprint.requests.can_remember = _can_save_rules(self._scan.loaded)
+        blueprint.requests.can_remember = can_save_rules(self._scan.loaded)
         registry, gate, tools = self._registry(), self._gate(), self._tools()
         events: list[MemoryEvent] = []
         memory = ProjectMemory(memory_folder(blueprint.cwd), on_event=events.append)
@@ -298,30 +294,6 @@ class _Builder:
         return model
 
 
-def connect_gate(gate: Gate, blueprint: Blueprint) -> None:
-    """Let a gate ask the clients, publish denials, and save rules, where it does not already."""
-
-    def publish_denial(access: Access, decision: Decision, remedy: str) -> None:
-        blueprint.bus.publish(
-            PermissionDenied(
-                call_id=access.call_id,
-                tool_name=access.tool,
-                target=access.target,
-                reason=decision.reason,
-                remedy=remedy,
-            )
-        )
-
-    def warn(text: str) -> None:
-        blueprint.bus.publish(Warned(text))
-
-    gate.ask = gate.ask or blueprint.requests.ask
-    gate.on_denied = gate.on_denied or publish_denial
-    gate.remember = gate.remember or rule_keeper(
-        blueprint.cwd, blueprint.homes, blueprint.environ, warn
-    )
-
-
 def make_hooks(
     blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: AgentRunner
 ) -> Hooks:
@@ -354,38 +326,6 @@ def make_hooks(
         redact=redact,
     )
     return HookRunner(table, context)
-
-
-def rule_keeper(
-    cwd: Path, homes: Homes, environ: Mapping[str, str], warn: Callable[[str], None]
-) -> Remember:
-    """Return a function that adds rules to the project's local settings.
-
-    When they cannot be added, it warns, and the call runs all the same.
-    """
-
-    async def remember(rules: Sequence[str]) -> None:
-        try:
-            await to_thread.run_sync(_add_rules, cwd, homes, environ, rules)
-        except ConfigError as error:
-            warn(f"the call is allowed for this session only; the rule was not saved: {error}")
-
-    return remember
-
-
-def _can_save_rules(loaded: LoadedSettings) -> bool:
-    """Return True when the project has settings that a permission rule can be added to."""
-    try:
-        return bool(find_target(loaded, "local")) and not loaded.withheld
-    except ConfigError:
-        return False
-
-
-def _add_rules(cwd: Path, homes: Homes, environ: Mapping[str, str], rules: Sequence[str]) -> None:
-    loaded = load_project_settings(cwd, homes, environ)
-    if loaded.withheld:
-        raise ConfigError("accept the settings of this folder first: clew config accept")
-    add_allow_rules(loaded, rules, trust=trust_record(homes))
 
 
 def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:
