@@ -413,7 +413,7 @@ async def session_of(
         cwd=copy.project,
         system_message="Be brief." if id_ == "long" else "",
         recall=False,
-        log=log,
+        session_log=log,
     )
     try:
         async with session:

@@ -18,6 +18,7 @@ from clew.core.errors import (
     ClewError,
     ConfigError,
     ProviderRejected,
+    ProviderTimeout,
     SessionError,
 )
 from clew.core.events import TaskStage
@@ -32,7 +33,8 @@ from clew.extensions.commands.protocol import (
     SwitchModel,
 )
 from clew.providers.prices import Price
-from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
+from clew.sdk.session import InteractiveSession
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -283,7 +285,9 @@ async def test_a_model_may_use_memory_and_nothing_that_is_for_people(place: Plac
 
 @pytest.mark.req("SKL-1", "INT-3")
 async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place: Place) -> None:
-    place.skill("audit", "argument-hint: FILE\n", "Audit the file $ARGUMENTS with care.")
+    place.skill(
+        "audit", "argument-hint: FILE\n", "Audit ${CLAUDE_PROJECT_DIR}/$ARGUMENTS with care."
+    )
     heard = Heard()
     session = place.session(["audited"])
     session.on_any(heard)
@@ -296,7 +300,7 @@ async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place:
 
     assert result.response == "audited"
     sent = place.provider.requests[0].messages[-1].text
-    assert "Audit the file main.py with care." in sent
+    assert f"Audit {place.project}/main.py with care." in sent
     assert str(place.project / ".claude" / "skills" / "audit") in sent
     assert [event.text for event in heard.of("user_message")] == ["/audit main.py"]
     assert [entry.type for entry in history][:2] == ["skill-invocation", "user"]
@@ -773,3 +777,36 @@ async def test_compact_instructions_of_settings_and_project_add_up(place: Place)
     )
     async with place.session() as session:
         assert session.session.state.options["compact_instructions"] == "Keep names.\nKeep colours."
+
+
+@pytest.mark.req("CFG-1", "PRV-1")
+@pytest.mark.parametrize("options", [{}, {"model": "m"}])
+async def test_the_timeout_and_the_options_of_a_profile_hold_in_the_sdk(
+    place: Place, options: dict[str, str]
+) -> None:
+    place.clew_home.mkdir(parents=True)
+    profile = {
+        "type": "deepseek",
+        "model": "m",
+        "timeout": 300,
+        "options": {"user": "me", "webSearch": False},
+    }
+    (place.clew_home / "settings.json").write_text(
+        msgspec.json.encode({"currentProvider": "work", "providers": {"work": profile}}).decode()
+    )
+    pause = Pause()
+    provider = ScriptedProvider(["fine", [pause, *text_reply("late")]], name="deepseek")
+    session = InteractiveSession(
+        provider=provider,
+        cwd=place.project,
+        user_home=place.home,
+        clew_home=place.clew_home,
+        environ={},
+        **options,  # type: ignore[arg-type]
+    )
+    async with session:
+        assert (await session.run("hi")).response == "fine"
+        with pytest.raises(ProviderTimeout, match=r"0\.3 seconds"):
+            await session.run("wait")
+
+    assert provider.requests[0].options == {"user": "me"}

@@ -176,7 +176,7 @@ class Bench:
             session_id=seat.session_id,
             cwd=self.folder,
             policy=POLICY,
-            log=seat.log,
+            session_log=seat.log,
             system_message="Be exact.",
             event_bus=bus_for(seat.hear),
         )

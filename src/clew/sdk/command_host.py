@@ -132,7 +132,9 @@ class SessionCommandHost:
 
     def render_skill(self, skill: Skill, arguments: str) -> str:
         """Return the instructions of a skill; one with a folder of its own names it."""
-        text = render_skill(skill, arguments, session_id=self.session.session_id)
+        text = render_skill(
+            skill, arguments, session_id=self.session.session_id, project_dir=self.cwd
+        )
         if skill.path.name != "SKILL.md":
             return text
         return f"{text}\n\n(Files that this skill names are in {skill.folder})"

@@ -69,7 +69,7 @@ async def launch(
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         chooser = ModelChooser(loaded.settings, loaded.environ)
         search = partial(find_local_server, environ=loaded.environ)
-        choice = await chooser.first(spec, search)
+        choice = await chooser.choose_first(spec, search)
         models = ModelSwitcher(chooser, current=choice.provider, first=choice)
         mode = SandboxMode(spec.sandbox) if spec.sandbox else None
         sandbox = choose_sandbox(loaded.settings, mode=mode, network=spec.network)
@@ -116,7 +116,9 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
     if spec.language:
         options["language"] = spec.language
     if spec.log_level:
-        options["log"] = _session_log(spec.log_level, homes.project(Path(spec.cwd)) / "logs")
+        options["session_log"] = _session_log(
+            spec.log_level, homes.project(Path(spec.cwd)) / "logs"
+        )
     return options
 
 

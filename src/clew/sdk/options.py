@@ -8,6 +8,7 @@ from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
 from clew.sdk.model_choice import ModelSwitcher
 from clew.session.config import SessionOptions
+from clew.session.session import Session
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
 
@@ -42,6 +43,9 @@ class OwnOptions(TypedDict, total=False):
     """Save files before tools change them, so that a rewind can restore them; on by default."""
     models: ModelSwitcher | None
     """Finds the provider for `/model NAME`; unless given, settings and environment decide."""
+    session: Session
+    """A session that exists already, in place of one that is made from provider and options; it
+    keeps its own tools, hooks and system message. You shut it down."""
     host: Host | None
     """Owns background work; the session makes a host of its own unless one is given."""
     user_home: Path
@@ -58,3 +62,5 @@ class InteractiveOptions(SessionOptions, OwnOptions, total=False):
 
 REJECTED = frozenset({"gate", "hooks", "event_bus", "session_id", "checkpoints"})
 """Options of `Session` that an interactive session sets itself."""
+SESSION_ONLY = (SessionOptions.__annotations__.keys() | {"model", "resume_session_id"}) - {"cwd"}
+"""Options that go with a session that is made here, not with one that was given."""

@@ -70,7 +70,7 @@ def scan_project(
         project=project,
         skills=skills,
         agents=agents.agents,
-        # Names of files may hold line ends, orders to a terminal, and what is no text.
+        # File names can contain line breaks, control characters and invalid text.
         warnings=tuple(map(one_line, warnings)),
     )
 

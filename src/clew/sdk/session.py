@@ -36,7 +36,9 @@ class InteractiveSession:
     `async with` or `open`. You close the provider, and a store or host that you passed in.
     """
 
-    def __init__(self, *, provider: Provider, **options: Unpack[InteractiveOptions]) -> None:
+    def __init__(
+        self, *, provider: Provider | None = None, **options: Unpack[InteractiveOptions]
+    ) -> None:
         known = InteractiveOptions.__annotations__.keys() - REJECTED
         if unknown := options.keys() - known:
             raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")

@@ -131,7 +131,7 @@ class SessionOptions(DataOptions, total=False):
     Default: no copies."""
     checkpoint_limits: CheckpointLimits
     """How much is kept there for one session."""
-    log: SessionLogger | None
+    session_log: SessionLogger | None
     """Writes the session log; one logger per session. Default: no log."""
     event_bus: EventBus
     """Where events are published. Default: a bus of the session's own."""
@@ -182,7 +182,7 @@ _DEFAULTS: SessionOptions = {
     "hooks": NoHooks(),
     "checkpoints": None,
     "checkpoint_limits": DEFAULT_CHECKPOINT_LIMITS,
-    "log": None,
+    "session_log": None,
 }
 
 
@@ -260,7 +260,7 @@ def make_reasoning_policy(options: SessionOptions) -> ReasoningPolicy:
 def subscribe_callbacks(options: SessionOptions) -> None:
     """Subscribe the log and the callbacks among the options to the event bus."""
     bus = options["event_bus"]
-    if (log := options["log"]) is not None:
+    if (log := options["session_log"]) is not None:
         bus.on_any(lambda envelope: None if envelope.task_id else log(envelope.event))
     if (on_text := options.get("on_text_delta")) is not None:
 

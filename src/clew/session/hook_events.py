@@ -45,7 +45,7 @@ async def fire(state: SessionState, event: HookEvent, **fields: Any) -> HookVerd
     hooks = state.options["hooks"]
     if isinstance(hooks, NoHooks):
         return _NO_VERDICT
-    log = state.options["log"]
+    log = state.options["session_log"]
     payload = HookInput(
         session_id=state.journal.record.id,
         transcript_path=str(log.path) if log is not None and log.path is not None else "",

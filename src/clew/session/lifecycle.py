@@ -130,7 +130,7 @@ async def close_session(state: SessionState, reason: str) -> None:
     with anyio.CancelScope(shield=True):
         try:
             await fire(state, HookEvent.SESSION_END, reason=reason)
-            if (log := state.options["log"]) is not None:
+            if (log := state.options["session_log"]) is not None:
                 log.end(reason)
         finally:
             await state.journal.aclose()
@@ -174,7 +174,7 @@ def _find_source(journal: Journal) -> str:
 
 
 def _begin_log(state: SessionState, *, resumed: bool) -> None:
-    if (log := state.options["log"]) is not None:
+    if (log := state.options["session_log"]) is not None:
         log.begin(
             LoggedSession(
                 journal=state.journal,

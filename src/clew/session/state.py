@@ -80,7 +80,7 @@ class SessionState(Struct, kw_only=True):
 
     def stream(self, request: Request, *, purpose: str = "turn") -> AsyncGenerator[Chunk, None]:
         """Send a request, as `Provider.stream` does; the log records both sides."""
-        log = self.options["log"]
+        log = self.options["session_log"]
         if log is None:
             return self.provider.stream(request)
         return log.call(self.provider, request, purpose=purpose)

@@ -91,7 +91,7 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
     state.check_budget()
     state.loop_guard.reset()
     message = await admit_prompt(state, prompt.message, raw=prompt.raw)
-    if (log := state.options["log"]) is not None:
+    if (log := state.options["session_log"]) is not None:
         log.pre_run(state.provider, message)
     asked = await state.journal.append(MessageAdded(message=message, display=prompt.display))
     async with record_checkpoint(state, asked, prompt.label):

@@ -220,7 +220,7 @@ _NOTE_ROOM = 160
 """Bytes reserved for the line that says that something is missing."""
 
 
-def truncate_index(text: str, *, goes_on: bool = False, name: str = "MEMORY.md") -> str:
+def truncate_index(text: str, *, goes_on: bool = False) -> str:
     """Return the beginning of an index: at most 200 lines and 25 KB.
 
     It is truncated after a line; a first line that is too long is truncated after a character.
@@ -229,7 +229,6 @@ def truncate_index(text: str, *, goes_on: bool = False, name: str = "MEMORY.md")
     Args:
         text: The index, or its beginning.
         goes_on: The index has more than `text`.
-        name: The name of the file in that last line.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
     whole = "\n".join(lines)
@@ -238,7 +237,7 @@ def truncate_index(text: str, *, goes_on: bool = False, name: str = "MEMORY.md")
     kept = _first(lines[:MAX_LINES], MAX_BYTES - _NOTE_ROOM)
     if not kept:
         kept = [_first_characters(lines[0], MAX_BYTES - _NOTE_ROOM)]
-    return "\n".join([*kept, f"[{name} is truncated: {pluralize(len(kept), 'line')} shown]"])
+    return "\n".join([*kept, f"[{INDEX} is truncated: {pluralize(len(kept), 'line')} shown]"])
 
 
 def _first(lines: list[str], room: int) -> list[str]:
