@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 
 import anyio
 
-from clew import Command, CommandHost, CommandModule, CommandResult, InteractiveSession
+from clew import Command, CommandModule, CommandResult, InteractiveSession
+from clew.extensions.commands.protocol import CommandHost
 from clew.providers.scripted import ScriptedProvider
 from clew.sdk.client import run_line
 

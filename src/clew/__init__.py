@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clew.core.usage import Usage
     from clew.dict_messages.fit import count_tokens, fit
     from clew.extensions.agent_definitions import AgentDefinition
-    from clew.extensions.commands.protocol import Command, CommandHost, CommandModule, CommandResult
+    from clew.extensions.commands.protocol import Command, CommandModule, CommandResult
     from clew.extensions.commands.registry import CommandRegistry
     from clew.extensions.memory import ProjectMemory
     from clew.extensions.project.tasks import load_task_context, update_task_file_status
@@ -79,7 +79,7 @@ _EXPORTS = {
     "clew.core.usage": "Usage",
     "clew.dict_messages.fit": "count_tokens fit",
     "clew.extensions.agent_definitions": "AgentDefinition",
-    "clew.extensions.commands.protocol": "Command CommandHost CommandModule CommandResult",
+    "clew.extensions.commands.protocol": "Command CommandModule CommandResult",
     "clew.extensions.commands.registry": "CommandRegistry",
     "clew.extensions.memory": "ProjectMemory",
     "clew.extensions.project.tasks": "load_task_context update_task_file_status",
@@ -124,7 +124,6 @@ __all__ = [
     "Approval",
     "ClewError",
     "Command",
-    "CommandHost",
     "CommandModule",
     "CommandOutcome",
     "CommandRegistry",
