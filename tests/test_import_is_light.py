@@ -25,7 +25,6 @@ SLOW = {
 }
 """Modules that are slow to import and that no session needs before it runs."""
 LATER = {
-    "clew.extensions.memory.candidates",
     "clew.providers.connections",
     "clew.dict_messages",
     "clew.simulation",

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.extensions.project.instruction_roots import InstructionRoots
-from clew.extensions.project.languages import Look, Trait, traits
+from clew.extensions.project.languages import ProjectFolder, Trait, traits
 from clew.extensions.project.text_files import UnreadableFile, exists, read_text
 
 _PLATFORMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
@@ -45,7 +45,7 @@ def find_facts(roots: InstructionRoots, *, clock: Callable[[], float] = time.tim
         (folder, trait)
         for folder in reversed(roots.folders)
         if folder.is_relative_to(roots.project)
-        for trait in traits(Look(folder=folder, root=roots.project))
+        for trait in traits(ProjectFolder(folder=folder, root=roots.project))
     ]
     return ProjectFacts(
         root=roots.project,

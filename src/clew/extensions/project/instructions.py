@@ -18,7 +18,12 @@ from clew.core.text import replace_surrogates
 from clew.extensions.project.imports import find_imports, import_spellings, is_surely_path
 from clew.extensions.project.instruction_roots import InstructionRoots, Zone
 from clew.extensions.project.prompt import escape_line, wrap_in_tag
-from clew.extensions.project.text_files import TextFile, UnreadableFile, read_text, truncate_lines
+from clew.extensions.project.text_files import (
+    InstructionText,
+    UnreadableFile,
+    read_text,
+    truncate_lines,
+)
 
 MAX_FILE = 60_000
 """Bytes of one file."""
@@ -260,7 +265,9 @@ def _read(found: _Found, state: _LoadState) -> Instruction | None:
     return _truncate(found, read, shown, state)
 
 
-def _truncate(found: _Found, read: TextFile, shown: str, state: _LoadState) -> Instruction | None:
+def _truncate(
+    found: _Found, read: InstructionText, shown: str, state: _LoadState
+) -> Instruction | None:
     """Return the file, truncated if the limits require it."""
     text, end = read.text.strip("\n"), ""
     if not read.whole:

@@ -25,7 +25,7 @@ class Trait(Struct, frozen=True, kw_only=True):
     test: str = ""
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class ProjectFolder(Struct, frozen=True, kw_only=True):
     """One folder of a project, for looking up files."""
 
     folder: Path
@@ -70,7 +70,7 @@ class Look(Struct, frozen=True, kw_only=True):
         return next((f"*{end}" for end in found), "")
 
 
-def traits(look: Look) -> Iterator[Trait]:
+def traits(look: ProjectFolder) -> Iterator[Trait]:
     """Yield what the marker files of one folder say."""
     for find in (_python, _node):
         yield from find(look)
@@ -120,7 +120,7 @@ _PYTHON_LOCKS = (
 _PYTHON_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.txt")
 
 
-def _python(look: Look) -> Iterator[Trait]:
+def _python(look: ProjectFolder) -> Iterator[Trait]:
     marker = look.first(*_PYTHON_MARKERS)
     if not marker:
         return
@@ -140,13 +140,13 @@ def _python(look: Look) -> Iterator[Trait]:
     yield Trait(marker=marker, languages=("Python",), manager=manager, test=test)
 
 
-def _uses_pytest(look: Look, project: str) -> bool:
+def _uses_pytest(look: ProjectFolder, project: str) -> bool:
     if look.first("pytest.ini", "conftest.py", "tests/conftest.py") or "pytest" in project:
         return True
     return any("pytest" in look.text(name) for name in ("setup.cfg", "requirements-dev.txt"))
 
 
-def _node(look: Look) -> Iterator[Trait]:
+def _node(look: ProjectFolder) -> Iterator[Trait]:
     if not look.has("package.json"):
         return
     package = _json(look.text("package.json"))
@@ -162,7 +162,7 @@ def _node(look: Look) -> Iterator[Trait]:
     )
 
 
-def _jvm(look: Look) -> Iterator[Trait]:
+def _jvm(look: ProjectFolder) -> Iterator[Trait]:
     languages = ("Kotlin",) if look.has("src/main/kotlin") else ("Java",)
     if look.has("pom.xml"):
         program = "./mvnw" if look.has("mvnw") else "mvn"
@@ -175,7 +175,7 @@ def _jvm(look: Look) -> Iterator[Trait]:
         yield Trait(marker=marker, languages=languages, manager="gradle", test=f"{program} test")
 
 
-def _ruby(look: Look) -> Iterator[Trait]:
+def _ruby(look: ProjectFolder) -> Iterator[Trait]:
     if not look.has("Gemfile"):
         return
     test = ""
@@ -188,7 +188,7 @@ def _ruby(look: Look) -> Iterator[Trait]:
     yield Trait(marker="Gemfile", languages=("Ruby",), manager="bundler", test=test)
 
 
-def _php(look: Look) -> Iterator[Trait]:
+def _php(look: ProjectFolder) -> Iterator[Trait]:
     if not look.has("composer.json"):
         return
     scripts = _table(_json(look.text("composer.json")).get("scripts"))
@@ -198,13 +198,13 @@ def _php(look: Look) -> Iterator[Trait]:
     yield Trait(marker="composer.json", languages=("PHP",), manager="composer", test=test)
 
 
-def _dotnet(look: Look) -> Iterator[Trait]:
+def _dotnet(look: ProjectFolder) -> Iterator[Trait]:
     if marker := look.ending(".sln", ".slnx", ".csproj", ".fsproj"):
         languages = ("F#",) if marker == "*.fsproj" else ("C#",)
         yield Trait(marker=marker, languages=languages, manager="dotnet", test="dotnet test")
 
 
-def _targets(look: Look) -> Iterator[Trait]:
+def _targets(look: ProjectFolder) -> Iterator[Trait]:
     """Yield task runners, with their `test` task if there is one."""
     for names, program in (
         (("Makefile", "GNUmakefile", "makefile"), "make"),
@@ -216,7 +216,7 @@ def _targets(look: Look) -> Iterator[Trait]:
             yield Trait(marker=marker, manager=program, test=f"{program} test" if tested else "")
 
 
-def _locked(look: Look, locks: tuple[tuple[str, str], ...]) -> str:
+def _locked(look: ProjectFolder, locks: tuple[tuple[str, str], ...]) -> str:
     return next((manager for name, manager in locks if look.above(name)), "")
 
 

@@ -12,7 +12,7 @@ from clew.files.safe_read import NotRegularFile, read_regular
 _BAD = "\N{REPLACEMENT CHARACTER}"
 
 
-class TextFile(Struct, frozen=True, kw_only=True):
+class InstructionText(Struct, frozen=True, kw_only=True):
     """The text of a file."""
 
     text: str
@@ -34,7 +34,7 @@ def exists(path: Path) -> bool:
         return False
 
 
-def read_text(real: Path, limit: int) -> TextFile:
+def read_text(real: Path, limit: int) -> InstructionText:
     """Return at most `limit` bytes of the file at `real`, a path without links.
 
     Raises:
@@ -49,7 +49,7 @@ def read_text(real: Path, limit: int) -> TextFile:
     if b"\0" in data or bad * 10 > len(text):
         raise UnreadableFile("is not text")
     damaged = bad > data.count(_BAD.encode())
-    return TextFile(text=text.replace("\r\n", "\n"), whole=whole, damaged=damaged)
+    return InstructionText(text=text.replace("\r\n", "\n"), whole=whole, damaged=damaged)
 
 
 def read_bytes(real: Path, limit: int) -> bytes:
