@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,23 @@ def test_the_sdk_guide_lists_every_event() -> None:
     assert re.findall(r"^\| `(\w+)` \|", listed[1], re.MULTILINE) == list(EVENT_TYPES)
 
 
+def resolve(name: str) -> object:
+    """Import a dotted name: a module, or something in one."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        return getattr(resolve(module), attribute)
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_every_dotted_name_in_a_guide_exists(path: Path) -> None:
+    names = set(re.findall(r"`(clew(?:\.\w+)+)", text_of(path))) - {"clew.toml"}
+
+    for name in sorted(names):
+        resolve(name)
+
+
 def anchors(path: Path) -> set[str]:
     prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
@@ -134,6 +152,13 @@ def test_every_link_resolves(path: Path) -> None:
         file = (path.parent / name).resolve() if name else path
         assert file.exists(), target
         assert not anchor or anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("path", [*GUIDES, ROOT / "AGENTS.md"], ids=lambda path: path.stem)
+def test_a_guide_is_written_in_plain_english(path: Path) -> None:
+    quaint = r"\b(?:shall|somebody|whoever)\b|so many|go on with|what had|is no name|be told"
+
+    assert re.findall(quaint, text_of(path)) == []
 
 
 def test_the_readme_lists_every_guide() -> None:

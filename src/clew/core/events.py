@@ -210,7 +210,7 @@ class RunCompleted(Struct, frozen=True, tag_field="event", tag="complete"):
 
 
 class RunInterrupted(Struct, frozen=True, tag_field="event", tag="interrupted"):
-    """A run was aborted; the response is what had arrived."""
+    """A run was aborted; the response is the text that arrived before."""
 
     result: ExecutionResult
 
