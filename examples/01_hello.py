@@ -21,7 +21,7 @@ def weather(city: str) -> str:
 
 
 def show(event: Event) -> None:
-    """Print what a person would want to see."""
+    """Print text and tool calls."""
     match event:
         case TextDelta(text=text):
             print(text, end="", flush=True)

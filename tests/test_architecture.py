@@ -27,7 +27,7 @@ MAX_GERUNDS = 13
 NOUNS = frozenset({"docstring", "greeting", "hosting", "reasoning", "string"})
 """Words that end in -ing and name a thing."""
 
-MAX_PUBLIC_NAMES = 65
+MAX_PUBLIC_NAMES = 70
 
 
 @dataclass(frozen=True)

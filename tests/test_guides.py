@@ -14,7 +14,7 @@ from clew.cli.arguments import parser
 from clew.core.events import EVENT_TYPES
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.providers.embedded.model_file import model_path
-from scripts.reference.commands import with_table
+from scripts.reference.__main__ import TABLES
 from tests.guides import blocks
 
 ROOT = Path(__file__).parent.parent
@@ -103,10 +103,11 @@ def examples(path: Path) -> set[str]:
     return made_up.get(path.stem, set())
 
 
-def test_the_table_of_commands_matches_the_registry() -> None:
-    page = text_of(ROOT / "docs" / "commands.md")
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_the_generated_table_of_a_guide_is_current(path: Path) -> None:
+    page = text_of(path)
 
-    assert with_table(page) == page, "run: .venv/bin/python -m scripts.reference"
+    assert TABLES[path](page) == page, "run: .venv/bin/python -m scripts.reference"
 
 
 def test_the_sdk_guide_lists_every_event() -> None:

@@ -5,9 +5,9 @@ from importlib import import_module
 
 import clew
 from scripts.reference.__main__ import FOLDER
+from scripts.reference.docstrings import public_names, read_module
+from scripts.reference.markdown import markdown, pages
 from scripts.reference.pages import PAGES
-from scripts.reference.reading import public_names, read_module
-from scripts.reference.writing import markdown, pages
 
 MODULES = sorted({spec.partition(":")[0] for page in PAGES for spec in page.modules})
 

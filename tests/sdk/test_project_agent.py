@@ -810,3 +810,36 @@ async def test_the_timeout_and_the_options_of_a_profile_hold_in_the_sdk(
             await session.run("wait")
 
     assert provider.requests[0].options == {"user": "me"}
+
+
+@pytest.mark.req("AGT-1", "PRM-5")
+async def test_an_agent_does_not_bring_back_the_mode_that_the_session_began_with(
+    place: Place,
+) -> None:
+    replies: list[ScriptedReply] = [
+        call_reply(("Agent", {"prompt": "write"})),
+        call_reply(("Write", {"file_path": "a.txt", "content": "x"})),
+        "it was denied",
+        "done",
+    ]
+    session = place.session(replies, agents=True, permission_mode=PermissionMode.ACCEPT_EDITS)
+    async with session:
+        await session.set_mode(PermissionMode.PLAN)
+        await session.run("go")
+
+        assert session.session.get_permission_mode() is PermissionMode.PLAN
+    assert not (place.project / "a.txt").exists()
+
+
+@pytest.mark.req("AGT-1", "SES-2")
+async def test_the_callbacks_of_a_session_hear_nothing_of_its_agents(place: Place) -> None:
+    texts: list[str] = []
+    replies: list[ScriptedReply] = [
+        call_reply(("Agent", {"prompt": "speak"})),
+        "words of an agent",
+        "done",
+    ]
+    async with place.session(replies, agents=True, on_text_delta=texts.append) as session:
+        await session.run("go")
+
+    assert "".join(texts) == "done"

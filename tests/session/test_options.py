@@ -104,6 +104,17 @@ async def test_a_threshold_out_of_range_changes_nothing() -> None:
     assert chat.state.policy.thresholds == Thresholds()
 
 
+@pytest.mark.req("CTX-2")
+async def test_the_context_never_reads_below_the_floor_of_the_policy() -> None:
+    chat, _ = session("hello", policy=ContextPolicy(usage_floor=1_500))
+    async with chat:
+        before = chat.get_context_state().used_tokens
+        await chat.run("hi")
+
+        assert before == 1_500
+        assert chat.get_context_state().used_tokens == 1_500
+
+
 async def test_a_limit_on_tool_output_applies_to_every_tool() -> None:
     chat, provider = session(call_reply(("show", {"size": 5_000})), "ok", max_tool_output_chars=300)
     async with chat:
@@ -201,6 +212,18 @@ async def test_a_permission_mode_counts_before_that_of_the_gate_and_of_the_store
 
     assert kept is PermissionMode.ACCEPT_EDITS
     assert chosen is PermissionMode.PLAN
+
+
+@pytest.mark.req("PRM-1")
+async def test_a_mode_that_the_settings_forbid_cannot_be_chosen_as_an_option(
+    tmp_path: Path,
+) -> None:
+    gate = Gate(cwd=tmp_path, bypass_disabled=True)
+
+    with pytest.raises(ConfigError, match="bypassPermissions"):
+        session(gate=gate, permission_mode=PermissionMode.BYPASS)
+
+    assert gate.mode is PermissionMode.DEFAULT
 
 
 # --- callbacks -----------------------------------------------------------------------------

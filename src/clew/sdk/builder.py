@@ -28,7 +28,7 @@ from clew.providers.registry import FAMILIES, split_options
 from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.model_choice import ModelChooser, ModelSwitcher
-from clew.sdk.options import InteractiveOptions, OwnOptions
+from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
 from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
 from clew.sdk.permissions import can_save_rules, connect_gate
 from clew.sdk.project_scan import (
@@ -39,7 +39,7 @@ from clew.sdk.project_scan import (
 )
 from clew.session.calibrations import CalibrationFile
 from clew.session.call import ask_aside
-from clew.session.config import SessionOptions
+from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
@@ -142,11 +142,13 @@ class _Builder:
         language = options.get("language") or self._settings.language
         shared = self._shared_options()
         agents = self._agents(tools, gate, shared)
+        callbacks: SessionOptions = {key: options[key] for key in CALLBACKS & options.keys()}  # type: ignore[literal-required,assignment]
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
         agents.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
         session = options.get("session") or self._session(
             {
                 **shared,
+                **callbacks,
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
                 "tools": [
                     *tools,
@@ -258,7 +260,7 @@ class _Builder:
         given = {
             key: value
             for key, value in self._options.items()
-            if key not in OwnOptions.__annotations__ and key not in ("tools", "store")
+            if key not in OwnOptions.__annotations__ and key not in NOT_SHARED
         }
         return {**settings, **found, **given}  # type: ignore[typeddict-item]
 

@@ -7,7 +7,7 @@ from typing import TypedDict
 from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
 from clew.sdk.model_choice import ModelSwitcher
-from clew.session.config import SessionOptions
+from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.session import Session
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
@@ -62,5 +62,7 @@ class InteractiveOptions(SessionOptions, OwnOptions, total=False):
 
 REJECTED = frozenset({"gate", "hooks", "event_bus", "session_id", "checkpoints"})
 """Options of `Session` that an interactive session sets itself."""
+NOT_SHARED = CALLBACKS | {"tools", "store", "permission_mode", "permission_handler"}
+"""Options that do not hold for subagents: these share the gate, whose mode may have changed."""
 SESSION_ONLY = (SessionOptions.__annotations__.keys() | {"model", "resume_session_id"}) - {"cwd"}
 """Options that go with a session that is made here, not with one that was given."""

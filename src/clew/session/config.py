@@ -156,6 +156,10 @@ class SessionRef(Protocol):
         ...
 
 
+CALLBACKS = frozenset(
+    {"on_text_delta", "on_tool_execution", "on_server_tool_use", "on_context_update", "on_compact"}
+)
+"""The options that subscribe to events of the session."""
 _DEFAULTS: SessionOptions = {
     "session_id": None,
     "system_message": "",
@@ -241,13 +245,24 @@ def choose_strategy(options: SessionOptions) -> Strategy:
 
 
 def make_gate(options: SessionOptions) -> Gate:
-    """Return the gate, with the mode and the handler that were given beside it."""
+    """Return the gate, with the mode and the handler that were given beside it.
+
+    Raises:
+        ConfigError: The gate does not allow the mode.
+    """
     gate = options["gate"]
     if (mode := options.get("permission_mode")) is not None:
+        check_mode(gate, mode)
         gate.mode = mode
     if (handler := options.get("permission_handler")) is not None:
         gate.ask = handler
     return gate
+
+
+def check_mode(gate: Gate, mode: PermissionMode) -> None:
+    """Raise `ConfigError` when the settings do not allow a permission mode."""
+    if mode is PermissionMode.BYPASS and gate.bypass_disabled:
+        raise ConfigError("the settings do not allow the mode bypassPermissions")
 
 
 def make_reasoning_policy(options: SessionOptions) -> ReasoningPolicy:

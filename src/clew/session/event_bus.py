@@ -40,7 +40,7 @@ class _Subscription:
 class EventBus:
     """Numbers events, keeps the newest in a buffer, and calls the listeners.
 
-    An event that a listener causes is delivered after the current one has reached everybody, so
+    An event that a listener causes is delivered after all listeners got the current one, so
     the order is the same for all. A listener that raises is logged and stops nothing. Sequence
     numbers start at the current time in milliseconds: a number from an earlier process is never
     mistaken for one of this process.

@@ -159,7 +159,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
 
 
 def _find_source(journal: Journal) -> str:
-    """Return what hooks are told about where the session comes from."""
+    """Return the source of the session for SessionStart: `startup`, `resume` or `fork`."""
     record = journal.record
     if not journal.entries:
         return "startup"

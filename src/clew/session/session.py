@@ -7,7 +7,7 @@ from clew.context.recall import search
 from clew.core.access import PermissionMode
 from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, Entry, ModeChanged, Noted
-from clew.core.errors import AbortError, ConfigError
+from clew.core.errors import AbortError
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Message, Role
 from clew.core.results import ExecutionResult
@@ -16,7 +16,7 @@ from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
 from clew.session import edits
 from clew.session.compaction import compact_now, preview
-from clew.session.config import SessionOptions
+from clew.session.config import SessionOptions, check_mode
 from clew.session.event_bus import Listener, Unsubscribe
 from clew.session.history import HistoryEntry, project_history
 from clew.session.journal import Journal
@@ -181,8 +181,7 @@ class Session:
 
     async def set_permission_mode(self, mode: PermissionMode) -> None:
         """Change how much runs without asking; raises `ConfigError` if the mode is disabled."""
-        if mode is PermissionMode.BYPASS and self.gate.bypass_disabled:
-            raise ConfigError("the settings do not allow the mode bypassPermissions")
+        check_mode(self.gate, mode)
         await self.journal.append(ModeChanged(mode=mode))
         self.gate.mode = mode
 

@@ -1,7 +1,7 @@
 """Writes the summary of a compaction.
 
 The ladder: the summary model; the same again, asked to be brief; the session's own model; rules.
-A history larger than the window of the summary model is read in chunks, each of which updates the
+A history larger than the window of the summary model is read in chunks; each chunk updates the
 notes of the one before. After three failures in a row, only rules write summaries in this session.
 """
 
