@@ -59,6 +59,12 @@ def _values(info: inspect.Type, depth: int) -> st.SearchStrategy[Any]:  # noqa: 
             return st.builds(
                 cls, **{one.name: st.deferred(_later(one.type, depth - 1)) for one in fields}
             )
+        case inspect.TypedDictType(fields=fields):
+            # A policy checks its numbers; arbitrary ones are refused.
+            chosen = {one.name: one.type for one in fields if one.name != "policy"}
+            return st.fixed_dictionaries(
+                {}, optional={name: _values(kind, depth - 1) for name, kind in chosen.items()}
+            )
         case _:
             raise NotImplementedError(f"{info}")
 

@@ -216,7 +216,7 @@ async def continued(copy: Copy, id_: str) -> Any:
                 "model": request.model,
                 "messages": [len(request.messages), *map(brief, request.messages[-2:])],
                 "sha256": _hash(request.messages),
-                "kept": len(session.get_full_history()),
+                "kept": len(get_messages_for_api(session.get_full_history())),
             }
         )
 

@@ -77,9 +77,11 @@ class InteractiveSession:
         """Call `listener` with every envelope; returns a function that unsubscribes."""
         return self._bus.on_any(listener)
 
-    def events(self, *, after: int | None = None) -> AsyncGenerator[Envelope, None]:
-        """Yield every event after that sequence number, or from now on."""
-        return self._bus.events(after=after)
+    def events(
+        self, *, after: int | None = None, answering: bool = True
+    ) -> AsyncGenerator[Envelope, None]:
+        """Yield every event after that sequence number; see `SessionClient.events`."""
+        return self._bus.events(after=after, answering=answering)
 
     async def snapshot(self) -> SessionSnapshot:
         """Return the state of the session now."""
@@ -114,10 +116,7 @@ class InteractiveSession:
         return await execute_line(self._runner, await self._life.open(), line)
 
     async def execute_command(self, name: str, arguments: str = "") -> CommandResult | None:
-        """Carry out a command by its name, without the slash; None when there is none.
-
-        Effects such as another model are returned, not applied; `execute` applies them.
-        """
+        """Carry out a command by its name; its effect is returned, and `execute` applies it."""
         await self.open()
         return await self._runner.run_command(name, arguments)
 
@@ -222,11 +221,7 @@ class InteractiveSession:
         return await self.session.list_checkpoints()
 
     async def restore_edit_checkpoint(self, number: int) -> Rewind:
-        """Restore the files of the checkpoint with that number; the conversation stays.
-
-        Raises:
-            SessionError: There is no such checkpoint.
-        """
+        """Restore the files of the checkpoint with that number; the conversation stays."""
         for checkpoint in await self.session.list_checkpoints():
             if checkpoint.number == number:
                 return await self.session.rewind(checkpoint.entry, conversation=False)

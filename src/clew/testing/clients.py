@@ -171,6 +171,19 @@ async def asks_for_permission(open_client: OpenClient) -> None:
             tasks.cancel_scope.cancel()
 
 
+async def denies_what_nobody_answers(open_client: OpenClient) -> None:
+    """A client that only watches is not asked: without another one, a request is denied."""
+    replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "echo yes"})), "done"]
+    with anyio.fail_after(SECONDS):
+        async with open_client(replies) as client:
+            start = (await client.snapshot()).seq
+            run_id = await client.submit(prompt("run it"))
+
+            result = await wait_for_run(client, run_id, after=start)
+
+            assert [state.result for state in result.tool_summaries] == ["denied"]
+
+
 async def _answer(client: SessionClient, request_id: str) -> None:
     await client.answer(request_id, Approval.ONCE)
 
@@ -292,6 +305,7 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     aborts_a_run,
     reports_a_failure,
     asks_for_permission,
+    denies_what_nobody_answers,
     passes_a_reply_to_the_model,
     applies_the_effects_of_commands,
     sets_what_it_is_told,
