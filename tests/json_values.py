@@ -1,5 +1,6 @@
 """Hypothesis strategies for any type that msgspec can encode, made from the type itself."""
 
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,9 +14,10 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
     max_leaves=6,
 )
-_DEPTH = 6
+_DEPTH = 4
 
 
+@cache
 def values_of(kind: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for the values of a type."""
     return _values(inspect.type_info(kind), _DEPTH)
@@ -60,8 +62,8 @@ def _values(info: inspect.Type, depth: int) -> st.SearchStrategy[Any]:  # noqa: 
                 cls, **{one.name: st.deferred(_later(one.type, depth - 1)) for one in fields}
             )
         case inspect.TypedDictType(fields=fields):
-            # A policy checks its numbers; arbitrary ones are refused.
-            chosen = {one.name: one.type for one in fields if one.name != "policy"}
+            # A policy and prices check their numbers, and refuse arbitrary ones.
+            chosen = {f.name: f.type for f in fields if f.name not in ("policy", "prices")}
             return st.fixed_dictionaries(
                 {}, optional={name: _values(kind, depth - 1) for name, kind in chosen.items()}
             )

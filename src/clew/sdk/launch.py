@@ -10,6 +10,7 @@ from typing import cast
 
 from anyio import to_thread
 
+from clew.config.settings import Settings
 from clew.core.access import PermissionMode
 from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
@@ -25,7 +26,7 @@ from clew.sdk.session_store import ProjectStore, find_session, project_store
 from clew.sdk.spec import SessionSpec
 from clew.session.event_bus import EnvelopeListener
 from clew.stores.record import StoredSession
-from clew.tools.sandbox import SandboxMode
+from clew.tools.sandbox import Sandbox, SandboxMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +59,8 @@ async def launch(
     Args:
         spec: Which session.
         on_envelope: Called with every event, also those of the opening.
-        host: Owns background work; a host of the session's own by default.
-        environ: Environment variables; those of the process by default.
+        host: Owns background work; by default a host of the session's own.
+        environ: Environment variables; by default those of the process.
     """
     environ = os.environ if environ is None else environ
     cwd, homes = Path(spec.cwd), Homes.of(environ)
@@ -71,8 +72,7 @@ async def launch(
         search = partial(find_local_server, environ=loaded.environ)
         choice = await chooser.choose_first(spec, search)
         models = ModelSwitcher(chooser, current=choice.provider, first=choice)
-        mode = SandboxMode(spec.sandbox) if spec.sandbox else None
-        sandbox = choose_sandbox(loaded.settings, mode=mode, network=spec.network)
+        sandbox = _sandbox(spec, loaded.settings)
         session_id = await _session_id(spec, place)
         services: InteractiveOptions = {
             "store": place.store,
@@ -97,6 +97,11 @@ async def launch(
         if models is not None:
             await models.aclose()
         await place.store.aclose()
+
+
+def _sandbox(spec: SessionSpec, settings: Settings) -> Sandbox:
+    mode = SandboxMode(spec.sandbox) if spec.sandbox else None
+    return choose_sandbox(settings, mode=mode, network=spec.network)
 
 
 def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> InteractiveOptions:
