@@ -13,7 +13,13 @@ from clew.core.errors import ClewError
 from clew.core.events import ToolEnded
 from clew.core.messages import ToolCall
 from clew.core.tool_states import ToolReport, report_call
-from clew.session.one_call import Outcome, interrupted_outcome, make_result, redact_output, run_call
+from clew.session.one_call import (
+    Outcome,
+    make_interrupted_outcome,
+    make_result,
+    redact_output,
+    run_call,
+)
 from clew.session.state import SessionState
 
 
@@ -60,7 +66,7 @@ async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
         with anyio.CancelScope(shield=True):
             for index in range(len(calls)):
                 if index not in outcomes:
-                    outcomes[index] = interrupted_outcome()
+                    outcomes[index] = make_interrupted_outcome()
             await commit_ready()
     ending, state.ending = state.ending, None
     if ending is not None:
@@ -70,7 +76,7 @@ async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
 async def commit_outcome(state: SessionState, call: ToolCall, outcome: Outcome | None) -> None:
     """Commit the result of `call`; None stands for a call that was cut off."""
     with anyio.CancelScope(shield=True):
-        await _commit(state, call, outcome or interrupted_outcome())
+        await _commit(state, call, outcome or make_interrupted_outcome())
 
 
 async def _commit(state: SessionState, call: ToolCall, outcome: Outcome) -> None:
