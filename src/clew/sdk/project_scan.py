@@ -61,9 +61,9 @@ def scan_project(
         *_withheld_warning(loaded),
         *project.warnings,
         *ProjectMemory(memory_folder(cwd)).problems(),
-        *_skipped((*skills.found().refused, *agents.refused)),
-        *_replaced(skills.found(), agents),
-        *_unlisted(skills.found().skills),
+        *_warn_skipped((*skills.find_skills().refused, *agents.refused)),
+        *_warn_replaced(skills.find_skills(), agents),
+        *_warn_unlisted(skills.find_skills().skills),
     )
     return ProjectScan(
         loaded=loaded,
@@ -107,7 +107,7 @@ def _withheld_warning(loaded: LoadedSettings) -> list[str]:
     ]
 
 
-def _skipped(refused: Iterable[Refused]) -> tuple[str, ...]:
+def _warn_skipped(refused: Iterable[Refused]) -> tuple[str, ...]:
     """Return one warning for each reason that skills or agents were skipped."""
     reasons: dict[str, list[Path]] = {}
     for one in refused:
@@ -119,7 +119,7 @@ def _skipped(refused: Iterable[Refused]) -> tuple[str, ...]:
     return summarize_warnings(said, _MOST_REASONS, "reasons for skipping skills or agents")
 
 
-def _replaced(skills: FoundSkills, agents: FoundAgents) -> list[str]:
+def _warn_replaced(skills: FoundSkills, agents: FoundAgents) -> list[str]:
     """Return a warning about the user's skills and agents that the project replaces."""
     winners = {skill.name: skill for skill in skills.skills}
     names = [
@@ -137,7 +137,7 @@ def _replaced(skills: FoundSkills, agents: FoundAgents) -> list[str]:
     return [f"this folder replaces {_first(list(dict.fromkeys(names)))}"]
 
 
-def _unlisted(skills: Sequence[Skill]) -> list[str]:
+def _warn_unlisted(skills: Sequence[Skill]) -> list[str]:
     offered = sum(skill.model_invocable for skill in skills)
     told = sum(line.startswith("- ") for line in format_skill_list(skills).splitlines())
     if told == offered:
@@ -170,7 +170,7 @@ def build_prompt(
             claude_md=project.claude_md,
             memory=memory,
             tasks=project.tasks,
-            skills=format_skill_list(scan.skills.found().skills),
+            skills=format_skill_list(scan.skills.find_skills().skills),
             agents=format_agent_list(agents),
             language=language,
         )
