@@ -24,7 +24,7 @@ from clew.sdk.session_store import ProjectStore, find_session, project_store
 from clew.stores.protocol import Store
 from clew.stores.record import SearchHit, StoredSession
 from clew.stores.sqlite import SqliteStore
-from clew.stores.stored_entries import damaged_ids
+from clew.stores.stored_entries import find_damaged_ids
 from clew.stores.transfer import export_lines
 
 _SHOWN = 60
@@ -215,7 +215,7 @@ def _facts(record: StoredSession) -> list[str]:
 
 
 def _tell_damaged(entries: Sequence[Entry]) -> None:
-    lost = damaged_ids(entries)
+    lost = find_damaged_ids(entries)
     if lost:
         numbers = ", ".join(f"#{number}" for number in lost[:10])
         tell(f"{len(lost):,} entries are damaged and cannot be read: {numbers}")

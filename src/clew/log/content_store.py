@@ -34,7 +34,7 @@ def content_hash(tree: Any) -> str:
     return sha256(msgspec.json.encode(tree))
 
 
-def shared_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
+def count_shared_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
     """Return how many leading elements two lists share; usually that is all of `old`."""
     if len(new) >= len(old) and new[: len(old)] == old:
         return len(old)
@@ -98,7 +98,7 @@ class ContentIndex:
         self._lists[name] = (owner, items)
         if is_history:
             return PrefixDelta(of=HISTORY, same=len(items))
-        same = shared_prefix(last, items)
+        same = count_shared_prefix(last, items)
         new = tuple(map(self._add_item, items[same:]))
         return PrefixDelta(of=of if same else "", same=same, new=new)
 

@@ -125,8 +125,8 @@ class _Validator:
                 if execution_id not in self._executions:
                     text = f"{line.name} belongs to {execution_id}, which has no request"
                     self._report(FaultCode.PROVIDER_REQUEST_MISSING, text)
-                elif code := _prevented_by(event):
-                    self._met(code, execution_id)
+                elif code := _find_prevented_fault(event):
+                    self._clear_expected(code, execution_id)
             case _:
                 pass
 
@@ -159,12 +159,12 @@ class _Validator:
                 self._expect(FaultCode.TOOL_RESULT_MISSING, call_id, line, text)
             case ToolCommitted():
                 self._committed.add(call_id)
-                self._met(FaultCode.TOOL_MESSAGE_MISSING, call_id)
+                self._clear_expected(FaultCode.TOOL_MESSAGE_MISSING, call_id)
             case ToolOutcome() if call_id not in self._tools:
                 text = f"{call_id} has a result but no request"
                 self._report(FaultCode.TOOL_REQUEST_MISSING, text)
             case ToolOutcome():
-                self._met(FaultCode.TOOL_RESULT_MISSING, call_id)
+                self._clear_expected(FaultCode.TOOL_RESULT_MISSING, call_id)
                 if call_id not in self._committed:
                     text = f"the result of {call_id} is not in the history"
                     self._expect(FaultCode.TOOL_MESSAGE_MISSING, call_id, line, text)
@@ -172,14 +172,14 @@ class _Validator:
     def _expect(self, code: FaultCode, owner: str, line: LogLine, text: str) -> None:
         self._expected[code, owner] = (line, text)
 
-    def _met(self, code: FaultCode, owner: str) -> None:
+    def _clear_expected(self, code: FaultCode, owner: str) -> None:
         self._expected.pop((code, owner), None)
 
     def _report(self, code: FaultCode, text: str) -> None:
         self._reader.report(code, text, self._line)
 
 
-def _prevented_by(event: LogEvent) -> FaultCode | None:
+def _find_prevented_fault(event: LogEvent) -> FaultCode | None:
     """Return the fault that a part of a response prevents."""
     match event:
         case NativePayload(payload_kind="response" | "stream_event"):
