@@ -59,7 +59,8 @@ def test_an_unknown_name_raises_attribute_error() -> None:
         clew.Minotaur  # noqa: B018
 
 
-def test_the_changelog_starts_with_the_current_version() -> None:
+def test_the_newest_release_in_the_changelog_is_the_current_version() -> None:
     text = (Path(__file__).parent.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = [name for name in re.findall(r"(?m)^## (.+)$", text) if name != "Unreleased"]
 
-    assert re.findall(r"(?m)^## (.+)$", text)[0] == clew.__version__
+    assert releases[0] == clew.__version__
