@@ -201,7 +201,7 @@ def make_result(
 
 def interrupted_outcome() -> CallOutcome:
     """Return the outcome of a call that was cut off."""
-    return failed_outcome(_INTERRUPTED, "interrupted_outcome")
+    return failed_outcome(_INTERRUPTED, "interrupted")
 
 
 def failed_outcome(text: str, error_code: str) -> CallOutcome:
