@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.cli.paint import painter
+from clew.cli.paint import make_painter
 from clew.cli.prompt import show_result
 from clew.cli.screen import Screen
 from clew.core.results import ExecutionResult
@@ -106,7 +106,7 @@ async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Pa
         terminal.types("go\n")
         await terminal.shows("Half an answer")
         terminal.types(CTRL_C)
-        await terminal.shows("aborted; what had arrived is kept")
+        await terminal.shows("aborted; the partial answer is saved")
         terminal.types("go on\n")
         await terminal.shows("whole")
         await terminal.shows("> ")
@@ -160,9 +160,9 @@ async def test_a_mistake_of_clews_own_is_one_line_and_the_prompt_stays() -> None
     task.set_exception(ValueError("first\x1b[2J\nsecond"))
 
     with redirect_stdout(io.StringIO()) as shown:
-        assert show_result(task, "hi", Screen(painter())) is None
+        assert show_result(task, "hi", Screen(make_painter())) is None
 
-    assert shown.getvalue() == "clew: unexpected: ValueError: first␛[2J second\n"
+    assert shown.getvalue() == "clew: unexpected error: ValueError: first␛[2J second\n"
 
 
 async def test_the_gauge_comes_after_what_changed_the_context_and_only_then(

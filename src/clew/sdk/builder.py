@@ -33,14 +33,8 @@ from clew.sdk.folders import Homes
 from clew.sdk.model_choice import ModelChooser, ModelSwitcher
 from clew.sdk.options import InteractiveOptions, OwnOptions
 from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
-from clew.sdk.project_scan import (
-    ProjectScan,
-    choose_sandbox,
-    load_project_settings,
-    memory_folder,
-    scan_project,
-    trust_record,
-)
+from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
+from clew.sdk.settings import load_project_settings, trust_record
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate, Remember
