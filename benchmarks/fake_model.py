@@ -29,7 +29,7 @@ _BUFFER = memoryview(bytearray(1 << 20))
 
 
 class Tally(msgspec.Struct):
-    """What came in since somebody last asked."""
+    """Requests and bytes since the last reading."""
 
     requests: int = 0
     bytes: int = 0

@@ -1,8 +1,7 @@
 """The other participants of `benchmarks.overhead`: what people use instead of Clew.
 
-Each is set up the way its own documentation shows, with nothing that would report to
-somebody, and shares between sessions what it can. Each is imported only in the process that
-runs it.
+Each is set up as its own documentation shows, without telemetry, and shares between sessions
+what it can. Each is imported only in the process that runs it.
 """
 
 from collections.abc import AsyncIterator, Sequence

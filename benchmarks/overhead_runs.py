@@ -31,7 +31,7 @@ from clew.tools.function import tool
 MODEL = "fake-model"
 PROMPT = "Please go on until nothing is left to do."
 ABOUT = "Do nothing, and say so."
-"""What the tool tells of itself, whoever offers it."""
+"""The description of the tool, the same for all participants."""
 _WINDOW = 100_000_000
 _LINE = "2026-11-15 12:39:00 INFO worker {}: handled request {} in 13 ms, status 200\n"
 

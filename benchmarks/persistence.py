@@ -1,4 +1,4 @@
-"""What it costs to keep a conversation and to go on with it, beside others who keep theirs.
+"""What it costs to store a conversation and to continue it, compared with other stores.
 
 Every participant is a process of its own. They take turns, so that a busy moment of the
 machine falls on all of them and not on one.

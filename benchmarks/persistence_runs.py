@@ -39,9 +39,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     folder: str
     begin: int = 0
-    """Write so many messages at once; nothing of it is measured."""
+    """The number of messages to write at once, without measuring."""
     turns: int = 0
-    """Open it and write so many turns; with neither, only open it."""
+    """The number of turns to write after opening; with neither, only open it."""
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Keeper(Protocol):
         ...
 
     async def open(self, folder: Path) -> object:
-        """Read it, as far as it takes to go on with it."""
+        """Read it, as far as it takes to continue it."""
         ...
 
     def steps(self, said: Sequence[Said]) -> list[Step]:

@@ -21,7 +21,7 @@ def weather(city: str) -> str:
 
 
 def show(event: Event) -> None:
-    """Print what a person would want to see."""
+    """Print text and tool calls."""
     match event:
         case TextDelta(text=text):
             print(text, end="", flush=True)
@@ -35,7 +35,7 @@ async def main() -> None:
     """Ask one question."""
     model = ScriptedProvider([call_reply(("weather", {"city": "Crete"})), "Take a hat."])
     async with Session(model, model="scripted", tools=[weather]) as session:
-        session.on_any(lambda envelope: show(envelope.event))
+        session.bus.on_any(lambda envelope: show(envelope.event))
         await session.run("What is the weather in Crete?")
         print(f"\n{session.get_context_state().used_percentage} % of the window is used.")
 

@@ -1,4 +1,4 @@
-"""Your own agent loop, with Clew keeping its messages inside the window.
+"""Your own agent loop; `clew.fit` keeps its messages within the window.
 
 Run it with: python examples/03_own_loop.py
 """
@@ -15,7 +15,7 @@ _numbers = count()
 def answer(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Stand in for a provider's client: pretend that the model reads one more file."""
     if clew.count_tokens(messages) > LIMIT:
-        raise RuntimeError("a provider would have refused this")
+        raise RuntimeError("a provider would reject this request")
     number = next(_numbers)
     function = {"name": "Read", "arguments": f'{{"file_path":"src/part_{number}.py"}}'}
     call = {"id": f"call_{number}", "type": "function", "function": function}
@@ -23,7 +23,7 @@ def answer(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Go round the loop until it would have overflowed several times."""
+    """Run the loop until it would have overflowed several times."""
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "You read code."},
         {"role": "user", "content": "Rule: never change the billing code. Now read everything."},
@@ -33,7 +33,7 @@ def main() -> None:
         if len(fitted.messages) != len(messages):
             report = fitted.report
             print(f"step {step}: {report.tokens_before} → {report.tokens_after}: {report.why}")
-        # Going on from what was sent keeps the prefix that the provider has in its cache.
+        # Continue from what was sent: the provider has that prefix in its cache.
         messages = fitted.messages
         reply = answer(messages)
         text = f"def part_{step}():\n    return {step}\n" * 12

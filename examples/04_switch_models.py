@@ -1,4 +1,4 @@
-"""One conversation, two providers: the thread is kept, foreign signatures are not sent.
+"""One conversation, two providers: the history stays, foreign signatures are not sent.
 
 Run it with: python examples/04_switch_models.py
 """
@@ -15,7 +15,7 @@ SPENT = Usage(input_tokens=2_000, output_tokens=100)
 
 
 async def main() -> None:
-    """Begin with a model that thinks, and go on with one that does not."""
+    """Start with a model that reasons, and continue with one that does not."""
     thinker = ScriptedProvider(
         [
             [

@@ -1,4 +1,4 @@
-"""One line from a prompt to an answer; each query is a session of its own.
+"""From a prompt to an answer in one line; each query is a session of its own.
 
 Run it with: python examples/06_query.py
 """

@@ -1,4 +1,4 @@
-"""Your own command beside the built-in ones, and a skill: words in a file, called by name.
+"""A command of your own, and a skill: instructions in a file that you call by name.
 
 Run it with: python examples/07_commands_and_skills.py
 """
@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 
 import anyio
 
-from clew import CommandModule, CommandResult, InteractiveSession
-from clew.extensions.commands.protocol import Command, CommandHost
+from clew import Command, CommandModule, CommandResult, InteractiveSession
+from clew.extensions.commands.protocol import CommandHost
 from clew.providers.scripted import ScriptedProvider
+from clew.sdk.client import run_line
 
 SKILL = """\
 ---
@@ -22,19 +23,19 @@ Explain the word "$ARGUMENTS" in one sentence.
 
 
 class Words:
-    """`/words ROLE`: how many words were said so far."""
+    """`/words ROLE`: the number of words in the conversation."""
 
-    command = Command(name="words", description="count what was said", argument_hint="[ROLE]")
+    command = Command(name="words", description="count the words", argument_hint="[ROLE]")
 
     async def execute(self, host: CommandHost, arguments: str) -> CommandResult:
         """Count the words of one role, or of all."""
-        said = [m for m in host.session.get_full_history() if arguments in ("", m.role)]
-        count = sum(len(message.text.split()) for message in said)
-        return CommandResult(f"{count} words were said", data={"words": count})
+        found = [m for m in host.session.get_history() if arguments in ("", m.role)]
+        count = sum(len(message.text.split()) for message in found)
+        return CommandResult(f"{count} words", data={"words": count})
 
 
 async def main() -> None:
-    """Call a skill, then the command, then a built-in one."""
+    """Run a skill, then the command, then a built-in one."""
     module = CommandModule(name="counting", system_commands=(Words(),))
     model = ScriptedProvider(["A clew is a ball of thread."])
     with TemporaryDirectory() as name:
@@ -46,11 +47,10 @@ async def main() -> None:
             cwd=folder, provider=model, model="scripted", command_modules=[module], clew_home=folder
         )
         async with session:
-            for line in ("define clew", "words assistant", "pin"):
-                command, _, arguments = line.partition(" ")
-                result = await session.execute_command(command, arguments)
-                print(f"/{line} → {result.message if result else 'no such command'}")
-            print("the model was sent:", model.requests[0].messages[-1].text.splitlines()[-1])
+            for line in ("/define clew", "/words assistant", "/pin"):
+                outcome, result = await run_line(session, line)
+                print(f"{line} → {result.response if result else outcome.message}")
+            print("the model was sent:", model.requests[0].messages[-1].text.splitlines()[0])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Questions about tool calls as events: any client that listens may answer.
+"""Permission requests are events: any client can answer them.
 
 Run it with: python examples/08_permissions.py
 """
@@ -7,9 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
-from clew.sdk.values import PermissionRequest
 
-from clew import Approval, InteractiveSession
+from clew import Approval, InteractiveSession, PermissionRequest
 from clew.providers.scripted import ScriptedProvider, call_reply
 
 
@@ -35,18 +34,17 @@ async def main() -> None:
             cwd=folder, provider=model, model="scripted", clew_home=folder / ".home"
         ) as session:
 
-            def answer(asked: PermissionRequest) -> None:
-                removes = asked.target.startswith("rm ")
+            def answer(request: PermissionRequest) -> None:
+                removes = request.target.startswith("rm ")
                 approval = Approval.NO if removes else Approval.SESSION
-                print(f"{asked.tool_name} {Path(asked.target).name}? {approval}")
-                session.answer_permission(asked.request_id, approval)
+                print(f"{request.tool_name} {Path(request.target).name}? {approval}")
+                session.answer(request.request_id, approval)
 
             session.on("permission_request", answer)
-            result = await session.submit("Tidy up.")
+            result = await session.run("Tidy up.")
             for call in result.tool_summaries:
                 print(f"  {call.tool_name}: {call.result}")
-            grants = await session.execute_command("permissions", "clear")
-            print(grants.message if grants else "")
+            print((await session.execute("/permissions clear")).message)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A session that ends, is found again by its words, goes on, and is forked.
+"""Close a session, find it again by a search, resume it, and fork it.
 
 Run it with: python examples/09_resume_and_fork.py
 """
@@ -14,13 +14,13 @@ from clew.stores.sqlite import SqliteStore
 
 
 async def main() -> None:
-    """Talk, leave, come back, and try another way."""
+    """Start a session, resume it, and try something else in a fork."""
     model = ScriptedProvider(["Noted.", "It is MARIGOLD-7.", "Noted: another one.", "ROSE-8."])
     with TemporaryDirectory() as name:
         folder = Path(name)
         store = SqliteStore(folder / "sessions.db")
 
-        def opened(resume: str | None = None, *, fork: bool = False) -> InteractiveSession:
+        def open_session(resume: str | None = None, *, fork: bool = False) -> InteractiveSession:
             return InteractiveSession(
                 cwd=folder,
                 provider=model,
@@ -31,18 +31,18 @@ async def main() -> None:
                 fork_session=fork,
             )
 
-        async with opened() as session:
-            await session.submit("The code word is MARIGOLD-7.")
+        async with open_session() as session:
+            await session.run("The code word is MARIGOLD-7.")
             await session.set_name("code words")
 
         (hit,) = await store.search("marigold")
         print(f"found: {hit.session.name!r}, entry #{hit.entry_id}")
-        async with opened(hit.session.id) as session:
-            print("resumed:", (await session.submit("What is the code word?")).response)
+        async with open_session(hit.session.id) as session:
+            print("resumed:", (await session.run("What is the code word?")).response)
 
-        async with opened(hit.session.id, fork=True) as session:
-            await session.submit("From now on it is ROSE-8.")
-            print("forked:", (await session.submit("What is it now?")).response)
+        async with open_session(hit.session.id, fork=True) as session:
+            await session.run("From now on it is ROSE-8.")
+            print("forked:", (await session.run("What is it now?")).response)
 
         for record in await store.sessions():
             kind = "fork" if record.parent else "original"

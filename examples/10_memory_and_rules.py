@@ -1,4 +1,4 @@
-"""What a project tells its agent: rules in AGENTS.md, memory, and the tasks at hand.
+"""What a project tells its agent: rules in AGENTS.md, memory, and open tasks.
 
 Run it with: python examples/10_memory_and_rules.py
 """
@@ -19,7 +19,7 @@ FILES = {
 
 
 def prepare(folder: Path) -> None:
-    """Write what a project may bring."""
+    """Write the files of a project."""
     for name, text in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def prepare(folder: Path) -> None:
 
 
 async def main() -> None:
-    """Show what every request begins with."""
+    """Show what the system prompt contains."""
     model = ScriptedProvider(["Asterion is behind it."])
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -41,11 +41,11 @@ async def main() -> None:
         async with InteractiveSession(
             cwd=folder, provider=model, model="scripted", clew_home=folder / "home"
         ) as session:
-            print((await session.submit("Who is behind the third pillar?")).response)
-            found = await session.execute_command("memory", "find third pillar")
-            print("/memory find:", found.message if found else "")
+            print((await session.run("Who is behind the third pillar?")).response)
+            found = await session.execute("/memory find third pillar")
+            print("/memory find:", found.message)
     for words in ("British spelling", "Asterion", "third pillar", "Find the door"):
-        print(f"the system prompt says {words!r}: {words in model.requests[0].system}")
+        print(f"the system prompt contains {words!r}: {words in model.requests[0].system}")
 
 
 if __name__ == "__main__":

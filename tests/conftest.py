@@ -31,6 +31,7 @@ sys.addaudithook(_refuse_far_addresses)
 SLOW: Mapping[str, str] = MappingProxyType(
     {
         "checkpoints/test_crash": "kills processes",
+        "checkpoints/test_model": "plays long random games on a folder",
         "cli/test_demo": "runs the embedded model",
         "cli/test_editor": "starts clew in a terminal",
         "cli/test_first_start": "starts clew in a terminal",
@@ -44,6 +45,7 @@ SLOW: Mapping[str, str] = MappingProxyType(
         "cli/test_simulate": "starts clew",
         "cli/test_streams": "starts clew",
         "cli/test_terminal_sessions": "starts clew in a terminal",
+        "compatibility/test_compatibility": "starts clew on old files",
         "hooks/test_real_hooks": "starts processes",
         "importers/test_real_sessions": "reads large recordings",
         "log/test_replay": "plays long random sessions",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from coverage import Coverage
 
-MEASURED = frozenset({"context", "core", "session"})
+MEASURED = frozenset({"context", "core", "requirements_shown", "sdk", "session"})
 """The folders of tests that are traced."""
 
 _coverage = Coverage(data_suffix=True)

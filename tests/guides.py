@@ -1,9 +1,9 @@
 """Runs the programs of a guide: `python -m tests.guides PAGE`.
 
-A fence that begins with "```python run" is a program, and so is a comment `<!-- run … -->`,
-which readers do not see: it makes what they are assumed to have, such as a provider. The
-programs of a page share their names and run in order; `await` may stand outside of functions.
-A fence "```text printed" must be what the program before it printed.
+A fence that begins with "```python run" is a program. A comment `<!-- run … -->` is a program
+that readers do not see: it creates what a snippet needs, such as a provider. The programs of a page
+share their variables and run in order; `await` works outside of functions. A fence
+"```text printed" must match the output of the program before it.
 """
 
 import ast
@@ -27,7 +27,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A program of a page, or what it must print."""
+    """A program of a page, or its expected output."""
 
     kind: Literal["code", "printed", "setup"]
     text: str
@@ -47,7 +47,7 @@ def run(path: Path) -> None:
     """Run a page.
 
     Raises:
-        AssertionError: A program printed something else than the page says.
+        AssertionError: A program did not print what the page says.
     """
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
@@ -64,7 +64,7 @@ def run(path: Path) -> None:
 
 
 def _execute(block: Block, path: Path, names: dict[str, Any], runner: asyncio.Runner) -> None:
-    # So many empty lines that a traceback shows where on the page it happened.
+    # Empty lines, so that a traceback has the line number of the page.
     source = "\n" * block.line + block.text
     code = compile(source, str(path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     result = eval(code, names)

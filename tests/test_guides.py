@@ -1,4 +1,4 @@
-"""What the guides say is so: their programs run, their commands exist, their links lead there."""
+"""The guides are true: their programs run, their commands exist, their links resolve."""
 
 import os
 import re
@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from clew.cli.arguments import parser
 from clew.core.events import EVENT_TYPES
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.providers.embedded.model_file import model_path
-from scripts.reference.commands import with_table
+from scripts.reference.__main__ import TABLES
 from tests.guides import blocks
 
 ROOT = Path(__file__).parent.parent
@@ -22,7 +23,7 @@ GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*GUIDES, ROOT / "AGENTS.md", *sorted((ROOT / "docs" / "reference").glob("*.md"))]
 LEAVING = {"quit", "exit"}
 NOT_COMMANDS = {"command"}
-"""What stands behind a slash in the guides and stands for something."""
+"""Placeholders after a slash in the guides."""
 
 
 def text_of(path: Path) -> str:
@@ -35,7 +36,7 @@ def with_programs() -> list[Path]:
 
 @pytest.mark.slow("starts a process for each guide")
 @pytest.mark.parametrize("path", with_programs(), ids=lambda path: path.stem)
-def test_the_programs_of_a_guide_run_as_they_stand(path: Path, tmp_path: Path) -> None:
+def test_the_programs_of_a_guide_run(path: Path, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
@@ -63,7 +64,7 @@ def test_the_programs_of_a_guide_run_as_they_stand(path: Path, tmp_path: Path) -
     assert done.stderr == ""
 
 
-def test_only_what_needs_parts_of_the_reader_is_not_run() -> None:
+def test_only_the_guide_to_extensions_has_code_that_is_not_run() -> None:
     shown = [path.stem for path in GUIDES for _ in re.findall(r"(?m)^```python$", text_of(path))]
 
     assert shown == ["extending"]
@@ -83,13 +84,13 @@ def command_lines(page: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
-def test_the_command_line_understands_every_command_of_a_guide(path: Path) -> None:
+def test_the_command_line_parses_every_command_of_a_guide(path: Path) -> None:
     for arguments in command_lines(text_of(path)):
         parser().parse_args(arguments)
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
-def test_every_slash_command_that_a_guide_names_is_there(path: Path) -> None:
+def test_every_slash_command_in_a_guide_exists(path: Path) -> None:
     known = {command.name for command in BuiltinCommandSource().commands()}
     without_fences = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
     named = set(re.findall(r"`/([a-z]+)(?![a-z:/.-])", without_fences))
@@ -103,18 +104,36 @@ def examples(path: Path) -> set[str]:
     return made_up.get(path.stem, set())
 
 
-def test_the_table_of_commands_is_the_one_of_the_registry() -> None:
-    page = text_of(ROOT / "docs" / "commands.md")
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_the_generated_table_of_a_guide_is_current(path: Path) -> None:
+    page = text_of(path)
 
-    assert with_table(page) == page, "run: .venv/bin/python -m scripts.reference"
+    assert TABLES[path](page) == page, "run: .venv/bin/python -m scripts.reference"
 
 
-def test_the_guide_to_the_library_has_every_event() -> None:
+def test_the_sdk_guide_lists_every_event() -> None:
     page = text_of(ROOT / "docs" / "sdk.md")
     listed = re.search(r"<!-- events: begin -->(.*)<!-- events: end -->", page, re.DOTALL)
 
     assert listed is not None
     assert re.findall(r"^\| `(\w+)` \|", listed[1], re.MULTILINE) == list(EVENT_TYPES)
+
+
+def resolve(name: str) -> object:
+    """Import a dotted name: a module, or something in one."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        return getattr(resolve(module), attribute)
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_every_dotted_name_in_a_guide_exists(path: Path) -> None:
+    names = set(re.findall(r"`(clew(?:\.\w+)+)", text_of(path))) - {"clew.toml"}
+
+    for name in sorted(names):
+        resolve(name)
 
 
 def anchors(path: Path) -> set[str]:
@@ -124,7 +143,7 @@ def anchors(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_every_link_leads_somewhere(path: Path) -> None:
+def test_every_link_resolves(path: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)\s]+)\)", prose):
         if "://" in target:
@@ -135,13 +154,20 @@ def test_every_link_leads_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(file), target
 
 
+@pytest.mark.parametrize("path", [*GUIDES, ROOT / "AGENTS.md"], ids=lambda path: path.stem)
+def test_a_guide_is_written_in_plain_english(path: Path) -> None:
+    quaint = r"\b(?:shall|somebody|whoever)\b|so many|go on with|what had|is no name|be told"
+
+    assert re.findall(quaint, text_of(path)) == []
+
+
 def test_the_readme_lists_every_guide() -> None:
     readme = text_of(ROOT / "README.md")
 
     assert [path.name for path in GUIDES[1:] if f"(docs/{path.name})" not in readme] == []
 
 
-def test_the_page_for_developers_names_files_that_are_there() -> None:
+def test_agents_md_names_only_files_that_exist() -> None:
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text_of(ROOT / "AGENTS.md"))
     places = (ROOT, ROOT / "src" / "clew")
 

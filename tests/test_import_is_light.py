@@ -1,4 +1,4 @@
-"""Nobody waits for what they do not use: what each way into Clew loads, and what it does not."""
+"""What each entry point of Clew imports, and what it must not import."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from clew.core import redaction
 
 LIGHT = {"anyio", "clew", "exceptiongroup", "idna", "msgspec", "sniffio", "typing_extensions"}
-"""The only packages beside Python's own that may be loaded before they are needed."""
+"""The only third-party packages that may be imported before they are needed."""
 SLOW = {
     "aiohttp",
     "asyncio",
@@ -23,15 +23,14 @@ SLOW = {
     "ssl",
     "subprocess",
 }
-"""Modules that take their time, and that no session needs before it runs."""
+"""Modules that are slow to import and that no session needs before it runs."""
 LATER = {
-    "clew.extensions.memory.candidates",
     "clew.providers.connections",
     "clew.dict_messages",
     "clew.simulation",
     "clew.stores.postgres",
 }
-"""Parts of Clew that no command needs to begin with."""
+"""Parts of Clew that no command needs at its start."""
 SELDOM = LATER | {
     "clew.core.redaction.scan",
     "clew.permissions.shell",
@@ -40,7 +39,7 @@ SELDOM = LATER | {
     "clew.log.writer",
     "clew.stores.sqlite",
 }
-"""Parts that a program with a session of its own may well do without."""
+"""Parts that a program with a plain `Session` does not need."""
 LIBRARY = {
     "clew._version",
     "clew.checkpoints",
@@ -56,7 +55,7 @@ LIBRARY = {
     "clew.tools",
 }
 MOST_MODULES = 110
-"""Of Clew's own, to have a session; each takes about a quarter of a millisecond."""
+"""Clew modules that `Session` imports; each takes about a quarter of a millisecond."""
 
 MARK = "modules:"
 RUN = """
@@ -78,14 +77,14 @@ COMMANDS = (
 )
 
 
-def test_import_clew_loads_nothing_of_clew_before_a_name_is_asked_for() -> None:
+def test_import_clew_imports_no_other_module_of_clew() -> None:
     loaded = _loaded("import clew")
 
     assert {name for name in loaded if name.startswith("clew")} == {"clew", "clew._version"}
     assert _foreign(loaded) == {"clew"}
 
 
-def test_a_session_loads_what_it_is_made_of_and_nothing_else() -> None:
+def test_a_session_imports_only_its_own_layers() -> None:
     loaded = _loaded("from clew import Session")
     own = {name for name in loaded if name.startswith("clew.")}
 
@@ -95,14 +94,14 @@ def test_a_session_loads_what_it_is_made_of_and_nothing_else() -> None:
     assert len(own) <= MOST_MODULES
 
 
-def test_a_session_loads_no_package_that_only_one_part_needs() -> None:
+def test_a_session_imports_no_slow_package() -> None:
     loaded = _loaded("from clew import Session")
 
     assert _foreign(loaded) <= LIGHT
     assert loaded.isdisjoint(SLOW)
 
 
-def test_a_session_without_log_checkpoints_and_network_loads_none_of_them() -> None:
+def test_a_session_imports_no_log_checkpoints_or_network_unless_it_uses_them() -> None:
     loaded = _loaded(RUN)
 
     assert _foreign(loaded) <= LIGHT
@@ -110,7 +109,7 @@ def test_a_session_without_log_checkpoints_and_network_loads_none_of_them() -> N
 
 
 @pytest.mark.parametrize("name", ["print_mode", "prompt"])
-def test_no_http_client_is_loaded_before_a_model_is_asked(name: str) -> None:
+def test_the_http_client_is_imported_only_for_a_model_call(name: str) -> None:
     loaded = _loaded(f"import clew.cli.{name}")
 
     assert _foreign(loaded) <= LIGHT
@@ -118,7 +117,7 @@ def test_no_http_client_is_loaded_before_a_model_is_asked(name: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_command_that_asks_no_model_loads_no_package_for_it(
+def test_a_command_without_a_model_imports_no_package_for_one(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
     code = f"from clew.cli.main import main\nassert main({list(command)!r}) == 0"
@@ -129,27 +128,27 @@ def test_a_command_that_asks_no_model_loads_no_package_for_it(
     assert loaded.isdisjoint(LATER)
 
 
-def test_the_version_is_told_without_reading_the_other_arguments() -> None:
+def test_printing_the_version_imports_no_other_part_of_the_command_line() -> None:
     loaded = _loaded("from clew.cli.main import main\nmain(['--version'])")
 
     assert {name for name in loaded if name.startswith("clew.cli.")} == {"clew.cli.main"}
 
 
-def test_settings_are_read_without_the_tools() -> None:
+def test_reading_settings_imports_no_tools() -> None:
     loaded = _loaded("import clew.config.settings, clew.config.trust")
 
     assert not {name for name in loaded if name.startswith("clew.tools.builtin")}
     assert loaded.isdisjoint({"tomllib", "difflib"} | SELDOM)
 
 
-def test_the_patterns_of_secrets_are_loaded_when_the_first_text_is_cleaned() -> None:
+def test_the_patterns_of_secrets_are_imported_with_the_first_redaction() -> None:
     assert "clew.core.redaction.scan" not in _loaded("from clew.core.redaction import redact")
     assert "clew.core.redaction.scan" in _loaded(
         "from clew.core.redaction import redact\nredact('a')"
     )
 
 
-def test_what_is_loaded_later_is_still_found_and_nothing_else_is() -> None:
+def test_lazy_names_are_found_and_unknown_ones_are_not() -> None:
     assert {redaction.Redactor.__name__, redaction.StreamRedactor.__name__} <= set(
         redaction.__all__
     )

@@ -1,4 +1,4 @@
-"""The names of `clew` itself: all can be imported, and most are loaded on first use."""
+"""The public names of `clew`: all of them can be imported, and each is loaded on first use."""
 
 import ast
 import inspect
@@ -8,40 +8,48 @@ import sys
 import pytest
 
 import clew
+from clew.core.events import Event
 
-LATER = clew._LATER
-
-
-def test_import_clew_loads_no_upper_layer() -> None:
-    code = "import sys, clew; print(*sys.modules, sep='\\n')"
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    layers = ("clew.cli", "clew.config", "clew.extensions", "clew.sdk", "clew.testing")
-
-    assert [name for name in child.stdout.split() if name.startswith(layers)] == []
+PUBLIC = [name for name in clew.__all__ if name != "__version__"]
 
 
-def test_every_lazy_name_is_the_documented_thing_of_that_name() -> None:
-    found = {name: getattr(clew, name) for name in LATER}
-
-    # A union has no name of its own.
-    assert {name: getattr(thing, "__name__", "Event") for name, thing in found.items()} == {
-        name: name for name in LATER
-    }
-    assert [name for name, thing in found.items() if not thing.__doc__] == []
+def test_all_public_names_are_listed_in_order_and_shown_by_dir() -> None:
+    assert clew.__all__ == sorted(clew.__all__)
+    assert len(set(clew.__all__)) == len(clew.__all__)
+    assert set(clew.__all__) <= set(dir(clew))
 
 
-def test_type_checkers_see_every_lazy_name() -> None:
+def test_type_checkers_and_the_lazy_import_know_the_same_names() -> None:
     tree = ast.parse(inspect.getsource(clew))
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
 
-    known = {
+    imported = {
         alias.name: node.module
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
 
-    assert known == LATER
+    assert imported == clew._MODULES
+    assert sorted(imported) == PUBLIC
+
+
+def test_each_public_name_is_defined_and_documented_in_its_module() -> None:
+    values = {name: getattr(clew, name) for name in PUBLIC}
+
+    assert values.pop("Event") == Event, "a union has no name of its own"
+    assert {name: value.__name__ for name, value in values.items()} == {
+        name: name for name in values
+    }
+    assert [name for name, value in values.items() if not value.__doc__] == []
+
+
+def test_import_clew_imports_no_upper_layer() -> None:
+    code = "import sys, clew; print(*sys.modules, sep='\\n')"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    layers = ("clew.cli", "clew.config", "clew.extensions", "clew.sdk", "clew.testing")
+
+    assert [name for name in child.stdout.split() if name.startswith(layers)] == []
 
 
 def test_an_unknown_name_raises_attribute_error() -> None:

@@ -5,14 +5,14 @@ from importlib import import_module
 
 import clew
 from scripts.reference.__main__ import FOLDER
+from scripts.reference.docstrings import public_names, read_module
+from scripts.reference.markdown import markdown, pages
 from scripts.reference.pages import PAGES
-from scripts.reference.reading import public_names, read_module
-from scripts.reference.writing import markdown, pages
 
 MODULES = sorted({spec.partition(":")[0] for page in PAGES for spec in page.modules})
 
 
-def test_the_committed_pages_are_the_ones_that_the_script_writes() -> None:
+def test_the_committed_pages_match_the_docstrings() -> None:
     committed = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
 
     written = pages()

@@ -1,1 +1,1 @@
-"""The reference in `docs/reference`, written from the docstrings: `python -m scripts.reference`."""
+"""Generates `docs/reference` from the docstrings: `python -m scripts.reference`."""

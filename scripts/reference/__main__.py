@@ -3,16 +3,17 @@
 import sys
 from pathlib import Path
 
-from scripts.reference.commands import with_table
-from scripts.reference.writing import pages
+from scripts.reference.markdown import pages
+from scripts.reference.tables import update_commands, update_events
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "reference"
-COMMANDS = DOCS / "commands.md"
+TABLES = {DOCS / "commands.md": update_commands, DOCS / "sdk.md": update_events}
+"""The guides with generated tables."""
 
 
 def main() -> None:
-    """Write every page and the table of commands; remove pages that are no longer one."""
+    """Write every page and table; delete pages that no longer exist."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     written = pages()
     for name, text in written.items():
@@ -20,7 +21,8 @@ def main() -> None:
     for path in FOLDER.glob("*.md"):
         if path.name not in written:
             path.unlink()
-    COMMANDS.write_text(with_table(COMMANDS.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, update in TABLES.items():
+        path.write_text(update(path.read_text(encoding="utf-8")), encoding="utf-8")
     sys.stdout.write(f"{len(written)} pages are in {FOLDER}\n")
 
 

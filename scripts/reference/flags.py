@@ -8,8 +8,8 @@ from clew.cli.arguments import parser
 _TITLE = """\
 # The command line
 
-`clew` opens the prompt, `clew -p PROMPT` answers and leaves, and the subcommands below do the
-rest. The guides are [terminal.md](../terminal.md) and [print-mode.md](../print-mode.md).
+`clew` opens the prompt, and `clew -p PROMPT` answers one prompt and exits. Subcommands do the rest.
+The guides are [terminal.md](../terminal.md) and [print-mode.md](../print-mode.md).
 """
 
 
@@ -49,6 +49,6 @@ def _row(action: Action) -> str:
     called = f"{words} {value}".strip() if action.nargs != 0 else words
     default = ""
     if action.nargs != 0 and action.default not in (None, SUPPRESS, "", 0, "text"):
-        default = f" ({action.default} unless given)"
+        default = f" (default: {action.default})"
     escaped = called.replace("|", "\\|")
     return f"| `{escaped}` | {action.help or ''}{default} |"

@@ -1,4 +1,4 @@
-"""Which modules are described on which page: those that people import from."""
+"""The pages of the reference and their modules: those that users import from."""
 
 from dataclasses import dataclass
 
@@ -11,34 +11,40 @@ class Page:
     title: str
     intro: str
     modules: tuple[str, ...]
-    """Each with all that is public in it, or after a colon with the names that are meant."""
+    """Each with everything public in it, or with the names after a colon."""
 
 
 PAGES = (
     Page(
         name="sdk",
-        title="Interactive sessions and queries",
-        intro="A whole agent for one project. The guide is [sdk.md](../sdk.md).",
+        title="Interactive sessions, clients and queries",
+        intro="A whole agent for one project, and the protocol of its clients. The guide is"
+        " [sdk.md](../sdk.md).",
         modules=(
-            "clew.sdk.interactive",
-            "clew.sdk.query",
+            "clew.sdk.session",
             "clew.sdk.options",
-            "clew.sdk.values",
-            "clew.sdk.hub:EventName,Listener,AnyListener,Unsubscribe",
-            "clew.sdk.history",
-            "clew.sdk.subagents:AgentRequest,AgentResult",
+            "clew.sdk.client",
+            "clew.sdk.query",
+            "clew.sdk.spec",
+            "clew.sdk.launch",
+            "clew.sdk.host",
+            "clew.sdk.pipe:PipeSession,connect,serve",
+            "clew.sdk.wire",
+            "clew.sdk.agents:AgentRequest,AgentResult",
             "clew.sdk.self_hosting",
         ),
     ),
     Page(
         name="session",
         title="Sessions",
-        intro="The conversation itself, and the context engine for your own loop.",
+        intro="The conversation alone, and the context engine for your own loop.",
         modules=(
             "clew.session.session",
-            "clew.session.config:SessionOptions",
+            "clew.session.config:DataOptions,SessionOptions,SessionRef",
+            "clew.session.event_bus",
+            "clew.session.history",
             "clew.session.gate",
-            "clew.session.rewind:Rewind,Wish",
+            "clew.session.rewind:Rewind,RewindOptions",
             "clew.dict_messages.fit",
             "clew.importers.reader",
             "clew.importers.recorded_session",
@@ -68,6 +74,8 @@ PAGES = (
             "clew.core.messages",
             "clew.core.entries",
             "clew.core.events",
+            "clew.core.results",
+            "clew.core.tool_states",
             "clew.core.errors",
             "clew.core.context_state",
             "clew.core.file_change",
@@ -79,7 +87,7 @@ PAGES = (
     Page(
         name="stores",
         title="Stores",
-        intro="Where sessions are kept. The guide is [sessions.md](../sessions.md).",
+        intro="Where sessions are stored. The guide is [sessions.md](../sessions.md).",
         modules=(
             "clew.stores.protocol",
             "clew.stores.record",
@@ -93,7 +101,7 @@ PAGES = (
     Page(
         name="providers",
         title="Providers",
-        intro="Ways to a model. The guide is [providers.md](../providers.md).",
+        intro="Adapters for model APIs. The guide is [providers.md](../providers.md).",
         modules=(
             "clew.providers.protocol",
             "clew.providers.anthropic",
@@ -115,7 +123,7 @@ PAGES = (
     Page(
         name="tools",
         title="Tools",
-        intro="What a model can ask for. The guide is [extending.md](../extending.md).",
+        intro="What a model can call. The guide is [extending.md](../extending.md).",
         modules=(
             "clew.tools.function",
             "clew.tools.protocol",
@@ -127,7 +135,7 @@ PAGES = (
     Page(
         name="safety",
         title="Permissions and hooks",
-        intro="What stands before a tool call. The guide is [safety.md](../safety.md).",
+        intro="What decides about a tool call. The guide is [safety.md](../safety.md).",
         modules=(
             "clew.permissions.rules",
             "clew.permissions.policy",
@@ -140,7 +148,7 @@ PAGES = (
     Page(
         name="commands",
         title="Commands",
-        intro="What a slash calls. The guides are [commands.md](../commands.md) and"
+        intro="Slash commands. The guides are [commands.md](../commands.md) and"
         " [extending.md](../extending.md).",
         modules=(
             "clew.extensions.commands.protocol",
@@ -196,8 +204,10 @@ PAGES = (
     Page(
         name="testing",
         title="Checks for your own parts",
-        intro="Suites that Clew's own adapters and stores pass, and fakes to test with.",
+        intro="Conformance suites that Clew's own clients, adapters and stores pass, and fakes for"
+        " tests.",
         modules=(
+            "clew.testing.clients",
             "clew.testing.providers",
             "clew.testing.stores",
             "clew.testing.shared_stores",

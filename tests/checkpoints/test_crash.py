@@ -267,7 +267,7 @@ async def resume(base: Path, expected: Mapping[str, Tree], dice: random.Random) 
     """Open a session that was killed, go back, talk on, and undo."""
     chat, store = session(base, ["still here"])
     async with chat:
-        listed = await chat.checkpoints()
+        listed = await chat.list_checkpoints()
         found = tree(base / "project")
         for one in [*listed[-1:], *dice.sample(listed, min(1, len(listed)))]:
             done = await chat.rewind(one.entry)

@@ -33,11 +33,11 @@ def choose(
     asked: SessionSpec, environ: dict[str, str], settings: Settings | None = None
 ) -> ModelChoice:
     chooser = ModelChooser(settings or Settings(), environ)
-    return anyio.run(chooser.first, asked, nothing_local)
+    return anyio.run(chooser.choose_first, asked, nothing_local)
 
 
 def chosen(model: str, environ: dict[str, str]) -> ModelChoice:
-    return ModelChooser(Settings(), environ).named(model)
+    return ModelChooser(Settings(), environ).choose_model(model)
 
 
 def flags(*, model: str = "", provider: str = "", base_url: str = "") -> SessionSpec:
@@ -102,7 +102,7 @@ def test_an_address_means_a_compatible_server_unless_its_provider_is_named() -> 
     [
         (flags(model="claude-opus-4-6"), "set ANTHROPIC_API_KEY"),
         (flags(provider="nobody"), "there is no provider 'nobody'"),
-        (flags(provider="ollama"), "say which model of ollama"),
+        (flags(provider="ollama"), "ollama has no default model"),
         (flags(model="azure/gpt-5"), "set AZURE_OPENAI_API_KEY"),
     ],
 )
@@ -181,7 +181,7 @@ async def test_a_model_of_the_profile_s_type_is_reached_by_the_profile(asked: st
         ScriptedResponse(steps=FakeChatApi().stream(ModelReply(words=("ok",))))
     ) as server:
         chooser = ModelChooser(profile(server.url), {"DEEPSEEK_API_KEY": "other-key"})
-        choice = await chooser.first(flags(model=asked), nothing_local)
+        choice = await chooser.choose_first(flags(model=asked), nothing_local)
         request = Request(model=choice.model, messages=(user("hi"),))
         with anyio.fail_after(10):
             async for _ in choice.provider.stream(request):
@@ -197,7 +197,7 @@ async def test_a_model_of_the_profile_s_type_is_reached_by_the_profile(asked: st
 def test_the_older_provider_serves_models_of_its_type_too() -> None:
     settings = Settings(provider=LegacySection(name="anthropic", api_key="k"))
 
-    choice = ModelChooser(settings, {}).named("claude-opus-4-6")
+    choice = ModelChooser(settings, {}).choose_model("claude-opus-4-6")
 
     assert (choice.provider.name, choice.model) == ("anthropic", "claude-opus-4-6")
     assert choice.why == "the provider anthropic of the settings"
@@ -206,9 +206,9 @@ def test_the_older_provider_serves_models_of_its_type_too() -> None:
 def test_a_model_of_another_type_does_not_need_the_variables_of_the_profile() -> None:
     chooser = ModelChooser(profile(key="$ENV:NOT_SET"), {"OPENAI_API_KEY": "k"})
 
-    assert chooser.named("gpt-5-mini").provider.name == "openai"
+    assert chooser.choose_model("gpt-5-mini").provider.name == "openai"
     with pytest.raises(ConfigError, match="NOT_SET"):
-        chooser.named("deepseek-reasoner")
+        chooser.choose_model("deepseek-reasoner")
 
 
 @pytest.mark.anyio
@@ -225,7 +225,7 @@ def test_a_model_of_another_type_does_not_need_the_variables_of_the_profile() ->
 )
 async def test_a_window_of_the_settings_counts_after_a_switch(asked: str, window: int) -> None:
     chooser = ModelChooser(profile(), {"OPENAI_API_KEY": "k"})
-    first = await chooser.first(flags(), nothing_local)
+    first = await chooser.choose_first(flags(), nothing_local)
     board = ModelSwitcher(chooser, current=first.provider, first=first)
     session = Session(first.provider, model=first.model, max_context_tokens=first.window)
     async with session:

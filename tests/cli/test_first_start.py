@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Place:
 async def choose(addresses: dict[str, str], **environ: str) -> ModelChoice:
     """Return what is chosen where servers could only be at these addresses."""
     chooser = ModelChooser(Settings(), environ)
-    choice = await chooser.first(NOTHING_ASKED, partial(find_local_server, addresses))
+    choice = await chooser.choose_first(NOTHING_ASKED, partial(find_local_server, addresses))
     await choice.provider.aclose()
     return choice
 

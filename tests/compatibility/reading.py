@@ -34,6 +34,7 @@ from clew import (
 from clew.log.writer import SessionLog
 from clew.providers.scripted import ScriptedProvider
 from clew.session.calibrations import CalibrationFile
+from clew.session.history import get_messages_for_api
 from clew.stores.sqlite import SqliteStore
 
 VERSION = "0.1.0"
@@ -192,7 +193,9 @@ async def opened(copy: Copy, id_: str) -> Any:
         return copy.plain(
             {
                 "view": [brief(message) for message in session.get_history()],
-                "full": [brief(message) for message in session.get_full_history()],
+                "full": [
+                    brief(message) for message in get_messages_for_api(session.get_full_history())
+                ],
                 "context": session.get_context_state(),
                 "cost": session.get_cost(),
                 "mode": session.get_permission_mode(),
@@ -213,7 +216,7 @@ async def continued(copy: Copy, id_: str) -> Any:
                 "model": request.model,
                 "messages": [len(request.messages), *map(brief, request.messages[-2:])],
                 "sha256": _hash(request.messages),
-                "kept": len(session.get_full_history()),
+                "kept": len(get_messages_for_api(session.get_full_history())),
             }
         )
 
@@ -323,18 +326,18 @@ async def settings_in_force(copy: Copy) -> Any:
     )
     async with copy.interactive(agents=True) as session:
         inner = session.session
-        policy = msgspec.to_builtins(inner.policy)
+        policy = msgspec.to_builtins(inner.state.policy)
         return copy.plain(
             {
                 "language": session.parts.language,
                 "mode": inner.get_permission_mode(),
-                "budget": inner.get_budget_left(),
+                "budget": inner.state.budget_left,
                 "window": inner.get_context_state().max_tokens,
                 "thresholds": policy["thresholds"],
                 "turns": policy["preserve_recent_turns"],
                 "results": policy["compress_tool_results"],
                 "output": policy["max_tool_output_chars"],
-                "env": inner.place.env,
+                "env": inner.state.tool_context.env,
                 "agents": "scout" in session.parts.scan.agents,
                 "skills": "greet" in [command.name for command in session.list_commands()],
                 "verdicts": [
@@ -410,7 +413,7 @@ async def session_of(
         cwd=copy.project,
         system_message="Be brief." if id_ == "long" else "",
         recall=False,
-        log=log,
+        session_log=log,
     )
     try:
         async with session:

@@ -76,7 +76,9 @@ def _folders(root: Path, name: str) -> list[Path]:
 def _rendered(found: Iterable[Skill | Refused]) -> Iterator[Skill | Refused]:
     for each in found:
         if isinstance(each, Skill):
-            assert "one" in render_skill(each, "one 'two three'", session_id="s")
+            assert "one" in render_skill(
+                each, "one 'two three'", session_id="s", project_dir=each.folder
+            )
         yield each
 
 

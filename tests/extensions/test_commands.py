@@ -142,7 +142,7 @@ async def test_compact_force_skips_the_minimum_gain_and_is_not_an_instruction(
         refused = await host.run("/compact keep names")
         forced = await host.run("/compact --force keep names")
 
-        assert "too little would be gained" in refused.message
+        assert "it would save too little" in refused.message
         assert forced.success, forced.message
         assert (await host.run("/compact --preview")).message != ""
 
@@ -639,7 +639,7 @@ async def test_memory_refuses_secrets_and_bad_input_in_plain_words(tmp_path: Pat
             "/memory add project build": "write the fact to remember",
             f"/memory add build {'x' * 3_000}": "at most 2,000 characters",
             "/memory add ../../etc the text": "cannot be the name of a topic",
-            f"/memory add build the token is {secret}": "so it is not kept",
+            f"/memory add build the token is {secret}": "so it is not stored",
             "/memory show nothing-there": "nothing-there",
             "/memory approve": "give the id of one fact",
             "/memory approve a b": "give the id of one fact",

@@ -222,7 +222,7 @@ async def test_who_may_not_invoke_a_command_is_told_so(tmp_path: Path) -> None:
             result = await registry.execute(host, name, "", by=by)  # type: ignore[arg-type]
             assert result is not None
             assert not result.success
-            assert "alone" in result.message
+            assert "is only for the" in result.message
         assert host.skills_run == []
         assert (await host.run("/manual")).success
         overview = await host.run("/help")

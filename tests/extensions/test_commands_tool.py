@@ -126,10 +126,10 @@ async def test_the_model_reads_and_is_refused_what_is_the_users(tmp_path: Path) 
         results = await results_of(host)
 
         assert "of 10,000 tokens" in results[0]
-        assert results[1].startswith("Error: /clear is for the user alone")
-        assert results[2].startswith("Error: /compact undo is for the user alone")
+        assert results[1].startswith("Error: /clear is only for the user")
+        assert results[2].startswith("Error: /compact undo is only for the user")
         assert results[3].startswith("Error: there is no command nonsense")
-        assert results[4].startswith("Error: give `command`")
+        assert results[4].startswith("Error: `command` is missing")
 
 
 @pytest.mark.req("CMD-3")

@@ -17,13 +17,13 @@ from clew.extensions.memory import (
     Fact,
     MemoryEvent,
     MemoryPolicyEvaluator,
+    MemoryReference,
     ProjectMemory,
     ProjectMemoryStore,
-    Reference,
 )
-from clew.extensions.memory.facts import topic_name
-from clew.extensions.memory.files import held
-from clew.extensions.memory.store import MAX_BYTES, MAX_LINES, startup_text
+from clew.extensions.memory.facts import parse_topic
+from clew.extensions.memory.store import MAX_BYTES, MAX_LINES, truncate_index
+from clew.extensions.private_files import lock_folder
 
 pytestmark = pytest.mark.req("MEM-1")
 
@@ -241,7 +241,7 @@ def test_what_is_no_name_is_refused(memory: Memory, name: str) -> None:
     ],
 )
 def test_names_are_brought_into_one_form(name: str, topic: str) -> None:
-    assert topic_name(name) == topic
+    assert parse_topic(name) == topic
 
 
 @given(name=st.text(max_size=80) | st.text(alphabet="./\\~-_ab0 \0\n·．／", max_size=20))
@@ -256,7 +256,7 @@ def test_no_name_leads_outside(tmp_path_factory: pytest.TempPathFactory, name: s
     project = memory.folder.parent.parent
     files = {path.relative_to(memory.folder).as_posix() for path in project.rglob("*.md")}
     assert files == {"MEMORY.md", f"topics/{outcome.topic}.md"}
-    assert topic_name(outcome.topic) == outcome.topic
+    assert parse_topic(outcome.topic) == outcome.topic
     assert memory.it.show(outcome.topic) == memory.it.show(name if name.strip() else "general")
 
 
@@ -327,7 +327,7 @@ def test_only_the_first_200_lines_are_shown_and_a_last_line_says_so(memory: Memo
     lines = memory.it.startup().split("\n")
 
     assert lines[:200] == [f"line {n}" for n in range(1, 201)]
-    assert lines[200:] == ["[MEMORY.md goes on: of its lines the first 200 are shown]"]
+    assert lines[200:] == ["[MEMORY.md is truncated: 200 lines shown]"]
 
 
 def test_200_lines_are_shown_whole(memory: Memory) -> None:
@@ -343,7 +343,7 @@ def test_25_kilobytes_are_cut_after_a_line_and_one_line_after_a_character(memory
     memory.write("MEMORY.md", "a" + "ö" * 3_000_000)
     first, note = memory.it.startup().split("\n")
     assert set(first[1:]) == {"ö"}
-    assert "goes on" in note
+    assert "is truncated" in note
     assert MAX_BYTES - 200 < len(memory.it.startup().encode()) <= MAX_BYTES
 
 
@@ -353,7 +353,7 @@ def test_what_just_fits_is_shown_whole(memory: Memory) -> None:
     memory.write("MEMORY.md", line * 100 + "x" * 100)
     assert memory.it.startup() == line * 100 + "x" * 100
     memory.write("MEMORY.md", line * 100 + "x" * 101)
-    assert "goes on" in memory.it.startup()
+    assert "is truncated" in memory.it.startup()
 
 
 def test_bad_bytes_in_the_index_are_shown(memory: Memory) -> None:
@@ -379,12 +379,12 @@ def test_the_cap_holds_for_any_text_and_no_character_is_split(
     text = text.encode("utf-8", "ignore").decode()
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
 
-    shown = startup_text(text)
+    shown = truncate_index(text)
 
     assert len(shown.encode()) <= MAX_BYTES
     assert shown.count("\n") <= MAX_LINES
     body, _, note = shown.rpartition("\n")
-    is_cut = note.startswith("[MEMORY.md goes on")
+    is_cut = note.startswith("[MEMORY.md is truncated")
     assert plain.startswith(body if is_cut else shown)
     assert is_cut or plain.rstrip("\n") == shown
 
@@ -469,7 +469,7 @@ def test_a_damaged_list_is_an_error_and_is_left_as_it_is(memory: Memory, content
         lambda: memory.it.approve("mem_1"),
         lambda: memory.it.reject("mem_1"),
     ):
-        with pytest.raises(StoreDamaged, match=r"pending\.json.*repair it, or move it away"):
+        with pytest.raises(StoreDamaged, match=r"pending\.json.*repair it, or remove it"):
             act()
     assert path.read_bytes() == content
     assert len(memory.it.problems()) == 1
@@ -547,7 +547,7 @@ def test_what_fits_a_question_is_found_and_counts_as_used(memory: Memory) -> Non
 
 def test_what_was_shown_counts_as_used_and_each_place_once(memory: Memory) -> None:
     memory.it.add("Use tabs", topic="style")
-    memory.it.restore_used([Reference(topic="old", path="topics/old.md")])
+    memory.it.restore_used([MemoryReference(topic="old", path="topics/old.md")])
 
     memory.it.show("style")
     memory.it.show()
@@ -657,9 +657,9 @@ def test_who_keeps_the_folder_too_long_is_named(memory: Memory) -> None:
     memory.it.add("x", topic="t")
 
     with (
-        held(memory.folder),
+        lock_folder(memory.folder),
         pytest.raises(StoreUnavailable, match="another process"),
-        held(memory.folder, patience=0),
+        lock_folder(memory.folder, timeout=0),
     ):
         pass
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from clew.core.errors import ConfigError
 from clew.extensions.memory import (
-    Candidate,
+    MemoryCandidate,
     MemoryCandidateExtractor,
+    MemoryPage,
     MemoryPolicyEvaluator,
     MemoryRetrievalService,
-    Page,
-    Pending,
+    PendingFact,
     PendingMemoryStore,
 )
-from clew.extensions.memory.candidates import cue, why_sensitive
+from clew.extensions.memory.candidates import find_secret, make_cue
 
 pytestmark = pytest.mark.req("MEM-1")
 
@@ -49,7 +49,7 @@ CARD = "payment-card number"
     ],
 )
 def test_what_is_secret_or_personal_is_told_by_its_kind(text: str, kind: str) -> None:
-    assert why_sensitive(f"note: {text}, really") == kind
+    assert find_secret(f"note: {text}, really") == kind
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_what_is_secret_or_personal_is_told_by_its_kind(text: str, kind: str) ->
     ],
 )
 def test_ordinary_facts_are_not_taken_for_secrets(text: str) -> None:
-    assert why_sensitive(text) == ""
+    assert find_secret(text) == ""
 
 
 @given(st.text(max_size=80))
 def test_a_card_number_is_found_wherever_it_stands(around: str) -> None:
-    assert why_sensitive(f"{around} 4111 1111 1111 1111 {around}") != ""
+    assert find_secret(f"{around} 4111 1111 1111 1111 {around}") != ""
 
 
 def test_candidates_are_sentences_with_a_cue() -> None:
@@ -105,11 +105,11 @@ def test_candidates_are_sentences_with_a_cue() -> None:
 
 
 def test_a_story_is_no_candidate_and_cues_can_be_given() -> None:
-    own = MemoryCandidateExtractor([cue(r"merke: (?P<fact>.+)", "reference", 0.5)])
+    own = MemoryCandidateExtractor([make_cue(r"merke: (?P<fact>.+)", "reference", 0.5)])
 
     assert MemoryCandidateExtractor().extract("Remember that " + "x" * 240) == ()
     assert own.extract("Merke: Tabs. Remember that x.") == (
-        Candidate(text="Tabs", kind="reference", confidence=0.5),
+        MemoryCandidate(text="Tabs", kind="reference", confidence=0.5),
     )
 
 
@@ -132,9 +132,9 @@ def test_the_policy_decides_by_mode_and_confidence(
 
 
 PAGES = [
-    Page("build-system", "topics/build-system.md", "# build\n\n- make tests\n- make docs\n"),
-    Page("people", "topics/people.md", "- Ann builds the docs\n- 앤은 오슬로에 산다\n"),
-    Page("style", "topics/style.md", "- Use tabs\n"),
+    MemoryPage("build-system", "topics/build-system.md", "# build\n\n- make tests\n- make docs\n"),
+    MemoryPage("people", "topics/people.md", "- Ann builds the docs\n- 앤은 오슬로에 산다\n"),
+    MemoryPage("style", "topics/style.md", "- Use tabs\n"),
 ]
 
 
@@ -164,7 +164,7 @@ def test_a_reference_holds_the_lines_that_fit_and_not_too_much() -> None:
 
 def test_the_list_of_those_that_wait_is_a_store_of_its_own(tmp_path: Path) -> None:
     store = PendingMemoryStore(tmp_path / "a" / "b")
-    one, two = (Pending(id=f"mem_{n}", text="x", topic="t", at=1.5) for n in "12")
+    one, two = (PendingFact(id=f"mem_{n}", text="x", topic="t", at=1.5) for n in "12")
 
     assert [store.put(one), store.put(two), store.put(one)] == [True, True, False]
     assert PendingMemoryStore(tmp_path / "a" / "b").all() == (one, two)
@@ -183,4 +183,4 @@ def test_the_list_of_those_that_wait_does_not_grow_for_ever(tmp_path: Path) -> N
     )
 
     with pytest.raises(ConfigError, match="Approve or reject some"):
-        store.put(Pending(id="mem_x", text="x", topic="t"))
+        store.put(PendingFact(id="mem_x", text="x", topic="t"))

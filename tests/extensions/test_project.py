@@ -172,7 +172,7 @@ def test_a_link_out_of_the_project_is_refused(place: Place) -> None:
     assert found.agents_md == ""
     assert "still here" in found.claude_md
     assert found.warnings == (
-        f"AGENTS.md is a link to {key}, which leads out of the project and of your own"
+        f"AGENTS.md is a link to {key}, which is outside of the project and your own"
         " folders; it was refused.",
     )
 
@@ -182,8 +182,8 @@ def test_a_link_to_nothing_and_a_circle_of_links_are_named(place: Place) -> None
     (place.project / "CLAUDE.md").symlink_to("CLAUDE.md")
 
     assert place.load().warnings == (
-        "AGENTS.md leads to no file.",
-        "CLAUDE.md leads to no file.",
+        "AGENTS.md is a broken link.",
+        "CLAUDE.md is a broken link.",
     )
 
 
@@ -192,8 +192,8 @@ def test_what_is_no_file_is_named_and_does_not_block(place: Place) -> None:
     (place.project / "CLAUDE.md").mkdir()
 
     assert set(place.load().warnings) == {
-        "AGENTS.md is not a file; it was left out.",
-        "CLAUDE.md is not a file; it was left out.",
+        "AGENTS.md is not a regular file; it was skipped.",
+        "CLAUDE.md is not a regular file; it was skipped.",
     }
 
 
@@ -206,8 +206,8 @@ def test_binary_data_is_left_out_and_damaged_text_is_repaired(place: Place) -> N
     assert found.agents_md == ""
     assert "and a good deal of plain text" in found.claude_md
     assert set(found.warnings) == {
-        "AGENTS.md is not text; it was left out.",
-        "CLAUDE.md is not UTF-8 throughout; what could not be read was replaced.",
+        "AGENTS.md is not text; it was skipped.",
+        "CLAUDE.md is not valid UTF-8; invalid bytes were replaced.",
     }
 
 
@@ -218,9 +218,9 @@ def test_a_long_file_is_cut_after_a_line_and_says_so(place: Place) -> None:
     found = place.load()
 
     inside = found.agents_md.splitlines()[1:-1]
-    assert inside[-1] == "[The file goes on. Only its first 60,000 bytes are shown.]"
+    assert inside[-1] == "[Truncated: only the first 60,000 bytes of the file are shown.]"
     assert inside[-2] == (line % (MAX_FILE // len(line % 0) - 1)).strip()
-    assert found.warnings == ("AGENTS.md is longer than 60,000 bytes; the rest was left out.",)
+    assert found.warnings == ("AGENTS.md is longer than 60,000 bytes; the rest was skipped.",)
 
 
 def test_a_long_line_is_cut_between_characters(place: Place) -> None:
@@ -248,9 +248,11 @@ def test_when_there_is_too_much_the_nearest_files_are_whole(place: Place) -> Non
         "a/b/CLAUDE.md",
         "a/b/c/CLAUDE.md",
     ]
-    assert found.claude_md.count("[Cut here") == 1
-    assert found.claude_md.index("[Cut here") < found.claude_md.index("a/CLAUDE.md")
-    assert found.warnings == ("CLAUDE.md was cut: instructions may hold 200,000 bytes in all.",)
+    assert found.claude_md.count("[Truncated") == 1
+    assert found.claude_md.index("[Truncated") < found.claude_md.index("a/CLAUDE.md")
+    assert found.warnings == (
+        "CLAUDE.md was truncated: all instructions together may have 200,000 bytes.",
+    )
 
 
 def test_a_file_cannot_close_its_own_block(place: Place) -> None:
@@ -296,7 +298,7 @@ def test_a_file_that_a_stranger_put_on_our_way_is_refused(place: Place) -> None:
     found = place.load()
 
     assert found.agents_md == ""
-    assert "belongs to somebody else" in found.warnings[0]
+    assert "belongs to another user" in found.warnings[0]
 
 
 class TestCompactInstructions:
@@ -338,7 +340,7 @@ class TestImports:
 
         assert files(found.claude_md) == ["CLAUDE.md", "docs/rules.md", "docs/more.md"]
         assert "Not this one." not in found.claude_md
-        assert found.warnings == ("CLAUDE.md imports @/nowhere-at-all, which is not there.",)
+        assert found.warnings == ("CLAUDE.md imports @/nowhere-at-all, which does not exist.",)
 
     def test_the_home_folder_and_escaped_spaces_work(self, place: Place) -> None:
         place.write(place.home / ".claude/my own.md", "Mine.")
@@ -374,16 +376,16 @@ class TestImports:
     @pytest.mark.parametrize(
         ("written", "why"),
         [
-            ("@docs/gone.md", "which is not there"),
+            ("@docs/gone.md", "which does not exist"),
             ("@./docs", "which is not a file"),
-            ("@../other/plan.md", "which leads out of the project and of your own folders"),
-            ("@~/.ssh/config", "which leads out of the project and of your own folders"),
-            ("@~/.ssh/id_rsa", "which usually holds secrets"),
-            ("@.env", "which usually holds secrets"),
-            ("@/etc/passwd", "which leads out of the project and of your own folders"),
-            ("@~/.claude/.credentials.json", "which usually holds secrets"),
+            ("@../other/plan.md", "which is outside of the project and your own folders"),
+            ("@~/.ssh/config", "which is outside of the project and your own folders"),
+            ("@~/.ssh/id_rsa", "which usually contains secrets"),
+            ("@.env", "which usually contains secrets"),
+            ("@/etc/passwd", "which is outside of the project and your own folders"),
+            ("@~/.claude/.credentials.json", "which usually contains secrets"),
             ("@~/.claude/settings.json", "but only Markdown may be imported from your own"),
-            ("@docs/link.md", "which leads out of the project and of your own folders"),
+            ("@docs/link.md", "which is outside of the project and your own folders"),
         ],
     )
     def test_what_is_not_to_be_had_is_named(self, place: Place, written: str, why: str) -> None:
@@ -413,7 +415,7 @@ class TestImports:
 
         assert files(found.claude_md) == ["CLAUDE.md"]
         assert found.warnings == (
-            "logo.png is not text; it was left out.",
+            "logo.png is not text; it was skipped.",
             "CLAUDE.md imports @pipe.md, which is not a file.",
         )
 
@@ -426,9 +428,9 @@ class TestImports:
 
         assert files(found.claude_md) == ["CLAUDE.md", "a.md", "b.md"]
         assert found.warnings == (
-            "a.md imports @a.md, but that is a circle: a.md → a.md. Each is included once.",
-            "b.md imports @CLAUDE.md, but that is a circle: CLAUDE.md → a.md → b.md → CLAUDE.md."
-            " Each is included once.",
+            "a.md imports @a.md, which is a circle: a.md → a.md. Each file is included once.",
+            "b.md imports @CLAUDE.md, which is a circle: CLAUDE.md → a.md → b.md → CLAUDE.md."
+            " Each file is included once.",
         )
 
     def test_a_chain_ends_after_five_imports(self, place: Place) -> None:
@@ -440,7 +442,7 @@ class TestImports:
 
         assert files(found.claude_md) == ["CLAUDE.md", *(f"{n + 1}.md" for n in range(MAX_HOPS))]
         assert found.warnings == (
-            "5.md imports @6.md, which is more than 5 imports deep; it was left out.",
+            "5.md imports @6.md, which is more than 5 imports deep; it was skipped.",
         )
 
     def test_the_shortest_way_to_a_file_counts(self, place: Place) -> None:
@@ -507,7 +509,7 @@ class TestImports:
         found = place.load()
 
         assert files(found.claude_md) == ["~/.claude/CLAUDE.md", "x.md"]
-        assert "leads out of the project" in found.warnings[0]
+        assert "outside of the project" in found.warnings[0]
 
     def test_a_home_folder_in_a_repository_is_no_project(self, place: Place) -> None:
         (place.home / ".git").mkdir()
@@ -518,7 +520,7 @@ class TestImports:
         found = place.load()
 
         assert "PRIVATE" not in found.claude_md
-        assert "leads out of the project" in found.warnings[0]
+        assert "outside of the project" in found.warnings[0]
 
 
 class TestTasks:

@@ -255,7 +255,7 @@ def test_a_file_that_becomes_a_link_out_of_the_project_is_not_rendered(home: Pat
     path.symlink_to(write(home / "secret", body="the secret"))
 
     with pytest.raises(ConfigError, match="leads out of"):
-        render_skill(found, "", session_id="s")
+        render_skill(found, "", session_id="s", project_dir=home)
 
 
 def test_one_folder_under_two_names_is_read_once(home: Path) -> None:
@@ -327,7 +327,7 @@ def test_only_the_head_is_read_until_a_skill_is_called(home: Path) -> None:
 
     assert found.description == "d"
     with pytest.raises(ConfigError, match=r"skill x cannot be called.*is not a text file"):
-        render_skill(found, "", session_id="s")
+        render_skill(found, "", session_id="s", project_dir=home)
 
 
 @pytest.mark.req("PCX-3")
@@ -350,11 +350,11 @@ def test_a_skill_is_read_when_it_is_called(home: Path) -> None:
     found = only(home)
 
     write(path, "description: other", "\nNew, in $ARGUMENTS.\n\n")
-    assert render_skill(found, "June", session_id="s") == "New, in June."
+    assert render_skill(found, "June", session_id="s", project_dir=home) == "New, in June."
 
     path.unlink()
     with pytest.raises(ConfigError, match="does not exist any more"):
-        render_skill(found, "", session_id="s")
+        render_skill(found, "", session_id="s", project_dir=home)
 
 
 @pytest.mark.req("PCX-3")
@@ -435,8 +435,10 @@ def test_named_arguments_are_words_by_their_place(home: Path) -> None:
 
     found = only(home)
 
-    assert render_skill(found, "7 main", session_id="s") == "main|7|$branches|main|"
-    assert render_skill(found, "7", session_id="s") == "|7|$branches|$1|"
+    assert (
+        render_skill(found, "7 main", session_id="s", project_dir=home) == "main|7|$branches|main|"
+    )
+    assert render_skill(found, "7", session_id="s", project_dir=home) == "|7|$branches|$1|"
 
 
 def test_session_and_folders_are_filled_in(home: Path) -> None:
@@ -445,19 +447,15 @@ def test_session_and_folders_are_filled_in(home: Path) -> None:
     found = only(home)
 
     here = path.parent
-    assert (
-        render_skill(found, "", session_id="s1")
-        == f"s1 s1 {here} ${{CLAUDE_PROJECT_DIR}} ${{CLEW_X}}"
-    )
-    known = render_skill(found, "", session_id="s1", project_dir=home)
-    assert known == f"s1 s1 {here} {home} ${{CLEW_X}}"
+    text = render_skill(found, "", session_id="s1", project_dir=home)
+    assert text == f"s1 s1 {here} {home} ${{CLEW_X}}"
 
 
 def test_a_command_to_be_run_stays_text(home: Path) -> None:
     mark = home / "mark"
     skill(home, "x", body=f"State: !`touch {mark}`\n```!\ntouch {mark}\n```\n")
 
-    text = render_skill(only(home), "", session_id="s")
+    text = render_skill(only(home), "", session_id="s", project_dir=home)
 
     assert f"!`touch {mark}`" in text
     assert not mark.exists()

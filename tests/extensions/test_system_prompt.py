@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clew.extensions.project import (
     ProjectFacts,
     PromptParts,
-    Section,
+    PromptSection,
     build_system_prompt,
     load_project,
 )
@@ -25,7 +25,10 @@ FULL = PromptParts(
     tasks="- fix the gauge",
     skills="- review: reads a change",
     agents="- Explore: looks around",
-    extra=(Section(title="Built-in Commands", text="- /memory"), Section(title="Empty", text=" ")),
+    extra=(
+        PromptSection(title="Built-in Commands", text="- /memory"),
+        PromptSection(title="Empty", text=" "),
+    ),
     cwd=Path("/work/project/sub"),
     facts=ProjectFacts(
         root=Path("/work/project"),
@@ -96,7 +99,7 @@ Be brief.
 - Languages: Python, Rust
 - Package managers and build tools: uv, cargo
 - Test commands: uv run pytest
-- Told from: pyproject.toml, Cargo.toml
+- Detected from: pyproject.toml, Cargo.toml
 - Git branch at the start: main
 - Platform: Linux
 - Date at the start: 2025-03-09

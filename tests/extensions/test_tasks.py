@@ -162,7 +162,7 @@ def test_of_very_many_files_the_first_are_read(tmp_path: Path) -> None:
 
     assert (len(tasks), tasks[-1].path) == (1_000, ".agents/tasks/0999.md")
     assert warnings == (
-        "Of 1,001 task files 1 were not read: at most 1,000 files and 1,000,000 bytes are.",
+        "1 of 1,001 task files were skipped: the limit is 1,000 files and 1,000,000 bytes.",
     )
 
 
@@ -175,9 +175,9 @@ def test_long_files_are_read_up_to_a_length_and_bad_ones_are_a_few_lines(tmp_pat
     tasks, warnings = find_tasks(tmp_path)
 
     assert [task.path[-4:] for task in tasks] == ["0.md", "1.md", "2.md", "3.md", "4.md"]
-    assert warnings[0].startswith("Of 106 task files 1 were not read")
+    assert warnings[0].startswith("1 of 106 task files were skipped")
     assert len(warnings) == 7
-    assert warnings[-1] == "95 more task files were left out."
+    assert warnings[-1] == "95 more task files were skipped."
 
 
 @pytest.mark.parametrize(

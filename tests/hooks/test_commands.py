@@ -156,7 +156,7 @@ async def test_a_command_runs_in_the_working_folder_and_knows_its_places(tmp_pat
     assert said.context == (f"{tmp_path}\n{project} {project} {plugin} {plugin} {tmp_path} s-1 k",)
 
 
-async def test_a_hook_that_is_no_plugins_has_no_plugins_folder(tmp_path: Path) -> None:
+async def test_a_hook_outside_a_plugin_has_no_plugin_folder(tmp_path: Path) -> None:
     environ = {**os.environ, "CLAUDE_PLUGIN_ROOT": "/strange", "CLAUDE_PLUGIN_DATA": "/strange"}
     line = "echo [$CLAUDE_PLUGIN_ROOT$CLAUDE_PLUGIN_DATA]"
 
@@ -242,7 +242,7 @@ async def test_hooks_run_side_by_side_and_answer_in_their_order(tmp_path: Path) 
     assert said.context == ("second", "second")
 
 
-async def test_only_so_many_hooks_run_at_once(tmp_path: Path) -> None:
+async def test_the_number_of_concurrent_hooks_is_limited(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     lines = [{"command": line, "timeout": 0.3} for line in ("cat pipe", "echo x > pipe")]
 
@@ -366,7 +366,7 @@ def background(command: str, **more: Any) -> dict[str, Any]:
     return {"command": command, "async": True, **more}
 
 
-async def test_nobody_waits_for_a_background_hook_and_its_words_come_with_the_next_prompt(
+async def test_the_session_does_not_wait_for_a_background_hook_and_reads_it_with_the_next_prompt(
     tmp_path: Path,
 ) -> None:
     os.mkfifo(tmp_path / "go")

@@ -144,7 +144,7 @@ async def test_a_model_is_asked_with_the_json_in_its_place(tmp_path: Any) -> Non
 
 
 @pytest.mark.parametrize(("goes_on", "stop"), [(False, "not yet"), (True, None)])
-async def test_a_no_about_a_call_ends_the_run_unless_told_otherwise(
+async def test_a_denied_call_ends_the_run_unless_the_hook_continues_on_block(
     tmp_path: Any, stop: str | None, *, goes_on: bool
 ) -> None:
     async def ask(prompt: str, model: str) -> str:

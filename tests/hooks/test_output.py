@@ -249,7 +249,7 @@ def test_a_log_of_json_lines_is_plain_text() -> None:
     assert exits(HookEvent.STOP, 0, log) == NOTHING
 
 
-def test_the_mark_of_a_hook_that_goes_on_is_no_answer() -> None:
+def test_the_async_mark_of_a_hook_is_not_an_answer() -> None:
     mark = '{"async":true,"asyncTimeout":15000}\n'
 
     assert exits(HookEvent.SESSION_START, 0, mark) == NOTHING
@@ -319,7 +319,7 @@ def test_an_unreadable_answer_is_reported(text: str) -> None:
     assert verdict.reports[0].startswith("the answer is not JSON with `ok` and `reason`")
 
 
-def test_a_hook_that_nobody_waited_for_decides_nothing() -> None:
+def test_a_background_hook_decides_nothing() -> None:
     answer = json.dumps(
         {
             "decision": "block",

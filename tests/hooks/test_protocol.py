@@ -1,4 +1,4 @@
-"""What hooks are told, and what several of them say together."""
+"""The input of hooks, and how their verdicts are merged."""
 
 import json
 import subprocess

@@ -79,7 +79,7 @@ async def run(hook: Hook, home: Path, folder: Path, tool: str = "Bash") -> HookV
         return await HookRunner(HookTable((hook,)), means_for(home)).fire(hook.event, told)
 
 
-def test_every_file_is_read_and_what_is_unknown_is_said(plugins: Path) -> None:
+def test_every_file_is_read_and_unknown_parts_are_reported(plugins: Path) -> None:
     found = [table for _, table in tables(plugins)]
     hooks = [hook for table in found for hook in table.hooks]
     problems = [problem for table in found for problem in table.problems]

@@ -1,4 +1,4 @@
-"""Hooks in settings files: what is read, what is refused, and which one runs when."""
+"""Hooks in settings files: what is parsed, what is an error, and which hooks run when."""
 
 import json
 from pathlib import Path
@@ -383,7 +383,7 @@ def test_a_hook_is_named_in_few_words_and_without_passwords(handler: Any, brief:
 
 
 @pytest.mark.parametrize("text", ["(" * 5_000, "a{99999999999}", "[", "x\ny("])
-def test_a_matcher_that_is_no_expression_is_a_name_and_a_short_problem(text: str) -> None:
+def test_an_invalid_expression_matches_as_a_name_and_is_a_short_problem(text: str) -> None:
     hooks = [{"type": "command", "command": "x", "a\nb": 1}]
     table = parse_hooks(
         {"PreToolUse": [{"matcher": text, "hooks": hooks}], "A\nb": []}, HookSource(name="S")

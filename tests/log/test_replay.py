@@ -74,7 +74,7 @@ class Bench:
             session_id="one",
             policy=POLICY,
             system_message="Be exact.",
-            log=log,
+            session_log=log,
         )
         return await self.session.open()
 

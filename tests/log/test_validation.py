@@ -101,7 +101,12 @@ async def _record(folder: Path) -> None:
     async with fake_openai(*script) as server:
         provider = OpenAIChat(server.url, api_key="sk-loopback")
         session = Session(
-            provider, model="gpt-4o", tools=[read], log=log, session_id="s", system_message="Hi."
+            provider,
+            model="gpt-4o",
+            tools=[read],
+            session_log=log,
+            session_id="s",
+            system_message="Hi.",
         )
         async with session:
             for number in range(4):

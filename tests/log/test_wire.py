@@ -71,7 +71,7 @@ async def test_every_http_body_is_in_the_log(
         server,
     ):
         options: dict[str, Any] = {"model": harness.model, "tools": [look], "session_id": "s"}
-        async with Session(provider, log=log, **options) as session:
+        async with Session(provider, session_log=log, **options) as session:
             await session.run("go")
             await session.run("thanks")
         bodies = server.requests

@@ -84,7 +84,7 @@ async def test_every_event_of_the_vocabulary_is_written(tmp_path: Path) -> None:
         RuntimeError("the wire was cut"),
     ]
     log = SessionLog(tmp_path, level=LogLevel.RAW)
-    async with Session(scripted(*replies), model="m", tools=[read], log=log) as session:
+    async with Session(scripted(*replies), model="m", tools=[read], session_log=log) as session:
         await session.run("go")
         for _ in range(6):
             await session.inject_message(user("more " * 500))
@@ -103,7 +103,7 @@ async def test_every_event_of_the_vocabulary_is_written(tmp_path: Path) -> None:
 @pytest.mark.req("LOG-1")
 async def test_every_line_has_a_number_a_date_and_the_session_id(tmp_path: Path) -> None:
     log = SessionLog(tmp_path, clock=lambda: 1_700_000_000.25)
-    async with Session(scripted("hello"), model="m", log=log, session_id="s1") as session:
+    async with Session(scripted("hello"), model="m", session_log=log, session_id="s1") as session:
         await session.run("hi")
 
     lines = events(tmp_path / "s1.jsonl")
@@ -117,7 +117,9 @@ async def test_every_line_has_a_number_a_date_and_the_session_id(tmp_path: Path)
 async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "logs"
     log = SessionLog(folder, inline_limit=100)
-    async with Session(scripted("hello " * 90), model="m", log=log, session_id="s") as session:
+    async with Session(
+        scripted("hello " * 90), model="m", session_log=log, session_id="s"
+    ) as session:
         await session.run("hi")
 
     assert stat.S_IMODE((folder / "s.jsonl").stat().st_mode) == 0o600
@@ -131,7 +133,9 @@ async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("session_id", ["../../outside", "a/b", "", "x" * 300, "späße"])
 async def test_no_session_id_escapes_the_folder(tmp_path: Path, session_id: str) -> None:
     log = SessionLog(tmp_path / "logs")
-    async with Session(scripted("ok"), model="m", log=log, session_id=session_id) as session:
+    async with Session(
+        scripted("ok"), model="m", session_log=log, session_id=session_id
+    ) as session:
         await session.run("hi")
 
     assert log.path is not None
@@ -142,7 +146,7 @@ async def test_no_session_id_escapes_the_folder(tmp_path: Path, session_id: str)
 
 async def test_a_session_without_messages_creates_no_log(tmp_path: Path) -> None:
     log = SessionLog(tmp_path / "logs")
-    async with Session(scripted(), model="m", log=log):
+    async with Session(scripted(), model="m", session_log=log):
         pass
 
     assert not (tmp_path / "logs").exists()
@@ -155,7 +159,7 @@ async def test_the_log_is_on_disk_while_the_response_still_streams(tmp_path: Pat
     crumbs = [TextChunk(text[n : n + 7]) for n in range(0, len(text), 7)]
     provider = scripted([*crumbs, pause, Finished(reason=StopReason.DONE)])
     log = SessionLog(tmp_path)
-    async with Session(provider, model="m", log=log, session_id="s") as session:
+    async with Session(provider, model="m", session_log=log, session_id="s") as session:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.run, "tell me")
             with anyio.fail_after(5):
@@ -177,7 +181,7 @@ async def test_the_level_decides_which_call_events_are_written(tmp_path: Path) -
     written = {}
     for level in LogLevel:
         log = SessionLog(tmp_path, level=level)
-        async with Session(scripted("ok"), model="m", log=log, session_id=level) as session:
+        async with Session(scripted("ok"), model="m", session_log=log, session_id=level) as session:
             await session.run("hi")
         written[level] = {name for name in names(tmp_path / f"{level}.jsonl") if "provider" in name}
 
@@ -198,7 +202,9 @@ async def test_large_fields_go_to_payload_files_once_and_are_restored(tmp_path: 
     picture = Image(data=bytes(range(256)) * 40)
     provider = scripted(call_reply(("read", {"size": 1_000})), "x" * 9_000, "ok")
     log = SessionLog(tmp_path)
-    async with Session(provider, model="m", tools=[read], log=log, session_id="s") as session:
+    async with Session(
+        provider, model="m", tools=[read], session_log=log, session_id="s"
+    ) as session:
         await session.run(Message(role=Role.USER, parts=(Text("look"), picture)))
         await session.run("again")
 
@@ -227,7 +233,9 @@ async def test_tool_data_that_looks_like_a_payload_reference_is_preserved(tmp_pa
     log = SessionLog(tmp_path)
     tools: Sequence[Tool] = [Liar()]
     provider = scripted(call_reply(("read", {"size": 1})), "ok")
-    async with Session(provider, model="m", tools=tools, log=log, session_id="s") as session:
+    async with Session(
+        provider, model="m", tools=tools, session_log=log, session_id="s"
+    ) as session:
         await session.run("go")
 
     reader = LogReader(tmp_path / "s.jsonl")
@@ -277,7 +285,7 @@ async def test_no_secret_reaches_the_disk_by_key_or_by_value(
         provider,
         model="m",
         tools=[leak],
-        log=log,
+        session_log=log,
         redact=False,
         system_message=_with_secrets("system"),
         request_options={"headers": {"authorization": f"Bearer {SECRETS[0]}"}, "note": text},
@@ -303,7 +311,7 @@ async def test_extra_keys_and_values_are_redacted(tmp_path: Path) -> None:
     redaction = Redaction.standard(extra_keys=["badge"], extra_values=["Minotaur"])
     log = SessionLog(tmp_path, redaction=redaction)
     provider = scripted(call_reply(("read", {"badge": "4711-x"})), "the Mino", "taur")
-    async with Session(provider, model="m", log=log, session_id="s") as session:
+    async with Session(provider, model="m", session_log=log, session_id="s") as session:
         await session.run("who is the Minotaur?")
 
     data = (tmp_path / "s.jsonl").read_text()
@@ -324,7 +332,7 @@ async def test_http_bodies_are_written_as_differences_and_without_the_api_key(
     ]
     async with fake_openai(*script) as server:
         provider = OpenAIChat(server.url, api_key="sk-" + "a1b2c3d4" * 5)
-        session = Session(provider, model="gpt-4o", tools=[read], log=log, session_id="s")
+        session = Session(provider, model="gpt-4o", tools=[read], session_log=log, session_id="s")
         async with session:
             await session.run("go")
             await session.run("once more")
@@ -356,7 +364,7 @@ async def test_the_bytes_per_turn_do_not_grow_with_the_history(
     provider = scripted(*[text_reply("word " * 60) for _ in range(turns)])
     log = SessionLog(tmp_path, level=level)
     sizes = [0]
-    async with Session(provider, model="m", log=log, session_id="s") as session:
+    async with Session(provider, model="m", session_log=log, session_id="s") as session:
         for _ in range(turns):
             await session.run("question " * 20)
             sizes.append((tmp_path / "s.jsonl").stat().st_size)
@@ -377,7 +385,7 @@ async def test_the_bytes_of_http_bodies_do_not_grow_with_the_history(tmp_path: P
             provider,
             model="gpt-4o",
             tools=[read],
-            log=log,
+            session_log=log,
             session_id="s",
             system_message="Be brief. " * 300,
         )
@@ -420,7 +428,7 @@ async def test_a_full_disk_breaks_no_run_is_reported_once_and_missed_entries_fol
         scripted(*replies),
         model="m",
         tools=[read],
-        log=log,
+        session_log=log,
         session_id="s",
         event_bus=bus_for(heard.append),
     )
@@ -445,7 +453,9 @@ async def test_a_folder_that_cannot_be_created_breaks_no_run(tmp_path: Path) -> 
     (tmp_path / "logs").write_text("in the way")
     heard: list[Event] = []
     log = SessionLog(tmp_path / "logs")
-    session = Session(scripted("one", "two"), model="m", log=log, event_bus=bus_for(heard.append))
+    session = Session(
+        scripted("one", "two"), model="m", session_log=log, event_bus=bus_for(heard.append)
+    )
     async with session:
         assert await session.run("a") == "one"
         assert await session.run("b") == "two"
@@ -459,7 +469,7 @@ async def test_a_log_that_was_cut_at_any_byte_can_be_continued(tmp_path: Path) -
     log = SessionLog(tmp_path / "whole")
     replies: list[ScriptedReply] = [call_reply(("read", {"size": 2})), "one"]
     options: dict[str, Any] = {"model": "m", "tools": [read], "store": store, "session_id": "s"}
-    async with Session(scripted(*replies), log=log, **options) as session:
+    async with Session(scripted(*replies), session_log=log, **options) as session:
         await session.run("a")
     whole = (tmp_path / "whole" / "s.jsonl").read_bytes()
     _, entries = await store.load(SessionId("s"))
@@ -470,7 +480,7 @@ async def test_a_log_that_was_cut_at_any_byte_can_be_continued(tmp_path: Path) -
         (folder / "s.jsonl").write_bytes(whole[:cut])
         await store.delete(SessionId("s"))
         await _put_back(store, entries)
-        async with Session(scripted("two"), log=SessionLog(folder), **options) as session:
+        async with Session(scripted("two"), session_log=SessionLog(folder), **options) as session:
             await session.run("b")
 
             assert agrees(folder / "s.jsonl", session)
@@ -493,7 +503,7 @@ async def _put_back(store: MemoryStore, entries: Sequence[Entry]) -> None:
 async def test_another_session_with_the_same_id_starts_a_new_history(tmp_path: Path) -> None:
     for words in ("one", "two"):
         log = SessionLog(tmp_path)
-        async with Session(scripted(words), model="m", log=log, session_id="s") as session:
+        async with Session(scripted(words), model="m", session_log=log, session_id="s") as session:
             await session.run(f"say {words}")
 
             assert agrees(tmp_path / "s.jsonl", session)
@@ -507,7 +517,7 @@ async def test_a_log_that_starts_late_contains_the_whole_history(tmp_path: Path)
         await session.run("a")
         await session.clear_history()
     log = SessionLog(tmp_path)
-    again = Session(scripted("two"), model="m", store=store, session_id="s", log=log)
+    again = Session(scripted("two"), model="m", store=store, session_id="s", session_log=log)
     async with again:
         await again.run("b")
         await again.undo()
@@ -522,11 +532,13 @@ async def test_the_first_request_after_a_resume_refers_to_the_history(tmp_path: 
     turns = 100
     options: dict[str, Any] = {"model": "m", "store": store, "session_id": "s"}
     log = SessionLog(tmp_path)
-    async with Session(scripted(*["word"] * turns), log=log, **options) as session:
+    async with Session(scripted(*["word"] * turns), session_log=log, **options) as session:
         for _ in range(turns):
             await session.run("say it")
     before = (tmp_path / "s.jsonl").stat().st_size
-    async with Session(scripted("ok", "ok"), log=SessionLog(tmp_path), **options) as session:
+    async with Session(
+        scripted("ok", "ok"), session_log=SessionLog(tmp_path), **options
+    ) as session:
         await session.run("and again")
         await session.run("and again")
 
@@ -555,7 +567,12 @@ async def test_lone_surrogates_and_unusual_tool_data_can_be_written(tmp_path: Pa
     provider = scripted(call_reply(("read", {})), "ok")
     heard: list[Event] = []
     async with Session(
-        provider, model="m", tools=tools, log=log, session_id="s", event_bus=bus_for(heard.append)
+        provider,
+        model="m",
+        tools=tools,
+        session_log=log,
+        session_id="s",
+        event_bus=bus_for(heard.append),
     ) as session:
         await session.run("go")
 
@@ -567,11 +584,11 @@ async def test_lone_surrogates_and_unusual_tool_data_can_be_written(tmp_path: Pa
 
 async def test_a_log_serves_one_session_at_a_time(tmp_path: Path) -> None:
     log = SessionLog(tmp_path)
-    async with Session(scripted("one"), model="m", log=log, session_id="a") as session:
+    async with Session(scripted("one"), model="m", session_log=log, session_id="a") as session:
         await session.run("hi")
         with pytest.raises(ConfigError, match="for one session"):
-            await Session(scripted(), model="m", log=log, session_id="b").open()
-    async with Session(scripted("two"), model="m", log=log, session_id="b") as session:
+            await Session(scripted(), model="m", session_log=log, session_id="b").open()
+    async with Session(scripted("two"), model="m", session_log=log, session_id="b") as session:
         await session.run("ho")
 
         assert agrees(tmp_path / "b.jsonl", session)
@@ -591,7 +608,9 @@ async def test_an_entry_that_cannot_be_redacted_does_not_block_the_others(tmp_pa
         tmp_path, redaction=Redaction(value=fragile, stream=Redaction.standard().stream)
     )
     provider = scripted("one", "two", "three")
-    session = Session(provider, model="m", log=log, session_id="s", event_bus=bus_for(heard.append))
+    session = Session(
+        provider, model="m", session_log=log, session_id="s", event_bus=bus_for(heard.append)
+    )
     async with session:
         for word in ("a", "boom", "c"):
             await session.run(word)

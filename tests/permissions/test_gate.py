@@ -1,4 +1,4 @@
-"""The gate of a session: who is asked, what is remembered, and what is not."""
+"""The gate of a session: when it asks, what it remembers, and what it does not."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def fetch(address: str) -> Access:
     return Access(tool="WebFetch", risk=Risk.EXECUTE, target=address, kind=TargetKind.ADDRESS)
 
 
-async def test_without_somebody_to_ask_a_question_is_a_no() -> None:
+async def test_without_a_user_to_ask_a_question_is_a_denial() -> None:
     decision = await Gate(cwd=HERE).judge(bash("ls"))
 
     assert decision.verdict is Verdict.DENY
@@ -175,7 +175,7 @@ async def test_the_wish_of_a_hook_lifts_no_denial_and_quiets_no_rule_that_asks()
     assert person.asked == ["git push", "ls"]
 
 
-async def test_nobody_is_asked_about_what_is_denied() -> None:
+async def test_a_denied_call_is_not_a_question() -> None:
     person = Person(Approval.SESSION)
     gate = Gate(cwd=HERE, ask=person, deny=(parse_rule("Bash(rm *)"),))
 

@@ -1,4 +1,4 @@
-"""Comparing patterns takes little time, and says what the same regular expressions would say."""
+"""Globs match in linear time, and match what the same regular expressions would match."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Taking command lines apart: commands, words, files, and what is not certain."""
+"""Parsing command lines: commands, words, files, and what is uncertain."""
 
 import subprocess
 import sys
@@ -122,7 +122,7 @@ def test_a_command_knows_how_it_was_written() -> None:
         ("git status", [], []),
     ],
 )
-def test_the_files_that_a_line_touches_are_told(
+def test_the_files_that_a_line_uses_are_found(
     line: str, reads: list[str], writes: list[str]
 ) -> None:
     touches = parse_line(line).files
@@ -147,7 +147,7 @@ def test_the_files_that_a_line_touches_are_told(
         "nice " * 20 + "a", "x=(a) declare -n y", "[[ a =~ <(b) ]]", "a >& --b",
     ],
 )  # fmt: skip
-def test_what_is_not_certain_is_said_to_be_in_doubt(line: str) -> None:
+def test_an_uncertain_line_is_in_doubt(line: str) -> None:
     assert parse_line(line).doubts
 
 
@@ -176,7 +176,7 @@ def test_what_is_not_certain_is_said_to_be_in_doubt(line: str) -> None:
         ("ssh -oProxyCommand=a h", ("-oProxyCommand=a",)),
     ],
 )
-def test_words_that_only_a_rule_may_allow_are_told(line: str, caution: tuple[str, ...]) -> None:
+def test_sensitive_words_are_found(line: str, caution: tuple[str, ...]) -> None:
     assert parse_line(line).commands[0].sensitive_words == caution
 
 
@@ -190,7 +190,7 @@ def test_no_character_is_too_much_for_the_grammar(before: str, sign: str) -> Non
 
 
 @given(st.lists(st.from_regex(r"[abz/._:@%+-][abz/._=:@%+-]*", fullmatch=True), min_size=1))
-def test_plain_words_come_out_as_they_went_in(words: list[str]) -> None:
+def test_plain_words_are_unchanged(words: list[str]) -> None:
     line = parse_line("x " + " ".join(words))
 
     assert line.doubts == ()
@@ -213,7 +213,7 @@ def test_no_text_makes_the_reading_fail(text: str) -> None:
     assert line.doubts or len(line.commands) <= len(text)
 
 
-def test_whoever_judges_no_call_does_not_load_the_shell_grammar() -> None:
+def test_the_shell_grammar_is_loaded_only_to_judge_a_call() -> None:
     code = "import sys, clew.session.gate; print(*sys.modules, sep='\\n')"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(child.stdout.split())

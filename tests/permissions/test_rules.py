@@ -1,4 +1,4 @@
-"""Reading rules, and comparing them with texts, paths, addresses and tools."""
+"""Parsing rules, and matching them against texts, paths, URLs and tools."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def test_an_allow_rule_must_say_whose_tool_it_names(text: str) -> None:
     assert parse_allow_rule("mcp__git__get_*").tool == "mcp__git__get_*"
 
 
-def test_a_server_is_not_another_whose_name_begins_alike() -> None:
+def test_a_server_rule_does_not_match_a_server_with_a_longer_name() -> None:
     assert names_tool(parse_rule("mcp__git"), "mcp__git__push")
     assert not names_tool(parse_rule("mcp__git"), "mcp__github__push")
     assert not names_tool(parse_rule("read"), "Read")
@@ -230,7 +230,7 @@ def test_the_fixed_folder_of_a_pattern() -> None:
         ("javascript:alert(1)", None),
     ],
 )
-def test_the_host_of_an_address_is_told_only_when_it_is_certain(
+def test_the_host_of_a_url_is_returned_only_if_it_is_certain(
     address: str, host: str | None
 ) -> None:
     assert host_of(address) == host

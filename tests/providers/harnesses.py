@@ -63,7 +63,7 @@ def chat_harness(
         make=make,
         capabilities=capabilities,
         stream_error=chat_error,
-        parse_request=partial(chat.decode_request, provenance="any"),
+        parse_request=partial(chat.parse_request, provenance="any"),
     )
 
 
@@ -73,7 +73,7 @@ def responses_harness(make: Callable[[AdapterParams], Provider]) -> HttpHarness:
         make=make,
         capabilities=SEALED,
         stream_error=responses_error,
-        parse_request=partial(responses.decode_request, provenance="any"),
+        parse_request=partial(responses.parse_request, provenance="any"),
     )
 
 
@@ -83,7 +83,7 @@ def gemini_harness(make: Callable[[AdapterParams], Provider]) -> HttpHarness:
         make=make,
         capabilities=ApiCapabilities(thinking=True, signatures=True),
         stream_error=gemini_error,
-        parse_request=partial(generate.decode_request, provenance="any"),
+        parse_request=partial(generate.parse_request, provenance="any"),
     )
 
 
@@ -103,7 +103,7 @@ HARNESSES = {
         make=lambda at: Anthropic(at.api_key, base_url=f"{at.url}/v1", **at.options),
         capabilities=SEALED,
         stream_error=messages_error,
-        parse_request=partial(messages.decode_request, provenance="any"),
+        parse_request=partial(messages.parse_request, provenance="any"),
     ),
     "azure": responses_harness(lambda at: AzureOpenAI(at.url, api_key=at.api_key, **at.options)),
     "azure-chat": chat_harness(
@@ -119,7 +119,7 @@ HARNESSES = {
         capabilities=SEALED,
         model="anthropic.claude-sonnet-4-5-20250929-v1:0",
         stream_error=partial(exception, "throttlingException"),
-        parse_request=partial(converse.decode_request, provenance="any"),
+        parse_request=partial(converse.parse_request, provenance="any"),
     ),
     "deepseek": chat_harness(
         lambda at: DeepSeek(at.api_key, base_url=at.url, **at.options), capabilities=ECHOED

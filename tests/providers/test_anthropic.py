@@ -172,7 +172,7 @@ async def test_an_address_is_understood_with_and_without_its_version(end: str) -
 
 
 @pytest.mark.parametrize("url", ["", "api.anthropic.com"])
-async def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+async def test_an_invalid_address_is_rejected_at_once(url: str) -> None:
     with pytest.raises(ConfigError, match="base URL"):
         Anthropic("k", base_url=url)
 
@@ -262,7 +262,7 @@ async def test_tokens_are_counted_by_the_server() -> None:
     ]
 
 
-async def test_models_are_listed_page_by_page_with_what_is_told_of_them() -> None:
+async def test_models_are_listed_page_by_page_with_reported_facts() -> None:
     blind = {"image_input": {"supported": False}}
     first = {
         "data": [
@@ -296,7 +296,7 @@ async def test_models_are_listed_page_by_page_with_what_is_told_of_them() -> Non
     ]
 
 
-async def test_an_answer_that_is_none_is_told_as_such() -> None:
+async def test_an_unexpected_response_is_an_error() -> None:
     async with serve(ScriptedResponse(steps=[b"<html>"])) as server:
         provider = at(server)
         with anyio.fail_after(10), pytest.raises(ProviderError, match="base URL"):

@@ -134,7 +134,7 @@ def test_thoughts_words_and_usage_become_chunks() -> None:
     ]
 
 
-def test_what_an_answer_consumed_is_told_anew_at_its_end() -> None:
+def test_usage_is_reported_again_at_the_end() -> None:
     begun = event("message_start", message={"usage": {"input_tokens": 60, "output_tokens": 1}})
 
     compacted = decode(begun, end(usage={"input_tokens": 6, "output_tokens": 2}))
@@ -396,13 +396,13 @@ def test_an_answer_that_just_stops_is_broken() -> None:
 @pytest.mark.parametrize(
     "data", ["<html>", "[]", '{"type":"content_block_start","content_block":3}']
 )
-def test_what_is_no_event_is_broken(data: str) -> None:
+def test_an_invalid_event_is_a_broken_stream(data: str) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
         decode(f"data: {data}\n\n".encode())
 
 
 @pytest.mark.parametrize("data", [b"<html>", b"[]", b'{"type":"message_batch"}', b"{}"])
-def test_what_is_no_answer_is_broken(data: bytes) -> None:
+def test_an_invalid_response_is_a_broken_stream(data: bytes) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
         messages_decoder("anthropic").whole(data)
 

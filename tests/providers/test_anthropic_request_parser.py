@@ -25,7 +25,7 @@ from clew.core.messages import (
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.anthropic.encode import encode, message_cache
-from clew.testing.request_parsers.anthropic import decode_request
+from clew.testing.request_parsers.anthropic import parse_request
 from tests.recordings import anthropic as harness
 from tests.recordings.checks import check_request, check_tokens, cut, parse, shape
 from tests.recordings.records import PRESENT, Record, answer_bytes, is_whole, key, records
@@ -34,7 +34,7 @@ from tests.recordings.records import round_trips as known_round_trips
 
 def read(*messages: dict[str, Any], **fields: Any) -> Request:
     body = {"model": "m", **fields, "messages": messages}
-    return decode_request(json.dumps(body).encode(), provenance="anthropic")
+    return parse_request(json.dumps(body).encode(), provenance="anthropic")
 
 
 def content(*blocks: dict[str, Any], role: str = "user") -> tuple[Message, ...]:
@@ -224,9 +224,9 @@ def test_a_message_of_the_system_is_kept_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b'{"requests":[]}', b'{"messages":[{"role":1}]}'])
-def test_what_is_no_request_is_told_as_such(body: bytes) -> None:
+def test_an_invalid_request_body_is_an_error(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        decode_request(body, provenance="anthropic")
+        parse_request(body, provenance="anthropic")
 
 
 def covered() -> list[Record]:

@@ -53,7 +53,7 @@ def thinks(*messages: Message) -> bool:
 
 
 @pytest.mark.req("RSN-5")
-def test_a_loop_that_another_provider_began_goes_on_without_thinking() -> None:
+def test_a_tool_loop_of_another_provider_continues_without_thinking() -> None:
     begun = (user("a"), assistant(READ), tool_result(READ, "r"))
 
     assert not thinks(*begun)

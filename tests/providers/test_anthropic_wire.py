@@ -30,7 +30,7 @@ from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.anthropic import encode as wire
 from clew.providers.wire.anthropic.turns import OPENING
-from clew.testing.request_parsers.anthropic import decode_request
+from clew.testing.request_parsers.anthropic import parse_request
 
 READER = ReasoningReader("anthropic", Echoes.OWN_ISSUED)
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -108,14 +108,14 @@ def test_the_exact_body_of_a_request_with_everything_in_it() -> None:
     )
 
 
-def test_a_bare_request_says_nothing_it_was_not_told() -> None:
+def test_a_minimal_request_has_no_extra_fields() -> None:
     assert encode(ask(user("hi")), streaming=False) == (
         b'{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}'
     )
     assert encode(Request(model="", messages=()), streaming=False) == b'{"messages":[]}'
 
 
-def test_results_stand_first_whatever_was_said_before_them() -> None:
+def test_tool_results_come_first_in_a_turn() -> None:
     (_, turn) = sent(assistant(READ), user("wait"), tool_result(READ, "text"))[-2:]
 
     assert [block["type"] for block in turn["content"]] == ["tool_result", "text"]
@@ -177,7 +177,7 @@ def test_thinking_goes_back_byte_for_byte_and_only_where_it_came_from() -> None:
 
 
 @pytest.mark.req("RSN-3")
-def test_thinking_of_others_is_said_in_words_where_the_session_wants_it() -> None:
+def test_foreign_reasoning_is_sent_as_text_if_enabled() -> None:
     foreign = Reasoning(text="hm", signature="n", provenance="gemini")
     policy = ReasoningPolicy(as_text=True)
 
@@ -321,7 +321,7 @@ def test_files_go_out_as_the_api_can_read_them(file: Part, wanted: object) -> No
     assert sent(Message(role=Role.USER, parts=(file,)))[0]["content"] == [wanted]
 
 
-def test_a_picture_in_an_answer_is_told_of() -> None:
+def test_a_note_replaces_an_image_of_the_assistant() -> None:
     assert sent(user("a"), assistant(Image(data=b"x")))[1]["content"] == [
         words("[A picture (image/png) that cannot be shown here.]")
     ]
@@ -424,7 +424,7 @@ def test_an_answer_without_its_call_is_left_out() -> None:
     assert sent(user("a"), found, user("b"))[1]["content"] == [words("so")]
 
 
-def test_a_paused_answer_goes_on_in_one_turn() -> None:
+def test_a_paused_response_continues_in_one_turn() -> None:
     first = Message(role=Role.ASSISTANT, parts=(SEARCH,), provenance="anthropic")
     second = Message(role=Role.ASSISTANT, parts=(FOUND, Text("so")), provenance="anthropic")
 
@@ -501,7 +501,7 @@ def test_remembered_fragments_change_no_byte(history: list[Message], limit: int)
 
 
 @given(histories)
-def test_whatever_is_said_the_body_keeps_the_rules(history: list[Message]) -> None:
+def test_any_conversation_gives_a_valid_body(history: list[Message]) -> None:
     found = body(ask(*history, system="s", settled=3, options=ENABLED), cache=True)
 
     roles = [turn["role"] for turn in found["messages"]]
@@ -523,7 +523,7 @@ def test_a_body_is_read_back_as_what_it_was(history: list[Message]) -> None:
     request = ask(*history, system="s", max_output_tokens=5, options={"top_p": 0.5})
     made = encode(request)
 
-    again = decode_request(made, provenance="anthropic")
+    again = parse_request(made, provenance="anthropic")
 
     assert json.loads(encode(again)) == json.loads(made)
     assert (again.system, again.max_output_tokens, again.options) == ("s", 5, {"top_p": 0.5})

@@ -235,7 +235,7 @@ async def test_tokens_are_counted_by_the_model_wherever_it_runs() -> None:
 
 
 @pytest.mark.req("PRV-6")
-async def test_cache_marks_are_set_for_models_that_take_them_unless_told_otherwise() -> None:
+async def test_cache_points_are_set_for_models_that_support_them_by_default() -> None:
     llama = Request(model="meta.llama3-3-70b-instruct-v1:0", messages=(user("hi"),))
     async with serve(says("ok")) as server:
         await ask(bedrock(server))
@@ -267,7 +267,7 @@ async def test_sealed_thinking_goes_back_to_models_that_seal_theirs() -> None:
         (429, "Too many requests, please wait.", ProviderBusy),
     ],
 )
-async def test_error_answers_are_told_apart(
+async def test_error_responses_map_to_exceptions(
     status: int, message: str, kind: type[Exception]
 ) -> None:
     async with serve(fails(status, message)) as server:
@@ -314,7 +314,9 @@ async def test_closing_early_hangs_up_at_once() -> None:
         await provider.aclose()
 
 
-async def test_without_a_region_it_is_said_how_to_set_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_region_is_an_error_that_says_how_to_set_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ConfigError, match="AWS_REGION"):
         Bedrock(credentials=KEYS)
 
@@ -323,7 +325,7 @@ async def test_without_a_region_it_is_said_how_to_set_one(monkeypatch: pytest.Mo
     assert "cn-north-1.amazonaws.com.cn'" in repr(Bedrock(region="cn-north-1", api_key="k"))
 
 
-async def test_without_credentials_it_is_said_how_to_get_some() -> None:
+async def test_missing_credentials_are_an_error_that_says_how_to_get_them() -> None:
     async with serve(says("ok")) as server:
         with pytest.raises(ConfigError, match="aws sso login"):
             await ask(Bedrock(region="us-east-1", endpoint=server.url))
@@ -370,7 +372,7 @@ async def test_facts_are_found_by_the_makers_name_of_a_model() -> None:
     assert not provider.facts("acme.new-model-v1:0").known
 
 
-async def test_without_botocore_it_is_said_what_to_install(
+async def test_missing_botocore_is_an_error_that_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "botocore.session", None)

@@ -226,7 +226,7 @@ def test_a_dated_suffixed_or_prefixed_name_finds_what_the_bare_name_finds(
 
 
 @given(name=names, tail=words)
-def test_a_name_is_no_beginning_of_a_longer_word(name: str, tail: str) -> None:
+def test_a_name_does_not_match_a_longer_word(name: str, tail: str) -> None:
     kept = {normalize_name(name): name}
 
     assert match_name(name + tail, kept) is None

@@ -174,7 +174,7 @@ def test_pictures_that_the_model_drew_are_parts() -> None:
     ]
 
 
-def test_what_was_said_aloud_is_text() -> None:
+def test_an_audio_transcript_is_text() -> None:
     assert whole(said(audio={"id": "a", "data": "eA==", "transcript": "Hi."}))[0] == TextChunk(
         "Hi."
     )
@@ -284,13 +284,13 @@ def test_usage_is_understood_in_the_words_of_many_hosts(
     ],
 )
 @pytest.mark.req("PRV-7")
-def test_the_cost_that_a_host_tells_is_passed_on(
+def test_the_cost_reported_by_a_host_is_forwarded(
     counts: dict[str, object], cost: float | None
 ) -> None:
     assert end(whole(said(content="a"), usage=counts)).cost == cost
 
 
-def test_usage_in_mid_stream_is_told_at_once_for_answers_that_break_off() -> None:
+def test_usage_in_mid_stream_is_reported_at_once() -> None:
     def counted(tokens: int, finish: str | None = None) -> dict[str, object]:
         counts = {"prompt_tokens": 3, "completion_tokens": tokens}
         return {**delta(finish, content="a"), "usage": counts}
@@ -343,12 +343,12 @@ def test_an_error_is_found_wherever_a_host_puts_it(
 
 
 @pytest.mark.parametrize("body", [b'{"method":"POST"}', b"[]", b"{", b'{"choices":null}'])
-def test_a_document_that_is_no_answer_is_told_as_such(body: bytes) -> None:
+def test_a_document_of_another_format_is_an_error(body: bytes) -> None:
     with pytest.raises(StreamBroken, match="not a chat completion"):
         chat_decoder("host").whole(body)
 
 
-def test_events_and_fields_that_nobody_knows_are_passed_by() -> None:
+def test_unknown_events_and_fields_are_ignored() -> None:
     found = streamed(
         {"object": "ping", "new": {"a": 1}},
         {"choices": [], "prompt_filter_results": []},

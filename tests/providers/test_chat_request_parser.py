@@ -20,14 +20,14 @@ from clew.core.messages import (
 )
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.testing.request_parsers.chat import decode_request
+from clew.testing.request_parsers.chat import parse_request
 from tests.recordings import chat
 from tests.recordings.records import PRESENT, key, records, round_trips, tokens
 
 
 def read(*messages: object, **fields: object) -> Request:
     body = json.dumps({"model": "m", "messages": messages, **fields}).encode()
-    return decode_request(body, provenance="host")
+    return parse_request(body, provenance="host")
 
 
 def says(role: str, content: object, **fields: object) -> dict[str, object]:
@@ -165,9 +165,9 @@ def test_sealed_thinking_is_one_block() -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"messages":1}'])
-def test_what_is_no_request_is_refused(body: bytes) -> None:
+def test_an_invalid_request_body_is_rejected(body: bytes) -> None:
     with pytest.raises(ValueError, match="no messages"):
-        decode_request(body, provenance="host")
+        parse_request(body, provenance="host")
 
 
 def test_a_call_of_no_function_is_refused() -> None:

@@ -144,7 +144,7 @@ def test_the_exact_body_of_a_request_with_everything_in_it() -> None:
     )
 
 
-def test_a_bare_request_says_nothing_it_was_not_told() -> None:
+def test_a_minimal_request_has_no_extra_fields() -> None:
     body = encode(Request(model="m", messages=(user("hi"),)))
 
     assert body == (
@@ -223,7 +223,7 @@ def test_several_texts_stay_apart() -> None:
     assert sent(asked, dialect=Dialect(text_lists=False))[0]["content"] == "one\n\ntwo"
 
 
-def test_what_the_assistant_drew_is_told_of() -> None:
+def test_a_note_replaces_an_image_of_the_assistant() -> None:
     drawn = assistant("Here: ", Image(media_type="image/webp", data=b"x"))
 
     assert sent(drawn) == [
@@ -499,7 +499,7 @@ def test_the_pieces_of_a_call_keep_their_bytes_and_place() -> None:
 
 
 @pytest.mark.parametrize("index", [0, None])
-def test_calls_that_share_an_index_are_told_apart_by_their_ids(index: int | None) -> None:
+def test_calls_with_the_same_index_are_separated_by_id(index: int | None) -> None:
     found = decode(
         delta(tool_calls=[call_delta(index, "{", id="a", name="Read")]),
         delta(tool_calls=[call_delta(index, "}")]),
@@ -535,7 +535,7 @@ def test_a_refusal_is_text_and_a_reason() -> None:
     assert decode(delta("content_filter")) == [Finished(reason=StopReason.REFUSED)]
 
 
-def test_content_in_pieces_is_told_apart_from_thinking() -> None:
+def test_content_parts_are_separated_from_reasoning() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 
     found = decode(delta("stop", content=[thinking, {"type": "text", "text": "yes"}]))
@@ -552,7 +552,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
         decode(delta(content="a"))
 
 
-def test_what_is_no_chat_chunk_is_broken() -> None:
+def test_an_invalid_chunk_is_a_broken_stream() -> None:
     with pytest.raises(StreamBroken, match="base URL"):
         decode(b"data: <html>\n\n")
 

@@ -56,7 +56,7 @@ async def test_an_api_without_ids_and_with_objects_for_arguments_can_pass(name: 
         ("matches_non_streaming_response", ApiCapabilities(whole=False), "answers in one piece"),
     ],
 )
-async def test_what_an_api_lacks_is_skipped_and_said(
+async def test_checks_for_missing_capabilities_are_skipped_with_a_reason(
     name: str, capabilities: ApiCapabilities, missing: str
 ) -> None:
     with pytest.raises(SkipTest, match=missing):

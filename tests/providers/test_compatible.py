@@ -82,7 +82,7 @@ async def test_every_profile_can_be_spoken_to(profile: Profile) -> None:
 
 
 @pytest.mark.parametrize("name", ["lm_studio", "LM Studio", "lm-studio", "llama.cpp", "xAI"])
-async def test_a_profile_is_found_however_it_is_spelt(name: str) -> None:
+async def test_a_profile_is_found_by_any_spelling(name: str) -> None:
     assert find_profile(name) in PROFILES.values()
 
 
@@ -92,7 +92,7 @@ async def test_a_profile_that_is_not_there_names_those_that_are() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, each in PROFILES.items() if each.needs_key])
-async def test_a_missing_key_is_told_before_anything_is_sent(
+async def test_a_missing_key_is_an_error_before_any_request(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(PROFILES[name].key_env, raising=False)
@@ -197,7 +197,7 @@ async def test_what_is_sent_back_of_its_thinking(
 
 
 @pytest.mark.req("PRV-6")
-async def test_claude_behind_openrouter_is_told_what_to_cache() -> None:
+async def test_requests_for_claude_on_openrouter_have_cache_breakpoints() -> None:
     async with serve(OK) as server:
         provider = at(server, "openrouter")
         for model in ("anthropic/claude-sonnet-4.6", "openai/gpt-5"):
@@ -382,7 +382,7 @@ async def test_a_name_alone_is_looked_up() -> None:
     ],
 )
 @pytest.mark.req("CTX-5")
-async def test_what_ollama_tells_of_a_model(
+async def test_facts_that_ollama_reports(
     shown: dict[str, object], loaded: dict[str, int], facts: ModelFacts
 ) -> None:
     body = json.dumps(shown).encode()
@@ -423,7 +423,7 @@ async def test_a_familys_profile_works_with_any_server() -> None:
     assert found[0].window == 99
 
 
-async def test_configured_facts_win_over_what_the_server_tells() -> None:
+async def test_configured_facts_override_those_of_the_server() -> None:
     mine = ModelFacts(name="m", window=9)
     async with serve(document({"data": [{"id": "m", "max_model_len": 99}]})) as server:
         provider = Compatible("vllm", base_url=f"{server.url}/v1", models={"m": mine})
@@ -433,7 +433,7 @@ async def test_configured_facts_win_over_what_the_server_tells() -> None:
     assert provider.facts("m") == mine
 
 
-async def test_an_answer_that_tells_of_no_models_is_an_error() -> None:
+async def test_an_unexpected_model_list_is_an_error() -> None:
     async with serve(document({"hello": "world"})) as server:
         with pytest.raises(ProviderError, match="unexpected list of models"):
             await listed(at(server, "vllm"))

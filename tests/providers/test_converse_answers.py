@@ -167,7 +167,7 @@ def test_the_prompt_is_counted_with_what_the_cache_held() -> None:
     assert counted.context_tokens == usage["totalTokens"]
 
 
-def test_usage_that_comes_before_the_end_is_told_at_once() -> None:
+def test_usage_before_the_end_is_reported_at_once() -> None:
     end, usage = ended()
 
     assert decode(usage, end) == [UsageChunk(USED), Finished(reason=StopReason.DONE, usage=USED)]
@@ -294,7 +294,7 @@ def test_citations_stay_with_their_text_and_go_back_with_it() -> None:
         assert found[1]["content"] == [{"citationsContent": block}]
 
 
-def test_pictures_and_blocks_nobody_knows_are_kept_whole() -> None:
+def test_images_and_unknown_blocks_are_kept_whole() -> None:
     halves = [b64encode(half).decode() for half in (b"abc", b"def")]
     picture = Image(media_type="image/png", data=b"abcdef")
     strange = {"hologram": {"depth": 3}}

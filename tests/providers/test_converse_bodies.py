@@ -86,7 +86,7 @@ def test_the_exact_body_of_a_request_with_everything_in_it() -> None:
     )
 
 
-def test_a_bare_request_says_nothing_it_was_not_told() -> None:
+def test_a_minimal_request_has_no_extra_fields() -> None:
     assert encode(Request(model="m", messages=(user("hi"),))) == (
         b'{"messages":[{"role":"user","content":[{"text":"hi"}]}]}'
     )
@@ -128,7 +128,7 @@ def test_a_conversation_that_begins_with_an_answer_gets_an_opening() -> None:
     ]
 
 
-def test_what_bedrock_cannot_take_is_told_in_words() -> None:
+def test_notes_replace_media_that_bedrock_does_not_support() -> None:
     page = Image(url="https://example.org/a.png")
     archive = File(media_type="application/zip", data=b"PK", name="a.zip")
     drawn = assistant("here", Image(data=b"png"))

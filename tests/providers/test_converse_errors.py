@@ -93,7 +93,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
         decode(b"".join(ended())[:50])
 
 
-def test_what_stands_before_the_damage_is_still_heard() -> None:
+def test_events_before_damaged_bytes_are_still_decoded() -> None:
     framing = EventStream("bedrock")
     damaged = bytearray(delta(0, text="b"))
     damaged[-6] ^= 1
@@ -110,13 +110,13 @@ def test_what_stands_before_the_damage_is_still_heard() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"output":{"message":{"content":[5]}}}'])
-def test_what_is_no_answer_of_converse_is_broken(answer: bytes) -> None:
+def test_an_invalid_response_is_a_broken_stream(answer: bytes) -> None:
     with pytest.raises(StreamBroken, match="not a Converse response"):
         converse_decoder("bedrock").whole(answer)
     with pytest.raises(StreamBroken, match="not a Converse response"):
         decode(frame({":message-type": "event", ":event-type": "metadata"}, b"{"))
 
 
-def test_an_error_where_an_answer_should_be_is_told() -> None:
+def test_an_error_in_place_of_a_response_is_raised() -> None:
     with pytest.raises(ProviderRejected, match="invalid"):
         converse_decoder("bedrock").whole(b'{"message": "The model is invalid."}')

@@ -7,7 +7,7 @@ from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.messages import Message, Reasoning, Role
 from clew.providers.protocol import Request
 from clew.providers.wire.converse import encode as converse
-from clew.testing.request_parsers.converse import decode_request
+from clew.testing.request_parsers.converse import parse_request
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="the recordings are not here")
@@ -60,7 +60,7 @@ def test_a_recorded_request_comes_back_in_typed_parts() -> None:
             },
         ],
     }
-    request = decode_request(json.dumps(recorded).encode(), provenance="bedrock")
+    request = parse_request(json.dumps(recorded).encode(), provenance="bedrock")
 
     assert (request.max_output_tokens, request.temperature, request.system) == (9, 0.5, "a")
     assert [tool.name for tool in request.tools] == ["f"]
@@ -80,6 +80,6 @@ def test_a_recorded_request_comes_back_in_typed_parts() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"messages":[{"role":"user"}]}', b'{"input":{}}'])
-def test_what_is_no_request_of_converse_is_not_read(raw: bytes) -> None:
+def test_an_invalid_request_body_is_rejected(raw: bytes) -> None:
     with pytest.raises(ValueError, match="it "):
-        decode_request(raw, provenance="bedrock")
+        parse_request(raw, provenance="bedrock")

@@ -156,7 +156,7 @@ async def test_a_process_that_is_killed_is_reported_and_started_anew(model: Embe
 
 
 @needs_model
-async def test_nobody_without_the_key_is_answered() -> None:
+async def test_requests_without_the_key_are_rejected() -> None:
     with anyio.fail_after(60):
         child = await start_server(LaunchOptions(model=MODEL), provider="embedded")
         host, port = child.address.removeprefix("http://").split(":")
@@ -205,7 +205,7 @@ async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 @needs_package
 @pytest.mark.parametrize("size", [0, 1000])
-async def test_a_damaged_file_is_told_as_such(tmp_path: Path, size: int) -> None:
+async def test_a_damaged_file_is_an_error(tmp_path: Path, size: int) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(b"x" * size)
 
@@ -218,7 +218,7 @@ async def test_a_missing_file_says_how_to_get_it(tmp_path: Path) -> None:
         await ask(Embedded(tmp_path / "none.gguf"))
 
 
-async def test_a_missing_package_is_told_without_a_traceback(tmp_path: Path) -> None:
+async def test_a_missing_package_is_an_error_without_a_traceback(tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     file.touch()
     command = child_that_runs(

@@ -224,7 +224,7 @@ async def test_a_call_botched_after_the_first_word_is_not_asked_for_again() -> N
 
 
 @pytest.mark.req("CMP-9")
-async def test_a_conversation_too_long_is_told_as_such() -> None:
+async def test_a_conversation_that_is_too_long_is_an_overflow() -> None:
     message = "The input token count (1250074) exceeds the maximum number of tokens allowed (9)."
     async with serve(tells([{"error": {"code": 400, "message": message}}], 400)) as server:
         with pytest.raises(ContextOverflow):
@@ -286,7 +286,7 @@ async def test_a_request_is_counted_without_being_answered() -> None:
     }
 
 
-async def test_an_answer_that_is_no_count_is_told_as_such() -> None:
+async def test_an_unexpected_token_count_is_an_error() -> None:
     async with (
         serve(tells({"else": 1})) as server,
         aclosing(Gemini(base_url=server.url)) as provider,
@@ -405,7 +405,7 @@ async def test_vertex_is_asked_on_behalf_of_a_project_with_a_fresh_token() -> No
     assert "toolConfig" not in body_of(server)
 
 
-async def test_vertex_counts_only_what_it_may_be_told() -> None:
+async def test_vertex_counts_without_unsupported_fields() -> None:
     options = {"labels": {"a": "b"}, "generationConfig": {"topP": 1}}
     request = Request(model="gemini-3-pro", messages=(user("hi"),), options=options)
     async with (

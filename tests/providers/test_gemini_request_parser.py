@@ -23,7 +23,7 @@ from clew.core.models import ToolSpec
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Finished, Request
 from clew.providers.wire.gemini.encode import encode, is_generated_id, message_cache
-from clew.testing.request_parsers.gemini import decode_request
+from clew.testing.request_parsers.gemini import parse_request
 from tests.recordings import gemini
 from tests.recordings.records import PRESENT, Record, key, records, round_trips, tokens
 
@@ -31,7 +31,7 @@ recordings = pytest.mark.skipif(not PRESENT, reason="the recordings are not here
 
 
 def read(body: dict[str, Any]) -> Request:
-    return decode_request(json.dumps(body).encode(), provenance="gemini")
+    return parse_request(json.dumps(body).encode(), provenance="gemini")
 
 
 def parts_of(*parts: dict[str, Any], role: str = "model") -> Message:
@@ -184,7 +184,7 @@ def test_a_system_instruction_of_several_parts_stays_an_option() -> None:
         ({"contents": [{"role": "system", "parts": []}]}, "the role system"),
     ],
 )
-def test_what_is_no_request_is_refused(body: dict[str, Any], reason: str) -> None:
+def test_an_invalid_request_body_is_rejected(body: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         read(body)
 

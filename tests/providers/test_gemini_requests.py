@@ -97,7 +97,7 @@ def test_the_exact_body_of_a_request_with_everything_in_it() -> None:
     )
 
 
-def test_a_bare_request_says_nothing_it_was_not_told() -> None:
+def test_a_minimal_request_has_no_extra_fields() -> None:
     assert encode(Request(model="m", messages=(user("hi"),))) == (
         b'{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}'
     )

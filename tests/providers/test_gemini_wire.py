@@ -310,7 +310,7 @@ def shown(chunks: Sequence[Chunk]) -> list[tuple[str, str, bool, bool]]:
 
 
 @pytest.mark.req("PRV-5")
-def test_a_search_is_told_of_once() -> None:
+def test_a_search_is_reported_once() -> None:
     grounding = {
         "webSearchQueries": ["ruby", "", "ruby releases"],
         "groundingChunks": [{"web": {"uri": "https://r.org", "title": "r.org"}}, {"web": {}}],
@@ -330,7 +330,7 @@ def test_a_search_is_told_of_once() -> None:
 
 
 @pytest.mark.req("PRV-5")
-def test_a_search_that_shows_as_parts_is_not_told_again_from_the_metadata() -> None:
+def test_a_search_in_parts_is_not_reported_again_from_metadata() -> None:
     call = {"toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["a", "b"]}, "id": "x"}
     files = {"toolType": "FILE_SEARCH", "id": "y"}
     grounding = {
@@ -355,7 +355,7 @@ def test_a_search_that_shows_as_parts_is_not_told_again_from_the_metadata() -> N
 
 
 @pytest.mark.req("PRV-5")
-def test_pages_and_files_that_were_read_are_told() -> None:
+def test_fetched_pages_and_files_are_reported() -> None:
     pages = {
         "urlMetadata": [
             {"retrievedUrl": "https://a", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS"},
@@ -403,7 +403,7 @@ def test_a_long_note_is_cut() -> None:
         (99, StopReason.REFUSED, "OTHER: why"),
     ],
 )
-def test_the_reason_of_the_end_is_told(finish: str | int, reason: StopReason, detail: str) -> None:
+def test_the_stop_reason_is_reported(finish: str | int, reason: StopReason, detail: str) -> None:
     found = decode(answer({"text": "a"}, finish=finish, finishMessage="why"))
 
     assert found[-1] == Finished(reason=reason, detail=detail)
@@ -482,7 +482,7 @@ def test_an_answer_that_just_stops_is_broken() -> None:
     "body",
     [b"<html>", b"[1]", b'{"candidates":"x"}', b'{"candidates":[{"content":{"parts":[1]}}]}'],
 )
-def test_what_is_no_answer_of_gemini_is_broken(body: bytes) -> None:
+def test_an_invalid_response_is_a_broken_stream(body: bytes) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
         gemini_decoder("gemini").whole(body)
 

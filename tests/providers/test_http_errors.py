@@ -111,7 +111,7 @@ def test_the_pause_is_read_in_every_form(headers: dict[str, str], seconds: float
         "The file is too long.",
     ],
 )
-def test_an_ordinary_rejection_is_no_overflow(message: str) -> None:
+def test_an_ordinary_rejection_is_not_an_overflow(message: str) -> None:
     body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
 
     assert type(error_for(400, body, {}, "host")) is ProviderRejected

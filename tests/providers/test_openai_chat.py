@@ -137,7 +137,7 @@ async def test_the_key_and_the_headers_are_sent_and_never_shown() -> None:
 
 
 @pytest.mark.req("CMP-9")
-async def test_a_conversation_too_long_is_told_as_such() -> None:
+async def test_a_conversation_that_is_too_long_is_an_overflow() -> None:
     body = {"error": {"message": "too long", "code": "context_length_exceeded"}}
     async with fake_openai(error_response(400, body)) as server:
         with pytest.raises(ContextOverflow):
@@ -247,7 +247,7 @@ async def test_a_connection_lost_in_mid_answer_is_not_asked_again() -> None:
 
 
 @pytest.mark.req("PRV-4")
-async def test_a_page_in_place_of_an_answer_says_that_the_address_is_wrong() -> None:
+async def test_an_html_page_is_an_error_that_names_the_address() -> None:
     page = ScriptedResponse(
         steps=[b"<html>Welcome</html>"], content_type="text/html; charset=utf-8"
     )
@@ -315,7 +315,7 @@ async def test_one_connection_serves_call_after_call() -> None:
     assert len(set(server.peers)) == 1
 
 
-async def test_a_server_that_holds_the_line_after_the_end_delays_nobody() -> None:
+async def test_a_connection_that_stays_open_after_the_end_delays_nothing() -> None:
     answer = ScriptedResponse(steps=[delta("stop", content="a"), DONE, Stall()])
     async with fake_openai(answer) as server:
         found = await ask(OpenAIChat(server.url))
@@ -362,7 +362,7 @@ async def test_a_server_that_is_not_there_is_named() -> None:
 
 
 @pytest.mark.parametrize("url", ["api.example.org/v1", "", "ftp://x"])
-async def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+async def test_an_invalid_address_is_rejected_at_once(url: str) -> None:
     with pytest.raises(ConfigError, match="base URL"):
         OpenAIChat(url)
 
@@ -443,7 +443,7 @@ async def test_the_models_are_listed() -> None:
 
 
 @pytest.mark.req("PRV-4")
-async def test_a_kept_connection_that_was_closed_meanwhile_is_no_failure() -> None:
+async def test_a_closed_keep_alive_connection_is_retried() -> None:
     async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         body = b'{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}'
@@ -537,7 +537,7 @@ async def test_a_password_in_the_address_is_not_shown(base_url: str) -> None:
     assert "topsecretkey" not in shown
 
 
-def test_a_misspelt_option_is_not_passed_over() -> None:
+def test_an_unknown_option_is_an_error() -> None:
     with pytest.raises(TypeError, match="OpenAIChat has no option timeout"):
         OpenAIChat("http://127.0.0.1:1/v1", timeout=1)  # type: ignore[call-arg]
 

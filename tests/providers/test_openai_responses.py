@@ -159,7 +159,7 @@ async def test_a_model_that_does_not_think_is_asked_again_without_a_seal_and_rem
         (ScriptedResponse(steps=VOICE.stream(ModelReply(words=("a",)))[:-1]), StreamBroken),
     ],
 )
-async def test_failures_are_told_apart_and_not_tried_again(
+async def test_errors_map_to_exceptions_and_are_not_retried(
     answer: ScriptedResponse, kind: type[ProviderError]
 ) -> None:
     async with serve(answer) as server:
@@ -245,7 +245,7 @@ async def test_the_models_of_the_server_come_with_what_is_known_of_them() -> Non
     assert found == [provider.facts("gpt-5"), mine]
 
 
-async def test_an_answer_of_another_kind_is_told_as_such() -> None:
+async def test_an_unexpected_response_is_an_error() -> None:
     async with serve(tells({"choices": []})) as server:
         provider = OpenAIResponses(base_url=server.url)
         with pytest.raises(ProviderError, match="base URL"):

@@ -144,12 +144,12 @@ def test_without_a_day_it_is_the_price_of_now() -> None:
         ("", ""),
     ],
 )
-def test_a_price_nobody_can_be_sure_of_is_unknown(provider: str, model: str) -> None:
+def test_an_ambiguous_price_is_unknown(provider: str, model: str) -> None:
     assert price(CACHED, provider=provider, model=model, at=NOVEMBER) is None
 
 
 @pytest.mark.parametrize("provider", ["embedded", "llamacpp", "lmstudio", "ollama", "vllm"])
-def test_nobody_bills_what_runs_on_ones_own_machine(provider: str) -> None:
+def test_local_models_cost_nothing(provider: str) -> None:
     assert price(CACHED, provider=provider, model="gpt-oss:20b") == 0.0
 
 

@@ -71,7 +71,7 @@ async def recorded(folder: Path, *replies: ScriptedReply, prompts: int = 2, **op
     provider = ScriptedProvider(replies, FACTS, name="anthropic")
     log = SessionLog(folder, level=options.pop("level", LogLevel.REQUESTS))
     session = Session(
-        provider, model="m", tools=[read], log=log, session_id="s", policy=POLICY, **options
+        provider, model="m", tools=[read], session_log=log, session_id="s", policy=POLICY, **options
     )
     async with session:
         for number in range(prompts):

@@ -53,7 +53,7 @@ from clew.providers.wire.responses import encode as responses
 from clew.providers.wire.responses.decode import responses_decoder
 from clew.testing.fake_apis.protocol import ModelReply
 from clew.testing.fake_apis.responses import FakeResponsesApi
-from clew.testing.request_parsers.responses import decode_request
+from clew.testing.request_parsers.responses import parse_request
 from tests.recordings import responses as wire
 from tests.recordings.records import PRESENT, Record, key, records, round_trips
 
@@ -157,7 +157,7 @@ def test_the_exact_body_of_a_request_with_everything_in_it() -> None:
     )
 
 
-def test_a_bare_request_says_nothing_it_was_not_told() -> None:
+def test_a_minimal_request_has_no_extra_fields() -> None:
     body = encode(Request(model="m", messages=(user("hi"),)), streaming=False)
 
     assert body == (
@@ -207,7 +207,7 @@ def test_what_was_sealed_by_an_older_import_is_sent_as_well() -> None:
 
 
 @pytest.mark.req("RSN-3")
-def test_foreign_thinking_as_words_stays_apart_from_what_was_said() -> None:
+def test_foreign_reasoning_as_text_stays_separate() -> None:
     foreign = replace(SEALED, provenance="anthropic")
     found = items(assistant(foreign, "a"), reasoning=ReasoningPolicy(as_text=True))
 
@@ -240,7 +240,7 @@ def test_results_keep_their_pictures() -> None:
     assert outputs == [[{"type": "input_text", "text": "two"}, *pictures], pictures]
 
 
-def test_documents_are_sent_by_value_or_by_address() -> None:
+def test_documents_are_sent_as_data_or_url() -> None:
     held = File(media_type="application/pdf", data=b"%PDF", name="a.pdf")
     parts = (held, replace(held, name=""), File(media_type="text/plain", url="https://a.org/b"))
 
@@ -259,7 +259,7 @@ def test_documents_are_sent_by_value_or_by_address() -> None:
     ]
 
 
-def test_a_picture_that_another_model_made_is_told_of() -> None:
+def test_a_note_replaces_an_image_of_another_model() -> None:
     made = assistant(Image(data=b"a"), File(media_type="audio/wav", data=b"b"))
 
     assert [each["content"][0]["text"] for each in items(made)] == [
@@ -315,7 +315,7 @@ def test_a_call_with_free_text_becomes_a_plain_one_where_its_family_is_forgotten
     assert [each["type"] for each in found] == ["function_call", "function_call_output"]
 
 
-def test_free_text_that_is_no_json_is_sent_as_it_is() -> None:
+def test_free_text_input_is_sent_unchanged() -> None:
     broken = replace(assistant(replace(CUSTOM, arguments="print(")), provenance="openai")
 
     assert items(broken)[0]["input"] == "print("
@@ -640,7 +640,7 @@ MCP = {"type": "mcp_call", "id": "m", "server_label": "wiki", "name": "ask", "ar
         ({"type": "novel_call", "action": "odd", "outputs": "odd"}, "novel", "", "[novel]"),
     ],
 )
-def test_what_a_server_did_is_told_in_words(item: Json, name: str, answer: str, note: str) -> None:
+def test_server_tools_are_described_as_text(item: Json, name: str, answer: str, note: str) -> None:
     start, end, part, finished = whole(output=[item])
 
     assert isinstance(start, ServerToolChunk)
@@ -718,7 +718,7 @@ def test_pieces_that_are_counted_wrongly_are_found_by_their_order() -> None:
     assert assembled(found).parts == (Text("Hello", '{"item":{"id":"msg_1"}}'),)
 
 
-def test_items_that_all_have_one_number_are_told_apart() -> None:
+def test_items_with_the_same_number_are_separated() -> None:
     found = decode(
         event("output_item.added", output_index=0, item={"type": "reasoning"}),
         event("reasoning_text.delta", output_index=0, content_index=0, delta="hm"),
@@ -920,12 +920,12 @@ def test_an_answer_that_just_stops_is_broken() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"choices": []}'])
-def test_what_is_no_answer_is_broken(body: bytes) -> None:
+def test_an_invalid_response_is_a_broken_stream(body: bytes) -> None:
     with pytest.raises(StreamBroken, match="base URL"):
         responses_decoder("openai").whole(body)
 
 
-def test_what_is_no_event_is_broken() -> None:
+def test_an_invalid_event_is_a_broken_stream() -> None:
     with pytest.raises(StreamBroken, match="base URL"):
         decode(b"data: <html>\n\n")
 
@@ -1027,7 +1027,7 @@ def test_a_recorded_request_is_read_into_typed_parts() -> None:
             {"type": "mcp_approval_response", "approve": True, "approval_request_id": "a"},
         ],
     }
-    request = decode_request(json.dumps(body).encode(), provenance="openai")
+    request = parse_request(json.dumps(body).encode(), provenance="openai")
 
     assert (request.system, request.max_output_tokens, request.temperature) == ("Be brief.", 9, 0.5)
     assert (request.cache_key, request.options) == ("k", {"store": False})
@@ -1067,7 +1067,7 @@ def test_a_recorded_result_of_odd_make_is_kept_beside_its_text() -> None:
         "model": "m",
         "input": [{"type": "custom_tool_call_output", "call_id": "c", "output": output}],
     }
-    request = decode_request(json.dumps(body).encode(), provenance="openai")
+    request = parse_request(json.dumps(body).encode(), provenance="openai")
 
     [result] = request.messages[0].results
     assert (result.text, result.images) == ("a", (Image(url="u"),))
@@ -1084,7 +1084,7 @@ def test_a_recorded_picture_or_file_in_odd_spelling_keeps_it(held: str) -> None:
     ]
     odd = {"role": "developer", "content": [{"type": "input_file", "file_id": "f"}]}
     body = {"model": "m", "input": [{"role": "user", "content": content}, odd]}
-    request = decode_request(json.dumps(body).encode(), provenance="openai")
+    request = parse_request(json.dumps(body).encode(), provenance="openai")
 
     assert json.loads(encode(request, streaming=False, defaults={})) == body
 
@@ -1092,7 +1092,7 @@ def test_a_recorded_picture_or_file_in_odd_spelling_keeps_it(held: str) -> None:
 @pytest.mark.parametrize("body", [b"no", b"[]", b'{"input": 1}'])
 def test_a_body_that_is_no_request_is_told_as_such(body: bytes) -> None:
     with pytest.raises(ValueError, match="not a request"):
-        decode_request(body, provenance="openai")
+        parse_request(body, provenance="openai")
 
 
 def recorded() -> list[Record]:

@@ -14,7 +14,7 @@ from clew.providers.wire.anthropic.encode import encode, message_cache
 from clew.providers.wire.anthropic.turns import OPENING
 from clew.providers.wire.base_decoder import Decoder as AnyDecoder
 from clew.providers.wire.base_decoder import Framing
-from clew.testing.request_parsers.anthropic import decode_request
+from clew.testing.request_parsers.anthropic import parse_request
 
 APIS = frozenset({"anthropic.messages", "anthropic.vertex", "anthropic.count_tokens"})
 PROVENANCE = "anthropic"
@@ -65,7 +65,7 @@ def claims(record: dict[str, Any]) -> bool:
 
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a request and write it again."""
-    request = decode_request(json.dumps(body).encode(), provenance=PROVENANCE)
+    request = parse_request(json.dumps(body).encode(), provenance=PROVENANCE)
     found: dict[str, Any] = json.loads(encode(request, message_cache(READER), streaming=streaming))
     return found
 

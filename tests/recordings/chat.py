@@ -11,7 +11,7 @@ from clew.providers.wire.base_decoder import Decoder, EventDecoder
 from clew.providers.wire.chat.decode import DONE, ChatResponse
 from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
 from clew.providers.wire.chat.encode import encode, message_cache
-from clew.testing.request_parsers.chat import decode_request
+from clew.testing.request_parsers.chat import parse_request
 
 APIS = frozenset({"openai.chat"})
 PROVENANCE = "openai_chat"
@@ -49,7 +49,7 @@ def claims(record: dict[str, Any]) -> bool:
 
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a request and write it again, in the dialect that its host was spoken to."""
-    request = decode_request(json.dumps(body).encode(), provenance=PROVENANCE)
+    request = parse_request(json.dumps(body).encode(), provenance=PROVENANCE)
     return _written(request, _dialect(body), streaming=streaming)
 
 

@@ -12,7 +12,7 @@ from clew.providers.sse import EventParser, ServerEvent
 from clew.providers.wire.base_decoder import Decoder
 from clew.providers.wire.converse.decode import converse_decoder
 from clew.providers.wire.converse.encode import OPENING, encode, encode_count, message_cache
-from clew.testing.request_parsers.converse import decode_request
+from clew.testing.request_parsers.converse import parse_request
 
 APIS = frozenset({"bedrock.converse", "bedrock.count_tokens"})
 PROVENANCE = "bedrock"
@@ -67,7 +67,7 @@ def claims(record: dict[str, Any]) -> bool:
 
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a request and write it again."""
-    request = decode_request(msgspec.json.encode(body), provenance=PROVENANCE)
+    request = parse_request(msgspec.json.encode(body), provenance=PROVENANCE)
     kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     again = encode_count(request, kept) if "input" in body else encode(request, kept)
     found: dict[str, Any] = msgspec.json.decode(again)

@@ -12,7 +12,7 @@ from clew.providers.wire.base_decoder import Decoder as AnyDecoder
 from clew.providers.wire.base_decoder import Framing
 from clew.providers.wire.gemini.decode import gemini_decoder
 from clew.providers.wire.gemini.encode import encode, encode_count, message_cache
-from clew.testing.request_parsers.gemini import decode_request, spelled
+from clew.testing.request_parsers.gemini import camel_case, parse_request
 
 APIS = frozenset({"google.generateContent", "google.count_tokens"})
 PROVENANCE = "gemini"
@@ -52,7 +52,7 @@ def answers(record: dict[str, Any]) -> list[bytes]:
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a request and write it again; a body is the same whether it streams or not."""
     del streaming
-    request = decode_request(json.dumps(body).encode(), provenance=PROVENANCE)
+    request = parse_request(json.dumps(body).encode(), provenance=PROVENANCE)
     kept = message_cache(READER)
     if "generateContentRequest" in body:
         return _object(encode_count(request, kept, model=request.model))
@@ -69,7 +69,7 @@ def normal(body: dict[str, Any]) -> dict[str, Any]:
     if "generateContentRequest" in body:
         return {"generateContentRequest": normal(body["generateContentRequest"])}
     # The API reads `file_uri` as `fileUri`.
-    found: dict[str, Any] = spelled(body)
+    found: dict[str, Any] = camel_case(body)
     if "contents" in found:
         found["contents"] = _contents(found["contents"])
     if "tools" in found:

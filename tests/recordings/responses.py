@@ -11,7 +11,7 @@ from clew.providers.sse import EventParser
 from clew.providers.wire.base_decoder import Decoder
 from clew.providers.wire.responses.decode import responses_decoder
 from clew.providers.wire.responses.encode import encode, message_cache
-from clew.testing.request_parsers.responses import decode_request
+from clew.testing.request_parsers.responses import parse_request
 
 APIS = frozenset({"openai.responses", "openai.responses.compact"})
 PROVENANCE = "openai"
@@ -35,7 +35,7 @@ def claims(record: dict[str, Any]) -> bool:
 
 def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a recorded request and write it again."""
-    request = decode_request(msgspec.json.encode(body), provenance=PROVENANCE)
+    request = parse_request(msgspec.json.encode(body), provenance=PROVENANCE)
     kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
     again = encode(request, kept, streaming=streaming, defaults={})
     return msgspec.json.decode(again, type=dict[str, Any])

@@ -191,7 +191,7 @@ async def test_hooks_events_and_log_report_one_compaction_alike(tmp_path: Path) 
         policy=BY_HAND,
         hooks=hooks,
         session_id="s",
-        log=SessionLog(tmp_path),
+        session_log=SessionLog(tmp_path),
         event_bus=bus_for(events.append),
     )
     async with session:

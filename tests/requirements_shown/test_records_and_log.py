@@ -79,7 +79,11 @@ async def test_every_log_event_has_its_documented_fields(tmp_path: Path) -> None
     three = ModelReply(words=("three",))
     async with harness.serve(ModelReply(calls=(call,)), three, three) as (provider, _):
         log = SessionLog(tmp_path, level=LogLevel.RAW)
-        options: dict[str, Any] = {"system_message": "Be exact.", "session_id": "s", "log": log}
+        options: dict[str, Any] = {
+            "system_message": "Be exact.",
+            "session_id": "s",
+            "session_log": log,
+        }
         async with Session(provider, model=harness.model, tools=[add], **options) as session:
             await session.run("add")
             await session.run("again")

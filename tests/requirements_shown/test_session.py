@@ -86,7 +86,7 @@ async def test_a_known_session_id_continues_the_stored_conversation(scene: Scene
 async def test_a_session_without_an_id_gets_a_fresh_one(scene: Scene) -> None:
     ids = set[str]()
     for _ in range(2):
-        async with scene.session("hello", session_id=None, log=None) as session:
+        async with scene.session("hello", session_id=None, session_log=None) as session:
             await session.run("hi")
             assert [message.text for message in session.get_history()] == ["hi", "hello"]
             ids.add(session.session_id)
@@ -134,7 +134,12 @@ async def test_the_full_history_keeps_what_was_cleared(scene: Scene) -> None:
         await session.run("hi")
         await session.add_history_entry("tool-summary", "add was called", calls=1)
         await session.clear_history()
-        assert [message.text for message in session.get_full_history()] == ["hi", "hello"]
+        assert [(one.category, one.type) for one in session.get_full_history()] == [
+            ("chat", "user"),
+            ("chat", "assistant"),
+            ("event", "tool-summary"),
+            ("event", "clear"),
+        ]
         kinds = [type(entry.body).__name__ for entry in session.journal.entries]
         assert kinds == ["SetupChanged", "MessageAdded", "MessageAdded", "Noted", "Cleared"]
 
@@ -273,7 +278,7 @@ async def test_max_turns_limits_the_model_calls_of_one_run(scene: Scene) -> None
             await session.run("add for ever")
         assert len(scene.provider.requests) == 3
         await session.run("finish")
-    async with scene.session(*calls * 4, "done", session_id=None, log=None) as unlimited:
+    async with scene.session(*calls * 4, "done", session_id=None, session_log=None) as unlimited:
         assert await unlimited.run("add") == "done"
 
 

@@ -266,7 +266,7 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="imports in a circle and out of the tree",
         build=circle,
-        says=r"that is a circle: a\.md → b\.md → a\.md",
+        says=r"which is a circle: a\.md → b\.md → a\.md",
     ),
     Danger(
         name="a rule file of 50 MB",
@@ -281,7 +281,7 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="rules that are a link out of the tree",
         build=link("AGENTS.md", "/proc/self/environ"),
-        says=r"AGENTS\.md is a link to .*environ, which leads out",
+        says=r"AGENTS\.md is a link to .*environ, which is outside",
     ),
     Danger(
         name="a broken head",
@@ -309,9 +309,11 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="tasks out of the tree",
         build=link(".agents/tasks", "/etc"),
-        says=r"task files were left out: .*leads out",
+        says=r"task files were skipped: .*leads out",
     ),
-    Danger(name="rules in a pipe", build=pipe("AGENTS.md"), says=r"AGENTS\.md is not a file"),
+    Danger(
+        name="rules in a pipe", build=pipe("AGENTS.md"), says=r"AGENTS\.md is not a regular file"
+    ),
     Danger(
         name="a skill in a pipe",
         build=pipe(".claude/skills/a/SKILL.md"),

@@ -164,8 +164,8 @@ async def test_print_mode_in_a_folder_of_all_dangers_asks_only_the_users_provide
     told = ran.out if style == "stream-json" else ran.err
     for words in (
         "settings of this folder have no effect until you accept them",
-        "that is a circle",
-        "leads out of the project and of your own folders",
+        "which is a circle",
+        "is outside of the project and your own folders",
         "SKILL.md was skipped",
         "leads out of",
     ):

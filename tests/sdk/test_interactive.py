@@ -19,8 +19,11 @@ from clew.core.usage import Usage
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.sdk.query import create_query
+from clew.sdk.session import InteractiveSession
 from clew.session.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
+from clew.session.session import Session
 from clew.stores.memory import MemoryStore
+from clew.tools.builtin import builtin_tools
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -474,3 +477,37 @@ async def test_nothing_can_be_asked_of_a_session_that_is_not_open(place: Place) 
     with pytest.raises(SessionError, match="not open"):
         session.get_messages()
     await session.shutdown()
+
+
+@pytest.mark.req("INT-1")
+async def test_a_session_that_exists_already_gets_commands_and_clients(place: Place) -> None:
+    provider, store = (
+        ScriptedProvider([call_reply(("Bash", {"command": "ls"})), "done"]),
+        MemoryStore(),
+    )
+    heard = Heard()
+    inner = Session(provider, model="m", store=store, tools=builtin_tools(), cwd=place.project)
+    async with inner:
+        session = InteractiveSession(
+            session=inner, user_home=place.home, clew_home=place.clew_home, environ={}
+        )
+        session.on_any(heard)
+        session.on(
+            "permission_request", lambda asked: session.answer(asked.request_id, Approval.NO)
+        )
+        async with session:
+            result = await session.run("look")
+            await session.execute("/rename the maze")
+
+            assert session.session is inner
+            assert result.response == "done"
+            assert [state.result for state in result.tool_summaries] == ["denied"]
+            assert (await store.sessions())[0].name == "the maze"
+        assert heard.names[0] == "user_message"
+        assert not inner.state.is_closed
+    with pytest.raises(TypeError, match="provider"):
+        InteractiveSession(session=inner, provider=provider)
+    with pytest.raises(TypeError, match="max_turns"):
+        InteractiveSession(session=inner, max_turns=3)
+    with pytest.raises(TypeError, match="needs a provider"):
+        InteractiveSession()

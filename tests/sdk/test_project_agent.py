@@ -18,6 +18,7 @@ from clew.core.errors import (
     ClewError,
     ConfigError,
     ProviderRejected,
+    ProviderTimeout,
     SessionError,
 )
 from clew.core.events import TaskStage
@@ -32,7 +33,8 @@ from clew.extensions.commands.protocol import (
     SwitchModel,
 )
 from clew.providers.prices import Price
-from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
+from clew.sdk.session import InteractiveSession
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -126,7 +128,7 @@ async def test_settings_reach_the_session(place: Place) -> None:
     async with place.session([calls, "done"]) as session:
         result = await session.run("go")
         assert session.get_context_state().max_tokens == 4_096
-        assert isinstance(session.session._opened().strategy, SlidingWindow)
+        assert isinstance(session.session.state.strategy, SlidingWindow)
         assert session.parts.language == "fr"
 
     assert [state.result for state in result.tool_summaries] == ["success", "denied", "success"]
@@ -283,7 +285,9 @@ async def test_a_model_may_use_memory_and_nothing_that_is_for_people(place: Plac
 
 @pytest.mark.req("SKL-1", "INT-3")
 async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place: Place) -> None:
-    place.skill("audit", "argument-hint: FILE\n", "Audit the file $ARGUMENTS with care.")
+    place.skill(
+        "audit", "argument-hint: FILE\n", "Audit ${CLAUDE_PROJECT_DIR}/$ARGUMENTS with care."
+    )
     heard = Heard()
     session = place.session(["audited"])
     session.on_any(heard)
@@ -296,7 +300,7 @@ async def test_a_skill_is_sent_in_its_own_words_and_shown_as_it_was_typed(place:
 
     assert result.response == "audited"
     sent = place.provider.requests[0].messages[-1].text
-    assert "Audit the file main.py with care." in sent
+    assert f"Audit {place.project}/main.py with care." in sent
     assert str(place.project / ".claude" / "skills" / "audit") in sent
     assert [event.text for event in heard.of("user_message")] == ["/audit main.py"]
     assert [entry.type for entry in history][:2] == ["skill-invocation", "user"]
@@ -570,7 +574,7 @@ async def test_an_agent_has_the_window_and_the_rest_of_the_budget_of_its_parent(
         await session.run("hi")
         with pytest.raises(BudgetReached):
             await session.run("go")
-        assert session.session.get_budget_left() == 0
+        assert session.session.state.budget_left == 0
 
     parent, _, child = place.provider.requests
     assert child.system != parent.system
@@ -772,4 +776,70 @@ async def test_compact_instructions_of_settings_and_project_add_up(place: Place)
         '{"context": {"compactInstructions": "Keep colours."}}'
     )
     async with place.session() as session:
-        assert session.session._opened().compact_instructions == "Keep names.\nKeep colours."
+        assert session.session.state.options["compact_instructions"] == "Keep names.\nKeep colours."
+
+
+@pytest.mark.req("CFG-1", "PRV-1")
+@pytest.mark.parametrize("options", [{}, {"model": "m"}])
+async def test_the_timeout_and_the_options_of_a_profile_hold_in_the_sdk(
+    place: Place, options: dict[str, str]
+) -> None:
+    place.clew_home.mkdir(parents=True)
+    profile = {
+        "type": "deepseek",
+        "model": "m",
+        "timeout": 300,
+        "options": {"user": "me", "webSearch": False},
+    }
+    (place.clew_home / "settings.json").write_text(
+        msgspec.json.encode({"currentProvider": "work", "providers": {"work": profile}}).decode()
+    )
+    pause = Pause()
+    provider = ScriptedProvider(["fine", [pause, *text_reply("late")]], name="deepseek")
+    session = InteractiveSession(
+        provider=provider,
+        cwd=place.project,
+        user_home=place.home,
+        clew_home=place.clew_home,
+        environ={},
+        **options,  # type: ignore[arg-type]
+    )
+    async with session:
+        assert (await session.run("hi")).response == "fine"
+        with pytest.raises(ProviderTimeout, match=r"0\.3 seconds"):
+            await session.run("wait")
+
+    assert provider.requests[0].options == {"user": "me"}
+
+
+@pytest.mark.req("AGT-1", "PRM-5")
+async def test_an_agent_does_not_bring_back_the_mode_that_the_session_began_with(
+    place: Place,
+) -> None:
+    replies: list[ScriptedReply] = [
+        call_reply(("Agent", {"prompt": "write"})),
+        call_reply(("Write", {"file_path": "a.txt", "content": "x"})),
+        "it was denied",
+        "done",
+    ]
+    session = place.session(replies, agents=True, permission_mode=PermissionMode.ACCEPT_EDITS)
+    async with session:
+        await session.set_mode(PermissionMode.PLAN)
+        await session.run("go")
+
+        assert session.session.get_permission_mode() is PermissionMode.PLAN
+    assert not (place.project / "a.txt").exists()
+
+
+@pytest.mark.req("AGT-1", "SES-2")
+async def test_the_callbacks_of_a_session_hear_nothing_of_its_agents(place: Place) -> None:
+    texts: list[str] = []
+    replies: list[ScriptedReply] = [
+        call_reply(("Agent", {"prompt": "speak"})),
+        "words of an agent",
+        "done",
+    ]
+    async with place.session(replies, agents=True, on_text_delta=texts.append) as session:
+        await session.run("go")
+
+    assert "".join(texts) == "done"

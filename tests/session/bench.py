@@ -26,6 +26,7 @@ from clew.log.replay_state import replay_log
 from clew.log.writer import SessionLog
 from clew.providers.protocol import Chunk, Request
 from clew.providers.scripted import ScriptedProvider, ScriptedReply
+from clew.session.history import get_messages_for_api
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
@@ -175,7 +176,7 @@ class Bench:
             session_id=seat.session_id,
             cwd=self.folder,
             policy=POLICY,
-            log=seat.log,
+            session_log=seat.log,
             system_message="Be exact.",
             event_bus=bus_for(seat.hear),
         )
@@ -213,7 +214,7 @@ class Bench:
         assert plain(fold(session.journal.entries, meter=view.meter)) == plain(view)
         assert await self.stored(seat.session_id) == seat.told
         added = [one.body.message for one in seat.told if isinstance(one.body, MessageAdded)]
-        assert session.get_full_history() == added
+        assert get_messages_for_api(session.get_full_history()) == added
         asked = [call.call_id for message in added for call in message.calls]
         assert len(asked) == len(set(asked))
         if seat.told:

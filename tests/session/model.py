@@ -229,7 +229,7 @@ async def inject(bench: Bench, number: int) -> Lines:
     if number % 2 or model.shown():
         await bench.seat.live.inject_message(message)
         return [sketch(message)]
-    with pytest.raises(SessionError, match="begins with the user"):
+    with pytest.raises(SessionError, match="must begin with a user message"):
         await bench.seat.live.inject_message(message)
     return []
 

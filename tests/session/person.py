@@ -62,7 +62,7 @@ class Person:
             tools=[add],
             store=self.store,
             session_id=S,
-            log=log,
+            session_log=log,
             event_bus=bus_for(self.hear),
         )
         async with made as opened:

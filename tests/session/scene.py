@@ -79,7 +79,7 @@ class Scene:
             "hooks": self.hooks,
             "system_message": "Be exact.",
             "event_bus": bus_for(self.events.append),
-            "log": SessionLog(self.folder / "logs"),
+            "session_log": SessionLog(self.folder / "logs"),
         }
         return Session(self.provider, model="m", **made | options)
 

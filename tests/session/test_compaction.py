@@ -195,7 +195,7 @@ async def test_what_does_not_fit_is_not_sent_and_the_session_stays_usable() -> N
             await session.run("word " * 5_000)
 
         assert caught.value.state.used_tokens > caught.value.state.max_tokens
-        assert "nothing above 1,900 is sent" in str(caught.value)
+        assert "at most 1,900 are sent" in str(caught.value)
         assert len(provider.requests) == 1
         assert await session.run("short again") == "still fine"
         assert session.search("word word")

@@ -10,11 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew.context.render import find_problems
-from clew.core.entries import (
-    SCHEMA,
-    Entry,
-    UnknownBody,
-)
+from clew.core.entries import SCHEMA, Entry, UnknownBody
 from clew.core.errors import StoreDamaged, StoreUnavailable
 from clew.core.ids import EntryId
 from clew.stores.sqlite import SqliteStore
@@ -60,7 +56,7 @@ async def test_an_entry_that_cannot_be_read_is_told_of_and_the_next_request_is_v
             async with person.session("fine") as session:
                 assert await session.run("go on") == "fine"
             assert find_problems(person.provider.requests[0].messages) == []
-    lines = [f"an entry of this session is damaged and left out: #{n}" for n in (3, 4, 5, 6)]
+    lines = [f"1 entry of this session is damaged and left out: #{n}" for n in (3, 4, 5, 6)]
     assert [text for text in person.warnings if "damaged" in text] == lines
     await person.look()
 
@@ -75,7 +71,7 @@ async def test_so_it_is_in_a_session_that_is_opened_from_a_snapshot(
             await session.run("go on")
 
     assert find_problems(person.provider.requests[0].messages) == []
-    assert f"an entry of this session is damaged and left out: #{number}" in person.warnings
+    assert f"1 entry of this session is damaged and left out: #{number}" in person.warnings
 
 
 class torn_entry:  # noqa: N801 - reads as a verb where it is used

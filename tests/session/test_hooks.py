@@ -16,11 +16,18 @@ from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, V
 from clew.core.entries import Compacted
 from clew.core.errors import (
     ClewError,
+    ContextFull,
     LoopDetected,
     NothingToDrop,
     PromptBlocked,
+    ProviderBusy,
+    ProviderDenied,
+    ProviderError,
     ProviderRejected,
+    ProviderTimeout,
     RunStopped,
+    StreamBroken,
+    TurnLimitReached,
 )
 from clew.core.events import Event, ToolEnded, ToolStarted, Warned
 from clew.core.models import ModelFacts
@@ -28,9 +35,11 @@ from clew.hooks.context import HookContext
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import HookSource, read_hooks
-from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
+from clew.log.writer import SessionLog
+from clew.providers.protocol import TextChunk
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.gate import Gate
-from clew.session.loops import REFUSE_AFTER, WARN_AFTER
+from clew.session.limits import REFUSE_AFTER, WARN_AFTER
 from clew.stores.memory import MemoryStore
 from tests.event_buses import bus_for
 from tests.histories import problems
@@ -333,7 +342,7 @@ async def test_the_same_call_again_and_again_is_warned_refused_and_stopped() -> 
             await chat.run("add")
         results = [m.results[0] for m in chat.get_history() if m.results]
 
-    assert [("same answer" in r.text) for r in results[:WARN_AFTER]] == [False, False, True]
+    assert [("same result" in r.text) for r in results[:WARN_AFTER]] == [False, False, True]
     assert [r.failed for r in results].index(True) == REFUSE_AFTER
     assert len(provider.requests) == len(results) < 12
     assert sum(isinstance(e, ToolEnded) for e in events) == len(results)
@@ -444,3 +453,161 @@ async def _one_result_each(fates: list[str], aborted: int) -> None:
     assert [r.call_id for message in chat.get_history() for r in message.results] == asked
     assert len(ended) == len(set(ended))
     assert started <= set(ended)
+
+
+# --- SessionStart, StopFailure and the transcript -------------------------------------------
+
+
+def sources(hooks: Told) -> list[object]:
+    return [payload.source for event, payload in hooks.seen if event is E.SESSION_START]
+
+
+@pytest.mark.req("HOK-1")
+async def test_clearing_starts_the_session_anew_and_its_context_is_in_the_next_prompt() -> None:
+    hooks = Told(SessionStart=lambda payload: HookVerdict(context=(f"from {payload.source}",)))
+    chat, provider = session("one", "two", hooks=hooks)
+    async with chat:
+        await chat.run("first")
+        await chat.clear_history()
+        await chat.run("second")
+
+    assert sources(hooks) == ["startup", "clear"]
+    assert "from startup" in provider.requests[0].messages[0].text
+    (prompt,) = provider.requests[1].messages
+    assert prompt.text.endswith("second")
+    assert "from clear" in prompt.text
+
+
+@pytest.mark.req("HOK-1")
+async def test_a_manual_compaction_starts_the_session_anew() -> None:
+    hooks = Told()
+    chat, provider = session(*["word " * 200] * 8, "a summary", "last", hooks=hooks)
+    async with chat:
+        for number in range(8):
+            await chat.run(f"question {number}")
+        hooks.answers["SessionStart"] = HookVerdict(context=("mind the rules",))
+        await chat.compact()
+        await chat.run("and now?")
+
+    assert sources(hooks) == ["startup", "compact"]
+    assert hooks.events.index("PostCompact") + 1 == hooks.events.index("SessionStart", 1)
+    assert "mind the rules" in provider.requests[-1].messages[-1].text
+    assert provider.requests[-1].messages[-1].text.endswith("and now?")
+
+
+@pytest.mark.req("HOK-1")
+async def test_the_context_after_an_automatic_compaction_is_in_the_very_next_request() -> None:
+    hooks = Told(SessionStart=lambda payload: HookVerdict(context=(f"from {payload.source}",)))
+    facts = ModelFacts(name="m", window=2_000, max_output=200, summarises=False)
+    provider = ScriptedProvider(["word " * 150] * 12, facts)
+    async with Session(provider, model="m", hooks=hooks) as chat:
+        while "compact" not in sources(hooks):
+            await chat.run("go on " * 20)
+        shown = [entry.data["content"] for entry in chat.get_full_history() if entry.message]
+
+    compacted = provider.requests[-1].messages
+    assert "from compact" in compacted[-1].text
+    assert "go on" in compacted[-2].text
+    assert problems(compacted) == []
+    assert not any("from compact" in text for text in shown)
+
+
+@pytest.mark.req("HOK-1")
+async def test_a_fork_says_so_when_it_is_opened_first() -> None:
+    store, hooks = MemoryStore(), Told()
+    first, _ = session("hi", hooks=hooks, store=store, session_id="s")
+    async with first:
+        await first.run("hi")
+    fork = await store.fork(first.session_id)
+    for _ in range(2):
+        chat, _ = session("hello", hooks=hooks, store=store, session_id=fork.id)
+        async with chat:
+            await chat.run("again")
+
+    assert sources(hooks) == ["startup", "fork", "resume"]
+
+
+FAILURES: list[tuple[Exception, str]] = [
+    (ProviderBusy("busy", provider="p"), "rate_limit"),
+    (ProviderDenied("no key", provider="p"), "authentication_failed"),
+    (ProviderRejected("bad", provider="p"), "invalid_request"),
+    (ProviderTimeout("slow", provider="p"), "server_error"),
+    (StreamBroken("cut", provider="p"), "server_error"),
+    (ProviderError("odd", provider="p"), "unknown"),
+    (ZeroDivisionError("a bug"), "unknown"),
+]
+
+
+@pytest.mark.req("HOK-1")
+@pytest.mark.parametrize(("failure", "kind"), FAILURES)
+async def test_every_failed_run_is_reported_with_its_kind(failure: Exception, kind: str) -> None:
+    hooks = Told()
+    chat, _ = session(failure, hooks=hooks)
+    async with chat:
+        with pytest.raises(type(failure)):
+            await chat.run("hi")
+
+    payload = hooks.payload(E.STOP_FAILURE)
+    assert (payload.error, payload.reason) == (kind, str(failure))
+    assert hooks.events.count("StopFailure") == 1
+
+
+@pytest.mark.req("HOK-1")
+async def test_failures_of_the_session_itself_are_reported_too() -> None:
+    hooks = Told()
+    same = call_reply(("add", {"a": 1, "b": 2}))
+    limited, _ = session(same, same, hooks=hooks, max_turns=1)
+    async with limited:
+        with pytest.raises(TurnLimitReached):
+            await limited.run("add")
+    full, _ = session("never", hooks=hooks)
+    async with full:
+        with pytest.raises(ContextFull):
+            await full.run("word " * 20_000)
+
+    kinds = [payload.error for event, payload in hooks.seen if event is E.STOP_FAILURE]
+    assert kinds == ["unknown", "invalid_request"]
+
+
+@pytest.mark.req("HOK-1")
+async def test_an_aborted_run_is_no_failure() -> None:
+    hooks, pause = Told(), Pause()
+    chat, _ = session([pause, TextChunk("never")], hooks=hooks)
+    async with chat, anyio.create_task_group() as tasks:
+        tasks.start_soon(chat.execute, "hi")
+        await pause.reached.wait()
+        chat.abort()
+
+    assert "StopFailure" not in hooks.events
+
+
+@pytest.mark.req("HOK-2")
+async def test_hooks_get_the_path_of_the_session_log(tmp_path: Path) -> None:
+    lines: list[int] = []
+
+    def count(payload: HookInput) -> HookVerdict:
+        lines.append(len(Path(payload.transcript_path).read_bytes().splitlines()))
+        return HookVerdict()
+
+    hooks = Told(Stop=count)
+    chat, _ = session(
+        "hello", hooks=hooks, session_id="s", session_log=SessionLog(tmp_path / "logs")
+    )
+    async with chat:
+        await chat.run("hi")
+
+    paths = {payload.transcript_path for _, payload in hooks.seen}
+    assert paths == {str(tmp_path / "logs" / "s.jsonl")}
+    assert lines[0] > 0
+    for line in Path(paths.pop()).read_bytes().splitlines():
+        json.loads(line)
+
+
+@pytest.mark.req("HOK-2")
+async def test_without_a_log_there_is_no_transcript() -> None:
+    hooks = Told()
+    chat, _ = session("hello", hooks=hooks)
+    async with chat:
+        await chat.run("hi")
+
+    assert {payload.transcript_path for _, payload in hooks.seen} == {""}

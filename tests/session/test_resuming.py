@@ -29,7 +29,7 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.scripted import ScriptedProvider
 from clew.session.journal import Journal
-from clew.session.resuming import is_due, pack, stand
+from clew.session.journal_snapshot import encode_snapshot, is_snapshot_due, load_state
 from clew.session.session import Session
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
@@ -96,8 +96,8 @@ async def begun(store: MemoryStore | SqliteStore, bodies: Sequence[Body]) -> Non
 def test_it_makes_no_difference_whether_a_journal_comes_from_a_snapshot(
     entries: list[Entry], later: list[list[MessageAdded]], data: st.DataObject
 ) -> None:
-    whole = stand(entries, text_units)
-    snapshot = pack(whole.view, whole.spending, whole.call_ids, entries)
+    whole = load_state(entries, text_units)
+    snapshot = encode_snapshot(whole.view, whole.spending, whole.call_ids, entries)
     more: list[Body] = [body for turn in later for body in turn]
     clears, undoes = data.draw(st.booleans()), data.draw(st.booleans())
     if clears:
@@ -106,7 +106,10 @@ def test_it_makes_no_difference_whether_a_journal_comes_from_a_snapshot(
         more.append(Undone(target=EntryId(len(entries) + len(more))))
     longer = [*entries, *entries_of(more, start=len(entries) + 1)]
 
-    from_snapshot, from_entries = stand(longer, text_units, snapshot), stand(longer, text_units)
+    from_snapshot, from_entries = (
+        load_state(longer, text_units, snapshot),
+        load_state(longer, text_units),
+    )
 
     assert from_snapshot.spending == from_entries.spending
     assert from_snapshot.call_ids == from_entries.call_ids
@@ -173,15 +176,15 @@ async def test_a_snapshot_that_cannot_be_read_is_passed_over(snapshot: bytes) ->
 
 def test_a_snapshot_of_another_release_or_of_more_entries_is_passed_over() -> None:
     entries = entries_of(conversation(10))
-    standing = stand(entries, text_units)
-    snapshot = pack(standing.view, standing.spending, standing.call_ids, entries)
+    standing = load_state(entries, text_units)
+    snapshot = encode_snapshot(standing.view, standing.spending, standing.call_ids, entries)
     fields = msgspec.msgpack.decode(snapshot)
 
-    assert stand(entries, text_units, snapshot).kept == 11
-    assert stand(entries[:-1], text_units, snapshot).kept == 0
-    assert stand(entries, len, snapshot).kept == 0
+    assert load_state(entries, text_units, snapshot).kept == 11
+    assert load_state(entries[:-1], text_units, snapshot).kept == 0
+    assert load_state(entries, len, snapshot).kept == 0
     other = msgspec.msgpack.encode({**fields, "release": "0.0.1"})
-    assert stand(entries, text_units, other).kept == 0
+    assert load_state(entries, text_units, other).kept == 0
 
 
 @pytest.mark.req("STO-3")
@@ -199,10 +202,10 @@ async def test_snapshots_cost_each_entry_the_same_however_long_the_session() -> 
 
 
 def test_a_snapshot_is_due_when_an_eighth_is_new() -> None:
-    assert not is_due(511, 0)
-    assert is_due(512, 0)
-    assert not is_due(16_999, 15_000)
-    assert is_due(17_200, 15_000)
+    assert not is_snapshot_due(511, 0)
+    assert is_snapshot_due(512, 0)
+    assert not is_snapshot_due(16_999, 15_000)
+    assert is_snapshot_due(17_200, 15_000)
 
 
 async def test_a_session_goes_on_without_a_snapshot(caplog: pytest.LogCaptureFixture) -> None:
@@ -216,7 +219,7 @@ async def test_a_session_goes_on_without_a_snapshot(caplog: pytest.LogCaptureFix
             await journal.append(MessageAdded(message=user("go on")))
         await journal.aclose()
 
-    assert "no snapshot of session a was kept: no room" in caplog.text
+    assert "the snapshot of session a could not be stored: no room" in caplog.text
     assert (await store.record(A)).entries == 604
 
 

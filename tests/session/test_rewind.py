@@ -45,7 +45,7 @@ from clew.importers.clew_jsonl import export_jsonl, parse
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.sdk.entries import format_entries
 from clew.session.gate import Gate
-from clew.session.rewind import whole_before
+from clew.session.rewind import find_cut_before
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
@@ -194,7 +194,7 @@ async def test_a_rewind_is_refused_while_the_session_runs(stage: Stage) -> None:
             await session.rewind(1)
 
         assert session.journal.entries == entries
-        assert len(await session.checkpoints()) == 1
+        assert len(await session.list_checkpoints()) == 1
         pause.release()
 
 
@@ -387,7 +387,7 @@ async def test_code_alone_with_nothing_to_restore_leaves_no_trace(stage: Stage) 
 
         assert done.entry is None
         assert session.journal.entries == entries
-        assert len(await session.checkpoints()) == 1
+        assert len(await session.list_checkpoints()) == 1
 
 
 async def test_what_somebody_else_changed_is_named_and_can_be_forced(stage: Stage) -> None:
@@ -409,7 +409,7 @@ async def test_what_somebody_else_changed_is_named_and_can_be_forced(stage: Stag
         (stage.root / "g").write_text("mine too")
         await session.undo()
         assert stage.file("g") == "mine too"
-        assert f"{stage.root / 'g'} stays as it is: " in "\n".join(stage.warnings)
+        assert f"{stage.root / 'g'} is not restored: " in "\n".join(stage.warnings)
         assert said(session)[-1] == "one"
 
 
@@ -422,7 +422,7 @@ async def test_what_cannot_be_done_is_said_and_nothing_is_changed(stage: Stage) 
 
         with pytest.raises(SessionError, match="no entry #99"):
             await session.rewind(99)
-        with pytest.raises(SessionError, match="the code, the conversation, or both"):
+        with pytest.raises(SessionError, match="code, conversation or both"):
             await session.rewind(2, code=False, conversation=False)
         with pytest.raises(SessionError, match="nothing older is kept"):
             await session.rewind(prompts(session)[0])
@@ -436,7 +436,7 @@ async def test_without_a_folder_for_files_only_words_go_back(stage: Stage) -> No
     async with stage.session(writing("f", "1"), "one") as session:
         await session.run("make f")
 
-        assert await session.checkpoints() == []
+        assert await session.list_checkpoints() == []
         with pytest.raises(ConfigError, match="code=False"):
             await session.rewind(prompts(session)[0])
         await session.rewind(prompts(session)[0], code=False)
@@ -463,7 +463,7 @@ async def test_every_prompt_has_a_checkpoint_however_it_ends(stage: Stage) -> No
             session.abort()
         await session.run_tool("Write", '{"file_path": "g", "content": "2"}', said="!write g")
 
-        found = await session.checkpoints()
+        found = await session.list_checkpoints()
         assert [one.words for one in found] == [
             "only talk",
             "fail",
@@ -540,7 +540,7 @@ async def test_files_stay_where_nothing_keeps_them_any_more(stage: Stage, tmp_pa
         assert said(session)[-1] == "one"
     await store.aclose()
     assert stage.file("f") is None
-    assert stage.warnings == ["files stay as they are: this session keeps no checkpoints now"]
+    assert stage.warnings == ["files are not restored: this session keeps no checkpoints now"]
 
 
 async def test_files_stay_when_what_a_rewind_replaced_is_no_longer_kept(stage: Stage) -> None:
@@ -563,7 +563,7 @@ async def test_files_stay_when_what_a_rewind_replaced_is_no_longer_kept(stage: S
             "three",
         ]
     assert stage.file("f") is None
-    assert stage.warnings == ["files stay as they are: what this rewind replaced is no longer kept"]
+    assert stage.warnings == ["files are not restored: the checkpoint of this rewind was deleted"]
 
 
 async def test_a_session_that_keeps_files_from_now_on_cannot_restore_older_ones(
@@ -662,7 +662,7 @@ def journals(draw: st.DrawFn) -> list[Entry]:
         elif what == "pin" and len(view.items):
             bodies = [PinChanged(target=view.items[0].entry_id, pinned=draw(st.booleans()))]
         elif what == "rewind":
-            place = whole_before(entries, EntryId(draw(st.integers(1, len(entries)))))
+            place = find_cut_before(entries, EntryId(draw(st.integers(1, len(entries)))))
             bodies = [Rewound(before=draw(st.sampled_from([place, place, None])))]
         elif what == "other":
             bodies = [Noted(topic="t", text="x"), ModeChanged(mode="plan"), SETUP]
@@ -687,7 +687,7 @@ def test_the_view_is_what_it_was_and_an_undo_brings_all_back(
     entries: list[Entry], data: st.DataObject
 ) -> None:
     now = fold(entries)
-    place = whole_before(entries, EntryId(data.draw(st.integers(1, len(entries)))))
+    place = find_cut_before(entries, EntryId(data.draw(st.integers(1, len(entries)))))
     then = fold(entries[: place - 1])
     rewound = [*entries, *entries_of([Rewound(before=place)], start=len(entries) + 1)]
 
@@ -713,10 +713,10 @@ def test_a_place_in_a_history_is_moved_no_further_than_it_must(
 ) -> None:
     wanted = EntryId(data.draw(st.integers(1, len(entries))))
 
-    place = whole_before(entries, wanted)
+    place = find_cut_before(entries, wanted)
 
     assert place <= wanted
-    assert whole_before(entries, place) == place
+    assert find_cut_before(entries, place) == place
     between = [entry.body for entry in entries if place <= entry.id < wanted]
     kinds = [body.message.role for body in between if isinstance(body, MessageAdded)]
     assert kinds[1:] == [Role.TOOL] * len(kinds[1:])

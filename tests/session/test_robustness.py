@@ -146,14 +146,14 @@ async def test_what_would_make_the_history_invalid_is_refused() -> None:
             await session.inject_message(tool_result(call, "1"))
         with pytest.raises(SessionError, match="empty"):
             await session.inject_message(Message(role=Role.USER, parts=()))
-        with pytest.raises(SessionError, match="user's that is not empty"):
+        with pytest.raises(SessionError, match="user message that is not empty"):
             await session.run(Message(role=Role.USER, parts=()))
-        with pytest.raises(SessionError, match="user's that is not empty"):
+        with pytest.raises(SessionError, match="user message that is not empty"):
             await session.run(tool_result(call, "1"))
         with pytest.raises(SessionError, match="cannot be stored"):
             await session.add_history_entry("note", "text", what=object())
 
-        with pytest.raises(SessionError, match="begins with the user's words"):
+        with pytest.raises(SessionError, match="must begin with a user message"):
             await session.inject_message(assistant("hello"))
         with pytest.raises(SessionError, match="not empty"):
             await session.run("  ")
@@ -204,7 +204,7 @@ async def test_a_prompt_that_is_refused_leaves_the_view_as_it_was() -> None:
         while session.get_context_state().used_percentage < 10:
             await session.run("hi")
         before = session.get_history()
-        with pytest.raises(ClewError, match="nothing above"):
+        with pytest.raises(ClewError, match="are sent"):
             await session.run("word " * 14_000)
 
         assert session.get_history() == before
@@ -377,5 +377,5 @@ async def test_a_message_that_left_the_view_cannot_be_pinned() -> None:
         await session.run("hi")
         await session.clear_history()
 
-        with pytest.raises(SessionError, match="left the view"):
+        with pytest.raises(SessionError, match="not in the view"):
             await session.pin(2)

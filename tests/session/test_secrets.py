@@ -69,7 +69,7 @@ async def test_no_secret_of_the_corpus_is_on_disk_or_sent(tmp_path: Path) -> Non
         gate=Gate(cwd=project, mode=PermissionMode.BYPASS),
         cwd=project,
         store=store,
-        log=SessionLog(home / "log", level=LogLevel.RAW),
+        session_log=SessionLog(home / "log", level=LogLevel.RAW),
         event_bus=bus_for(events.append),
     ) as session:
         await session.run("go")

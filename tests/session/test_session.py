@@ -46,6 +46,7 @@ from clew.providers.scripted import (
     text_reply,
 )
 from clew.session.gate import Gate
+from clew.session.history import get_messages_for_api
 from clew.stores.leases import SessionHeld
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
@@ -362,12 +363,47 @@ async def test_a_listener_that_fails_does_not_break_the_run() -> None:
         assert await session.run("hi") == "fine"
 
 
-async def test_a_session_that_is_not_open_says_so() -> None:
+@pytest.mark.req("SES-1")
+async def test_getters_work_before_a_session_is_open() -> None:
+    session = Session(
+        scripted("fine"),
+        model="m",
+        system_message="Be brief.",
+        session_id="known",
+        max_context_tokens=5_000,
+        permission_mode=PermissionMode.PLAN,
+        auto_compact_threshold=0.6,
+    )
+
+    assert session.session_id == "known"
+    assert (session.get_history(), session.get_full_history()) == ([], [])
+    assert session.get_context_state().max_tokens == 5_000
+    assert session.get_context_state().breakdown.system > 0
+    assert session.get_permission_mode() is PermissionMode.PLAN
+    assert session.get_auto_compact_threshold() == 0.6
+    assert (session.get_message_count(), session.get_cost().calls) == (0, 0)
+    assert session.list_grants() == []
+    assert not session.is_running
+
+
+@pytest.mark.req("SES-1")
+async def test_a_new_session_knows_its_id_before_it_is_open() -> None:
+    session = Session(scripted("fine"), model="m")
+    known = session.session_id
+
+    await session.run("opens by itself")
+
+    assert known
+    assert session.session_id == session.bus.session_id == known
+
+
+async def test_a_session_that_is_not_open_cannot_be_written() -> None:
     session = Session(scripted("fine"), model="m")
 
     with pytest.raises(SessionError, match="not open"):
-        session.get_history()
+        await session.inject_message(user("hello"))
 
+    assert session.get_history() == []
     assert await session.run("opens by itself") == "fine"
 
 
@@ -496,7 +532,8 @@ async def test_the_full_history_holds_what_has_left_the_view() -> None:
         await session.run("two")
 
         assert [m.text for m in session.get_history()] == ["two", "again"]
-        assert [m.text for m in session.get_full_history()] == ["one", "hi", "two", "again"]
+        full = get_messages_for_api(session.get_full_history())
+        assert [m.text for m in full] == ["one", "hi", "two", "again"]
 
 
 @pytest.mark.req("STO-4")
@@ -547,7 +584,7 @@ async def test_a_provider_that_falls_silent_is_given_up_and_each_word_begins_the
     silent = Pause()
     provider = ScriptedProvider([[TextChunk("Half"), silent], "whole"])
     async with Session(provider, model="m", provider_timeout=0.05) as session:
-        with pytest.raises(ProviderTimeout, match=r"no sign of life for 0\.05 seconds"):
+        with pytest.raises(ProviderTimeout, match=r"sent nothing for 0\.05 seconds"):
             await session.run("hi")
         assert session.get_history()[-1].text == "Half"
         assert await session.run("again") == "whole"

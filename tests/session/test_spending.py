@@ -92,7 +92,7 @@ async def test_a_budget_stops_the_session_between_calls_and_nothing_is_lost() ->
         roles = [str(message.role) for message in chat.get_history()]
         with pytest.raises(BudgetReached):
             await chat.run("two")
-        chat.set_budget(1.0)
+        chat.state.set_budget(1.0)
         answer = await chat.run("go on")
 
     assert roles == ["user", "assistant", "tool"]
@@ -176,11 +176,11 @@ async def test_an_answer_without_count_and_price_is_a_call_at_an_unknown_price()
 
 @pytest.mark.parametrize("amount", [float("nan"), -1.0, float("inf")])
 async def test_a_budget_is_an_amount_of_money(amount: float) -> None:
-    with pytest.raises(ConfigError, match="not an amount of money"):
+    with pytest.raises(ConfigError, match="0 or more US dollars"):
         session(budget=amount)
     async with session() as chat:
         with pytest.raises(ConfigError):
-            chat.set_budget(amount)
+            chat.state.set_budget(amount)
 
 
 def test_a_misspelt_option_is_not_passed_over() -> None:

@@ -281,7 +281,7 @@ async def test_an_entry_that_cannot_be_read_is_reported_and_passed_over(
     ) as session:
         assert await session.run("still there?") == "yes"
     warnings = [event.text for event in events if isinstance(event, Warned)]
-    assert "an entry of this session is damaged and left out: #2" in warnings
+    assert "1 entry of this session is damaged and left out: #2" in warnings
 
 
 @contextmanager

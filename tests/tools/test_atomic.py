@@ -120,7 +120,7 @@ async def test_edits_of_one_answer_on_one_file_all_land(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "".join(f"[{n}]\n" for n in range(40))
 
 
-async def test_edits_of_one_answer_that_exclude_each_other_are_told(tmp_path: Path) -> None:
+async def test_conflicting_edits_of_one_answer_are_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("one\n")
     calls = [
         ("Edit", {"file_path": "file", "old_string": "one", "new_string": f"two {n}"})

@@ -1,4 +1,4 @@
-"""Bash: its output, its time, its children, and what it leaves for the next call."""
+"""Bash: its output, its timeout, its children, and the state that it keeps for the next call."""
 
 import os
 from pathlib import Path
@@ -69,7 +69,7 @@ async def test_output_and_errors_come_in_order_from_the_working_folder(tmp_path:
         ("printf '\\xff'", "\ufffd", False),
     ],
 )
-async def test_the_end_of_a_command_is_told(
+async def test_the_way_a_command_ended_is_reported(
     tmp_path: Path, command: str, text: str, *, failed: bool
 ) -> None:
     out = await run(tmp_path, command)
@@ -77,7 +77,7 @@ async def test_the_end_of_a_command_is_told(
     assert (out.text, out.failed) == (text, failed)
 
 
-async def test_a_command_that_cannot_start_fails_in_words(tmp_path: Path) -> None:
+async def test_a_command_that_cannot_start_fails_with_a_reason(tmp_path: Path) -> None:
     assert (await run(tmp_path / "nowhere", "ls")).failed
     assert (await run(tmp_path, "a\0b")).failed
 
@@ -89,7 +89,7 @@ async def test_a_time_limit_beyond_the_longest_is_refused(tmp_path: Path) -> Non
     assert "`timeout`: expected `float` <= 600" in out.text
 
 
-async def test_a_timeout_ends_the_whole_group_and_keeps_what_was_said(tmp_path: Path) -> None:
+async def test_a_timeout_ends_the_whole_group_and_keeps_the_output(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pid")
     outs: list[ToolOutput] = []
 
@@ -323,7 +323,7 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
         *("TOKENIZERS_PARALLELISM", "MAX_TOKENS", "KEYBOARD", "GIT_ASKPASS", "DEPLOY_PUBLIC_KEY"),
     ],
 )
-def test_what_programs_need_is_no_secret(name: str) -> None:
+def test_variables_that_programs_need_are_not_secret(name: str) -> None:
     assert not is_secret(name)
 
 

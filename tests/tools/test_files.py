@@ -99,7 +99,7 @@ async def test_read_knows_encodings(kit: Kit, tmp_path: Path, data: bytes, said:
     assert (await kit("Read", file_path="a")).text == said
 
 
-async def test_read_fails_in_words(kit: Kit, tmp_path: Path) -> None:
+async def test_a_failed_read_says_why(kit: Kit, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("x")
     (tmp_path / "zero").write_bytes(b"\x89PNG\0\0")
     (tmp_path / "noise").write_bytes(bytes(range(1, 256)) * 9)
@@ -211,6 +211,12 @@ async def test_write_creates_folders_and_reports_a_diff(kit: Kit, tmp_path: Path
     assert out.text == "Created deep/er/a.txt (2 lines)."
     assert (out.data["added"], out.data["removed"]) == (2, 0)
     assert names(tmp_path / "deep/er") == {"a.txt"}
+
+
+async def test_a_file_of_one_line_is_counted_in_the_singular(kit: Kit) -> None:
+    out = await kit("Write", file_path="a.txt", content="one\n")
+
+    assert out.text == "Created a.txt (1 line)."
 
 
 async def test_write_replaces_only_what_was_read_and_is_unchanged(kit: Kit, tmp_path: Path) -> None:

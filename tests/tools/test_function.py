@@ -80,7 +80,7 @@ async def test_the_decorated_function_can_still_be_called() -> None:
     assert greet.__name__ == "greet"  # type: ignore[attr-defined]
 
 
-async def test_a_function_that_nobody_classified_may_do_anything() -> None:
+async def test_a_function_without_a_declared_risk_may_do_anything() -> None:
     access = greet.access({"name": "x"}, HERE)
 
     assert (access.tool, access.risk, access.target) == ("greet", Risk.EXECUTE, "")

@@ -1,4 +1,4 @@
-"""The sandbox: what bubblewrap is told, when it is used, and what holds inside."""
+"""The sandbox: bubblewrap's options, when it is used, and its effects."""
 
 import os
 import socket
@@ -77,7 +77,7 @@ def test_a_hidden_home_and_no_network_leave_only_the_project() -> None:
     ]
 
 
-def test_a_machine_without_bubblewrap_is_told_what_to_install() -> None:
+def test_without_bubblewrap_the_error_says_what_to_install() -> None:
     missing = Sandbox(program="no-such-program")
 
     assert not missing.active
@@ -214,7 +214,7 @@ async def test_commands_write_in_the_project_and_nowhere_else(project: Path, out
         "kill -KILL {pid}",
     ],
 )
-async def test_there_is_no_simple_way_out(project: Path, outside: Path, attempt: str) -> None:
+async def test_there_is_no_simple_escape(project: Path, outside: Path, attempt: str) -> None:
     sleeper = await anyio.open_process(["sleep", "1000"])
     try:
         attempt = attempt.format(pid=sleeper.pid)
@@ -309,7 +309,7 @@ async def test_time_that_is_up_ends_the_sandbox(project: Path) -> None:
 
 
 @needs_bubblewrap
-async def test_the_model_is_told_about_the_sandbox() -> None:
+async def test_the_model_reads_about_the_sandbox() -> None:
     tools = {tool.spec.name: tool.spec for tool in builtin_tools(sandbox=FOUND)}
 
     assert tools["Bash"].description.endswith(FOUND.describe())
@@ -318,7 +318,7 @@ async def test_the_model_is_told_about_the_sandbox() -> None:
 
 @needs_bubblewrap
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can own nothing of a folder it writes to")
-async def test_root_is_told_that_the_sandbox_cannot_serve_the_folder_of_another(
+async def test_as_root_the_sandbox_refuses_the_folder_of_another_user(
     project: Path,
 ) -> None:
     os.chown(project, 12345, -1)

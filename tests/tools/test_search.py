@@ -79,7 +79,7 @@ async def test_a_glob_that_leaves_its_folder_is_refused(project: Path, pattern: 
     assert "leaves the folder" in out.text
 
 
-async def test_glob_says_that_a_folder_is_none(project: Path) -> None:
+async def test_glob_fails_if_the_path_is_not_a_folder(project: Path) -> None:
     assert (await glob(project, pattern="*", path="a.py")).failed
 
 

@@ -210,7 +210,7 @@ async def test_an_error_page_is_a_failure_that_can_be_read() -> None:
     assert inner(out) == "Nothing here"
 
 
-async def test_an_unknown_status_and_an_empty_answer_are_told() -> None:
+async def test_an_unknown_status_and_an_empty_answer_are_reported() -> None:
     out, server = await fetch_from(answer("", "text/plain", status=299))
 
     assert out.text == f"{server.url}/a/b (299, text/plain)"
@@ -261,7 +261,7 @@ async def test_redirects_on_the_same_host_are_followed() -> None:
     assert inner(out) == "end"
 
 
-async def test_a_redirect_elsewhere_is_told_and_not_followed() -> None:
+async def test_a_redirect_to_another_site_is_reported_and_not_followed() -> None:
     out, server = await fetch_from(redirect("https://example.com/x"))
 
     assert not out.failed
@@ -362,7 +362,7 @@ PUBLIC_ADDRESSES = (
 )
 
 
-def test_private_addresses_are_told_from_public_ones() -> None:
+def test_private_and_public_addresses_are_distinguished() -> None:
     assert [text for text in PRIVATE if is_public(ipaddress.ip_address(text))] == []
     assert [text for text in PUBLIC_ADDRESSES if not is_public(ipaddress.ip_address(text))] == []
 
@@ -383,14 +383,14 @@ def test_nothing_is_public_that_python_knows_to_be_local(
         *("http://example.com:22/", "http://example.com:6000/", "http://example.com:0/"),
     ],
 )
-async def test_private_places_and_odd_ports_are_not_fetched(url: str) -> None:
+async def test_private_addresses_and_unusual_ports_are_not_fetched(url: str) -> None:
     out = await fetched(url, PUBLIC_INTERNET)
 
     assert out.failed
     assert "is not on the public internet" in out.text or "is not one that web" in out.text
 
 
-def test_private_places_can_be_allowed_but_odd_ports_cannot() -> None:
+def test_private_addresses_can_be_allowed_but_unusual_ports_cannot() -> None:
     check_url(parse_url("http://localhost:3000/"), allow_private=True)
     with pytest.raises(UrlRefused):
         check_url(parse_url("http://localhost:22/"), allow_private=True)
@@ -465,7 +465,7 @@ def test_a_redirect_stays_or_leads_elsewhere(first: str, second: str, *, same: b
 
 
 @pytest.mark.parametrize("steps", [[Disconnect()], [b"<p>half", Disconnect()]])
-async def test_a_broken_connection_is_told(steps: list[bytes | Disconnect]) -> None:
+async def test_a_broken_connection_is_reported(steps: list[bytes | Disconnect]) -> None:
     async with serve(ScriptedResponse(steps=steps, content_type="text/html")) as server:
         out = await fetched(server.url)
 
@@ -484,7 +484,7 @@ async def test_a_server_that_stalls_is_given_up() -> None:
     assert stall.reached.is_set()
 
 
-async def test_nobody_there_and_no_such_name_are_told() -> None:
+async def test_a_closed_port_and_an_unknown_name_are_reported() -> None:
     async with serve(answer("x")) as server:
         pass
 
@@ -499,7 +499,7 @@ async def test_nobody_there_and_no_such_name_are_told() -> None:
     assert secure.failed
 
 
-async def test_plain_http_on_a_secure_address_is_told() -> None:
+async def test_plain_http_on_a_secure_port_is_reported() -> None:
     async with serve(answer("x")) as server:
         out = await fetched(server.url.replace("http:", "https:"))
 
@@ -580,7 +580,7 @@ def test_rules_see_the_address_that_is_fetched() -> None:
     assert (odd.target, absent.target) == ("http://u@x/", "")
 
 
-async def test_bad_arguments_are_told() -> None:
+async def test_invalid_arguments_are_reported() -> None:
     out = await webfetch_tool().run({"uri": "x"}, PLACE)
 
     assert out.failed
@@ -653,7 +653,7 @@ async def test_results_are_filtered_by_domain(arguments: dict[str, Any], kept: l
     assert out.data["results"] == kept
 
 
-async def test_no_results_and_no_domain_are_told() -> None:
+async def test_no_results_and_an_invalid_domain_are_reported() -> None:
     none = await searched(ListedSearch())
     odd = await searched(ListedSearch(), allowed_domains=["a.com OR evil"])
 
@@ -662,7 +662,7 @@ async def test_no_results_and_no_domain_are_told() -> None:
     assert "is not a domain" in odd.text
 
 
-async def test_without_a_backend_the_user_is_told_what_to_set() -> None:
+async def test_without_a_backend_the_answer_says_what_to_set() -> None:
     out = await searched(None)
 
     assert out.failed

@@ -68,15 +68,20 @@ def build_compaction(
         report=report,
         usage=summary.usage,
     )
-    shrunk = view.apply(Entry(id=EntryId(0), at=0.0, body=draft))
-    saved = round((view.units - shrunk.units) * view.calibration.rate)
-    after = report.tokens_before - saved
-    if after <= 0:
-        # The provider counted less than the estimate of what leaves; use the share that stays.
-        after = round(report.tokens_before * shrunk.units / max(1, view.units))
+    after = _tokens_after(view, draft)
     return msgspec.structs.replace(
         draft, report=msgspec.structs.replace(report, tokens_after=after)
     )
+
+
+def _tokens_after(view: View, draft: Compacted) -> int:
+    before = draft.report.tokens_before
+    shrunk = view.apply(Entry(id=EntryId(0), at=0.0, body=draft))
+    after = before - round((view.units - shrunk.units) * view.calibration.rate)
+    if after > 0:
+        return after
+    # The provider counted less than the estimate of what leaves; use the share that stays.
+    return round(before * shrunk.units / max(1, view.units))
 
 
 def _count_tokens(view: View) -> int:

@@ -50,7 +50,7 @@ class Access(Struct, frozen=True, kw_only=True):
     tool: str
     risk: Risk
     target: str = ""
-    """The argument that rules match: a command line, a path, an address."""
+    """The argument that rules match: a command line, a path, a URL."""
     kind: TargetKind = TargetKind.TEXT
     further: tuple[str, ...] = ()
     """More targets of the same kind. All must be allowed; one denied target denies the call."""

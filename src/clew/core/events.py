@@ -210,7 +210,7 @@ class RunCompleted(Struct, frozen=True, tag_field="event", tag="complete"):
 
 
 class RunInterrupted(Struct, frozen=True, tag_field="event", tag="interrupted"):
-    """A run was aborted; the response is what had arrived."""
+    """A run was aborted; the response is the text that arrived before."""
 
     result: ExecutionResult
 
@@ -301,8 +301,8 @@ class Envelope(Struct, frozen=True, kw_only=True):
         return event_name(self.event)
 
 
-def event_name(event: Event) -> str:
-    """Return the public name of an event."""
+def event_name(event: Event | type[Event]) -> str:
+    """Return the public name of an event, or of a class of events."""
     return str(event.__struct_config__.tag)
 
 

@@ -32,7 +32,7 @@ from clew.extensions.discovery import (
     unique_folders,
 )
 from clew.extensions.frontmatter import Frontmatter, read_frontmatter
-from clew.extensions.listing import listing
+from clew.extensions.listing import format_list
 from clew.providers.catalogue import families
 
 MAX_ALL = 4_000_000
@@ -120,7 +120,7 @@ def scan_agents(
 def format_agent_list(agents: Mapping[str, AgentDefinition], *, max_chars: int = 8_000) -> str:
     """Return the list of agents for the model: names and descriptions."""
     entries = [(agent.name, agent.description) for agent in agents.values()]
-    return listing(entries, max_chars=max_chars, things="agents")
+    return format_list(entries, max_chars=max_chars, things="agents")
 
 
 def assemble_prompt(

@@ -22,7 +22,6 @@ from functools import lru_cache
 from textwrap import dedent
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
 MAX_HEAD = 16 * 1024
@@ -37,7 +36,6 @@ _PAIR = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?")
 _BLOCK = re.compile(r"[|>][+-]?\d?")
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _NUMBER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FLAGS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
 )
@@ -197,12 +195,12 @@ def _read_yaml(text: str) -> tuple[dict[str, Any], list[str]]:
     Raises:
         _NotPlain: It contains something else.
     """
-    repeated: list[str] = []
+    import yaml  # noqa: PLC0415 - a heavy import, needed only if there is frontmatter
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        events: Iterator[Any] = iter(yaml.parse(text, Loader=_LOADER))
-        nodes = (event for event in events if isinstance(event, yaml.NodeEvent))
-        first = next(nodes, None)
-        value = {} if first is None else _build(first, events, repeated, 0)
+        builder = _YamlBuilder(yaml, iter(yaml.parse(text, Loader=loader)))
+        value = builder.build_document()
     except yaml.MarkedYAMLError as error:
         place = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise _NotPlain(f"{place}{error.problem or error.context}") from error
@@ -210,7 +208,7 @@ def _read_yaml(text: str) -> tuple[dict[str, Any], list[str]]:
         raise _NotPlain("it has characters that YAML does not allow") from error
     if not isinstance(value, dict):
         raise _NotPlain("it has no fields")
-    return value, repeated
+    return value, builder.repeated
 
 
 def _read_scalar(text: str) -> Any:
@@ -221,30 +219,40 @@ def _read_scalar(text: str) -> Any:
     return int(text) if _NUMBER.fullmatch(text) else text
 
 
-def _build(event: Any, events: Iterator[Any], repeated: list[str], depth: int) -> Any:
-    """Return the value that starts with `event`, reading the rest of it from `events`."""
-    if depth > MAX_DEPTH:
-        raise _NotPlain(f"it is nested more than {MAX_DEPTH} deep")
-    match event:
-        case yaml.ScalarEvent():
+class _YamlBuilder:
+    """Builds values from the events of the YAML parser."""
+
+    def __init__(self, yaml: Any, events: Iterator[Any]) -> None:
+        self.repeated: list[str] = []
+        self._yaml = yaml
+        self._events = events
+
+    def build_document(self) -> Any:
+        nodes = (event for event in self._events if isinstance(event, self._yaml.NodeEvent))
+        first = next(nodes, None)
+        return {} if first is None else self._build(first, 0)
+
+    def _build(self, event: Any, depth: int) -> Any:
+        yaml = self._yaml
+        if depth > MAX_DEPTH:
+            raise _NotPlain(f"it is nested more than {MAX_DEPTH} deep")
+        if isinstance(event, yaml.ScalarEvent):
             return _read_scalar(event.value) if event.implicit[0] else event.value
-        case yaml.SequenceStartEvent():
+        if isinstance(event, yaml.SequenceStartEvent):
             items = []
-            while not isinstance(item := next(events), yaml.SequenceEndEvent):
-                items.append(_build(item, events, repeated, depth + 1))
+            while not isinstance(item := next(self._events), yaml.SequenceEndEvent):
+                items.append(self._build(item, depth + 1))
             return items
-        case yaml.MappingStartEvent():
-            return _build_mapping(events, repeated, depth)
-        case _:
-            raise _NotPlain("it has aliases")
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._build_mapping(depth)
+        raise _NotPlain("it has aliases")
 
-
-def _build_mapping(events: Iterator[Any], repeated: list[str], depth: int) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    while not isinstance(key := next(events), yaml.MappingEndEvent):
-        if not isinstance(key, yaml.ScalarEvent):
-            raise _NotPlain("the name of a field is not text")
-        if key.value in fields:
-            repeated.append(key.value)
-        fields[key.value] = _build(next(events), events, repeated, depth + 1)
-    return fields
+    def _build_mapping(self, depth: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        while not isinstance(key := next(self._events), self._yaml.MappingEndEvent):
+            if not isinstance(key, self._yaml.ScalarEvent):
+                raise _NotPlain("the name of a field is not text")
+            if key.value in fields:
+                self.repeated.append(key.value)
+            fields[key.value] = self._build(next(self._events), depth + 1)
+        return fields

@@ -1,25 +1,27 @@
-"""Lists that are not too long: what a model may call, and what a person is warned of."""
+"""Lists with a limited length: skills and commands for a model, warnings for people."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, takewhile
 
 from clew.core.text import one_line
 
-LONGEST = 1_024
+MAX_DESCRIPTION = 1_024
 """Characters of one description."""
-_SHORTEST = 24
-"""A description that would be shorter than this is left out: names alone say as much."""
+_MIN_DESCRIPTION = 24
+"""Descriptions are omitted rather than truncated below this length."""
 
 
-def listing(entries: Sequence[tuple[str, str]], *, max_chars: int, things: str) -> str:
+def format_list(entries: Sequence[tuple[str, str]], *, max_chars: int, things: str) -> str:
     """Return a line for each name and description, within `max_chars`.
 
-    When they do not fit, all descriptions are shortened alike, then left out; then the last
-    names go, and a closing line says how many `things` are not listed.
+    If they do not fit, all descriptions are truncated to the same length, then omitted. Then the
+    last names are dropped, and a closing line says how many `things` are not listed.
     """
-    spoken = [(name, one_line(description[: 4 * LONGEST])) for name, description in entries]
-    longest = _longest_that_fits(spoken, max_chars)
-    lines = [_line(name, description, longest) for name, description in spoken]
+    cleaned = [
+        (name, one_line(description[: 4 * MAX_DESCRIPTION])) for name, description in entries
+    ]
+    longest = _longest_that_fits(cleaned, max_chars)
+    lines = [_line(name, description, longest) for name, description in cleaned]
     room = max_chars
     if _size(lines) > room:
         room -= len(_rest(len(lines), things)) + 1
@@ -28,24 +30,24 @@ def listing(entries: Sequence[tuple[str, str]], *, max_chars: int, things: str) 
     return "\n".join([line for line, _ in kept] + ([_rest(left, things)] if left else []))
 
 
-def few(sentences: Sequence[str], most: int, what: str) -> tuple[str, ...]:
-    """Return the first sentences, and one that says of how many more things `what` holds."""
+def summarize_warnings(sentences: Sequence[str], most: int, what: str) -> tuple[str, ...]:
+    """Return the first sentences, and one that counts the others."""
     more = len(sentences) - most
     return (*sentences[:most], *([f"{more:,} more {what}."] if more > 0 else ()))
 
 
 def _longest_that_fits(entries: Sequence[tuple[str, str]], max_chars: int) -> int:
-    """Return how long descriptions may be, so that all fit; 0 where none may be there."""
+    """Return the length of descriptions with which all names fit; 0 to omit them."""
     names = sum(len(_line(name, "", 0)) + 1 for name, _ in entries) - 1
     sizes = [len(description) for _, description in entries if description]
-    low, high = _SHORTEST - 1, LONGEST
+    low, high = _MIN_DESCRIPTION - 1, MAX_DESCRIPTION
     while low < high:
         middle = (low + high + 1) // 2
         if names + sum(min(size, middle) + 2 for size in sizes) <= max_chars:
             low = middle
         else:
             high = middle - 1
-    return low if low >= _SHORTEST else 0
+    return low if low >= _MIN_DESCRIPTION else 0
 
 
 def _line(name: str, description: str, longest: int) -> str:
@@ -61,7 +63,7 @@ def _rest(count: int, things: str) -> str:
 
 
 def _ends(lines: Sequence[str]) -> Iterator[int]:
-    """Yield how long the text is after each line and its end."""
+    """Yield the length of the text after each line."""
     return accumulate(len(line) + 1 for line in lines)
 
 

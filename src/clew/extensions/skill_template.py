@@ -7,7 +7,7 @@ r"""The text of a skill, with the arguments of the call filled in.
 | `$branch` | the word at the position of `branch` in the field `arguments` |
 | `${CLAUDE_SESSION_ID}`, `${CLEW_SESSION_ID}` | the id of the session |
 | `${CLAUDE_SKILL_DIR}`, `${CLEW_SKILL_DIR}` | the folder of the skill |
-| `${CLAUDE_PROJECT_DIR}`, `${CLEW_PROJECT_DIR}` | the folder of the project, if it is known |
+| `${CLAUDE_PROJECT_DIR}`, `${CLEW_PROJECT_DIR}` | the folder of the project |
 
 A number without a matching word stays in the text; a name without one is removed. A backslash
 keeps a placeholder: `\$1`. If no placeholder used an argument, the arguments are appended as
@@ -35,9 +35,7 @@ _ARGUMENT = re.compile(r"[A-Za-z_]\w*")
 _COUNTS_FROM_0 = re.compile(r"\$(?:0(?!\w)|ARGUMENTS\[\d)")
 
 
-def render_skill(
-    skill: Skill, arguments: str, *, session_id: str, project_dir: Path | None = None
-) -> str:
+def render_skill(skill: Skill, arguments: str, *, session_id: str, project_dir: Path) -> str:
     """Read the text of a skill and fill in the arguments.
 
     Raises:
@@ -47,9 +45,11 @@ def render_skill(
     if isinstance(text, Refused):
         raise ConfigError(f"the skill {skill.name} cannot be called: {text}")
     found = read_frontmatter(text)
-    values = {"SESSION_ID": session_id, "SKILL_DIR": str(skill.folder)}
-    if project_dir is not None:
-        values["PROJECT_DIR"] = str(project_dir)
+    values = {
+        "SESSION_ID": session_id,
+        "SKILL_DIR": str(skill.folder),
+        "PROJECT_DIR": str(project_dir),
+    }
     names = [name for name in found.words("arguments") or () if _ARGUMENT.fullmatch(name)]
     return fill_template(found.body.strip(), arguments.strip(), names=names, values=values)
 

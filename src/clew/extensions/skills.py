@@ -40,7 +40,7 @@ from clew.extensions.discovery import (
     unique_folders,
 )
 from clew.extensions.frontmatter import read_frontmatter
-from clew.extensions.listing import listing
+from clew.extensions.listing import format_list
 
 SkillSource: TypeAlias = Literal["project", "user", "plugin"]
 
@@ -171,7 +171,7 @@ def format_skill_list(skills: Iterable[Skill], *, max_chars: int = 8_000) -> str
         for skill in skills
         if skill.model_invocable
     ]
-    return listing(entries, max_chars=max_chars, things="skills")
+    return format_list(entries, max_chars=max_chars, things="skills")
 
 
 def _load(path: Path, folder: Folder, source: SkillSource) -> Skill | Refused | None:

@@ -4,6 +4,7 @@ Most sessions run without a log, so this module imports nothing that only a log 
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
@@ -50,6 +51,11 @@ class SessionLogger(Protocol):
 
     A failure inside a logger never breaks a run.
     """
+
+    @property
+    def path(self) -> Path | None:
+        """The file that is written; None for a log that is not one file, or not begun."""
+        ...
 
     def begin(self, session: LoggedSession) -> None:
         """Open the log of `session`; the log of a new session starts with its first message.

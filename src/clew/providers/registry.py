@@ -361,6 +361,17 @@ def build_provider(profile: ProviderProfile, environ: Mapping[str, str]) -> Prov
         ConfigError: An option is invalid, or the provider cannot do what the profile enables.
     """
     family = FAMILIES[profile.type]
+    options, web_tools = split_options(profile)
+    settings = family.settings(environ, base_url=profile.base_url, api_key=profile.api_key)
+    return family.make(replace(settings, timeout=profile.timeout, options=options, **web_tools))
+
+
+def split_options(profile: ProviderProfile) -> tuple[dict[str, Any], dict[str, bool]]:
+    """Return the request fields of a profile, and its web tools by the name of their setting.
+
+    Raises:
+        ConfigError: An option is invalid.
+    """
     options = dict(profile.options)
     nested = options.pop("builtInWebTools", {})
     direct = {name: options.pop(name) for name in _WEB_TOOLS if name in options}
@@ -372,6 +383,4 @@ def build_provider(profile: ProviderProfile, environ: Mapping[str, str]) -> Prov
     for name, value in enabled.items():
         if not isinstance(value, bool):
             raise ConfigError(f"providers.{profile.name}.options: {name} must be true or false")
-    settings = family.settings(environ, base_url=profile.base_url, api_key=profile.api_key)
-    web_tools = {_WEB_TOOLS[name]: value for name, value in enabled.items()}
-    return family.make(replace(settings, timeout=profile.timeout, options=options, **web_tools))
+    return options, {_WEB_TOOLS[name]: value for name, value in enabled.items()}

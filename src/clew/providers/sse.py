@@ -3,13 +3,12 @@
 Pure: the same bytes give the same events, however the network splits them.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEvent:
+class ServerEvent(Struct, frozen=True):
     """One event: its data lines joined by newlines, and its name, if any."""
 
     data: str
@@ -34,12 +33,13 @@ class EventParser:
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
-        self._tail += chunk
         if b"\n" not in chunk and b"\r" not in chunk:
+            self._tail += chunk
             return []
-        lines = bytes(self._tail).splitlines(keepends=True)
+        lines = (bytes(self._tail) + chunk if self._tail else chunk).splitlines(keepends=True)
         last = b"" if lines[-1].endswith((b"\r", b"\n")) else lines.pop()
-        self._tail = bytearray(last)
+        if self._tail or last:
+            self._tail = bytearray(last)
         # A CR that ends a chunk may be half of a CRLF.
         self._after_cr = chunk.endswith(b"\r")
         return self._take(lines)

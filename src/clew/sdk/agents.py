@@ -31,23 +31,23 @@ GENERAL_PURPOSE = "general-purpose"
 
 
 class AgentRequest(Struct, frozen=True, kw_only=True):
-    """What an agent shall do."""
+    """A task for a subagent."""
 
     prompt: str
     agent: str = GENERAL_PURPOSE
     model: str = ""
-    """Another model than the agent's own; also `sonnet`, `opus`, `haiku`."""
+    """The model; empty for the one in the agent's definition. Also `sonnet`, `opus`, `haiku`."""
     allowed_tools: tuple[str, ...] | None = None
-    """The tools it may use, of those that its definition leaves it."""
+    """The tools it may use; None for all that its definition allows."""
     fork_worker: bool = False
-    """True for a skill that runs apart: its answer is to be short."""
+    """True for a skill with `context: fork`: asks for a short answer."""
     max_turns: int | None = None
     fires_hooks: bool = True
-    """False for an agent that a hook runs: it would start itself again and again."""
+    """False for an agent that a hook runs, so that it does not trigger itself."""
 
 
 class AgentResult(Struct, frozen=True, kw_only=True):
-    """What an agent came back with."""
+    """The result of a subagent."""
 
     agent_id: str
     text: str
@@ -145,7 +145,7 @@ class AgentRunner(Struct, kw_only=True):
         kept = set(filter_tools(names, definition, allowed=task.allowed_tools))
         parent, agent_id = self._parent(), started.task_id
         facts = parent.journal.view.setup.model
-        before_change = parent.place.before_change
+        before_change = parent.state.tool_context.before_change
         model = resolve_model(task.model or definition.model, facts.name)
         options: SessionOptions = {
             **self.options,
@@ -163,16 +163,16 @@ class AgentRunner(Struct, kw_only=True):
             "gate": self.gate,
             "hooks": (_AgentHooks(self.hooks, started) if task.fires_hooks else NoHooks()),
             "max_turns": task.max_turns or definition.max_turns,
-            "log": log,
+            "session_log": log,
             "checkpoints": None,
             "event_bus": self._child_bus(agent_id),
-            "budget_usd": parent.get_budget_left(),
+            "budget_usd": parent.state.budget_left,
         }
-        if parent.provider.name != self.provider_name:
+        if parent.state.provider.name != self.provider_name:
             options.pop("request_options", None)
             options.pop("summary_model", None)
         options["max_context_tokens"] = facts.window if model == facts.name else None
-        return Session(parent.provider, model=model, **options)
+        return Session(parent.state.provider, model=model, **options)
 
     def _child_bus(self, agent_id: str) -> EventBus:
         """Return a bus whose events reach the clients of the parent, except journal entries."""
@@ -198,7 +198,7 @@ class AgentRunner(Struct, kw_only=True):
         return SessionLog(folder), folder / f"{agent_id}.jsonl"
 
     async def _charge(self, child: Session, name: str) -> None:
-        """Let the parent's budget know what its agent has cost."""
+        """Charge the cost of the subagent to the parent's budget."""
         spent, journal = child.get_cost(), self._parent().journal
         if not spent.calls:
             return
@@ -211,7 +211,7 @@ class AgentRunner(Struct, kw_only=True):
 
 
 class _Placed:
-    """A tool in an agent's hands: what it changes is kept as part of the parent's turn."""
+    """A tool as a subagent uses it: file changes belong to the checkpoint of the parent's turn."""
 
     def __init__(self, inner: Tool, before_change: Callable[[Path], None] | None) -> None:
         self._inner = inner
@@ -220,24 +220,24 @@ class _Placed:
         self.max_output_chars = inner.max_output_chars
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
-        """Say what a call would touch."""
+        """Return what a call would touch."""
         return self._inner.access(arguments, context)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        """Do the work."""
+        """Run the tool."""
         kept = replace(context, before_change=self._before_change)
         return await self._inner.run(arguments, kept)
 
 
 class _AgentHooks:
-    """The parent's hooks as an agent meets them: its life is `SubagentStart` and `SubagentStop`."""
+    """The hooks of the parent, with `SubagentStart` and `SubagentStop` for the subagent."""
 
     def __init__(self, inner: Hooks, started: BackgroundTaskEvent) -> None:
         self._inner = inner
         self._started = started
 
     async def fire(self, event: HookEvent, payload: HookInput) -> HookVerdict:
-        """Fire an event of the agent."""
+        """Run the hooks for an event of the subagent."""
         if event in _NOT_OF_AGENTS:
             return HookVerdict()
         task = self._started
@@ -256,14 +256,14 @@ _NOT_OF_AGENTS = frozenset({HookEvent.SESSION_END, HookEvent.USER_PROMPT_SUBMIT}
 
 AGENT = "Agent"
 _DESCRIPTION = """\
-Hand a task to an agent. It works in a conversation of its own, with its own window, and sees \
-nothing of this one: put all it must know into the prompt. Its last words come back as the \
-result; tell the user what matters of them. When the user asks for an agent, call this tool at \
-once. One call is one agent."""
+Give a task to a subagent. It works in a conversation of its own, with its own context window, \
+and sees nothing of this one: put everything it needs into the prompt. Its final text comes back \
+as the result; tell the user what matters. When the user asks for an agent, call this tool at \
+once. One call starts one agent."""
 
 
 class AgentTool:
-    """Runs one agent and waits for it."""
+    """Runs one subagent and waits for its result."""
 
     def __init__(self, runner: AgentRunner) -> None:
         self._runner = runner
@@ -271,12 +271,12 @@ class AgentTool:
         self.max_output_chars: int | None = None
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
-        """Starting an agent touches nothing; each of its own calls is judged by itself."""
+        """Starting an agent touches nothing; each of its calls is judged on its own."""
         kind = arguments.get("subagent_type")
         return Access(tool=AGENT, risk=Risk.INSPECT, target=str(kind or GENERAL_PURPOSE))
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
-        """Run the agent; its failure is a result that the model reads."""
+        """Run the agent; a failure is a result that the model reads."""
         problem = _problem(arguments)
         if problem:
             return ToolOutput(text=problem, failed=True)
@@ -292,7 +292,7 @@ class AgentTool:
         except ClewError as error:
             return ToolOutput(text=f"the agent failed: {error}", failed=True)
         return ToolOutput(
-            text=result.text or "[the agent said nothing]",
+            text=result.text or "[the agent gave no answer]",
             data={"agent_id": result.agent_id, "transcript": str(result.transcript or "")},
         )
 
@@ -304,7 +304,7 @@ def _problem(arguments: Mapping[str, Any]) -> str:
         return "worktree isolation is not supported here; leave `isolation` out"
     prompt = arguments.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
-        return "say in `prompt` what the agent shall do"
+        return "`prompt` is empty: describe the task for the agent"
     for name in ("subagent_type", "model"):
         if not isinstance(arguments.get(name) or "", str):
             return f"`{name}` must be a text"
@@ -322,11 +322,11 @@ def _spec(definitions: Mapping[str, AgentDefinition]) -> ToolSpec:
                 "subagent_type": {
                     "type": "string",
                     "enum": sorted(definitions),
-                    "description": f"Which agent; {GENERAL_PURPOSE} unless given.",
+                    "description": f"Which agent; default: {GENERAL_PURPOSE}.",
                 },
                 "model": {
                     "type": "string",
-                    "description": "Another model than the agent's own.",
+                    "description": "The model; default: the agent's own.",
                 },
             },
             "required": ["prompt"],

@@ -1,6 +1,6 @@
 """Builds an interactive session: from a folder, a provider and options to connected parts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,10 +11,8 @@ from msgspec import Struct
 from clew.config.providers import ResolvedProvider, current_type, resolve_provider
 from clew.config.session_options import build_session_options
 from clew.config.settings import LoadedSettings
-from clew.config.updates import add_allow_rules, find_target
-from clew.core.access import Access, Decision, PermissionMode, Verdict
+from clew.core.access import PermissionMode, Verdict
 from clew.core.errors import ConfigError
-from clew.core.events import PermissionDenied, Warned
 from clew.core.ids import SessionId
 from clew.core.redaction import redact
 from clew.extensions.commands.registry import CommandRegistry
@@ -26,18 +24,18 @@ from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
-from clew.providers.registry import FAMILIES
+from clew.providers.registry import FAMILIES, split_options
 from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.sdk.command_host import SessionCommandHost
-from clew.sdk.folders import Homes
 from clew.sdk.model_choice import ModelChooser, ModelSwitcher
-from clew.sdk.options import InteractiveOptions, OwnOptions
+from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
 from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
+from clew.sdk.permissions import can_save_rules, connect_gate
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
-from clew.sdk.settings import load_project_settings, trust_record
 from clew.session.calibrations import CalibrationFile
-from clew.session.config import SessionOptions
-from clew.session.gate import Gate, Remember
+from clew.session.call import ask_aside
+from clew.session.config import CALLBACKS, SessionOptions
+from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
@@ -70,8 +68,7 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
             accepted=options.get("accepted"),
         )
     )
-    database = blueprint.homes.project(blueprint.cwd) / "sessions.db"
-    store = options.get("store") or SqliteStore(database)
+    store = _find_store(blueprint)
     built: BuiltSession | None = None
     try:
         session_id = await _session_id(options, store)
@@ -86,10 +83,18 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
         with anyio.CancelScope(shield=True):
             if built is not None:
                 await built.parts.session.shutdown()
-            if "store" not in options:
+            if blueprint.owns_store:
                 await store.aclose()
         raise
     return built
+
+
+def _find_store(blueprint: Blueprint) -> Store:
+    options = blueprint.options
+    if (session := options.get("session")) is not None:
+        return session.state.options["store"]
+    database = blueprint.homes.project(blueprint.cwd) / "sessions.db"
+    return options.get("store") or SqliteStore(database)
 
 
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
@@ -120,34 +125,35 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
-        self._profile = None if self._options.get("model") else self._find_profile()
+        self._profile = None if "models" in self._options else self._find_profile()
 
     def build(self) -> "BuiltSession":
         """Build the parts in the order in which they need each other."""
         options, blueprint = self._options, self._blueprint
-        blueprint.requests.can_remember = _can_save_rules(self._scan.loaded)
+        blueprint.requests.can_remember = can_save_rules(self._scan.loaded)
         registry, gate, tools = self._registry(), self._gate(), self._tools()
         events: list[MemoryEvent] = []
         memory = ProjectMemory(memory_folder(blueprint.cwd), on_event=events.append)
         language = options.get("language") or self._settings.language
         shared = self._shared_options()
         agents = self._agents(tools, gate, shared)
+        callbacks: SessionOptions = {key: options[key] for key in CALLBACKS & options.keys()}  # type: ignore[literal-required,assignment]
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
-        agents.hooks = hooks = self._hooks(tools, agents)
-        own: list[Tool] = [ExecuteCommand(registry, lambda: commands, skills=False)]
-        if offers_agents(options):
-            own.append(AgentTool(agents))
-        session_options: SessionOptions = {
-            **shared,
-            "system_message": write_prompt(blueprint, self._scan, memory, language),
-            "tools": [*tools, *own],
-            "store": self._store,
-            "session_id": self._session_id,
-            "gate": gate,
-            "hooks": hooks,
-            "event_bus": blueprint.bus,
-        }
-        session = Session(blueprint.provider, model=self._model(), **session_options)
+        agents.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
+        session = options.get("session") or self._session(
+            {
+                **shared,
+                **callbacks,
+                "system_message": write_prompt(blueprint, self._scan, memory, language),
+                "tools": [
+                    *tools,
+                    ExecuteCommand(registry, lambda: commands, skills=False),
+                    *([AgentTool(agents)] if offers_agents(options) else []),
+                ],
+                "gate": gate,
+                "hooks": hooks,
+            }
+        )
         agents.parent = session
         parts = SessionParts(
             blueprint=blueprint,
@@ -166,6 +172,12 @@ class _Builder:
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
 
+    def _session(self, options: SessionOptions) -> Session:
+        options["store"] = self._store
+        options["session_id"] = self._session_id
+        options["event_bus"] = self._blueprint.bus
+        return Session(self._blueprint.provider, model=self._model(), **options)
+
     def _registry(self) -> CommandRegistry:
         registry = CommandRegistry()
         registry.add_source(BuiltinCommandSource())
@@ -175,37 +187,26 @@ class _Builder:
         return registry
 
     def _gate(self) -> Gate:
-        blueprint, permissions = self._blueprint, self._settings.permissions
-
-        def publish_denial(access: Access, decision: Decision, remedy: str) -> None:
-            blueprint.bus.publish(
-                PermissionDenied(
-                    call_id=access.call_id,
-                    tool_name=access.tool,
-                    target=access.target,
-                    reason=decision.reason,
-                    remedy=remedy,
-                )
+        given, permissions = self._options.get("session"), self._settings.permissions
+        gate = (
+            given.gate
+            if given is not None
+            else Gate(
+                cwd=self._blueprint.cwd,
+                mode=permissions.default_mode,
+                allow=permissions.allow,
+                ask_rules=permissions.ask,
+                deny=permissions.deny,
+                bypass_disabled=permissions.bypass_disabled,
+                ask=self._options.get("permission_handler"),
             )
-
-        return Gate(
-            cwd=blueprint.cwd,
-            mode=permissions.default_mode,
-            allow=permissions.allow,
-            ask_rules=permissions.ask,
-            deny=permissions.deny,
-            bypass_disabled=permissions.bypass_disabled,
-            ask=self._options.get("permission_handler") or blueprint.requests.ask,
-            on_denied=publish_denial,
-            remember=rule_keeper(
-                blueprint.cwd,
-                blueprint.homes,
-                blueprint.environ,
-                lambda text: blueprint.bus.publish(Warned(text)),
-            ),
         )
+        connect_gate(gate, self._blueprint)
+        return gate
 
     def _tools(self) -> list[Tool]:
+        if (session := self._options.get("session")) is not None:
+            return list(session.state.tools.values())
         given = self._options.get("tools")
         if given is None:
             given = builtin_tools(
@@ -234,36 +235,6 @@ class _Builder:
         chooser = ModelChooser(self._settings, self._scan.loaded.environ)
         return ModelSwitcher(chooser, current=self._blueprint.provider)
 
-    def _hooks(self, tools: Sequence[Tool], agents: AgentRunner) -> Hooks:
-        table = self._settings.hooks
-        if not table.hooks:
-            return NoHooks()
-
-        async def ask(prompt: str, model: str) -> str:
-            assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
-            return await agents.parent.ask_aside(prompt, model=model, why="a hook")
-
-        async def run_agent(task: AgentTask) -> str:
-            request = AgentRequest(
-                agent=task.agent or GENERAL_PURPOSE,
-                prompt=task.prompt,
-                model=task.model,
-                max_turns=task.max_turns,
-                fires_hooks=False,
-            )
-            return (await agents.run(request)).text
-
-        context = HookContext(
-            project=self._blueprint.cwd,
-            environ=self._scan.loaded.environ,
-            background=self._blueprint.host,
-            ask=ask,
-            run_agent=run_agent,
-            holds=_rule_matcher({tool.spec.name: tool for tool in tools}, self._blueprint.cwd),
-            redact=redact,
-        )
-        return HookRunner(table, context)
-
     def _shared_options(self) -> SessionOptions:
         """Return the options that hold for the session and for its subagents alike."""
         blueprint, project = self._blueprint, self._scan.project
@@ -277,10 +248,14 @@ class _Builder:
         settings = build_session_options(self._settings, self._profile, model=self._model())
         both = (project.compact_instructions, settings.get("compact_instructions", ""))
         found["compact_instructions"] = "\n".join(filter(None, both))
+        if self._profile is not None:
+            found["request_options"], _ = split_options(self._profile)
+            if self._profile.timeout is not None:
+                found["provider_timeout"] = self._profile.timeout
         given = {
             key: value
             for key, value in self._options.items()
-            if key not in OwnOptions.__annotations__ and key not in ("tools", "store")
+            if key not in OwnOptions.__annotations__ and key not in NOT_SHARED
         }
         return {**settings, **found, **given}  # type: ignore[typeddict-item]
 
@@ -291,10 +266,18 @@ class _Builder:
         is_there = not named or named in self._settings.providers
         if is_there and current_type(self._settings, environ) != self._blueprint.provider.name:
             return None
-        return resolve_provider(self._settings, environ)
+        try:
+            return resolve_provider(self._settings, environ)
+        except ConfigError:
+            # A caller that brings provider and model may do without the profile.
+            if self._options.get("model"):
+                return None
+            raise
 
     def _model(self) -> str:
         """Return the model: the option, the settings', or the provider's default."""
+        if (session := self._options.get("session")) is not None:
+            return session.journal.view.setup.model.name
         name = self._blueprint.provider.name
         family = FAMILIES.get(name)
         model = (
@@ -308,36 +291,38 @@ class _Builder:
         return model
 
 
-def rule_keeper(
-    cwd: Path, homes: Homes, environ: Mapping[str, str], warn: Callable[[str], None]
-) -> Remember:
-    """Return a function that adds rules to the project's local settings.
+def make_hooks(
+    blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: AgentRunner
+) -> Hooks:
+    """Return what runs the hooks of the settings, with all that they may need of a session."""
+    table = loaded.settings.hooks
+    if not table.hooks:
+        return NoHooks()
 
-    When they cannot be added, it warns, and the call runs all the same.
-    """
+    async def ask(prompt: str, model: str) -> str:
+        assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
+        return await ask_aside(agents.parent.state, prompt, model=model, why="a hook")
 
-    async def remember(rules: Sequence[str]) -> None:
-        try:
-            await to_thread.run_sync(_add_rules, cwd, homes, environ, rules)
-        except ConfigError as error:
-            warn(f"the call is allowed for this session only; the rule was not saved: {error}")
+    async def run_agent(task: AgentTask) -> str:
+        request = AgentRequest(
+            agent=task.agent or GENERAL_PURPOSE,
+            prompt=task.prompt,
+            model=task.model,
+            max_turns=task.max_turns,
+            fires_hooks=False,
+        )
+        return (await agents.run(request)).text
 
-    return remember
-
-
-def _can_save_rules(loaded: LoadedSettings) -> bool:
-    """Return True when the project has settings that a permission rule can be added to."""
-    try:
-        return bool(find_target(loaded, "local")) and not loaded.withheld
-    except ConfigError:
-        return False
-
-
-def _add_rules(cwd: Path, homes: Homes, environ: Mapping[str, str], rules: Sequence[str]) -> None:
-    loaded = load_project_settings(cwd, homes, environ)
-    if loaded.withheld:
-        raise ConfigError("accept the settings of this folder first: clew config accept")
-    add_allow_rules(loaded, rules, trust=trust_record(homes))
+    context = HookContext(
+        project=blueprint.cwd,
+        environ=loaded.environ,
+        background=blueprint.host,
+        ask=ask,
+        run_agent=run_agent,
+        holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
+        redact=redact,
+    )
+    return HookRunner(table, context)
 
 
 def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:

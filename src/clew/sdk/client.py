@@ -69,6 +69,8 @@ class CommandInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     argument_hint: str = ""
     source: str = "builtin"
     safety: Safety = "read-only"
+    flags: tuple[str, ...] = ()
+    """Flags that it accepts, such as `--force`."""
     subcommands: tuple["CommandInfo", ...] = ()
 
 
@@ -129,8 +131,15 @@ class SessionClient(Protocol):
         """Return the state of the session now."""
         ...
 
-    def events(self, *, after: int | None = None) -> AsyncGenerator[Envelope, None]:
+    def events(
+        self, *, after: int | None = None, answering: bool = True
+    ) -> AsyncGenerator[Envelope, None]:
         """Yield every event after that sequence number, or from now on.
+
+        Args:
+            after: A sequence number.
+            answering: This client answers permission requests. False for one that only watches:
+                where no client answers, requests are denied.
 
         Raises:
             EventsExpired: Events are missing; take a new snapshot and continue from its `seq`.
@@ -231,7 +240,7 @@ async def wait_for_run(client: SessionClient, run_id: RunId, *, after: int) -> E
     Raises:
         RunError: The run failed.
     """
-    async with aclosing(client.events(after=after)) as events:
+    async with aclosing(client.events(after=after, answering=False)) as events:
         async for envelope in events:
             match envelope.event:
                 case RunCompleted(result=result) | RunInterrupted(result=result):

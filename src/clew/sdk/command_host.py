@@ -13,7 +13,7 @@ from clew.core.errors import SessionNotFound, StoreError
 from clew.core.events import SessionUpdated, Warned
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
-from clew.extensions.memory import ProjectMemory, Reference
+from clew.extensions.memory import MemoryReference, ProjectMemory
 from clew.extensions.skill_template import render_skill
 from clew.extensions.skills import Skill
 from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest
@@ -87,7 +87,7 @@ class SessionCommandHost:
     @property
     def thresholds(self) -> Thresholds:
         """The thresholds of the context window."""
-        return self.session.policy.thresholds
+        return self.session.state.policy.thresholds
 
     @property
     def language(self) -> str:
@@ -132,7 +132,9 @@ class SessionCommandHost:
 
     def render_skill(self, skill: Skill, arguments: str) -> str:
         """Return the instructions of a skill; one with a folder of its own names it."""
-        text = render_skill(skill, arguments, session_id=self.session.session_id)
+        text = render_skill(
+            skill, arguments, session_id=self.session.session_id, project_dir=self.cwd
+        )
         if skill.path.name != "SKILL.md":
             return text
         return f"{text}\n\n(Files that this skill names are in {skill.folder})"
@@ -218,16 +220,16 @@ class SessionCommandHost:
             journal.record = replace(journal.record, name=name)
 
 
-def memory_references(entries: Iterable[Entry]) -> list[Reference]:
+def memory_references(entries: Iterable[Entry]) -> list[MemoryReference]:
     """Return the parts of the memory that a session used, each once, the latest last."""
-    found: dict[str, Reference] = {}
+    found: dict[str, MemoryReference] = {}
     for entry in entries:
         match entry.body:
             case Noted(topic=topic, data={"kind": "retrieved", "why": str(path), **rest}) if (
                 topic == MEMORY
             ):
                 found.pop(path, None)
-                found[path] = Reference(topic=str(rest.get("topic", "")), path=path)
+                found[path] = MemoryReference(topic=str(rest.get("topic", "")), path=path)
             case _:
                 pass
     return list(found.values())

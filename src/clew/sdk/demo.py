@@ -117,7 +117,7 @@ class Demo:
             gate=Gate(cwd=self.folder),
             max_context_tokens=self.window,
         )
-        session.on_any(on_envelope)
+        session.bus.on_any(on_envelope)
         async with session:
             yield DemoSession(session, folder=self.folder, window=self.window)
 

@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from anyio import to_thread
 
+from clew.config.settings import Settings
 from clew.core.access import PermissionMode
 from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
@@ -25,7 +27,7 @@ from clew.sdk.settings import load_project_settings
 from clew.sdk.spec import SessionSpec
 from clew.session.event_bus import EnvelopeListener
 from clew.stores.record import StoredSession
-from clew.tools.sandbox import SandboxMode
+from clew.tools.sandbox import Sandbox, SandboxMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +60,8 @@ async def launch(
     Args:
         spec: Which session.
         on_envelope: Called with every event, also those of the opening.
-        host: Owns background work; a host of the session's own by default.
-        environ: Environment variables; those of the process by default.
-
-    Raises:
-        ConfigError: A setting is wrong, or no model can be reached.
-        StoreError: The session cannot be read or written.
+        host: Owns background work; by default a host of the session's own.
+        environ: Environment variables; by default those of the process.
     """
     environ = os.environ if environ is None else environ
     cwd, homes = Path(spec.cwd), Homes.of(environ)
@@ -73,21 +71,19 @@ async def launch(
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         chooser = ModelChooser(loaded.settings, loaded.environ)
         search = partial(find_local_server, environ=loaded.environ)
-        choice = await chooser.first(spec, search)
+        choice = await chooser.choose_first(spec, search)
         models = ModelSwitcher(chooser, current=choice.provider, first=choice)
-        mode = SandboxMode(spec.sandbox) if spec.sandbox else None
-        sandbox = choose_sandbox(loaded.settings, mode=mode, network=spec.network)
+        sandbox = _sandbox(spec, loaded.settings)
         session_id = await _session_id(spec, place)
-        options = _options(spec, choice, homes)
-        options |= {
+        services: InteractiveOptions = {
             "store": place.store,
             "resume_session_id": session_id,
             "sandbox": sandbox,
             "models": models,
             "environ": environ,
+            **({"host": host} if host is not None else {}),
         }
-        if host is not None:
-            options["host"] = host
+        options: InteractiveOptions = {**_options(spec, choice, homes), **services}
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
             session.on_any(on_envelope)
@@ -104,9 +100,15 @@ async def launch(
         await place.store.aclose()
 
 
+def _sandbox(spec: SessionSpec, settings: Settings) -> Sandbox:
+    mode = SandboxMode(spec.sandbox) if spec.sandbox else None
+    return choose_sandbox(settings, mode=mode, network=spec.network)
+
+
 def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> InteractiveOptions:
     """Return the options that a spec stands for; what it leaves open is left to the settings."""
-    options: InteractiveOptions = {"cwd": spec.cwd, "model": choice.model, "agents": spec.agents}
+    options = cast("InteractiveOptions", dict(spec.options))
+    options["cwd"], options["model"], options["agents"] = spec.cwd, choice.model, spec.agents
     if spec.permission_mode:
         options["permission_mode"] = PermissionMode(spec.permission_mode)
     if window := spec.window or choice.window:
@@ -120,7 +122,9 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
     if spec.language:
         options["language"] = spec.language
     if spec.log_level:
-        options["log"] = _session_log(spec.log_level, homes.project(Path(spec.cwd)) / "logs")
+        options["session_log"] = _session_log(
+            spec.log_level, homes.project(Path(spec.cwd)) / "logs"
+        )
     return options
 
 

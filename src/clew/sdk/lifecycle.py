@@ -12,7 +12,7 @@ from clew.providers.protocol import Provider
 from clew.sdk.builder import BuiltSession, build_session
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host
-from clew.sdk.options import InteractiveOptions
+from clew.sdk.options import SESSION_ONLY, InteractiveOptions
 from clew.sdk.parts import Blueprint
 from clew.sdk.permission_requests import PermissionRequests
 from clew.sdk.runner import Runner
@@ -25,13 +25,16 @@ _SHUTDOWN_SECONDS = 30.0
 class Lifecycle:
     """Builds the session once, and ends it once, whichever task asks for it."""
 
-    def __init__(self, provider: Provider, options: InteractiveOptions) -> None:
-        self.cwd = Path(options.get("cwd", ".")).resolve()
-        self.bus = EventBus()
+    def __init__(self, provider: Provider | None, options: InteractiveOptions) -> None:
+        given = options.get("session")
+        self.cwd = Path(
+            options.get("cwd", given.state.tool_context.cwd if given else ".")
+        ).resolve()
+        self.bus = given.bus if given is not None else EventBus()
         self.requests = PermissionRequests(self.bus, wait=options.get("wait_for_answers", False))
         self.host = options.get("host") or Host()
         self.runner = Runner(self.bus, self.host, self._end_if_closed)
-        self._provider = provider
+        self._provider = _check_provider(provider, options)
         self._options = options
         self._opening, self._ending = anyio.Lock(), anyio.Lock()
         self._ended = False
@@ -105,7 +108,8 @@ class Lifecycle:
                 await session.add_history_entry("shutdown", self._message, reason=self._reason)
         finally:
             try:
-                await session.shutdown(self._reason)
+                if "session" not in self._options:
+                    await session.shutdown(self._reason)
             finally:
                 await built.parts.aclose()
 
@@ -129,3 +133,16 @@ class Lifecycle:
             bus=self.bus,
             requests=self.requests,
         )
+
+
+def _check_provider(provider: Provider | None, options: InteractiveOptions) -> Provider:
+    """Return the provider: the one that was given, or that of the session that was given."""
+    given = options.get("session")
+    if given is None:
+        if provider is None:
+            raise TypeError("InteractiveSession needs a provider, or a session")
+        return provider
+    own = {"provider"} if provider is not None else set()
+    if clash := own | (options.keys() & SESSION_ONLY):
+        raise TypeError(f"{', '.join(sorted(clash))}: the session that was given has its own")
+    return given.state.provider

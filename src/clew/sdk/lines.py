@@ -56,6 +56,7 @@ def describe_command(command: Command) -> CommandInfo:
         argument_hint=command.argument_hint,
         source=command.source,
         safety=command.safety,
+        flags=tuple(command.flags),
         subcommands=tuple(describe_command(one) for one in command.subcommands),
     )
 

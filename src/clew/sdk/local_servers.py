@@ -1,4 +1,4 @@
-"""Finding a server of models on this machine."""
+"""Finds a model server on this machine, such as Ollama."""
 
 import os
 import socket
@@ -17,17 +17,17 @@ from clew.providers.protocol import Provider
 from clew.providers.registry import FAMILIES
 
 USUAL = ("ollama", "lm_studio", "llama_cpp")
-"""Where to look, in this order."""
+"""The servers to look for, in this order."""
 _CONNECT = 0.2
 _ANSWER = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalServer:
-    """A server that answers, and a model that it has."""
+    """A server that answers, and a model it serves."""
 
     provider: Provider
-    """Has been told what the server says of its models; the caller closes it."""
+    """Knows the models of the server already; the caller closes it."""
     model: str
 
 

@@ -32,7 +32,7 @@ from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
 
 _SERVER_MODEL = "default"
-"""What a server is asked for when nobody said; most local ones serve but one model."""
+"""The model name sent to a server when none is set; most local servers have one model."""
 _MAX_MODELS = 12
 
 FindLocal: TypeAlias = Callable[[], Awaitable[LocalServer | None]]
@@ -40,23 +40,23 @@ FindLocal: TypeAlias = Callable[[], Awaitable[LocalServer | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """A provider, a model it serves, and the sentence that says how they were chosen."""
+    """A provider, a model it serves, and a sentence that says how they were chosen."""
 
     provider: Provider
     model: str
     why: str
     window: int | None = None
-    """The model's window, where the settings say it."""
+    """The model's window from the settings, if it is set there."""
 
 
 class ModelChooser:
-    """Picks providers by what the settings and the environment say."""
+    """Chooses providers by settings and environment."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._environ = environ
 
-    async def first(self, spec: SessionSpec, find_local: FindLocal) -> ModelChoice:
+    async def choose_first(self, spec: SessionSpec, find_local: FindLocal) -> ModelChoice:
         """Pick the provider and model for a session.
 
         Raises:
@@ -64,28 +64,28 @@ class ModelChooser:
             ConfigError: Its provider cannot be made.
         """
         if spec.provider:
-            return self._provided(spec.provider, spec.model, spec.base_url)
+            return self._choose_provider(spec.provider, spec.model, spec.base_url)
         if spec.base_url:
-            return self._server(spec.base_url, spec.model)
+            return self._choose_server(spec.base_url, spec.model)
         if spec.model:
-            return self.named(spec.model, port=spec.port)
+            return self.choose_model(spec.model, port=spec.port)
         profile = resolve_provider(self._settings, self._environ)
         if profile is not None:
-            return self._profile(profile)
+            return self._use_profile(profile)
         if self._settings.model:
-            return self.named(self._settings.model, port=spec.port)
+            return self.choose_model(self._settings.model, port=spec.port)
         if address := self._environ.get("OPENAI_BASE_URL"):
-            return self._server(address, "")
+            return self._choose_server(address, "")
         for family in FAMILIES.values():
             if family.default_model and family.is_ready(self._environ):
-                return self._from(ModelMatch(family=family, model=family.default_model))
+                return self._use_family(ModelMatch(family=family, model=family.default_model))
         local = await find_local()
-        return self._embedded(spec.port) if local is None else self._local(local)
+        return self._use_embedded(spec.port) if local is None else self._use_local(local)
 
-    def named(self, model: str, *, port: int = 0) -> ModelChoice:
-        """Pick the provider of a model that is asked for by its name; raises as `first` does.
+    def choose_model(self, model: str, *, port: int = 0) -> ModelChoice:
+        """Choose the provider of a model; raises as `choose_first` does.
 
-        The profile in use serves the models of its own kind, and those that nobody knows.
+        The current profile serves the models of its own family, and unknown ones.
         """
         try:
             asked = find_model(model)
@@ -93,47 +93,47 @@ class ModelChooser:
             profile = resolve_provider(self._settings, self._environ)
             if profile is None:
                 raise
-            return self._profile(profile, model)
+            return self._use_profile(profile, model)
         if asked.family.name == "embedded":
-            return self._embedded(port)
+            return self._use_embedded(port)
         if asked.family.name == current_type(self._settings, self._environ):
             profile = resolve_provider(self._settings, self._environ)
             if profile is not None:
-                return self._profile(profile, asked.model)
-        return self._from(asked)
+                return self._use_profile(profile, asked.model)
+        return self._use_family(asked)
 
-    def ready(self) -> list[str]:
-        """Return the providers that lack no key: profiles of the settings first."""
+    def list_providers(self) -> list[str]:
+        """Return the providers that can be used: profiles first, then families with a key."""
         kinds = [f.name for f in FAMILIES.values() if not f.needs_key or f.is_ready(self._environ)]
         return [*self._settings.providers, *kinds]
 
-    def _provided(self, name: str, model: str, base_url: str) -> ModelChoice:
+    def _choose_provider(self, name: str, model: str, base_url: str) -> ModelChoice:
         if name in self._settings.providers:
             profile = resolve_profile(self._settings, name, self._environ)
-            return self._profile(profile, model)
+            return self._use_profile(profile, model)
         family = find_family(name)
         if family is None:
             known = ", ".join([*self._settings.providers, *FAMILIES])
             raise UnknownModel(f"there is no provider {name!r}; there are: {known}")
         if not (model or family.default_model):
-            raise UnknownModel(f"say which model of {family.name}: --model NAME")
+            raise UnknownModel(f"{family.name} has no default model: pass --model NAME")
         asked = ModelMatch(family=family, model=model or family.default_model)
-        return self._from(asked, base_url=base_url)
+        return self._use_family(asked, base_url=base_url)
 
-    def _server(self, base_url: str, model: str) -> ModelChoice:
+    def _choose_server(self, base_url: str, model: str) -> ModelChoice:
         asked = ModelMatch(family=FAMILIES["openai_chat"], model=model or _SERVER_MODEL)
-        return self._from(asked, base_url=base_url)
+        return self._use_family(asked, base_url=base_url)
 
-    def _profile(self, profile: ResolvedProvider, model: str = "") -> ModelChoice:
+    def _use_profile(self, profile: ResolvedProvider, model: str = "") -> ModelChoice:
         family = FAMILIES[profile.type]
         name = model or profile.model or family.default_model
         if not name:
             raise UnknownModel(f"the provider {profile.name} in the settings names no model")
         provider = build_provider(profile, self._environ)
         why = f"the provider {profile.name} of the settings"
-        return self._made(provider, name, why, profile)
+        return self._make_choice(provider, name, why, profile)
 
-    def _from(self, asked: ModelMatch, *, base_url: str = "") -> ModelChoice:
+    def _use_family(self, asked: ModelMatch, *, base_url: str = "") -> ModelChoice:
         family = asked.family
         settings = family.settings(self._environ, base_url=base_url)
         if family.needs_key and not settings.api_key and not settings.base_url:
@@ -142,27 +142,27 @@ class ModelChooser:
                 f" {' or '.join(family.key_names)}, or name a server with --base-url, or use the"
                 f" embedded model: --model {SMOLLM2.name}"
             )
-        why = _why(family, self._environ, base_url)
-        return self._made(family.make(settings), asked.model, why)
+        why = _explain(family, self._environ, base_url)
+        return self._make_choice(family.make(settings), asked.model, why)
 
-    def _embedded(self, port: int) -> ModelChoice:
+    def _use_embedded(self, port: int) -> ModelChoice:
         from clew.providers.embedded.provider import Embedded  # noqa: PLC0415 - seldom needed
 
         why = "the embedded model, on this machine"
-        return self._made(Embedded(port=port), SMOLLM2.name, why)
+        return self._make_choice(Embedded(port=port), SMOLLM2.name, why)
 
-    def _local(self, local: LocalServer) -> ModelChoice:
+    def _use_local(self, local: LocalServer) -> ModelChoice:
         why = f"{local.provider.name} answers on this machine, and no key is set"
-        return self._made(local.provider, local.model, why)
+        return self._make_choice(local.provider, local.model, why)
 
-    def _made(
+    def _make_choice(
         self, provider: Provider, model: str, why: str, profile: ResolvedProvider | None = None
     ) -> ModelChoice:
         window = window_for(self._settings, profile, model)
         return ModelChoice(provider=provider, model=model, why=why, window=window)
 
 
-def _why(family: ProviderFamily, environ: Mapping[str, str], base_url: str) -> str:
+def _explain(family: ProviderFamily, environ: Mapping[str, str], base_url: str) -> str:
     if base_url:
         return f"the server at {base_url}"
     key = next((name for name in family.key_names if environ.get(name)), "")
@@ -204,7 +204,7 @@ class ModelSwitcher:
         """Return lines that list the providers and models to choose from."""
         known = [facts.name for facts in families()][:_MAX_MODELS]
         return [
-            f"providers with a key, or without need of one: {', '.join(self._chooser.ready())}",
+            f"available providers: {', '.join(self._chooser.list_providers())}",
             f"models: {', '.join(known)}, …",
         ]
 
@@ -216,7 +216,7 @@ class ModelSwitcher:
     def _choose(self, model: str) -> ModelChoice:
         provider = self._current
         if self._owned:
-            return self._chooser.named(model)
+            return self._chooser.choose_model(model)
         family, _, rest = model.partition("/")
         if rest and family == provider.name:
             return ModelChoice(provider=provider, model=rest, why="the same provider")
@@ -226,4 +226,4 @@ class ModelSwitcher:
             return ModelChoice(provider=provider, model=model, why="the same provider")
         if asked.family.name == provider.name:
             return ModelChoice(provider=provider, model=asked.model, why="the same provider")
-        return self._chooser.named(model)
+        return self._chooser.choose_model(model)

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from clew.core.access import PermissionMode
 from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
 from clew.sdk.model_choice import ModelSwitcher
-from clew.session.config import SessionOptions
-from clew.session.gate import Ask
+from clew.session.config import CALLBACKS, SessionOptions
+from clew.session.session import Session
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
 
@@ -25,9 +24,6 @@ class OwnOptions(TypedDict, total=False):
     """Continue a copy of it instead; the original stays as it is."""
     name: str
     """The name of the session."""
-    permission_mode: PermissionMode | None
-    permission_handler: Ask | None
-    """Called for every question; without it, attached clients are asked."""
     wait_for_answers: bool
     """Keep questions open while no client is attached; otherwise they are denied."""
     accepted: bool | None
@@ -47,6 +43,9 @@ class OwnOptions(TypedDict, total=False):
     """Save files before tools change them, so that a rewind can restore them; on by default."""
     models: ModelSwitcher | None
     """Finds the provider for `/model NAME`; unless given, settings and environment decide."""
+    session: Session
+    """A session that exists already, in place of one that is made from provider and options; it
+    keeps its own tools, hooks and system message. You shut it down."""
     host: Host | None
     """Owns background work; the session makes a host of its own unless one is given."""
     user_home: Path
@@ -63,3 +62,7 @@ class InteractiveOptions(SessionOptions, OwnOptions, total=False):
 
 REJECTED = frozenset({"gate", "hooks", "event_bus", "session_id", "checkpoints"})
 """Options of `Session` that an interactive session sets itself."""
+NOT_SHARED = CALLBACKS | {"tools", "store", "permission_mode", "permission_handler"}
+"""Options that do not hold for subagents: these share the gate, whose mode may have changed."""
+SESSION_ONLY = (SessionOptions.__annotations__.keys() | {"model", "resume_session_id"}) - {"cwd"}
+"""Options that go with a session that is made here, not with one that was given."""

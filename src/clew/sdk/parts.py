@@ -34,6 +34,11 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     bus: EventBus
     requests: PermissionRequests
 
+    @property
+    def owns_store(self) -> bool:
+        """True when the store was opened for this session, and is closed with it."""
+        return "store" not in self.options and "session" not in self.options
+
 
 class SessionParts(Struct, kw_only=True):
     """The connected parts of an interactive session."""
@@ -59,7 +64,7 @@ class SessionParts(Struct, kw_only=True):
     async def aclose(self) -> None:
         """Close what was opened for the session."""
         await self.models.aclose()
-        if "store" not in self.blueprint.options:
+        if self.blueprint.owns_store:
             await self.store.aclose()
 
 

@@ -54,6 +54,7 @@ class _Request(Struct, frozen=True, kw_only=True, tag="request"):
 class _Subscribe(Struct, frozen=True, kw_only=True, tag="subscribe"):
     id: int
     after: int | None = None
+    answering: bool = True
 
 
 class _Unsubscribe(Struct, frozen=True, kw_only=True, tag="unsubscribe"):
@@ -96,10 +97,11 @@ async def serve(
             match _decode_request(message):
                 case _Request() as request:
                     tasks.start_soon(_call, client, request, send)
-                case _Subscribe(id=stream_id, after=after):
+                case _Subscribe(id=stream_id, after=after, answering=answering):
                     # The position is taken here: what happens from now on is not missed.
+                    events = client.events(after=after, answering=answering)
                     scope = streams[stream_id] = anyio.CancelScope()
-                    tasks.start_soon(_stream, client.events(after=after), stream_id, scope, send)
+                    tasks.start_soon(_stream, events, stream_id, scope, send)
                 case _Unsubscribe(id=stream_id):
                     if stream_id in streams:
                         streams.pop(stream_id).cancel()
@@ -144,10 +146,13 @@ class PipeSession:
         """Return the state of the session now."""
         return await self._call("snapshot", NoParams(), SessionSnapshot)
 
-    def events(self, *, after: int | None = None) -> AsyncGenerator[Envelope, None]:
+    def events(
+        self, *, after: int | None = None, answering: bool = True
+    ) -> AsyncGenerator[Envelope, None]:
         """Yield every event after that sequence number, or from now on."""
         stream_id, answers = self._open()
-        self._send(msgspec.json.encode(_Subscribe(id=stream_id, after=after)))
+        subscription = _Subscribe(id=stream_id, after=after, answering=answering)
+        self._send(msgspec.json.encode(subscription))
         return self._read(stream_id, answers)
 
     async def submit(self, prompt: PromptInput) -> RunId:

@@ -12,7 +12,7 @@ from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agents import FoundAgents, discover_agents, format_agent_list
 from clew.extensions.commands.sources import SkillCommandSource
 from clew.extensions.discovery import Refused
-from clew.extensions.listing import few
+from clew.extensions.listing import summarize_warnings
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.project import ProjectContext, PromptParts, build_system_prompt, load_project
 from clew.extensions.project.prompt import IDENTITY
@@ -65,7 +65,7 @@ def scan_project(
         project=project,
         skills=skills,
         agents=agents.agents,
-        # Names of files may hold line ends, orders to a terminal, and what is no text.
+        # File names can contain line breaks, control characters and invalid text.
         warnings=tuple(map(one_line, warnings)),
     )
 
@@ -89,7 +89,7 @@ def _skipped(refused: Iterable[Refused]) -> tuple[str, ...]:
         f"{path} was skipped: {why}{f' (and {len(others):,} more)' if others else ''}"
         for why, (path, *others) in reasons.items()
     ]
-    return few(said, _MOST_REASONS, "reasons for skipping skills or agents")
+    return summarize_warnings(said, _MOST_REASONS, "reasons for skipping skills or agents")
 
 
 def _replaced(skills: FoundSkills, agents: FoundAgents) -> list[str]:

@@ -16,9 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.estimate import text_units
-from clew.context.policy import ContextPolicy
 from clew.context.reasoning import ReasoningPolicy
-from clew.context.strategies.tiered import Tiered
 from clew.core.access import Access, PermissionMode, Risk
 from clew.core.entries import (
     Body,
@@ -43,9 +41,10 @@ from clew.providers.request_diff import Difference, compare_messages
 from clew.providers.tokenizers import meter_for
 from clew.sdk.replay_script import AppendEntry, RepeatCall, ReplayScript
 from clew.session.call import call_model
+from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.journal import Journal
-from clew.session.loops import LoopGuard
+from clew.session.lifecycle import create_state
 from clew.session.state import SessionState
 from clew.session.tool_calls import run_calls
 from clew.stores.memory import MemoryStore
@@ -106,18 +105,15 @@ class _Runner:
         cwd = Path.cwd()
         session_id = SessionId(script.session_id) if script.session_id else None
         journal = await Journal.open(MemoryStore(), cwd=cwd, session_id=session_id, clock=clock)
-        session = SessionState(
-            journal=journal,
-            provider=provider,
-            tools={},
-            gate=Gate(cwd=cwd, mode=PermissionMode.BYPASS),
-            policy=ContextPolicy(),
-            strategy=Tiered(),
-            place=ToolContext(cwd=cwd),
-            emit=lambda _event: None,
-            loops=LoopGuard(watching=False),
-            clock=clock,
-        )
+        options: SessionOptions = {
+            "cwd": cwd,
+            "gate": Gate(cwd=cwd, mode=PermissionMode.BYPASS),
+            "recall": False,
+            "detect_loops": False,
+            "redact": False,
+        }
+        session = create_state(provider, "", options)
+        session.journal, session.clock, session.is_open = journal, clock, True
         return cls(script, session, clock)
 
     async def append(self, entry: Entry) -> None:
@@ -142,7 +138,7 @@ class _Runner:
         self._apply_options(step.call)
         start = len(self.session.journal.entries)
         try:
-            answer = await call_model(self.session, self.session.state())
+            answer = await call_model(self.session, self.session.context_state())
         except ProviderError:
             calls: Sequence[ToolCall] = ()
         else:

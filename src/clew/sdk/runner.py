@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import anyio
 
-from clew.core.errors import AbortError, ClewError, PromptCancelled, SessionClosed
+from clew.core.errors import ClewError, PromptCancelled, SessionClosed
 from clew.core.events import QueueChanged, RunFailed, Warned
 from clew.core.ids import RunId, new_run_id
 from clew.core.messages import Message, Role, Text
@@ -20,7 +20,6 @@ from clew.sdk.prompt_queue import PromptQueue, Ticket
 from clew.session.event_bus import EventBus
 from clew.session.history import SKILL_INVOCATION
 from clew.session.session import Session
-from clew.session.state import SessionState
 
 Work: TypeAlias = Callable[[RunId], Awaitable[ExecutionResult]]
 
@@ -156,7 +155,7 @@ class Runner:
             assert self.built is not None  # noqa: S101 - see above
             try:
                 if self._aborted:
-                    return await self._session.observe_run(ticket.label, _abort, run_id=run_id)
+                    return await self._session.runs.interrupt(ticket.label, run_id=run_id)
                 return await work(run_id)
             finally:
                 with anyio.CancelScope(shield=True):
@@ -187,9 +186,9 @@ class Runner:
                 SKILL_INVOCATION, "", skill_name=skill.name, display_input=typed
             )
             if self._aborted:
-                return await session.observe_run(typed, _abort, run_id=run_id)
+                return await session.runs.interrupt(typed, run_id=run_id)
             if skill.fork:
-                return await session.delegate(
+                return await session.runs.delegate(
                     typed, lambda: commands.fork_skill(skill, text), run_id=run_id
                 )
             return await session.execute(text, display_input=typed, raw_input=typed, run_id=run_id)
@@ -208,7 +207,3 @@ class Runner:
             await self._session.compact(instructions, force=force)
         except ClewError as error:
             self._bus.publish(Warned(f"the requested compaction failed: {error}"))
-
-
-async def _abort(_: SessionState) -> None:
-    raise AbortError("the run was aborted before it started")

@@ -32,12 +32,13 @@ _START = EntryId(0)
 class InteractiveSession:
     """Takes prompts and commands, one at a time, and publishes all that happens as events.
 
-    Reads rules, memory, skills, agents and settings from `cwd` when it is opened. Use as
-    `async with`, or call `open` and `shutdown`. You close the provider, and a store or host that
-    you passed in.
+    Reads rules, memory, skills, agents and settings from `cwd` when it is opened, with
+    `async with` or `open`. You close the provider, and a store or host that you passed in.
     """
 
-    def __init__(self, *, provider: Provider, **options: Unpack[InteractiveOptions]) -> None:
+    def __init__(
+        self, *, provider: Provider | None = None, **options: Unpack[InteractiveOptions]
+    ) -> None:
         known = InteractiveOptions.__annotations__.keys() - REJECTED
         if unknown := options.keys() - known:
             raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")
@@ -58,8 +59,7 @@ class InteractiveSession:
     async def shutdown(self, *, reason: str = "other", message: str = "") -> None:
         """Accept no more prompts, abort what runs, and call the SessionEnd hooks, once.
 
-        Called from inside a command, a tool or a permission handler, it returns at once; the
-        session ends when the current turn has ended.
+        Called inside a command, a tool or a handler, it takes effect when that turn has ended.
         """
         await self._life.shutdown(reason, message)
 
@@ -77,9 +77,11 @@ class InteractiveSession:
         """Call `listener` with every envelope; returns a function that unsubscribes."""
         return self._bus.on_any(listener)
 
-    def events(self, *, after: int | None = None) -> AsyncGenerator[Envelope, None]:
-        """Yield every event after that sequence number, or from now on."""
-        return self._bus.events(after=after)
+    def events(
+        self, *, after: int | None = None, answering: bool = True
+    ) -> AsyncGenerator[Envelope, None]:
+        """Yield every event after that sequence number; see `SessionClient.events`."""
+        return self._bus.events(after=after, answering=answering)
 
     async def snapshot(self) -> SessionSnapshot:
         """Return the state of the session now."""
@@ -92,9 +94,8 @@ class InteractiveSession:
         """Run a prompt and wait for its result; while another one runs, wait for its end.
 
         Raises:
-            QueueFull: A prompt is waiting already.
-            PromptCancelled: The prompt was cancelled while it waited.
-            ClewError: The run failed; the session stays usable.
+            ClewError: The run failed, the queue is full (`QueueFull`), or the prompt was cancelled
+                (`PromptCancelled`); the session stays usable.
         """
         await self.open()
         prompt = PromptInput(text=text, display_input=display_input, raw_input=raw_input)
@@ -115,10 +116,7 @@ class InteractiveSession:
         return await execute_line(self._runner, await self._life.open(), line)
 
     async def execute_command(self, name: str, arguments: str = "") -> CommandResult | None:
-        """Carry out a command by its name, without the slash; None when there is none.
-
-        Effects such as another model are returned, not applied; `execute` applies them.
-        """
+        """Carry out a command by its name; its effect is returned, and `execute` applies it."""
         await self.open()
         return await self._runner.run_command(name, arguments)
 
@@ -204,11 +202,11 @@ class InteractiveSession:
 
     def get_streaming_text(self) -> str:
         """Return what the model has written in the current run."""
-        return self.session.tracker.text
+        return self.session.runs.tracker.text
 
     def get_active_tools(self) -> list[ToolState]:
         """Return the tool calls that have no result yet."""
-        return self.session.tracker.active_tools()
+        return self.session.runs.tracker.active_tools()
 
     def get_session_id(self) -> SessionId:
         """Return the id of the session."""
@@ -220,15 +218,11 @@ class InteractiveSession:
 
     async def list_edit_checkpoints(self) -> list[CheckpointSummary]:
         """Return the checkpoints that files can be restored to, oldest first."""
-        return await self.session.checkpoints()
+        return await self.session.list_checkpoints()
 
     async def restore_edit_checkpoint(self, number: int) -> Rewind:
-        """Restore the files of the checkpoint with that number; the conversation stays.
-
-        Raises:
-            SessionError: There is no such checkpoint.
-        """
-        for checkpoint in await self.session.checkpoints():
+        """Restore the files of the checkpoint with that number; the conversation stays."""
+        for checkpoint in await self.session.list_checkpoints():
             if checkpoint.number == number:
                 return await self.session.rewind(checkpoint.entry, conversation=False)
         raise SessionError(f"there is no checkpoint {number}; list_edit_checkpoints() has them")

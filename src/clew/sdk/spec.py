@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from clew.session.config import DataOptions
+
 
 class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session described by plain data; encodes to JSON.
@@ -44,3 +46,6 @@ class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Give the model the `Agent` tool."""
     log_level: str = ""
     """Write a session log of this level; empty for none."""
+    options: DataOptions = {}
+    """Other options of the session that are plain data, such as `auto_compact_threshold`. The
+    fields above count before them."""

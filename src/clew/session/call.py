@@ -1,4 +1,4 @@
-"""One model call: stream the answer, tell the screen, commit what arrived."""
+"""One model call: stream the answer, publish it, commit it to the journal."""
 
 from collections.abc import AsyncIterator, Set
 from contextlib import aclosing
@@ -14,7 +14,7 @@ from clew.core.entries import Charged, MessageAdded
 from clew.core.errors import ProviderTimeout, StreamBroken
 from clew.core.events import ReasoningDelta, ServerToolEnded, ServerToolStarted, TextDelta
 from clew.core.ids import CallId, new_call_id
-from clew.core.messages import Message, Part, ToolCall, tool_result
+from clew.core.messages import Message, Part, ToolCall, tool_result, user
 from clew.core.usage import Usage
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
@@ -26,13 +26,15 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
-from clew.session.state import Emit, SessionState
+from clew.session.state import SessionState
 
 _LEAST_OUTPUT = 64
+_MOST_TOKENS = 1_024
+"""Longest answer to a question outside the conversation."""
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """What one call brought."""
+class ModelAnswer(Struct, frozen=True, kw_only=True):
+    """The answer of one model call."""
 
     message: Message
     reason: StopReason
@@ -40,77 +42,79 @@ class Answer(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-async def call_model(kit: SessionState, state: ContextState) -> Answer:
+async def call_model(state: SessionState, context: ContextState) -> ModelAnswer:
     """Send the view and commit the answer.
 
-    Whatever ends the stream early (an abort, a broken connection), the words and the
-    finished calls that had arrived are committed, marked as interrupted, and every such
-    call gets its one result.
+    If the stream ends early (an abort, a broken connection), the text and the complete calls
+    that arrived are committed and marked as interrupted, and each of these calls gets a result.
 
     Raises:
-        ProviderError: The call failed; the session is as usable as before.
+        ProviderError: The call failed; the session stays usable.
     """
-    assembly = MessageBuilder(provenance=kit.provider.name)
+    builder = MessageBuilder(provenance=state.provider.name)
     try:
-        finished = await _listen(kit, state, assembly)
+        finished = await _listen(state, context, builder)
     except BaseException:
         with anyio.CancelScope(shield=True):
-            await _commit_interrupted(kit, state, assembly)
+            await _commit_interrupted(state, context, builder)
         raise
-    message = _with_own_ids(assembly.message(), kit.journal.call_ids)
+    message = _with_unique_ids(builder.message(), state.journal.call_ids)
     cost = finished.cost
     if cost is None:
-        cost = kit.cost(finished.usage or _estimate(state, message))
+        cost = state.cost(finished.usage or _estimate(context, message))
     with anyio.CancelScope(shield=True):
-        await kit.journal.append(_answered(message, finished.usage, cost))
-    kit.report_state()
-    return Answer(
+        await state.journal.append(_message_entry(message, finished.usage, cost))
+    state.report_context()
+    return ModelAnswer(
         message=message, reason=finished.reason, usage=finished.usage, detail=finished.detail
     )
 
 
-def _answered(message: Message, usage: Usage | None, cost: float | None) -> MessageAdded:
+def _message_entry(message: Message, usage: Usage | None, cost: float | None) -> MessageAdded:
     uncounted = usage is None and cost is None
     return MessageAdded(message=message, usage=usage, cost=cost, uncounted=uncounted)
 
 
-def _estimate(state: ContextState, message: Message) -> Usage:
-    """Guess what an answer consumed that nobody counted: money must not look like none."""
-    return Usage(input_tokens=state.used_tokens, output_tokens=message_units(message))
+def _estimate(context: ContextState, message: Message) -> Usage:
+    """Estimate the usage of an answer without one, so that it does not look free."""
+    return Usage(input_tokens=context.used_tokens, output_tokens=message_units(message))
 
 
-async def _listen(kit: SessionState, state: ContextState, assembly: MessageBuilder) -> Finished:
-    async with aclosing(kit.stream(request_for(kit, state))) as stream:
-        chunks = stream if kit.provider_timeout is None else _in_time(stream, kit)
+async def _listen(state: SessionState, context: ContextState, builder: MessageBuilder) -> Finished:
+    async with aclosing(state.stream(request_for(state, context))) as stream:
+        timeout = state.options["provider_timeout"]
+        chunks = stream if timeout is None else _in_time(stream, state.provider.name, timeout)
         async for chunk in chunks:
-            assembly.add(chunk)
-            _show(chunk, kit.emit)
+            builder.add(chunk)
+            _publish(chunk, state)
             if isinstance(chunk, Finished):
                 return chunk
     raise StreamBroken(
-        "the answer stopped before its end; what had arrived is kept", provider=kit.provider.name
+        "the answer stopped before its end; the part that arrived is kept",
+        provider=state.provider.name,
     )
 
 
-async def _in_time(stream: AsyncIterator[Chunk], kit: SessionState) -> AsyncIterator[Chunk]:
-    """Pass chunks on as long as they come soon enough."""
+async def _in_time(
+    stream: AsyncIterator[Chunk], provider: str, seconds: float
+) -> AsyncIterator[Chunk]:
+    """Pass chunks on; raise `ProviderTimeout` when none comes for that long."""
     chunks = aiter(stream)
     while True:
         chunk: Chunk | None = None
-        with anyio.move_on_after(kit.provider_timeout) as scope:
+        with anyio.move_on_after(seconds) as scope:
             chunk = await anext(chunks, None)
         if scope.cancelled_caught:
             raise ProviderTimeout(
-                f"{kit.provider.name} gave no sign of life for {kit.provider_timeout:g} seconds",
-                provider=kit.provider.name,
+                f"{provider} sent nothing for {seconds:g} seconds", provider=provider
             )
         if chunk is None:
             return
         yield chunk
 
 
-def _with_own_ids(message: Message, used: Set[CallId]) -> Message:
-    """Give a new id to each call whose id stood in this session before: ids must be unique."""
+def _with_unique_ids(message: Message, used: Set[CallId]) -> Message:
+    """Give a new id to each call whose id is already used in this session."""
     seen: set[CallId] = set()
     parts: list[Part] = []
     for part in message.parts:
@@ -122,56 +126,91 @@ def _with_own_ids(message: Message, used: Set[CallId]) -> Message:
     return replace(message, parts=tuple(parts))
 
 
-def request_for(kit: SessionState, state: ContextState) -> Request:
-    """Make the request for the journal's view: this is all that a provider is told."""
-    view = kit.journal.view
+def request_for(state: SessionState, context: ContextState) -> Request:
+    """Return the request for the journal's view: everything that a provider gets."""
+    view = state.journal.view
     model = view.setup.model
-    room = max(_LEAST_OUTPUT, model.window - state.used_tokens)
+    room = max(_LEAST_OUTPUT, model.window - context.used_tokens)
     return Request(
         model=model.name,
         messages=render(view),
         system=view.setup.system,
         tools=view.setup.tools if model.calls_tools else (),
         max_output_tokens=min(model.max_output, room),
-        reasoning=replace(kit.reasoning, tools_used=view.tools_used),
+        reasoning=replace(state.reasoning, tools_used=view.tools_used),
         settled=view.settled,
         sees=model.sees,
-        cache_key=kit.journal.record.id,
-        options=dict(kit.request_options),
+        cache_key=state.journal.record.id,
+        options=dict(state.request_options),
     )
 
 
-def _show(chunk: Chunk, emit: Emit) -> None:
+def _publish(chunk: Chunk, state: SessionState) -> None:
     match chunk:
         case TextChunk(text=text) if text:
-            emit(TextDelta(text))
+            state.emit(TextDelta(text))
         case ReasoningChunk(text=text) if text:
-            emit(ReasoningDelta(text))
+            state.emit(ReasoningDelta(text))
         case ServerToolChunk(ended=True):
-            emit(
+            state.emit(
                 ServerToolEnded(
                     call_id=chunk.call_id, name=chunk.name, text=chunk.text, failed=chunk.failed
                 )
             )
         case ServerToolChunk():
-            emit(ServerToolStarted(call_id=chunk.call_id, name=chunk.name, arguments=chunk.text))
+            state.emit(
+                ServerToolStarted(call_id=chunk.call_id, name=chunk.name, arguments=chunk.text)
+            )
         case _:
             pass
 
 
 async def _commit_interrupted(
-    kit: SessionState, state: ContextState, assembly: MessageBuilder
+    state: SessionState, context: ContextState, builder: MessageBuilder
 ) -> None:
-    message = _with_own_ids(assembly.message(), kit.journal.call_ids)
+    message = _with_unique_ids(builder.message(), state.journal.call_ids)
     if not message.parts:
-        if assembly.usage is not None:
-            cost = kit.cost(assembly.usage)
+        if builder.usage is not None:
+            cost = state.cost(builder.usage)
             why = "an answer that was broken off"
-            await kit.journal.append(Charged(why=why, usage=assembly.usage, cost=cost))
+            await state.journal.append(Charged(why=why, usage=builder.usage, cost=cost))
         return
-    # Its count is not complete, so it is charged for, but says nothing of the context.
-    cost = kit.cost(assembly.usage or _estimate(state, message))
-    await kit.journal.append(_answered(message, None, cost))
+    # Its usage is incomplete: it counts as cost, but not as a reading of the context.
+    cost = state.cost(builder.usage or _estimate(context, message))
+    await state.journal.append(_message_entry(message, None, cost))
     for call in message.calls:
         text = "Error: the answer was interrupted before this call was run."
-        await kit.journal.append(MessageAdded(message=tool_result(call, text, failed=True)))
+        await state.journal.append(MessageAdded(message=tool_result(call, text, failed=True)))
+
+
+async def ask_aside(state: SessionState, prompt: str, *, model: str = "", why: str) -> str:
+    """Ask a model outside the conversation; the call counts for the session's cost and budget.
+
+    Args:
+        state: The session.
+        prompt: The question.
+        model: A model of the session's provider. Default: the session's model.
+        why: What the journal says about the cost.
+
+    Raises:
+        BudgetReached: The budget is spent.
+        ProviderError: The call failed.
+    """
+    state.check_budget()
+    provider, name = state.provider, model or state.journal.view.setup.model.name
+    limit = min(provider.facts(name).max_output, _MOST_TOKENS)
+    request = Request(model=name, messages=(user(prompt),), max_output_tokens=limit)
+    words: list[str] = []
+    usage: Usage | None = None
+    async with aclosing(provider.stream(request)) as chunks:
+        async for chunk in chunks:
+            match chunk:
+                case TextChunk(text=text):
+                    words.append(text)
+                case Finished(usage=counted):
+                    usage = counted
+                case _:
+                    pass
+    cost = state.cost(usage, name) if usage is not None else None
+    await state.journal.append(Charged(why=why, usage=usage, cost=cost))
+    return "".join(words)

@@ -1,7 +1,7 @@
-"""Compaction in action: carry out what the context decided, and report what it did.
+"""Compaction: carry out what `clew.context` decided, and report what was done.
 
-When: the strategy says so, before a call (`fit`). What: its plan. The words that stand in for
-what goes come from `clew.session.summarising`. Every change is an entry.
+The strategy decides when (before a model call, in `fit`) and what goes. The summary comes from
+`clew.session.summarizer`. Every change is an entry.
 """
 
 from inspect import isawaitable
@@ -21,109 +21,127 @@ from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, Trigger
 from clew.core.errors import ContextFull, NothingToDrop
 from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
-from clew.session.hooking import compacted, refusal
+from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
-from clew.session.summarising import summarise
+from clew.session.summarizer import summarise
 
 
-async def fit(kit: SessionState) -> ContextState:
-    """Make sure that the view may be sent, making it smaller first when that is due.
+async def fit(state: SessionState) -> ContextState:
+    """Make the view fit: compact it if that is due, and refuse to send what is too long.
 
     Raises:
-        ContextFull: Above the hard limit even so; nothing was sent.
+        ContextFull: The view is still above the hard limit; nothing was sent.
     """
-    state = kit.report_state()
-    clears = plan_clearing(kit.journal.view, kit.policy, kit.strategy, now=kit.clock())
+    context = state.report_context()
+    clears = plan_clearing(state.journal.view, state.policy, state.strategy, now=state.clock())
     if clears is not None:
-        await kit.journal.append(clears)
-        state = kit.report_state()
-    thresholds = kit.policy.thresholds
-    threshold = int(thresholds.compact * state.max_tokens) if thresholds.compact else None
-    if kit.strategy.due(kit.journal.view, used=state.used_tokens, threshold=threshold):
-        await compact(kit, trigger="auto")
-        state = kit.state()
-    limit = int(thresholds.block * state.max_tokens)
-    if state.used_tokens > limit:
-        squeezed = plan_squeeze(kit.journal.view, excess=state.used_tokens - limit * 9 // 10)
+        await state.journal.append(clears)
+        context = state.report_context()
+    thresholds = state.policy.thresholds
+    threshold = int(thresholds.compact * context.max_tokens) if thresholds.compact else None
+    if state.strategy.due(state.journal.view, used=context.used_tokens, threshold=threshold):
+        await compact(state, trigger="auto")
+        context = state.context_state()
+    limit = int(thresholds.block * context.max_tokens)
+    if context.used_tokens > limit:
+        squeezed = plan_squeeze(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
         if squeezed is not None:
-            await kit.journal.append(squeezed)
-            state = kit.report_state()
-    if state.used_tokens > limit:
-        raise ContextFull(_full_text(kit, state), state=state)
-    return state
+            await state.journal.append(squeezed)
+            context = state.report_context()
+    if context.used_tokens > limit:
+        raise ContextFull(_full_text(state, context), state=context)
+    return context
 
 
 async def compact(
-    kit: SessionState,
+    state: SessionState,
     *,
     trigger: Trigger,
     instructions: str = "",
     window: int | None = None,
     force: bool = False,
 ) -> Compacted | None:
-    """Make the view smaller by one compaction, to fit `window` or the model's own.
+    """Compact the view once, to fit `window` or the model's own window.
 
-    A failure leaves the view as it was.
+    A failure leaves the view unchanged.
 
     Returns:
-        What was done, or None when an automatic compaction would gain nothing.
+        The compaction, or None when an automatic one would gain nothing.
 
     Raises:
-        NothingToDrop: The caller insisted, and there is nothing that may go.
+        NothingToDrop: It is not automatic, and there is nothing to remove.
     """
-    before = kit.state()
-    budget = make_budget(kit.journal.view, kit.policy, kit.strategy, window=window)
-    plan = await _decide(kit, budget, before, trigger=trigger, force=force)
+    before = state.context_state()
+    budget = make_budget(state.journal.view, state.policy, state.strategy, window=window)
+    plan = await _decide(state, budget, before, trigger=trigger, force=force)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
         return None
-    why_not, instructions = await refusal(kit, trigger, instructions)
+    why_not, instructions = await check_compaction(state, trigger, instructions)
     if why_not:
         if trigger != "auto":
             raise NothingToDrop(f"the compaction was refused: {why_not}", state=before)
-        kit.emit(Warned(f"a compaction was refused: {why_not}"))
+        state.emit(Warned(f"a compaction was refused: {why_not}"))
         return None
-    kit.emit(CompactionStarted(trigger=trigger, before=before))
+    state.emit(CompactionStarted(trigger=trigger, before=before))
     try:
-        body = await _carry_out(kit, plan, budget, trigger=trigger, instructions=instructions)
+        body = await _carry_out(state, plan, budget, trigger=trigger, instructions=instructions)
     except BaseException as error:
-        kit.emit(CompactionFailed(why=str(error) or "it was aborted"))
+        state.emit(CompactionFailed(why=str(error) or "it was aborted"))
         if trigger == "auto" and isinstance(error, NothingToDrop):
             return None
         raise
-    kit.emit(
+    state.emit(
         CompactionEnded(
             trigger=trigger,
             before=before,
-            after=kit.report_state(),
+            after=state.report_context(),
             report=body.report,
             summary=body.summary,
         )
     )
-    await compacted(kit, trigger, body.summary)
+    await report_compaction(state, trigger, body.summary)
     return body
 
 
-def preview(kit: SessionState) -> Compacted:
-    """Return what a compaction would do now, with words by rules; changes nothing.
+async def compact_now(
+    state: SessionState, instructions: str = "", *, force: bool = False
+) -> Compacted:
+    """Compact because the user asked for it.
+
+    Args:
+        state: The session.
+        instructions: What the summary should keep.
+        force: Compact even if that saves less than a tenth of the tokens.
 
     Raises:
-        NothingToDrop: Nothing may go, or too little would be gained.
+        NothingToDrop: There is nothing to remove, or too little would be gained.
     """
-    body = compact_by_rules(kit.journal.view, kit.policy, kit.strategy, trigger="manual")
+    done = await compact(state, trigger="manual", instructions=instructions, force=force)
+    assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
+    return done
+
+
+def preview(state: SessionState) -> Compacted:
+    """Return what a compaction would do now, with a rule-based summary; changes nothing.
+
+    Raises:
+        NothingToDrop: There is nothing to remove, or too little would be gained.
+    """
+    body = compact_by_rules(state.journal.view, state.policy, state.strategy, trigger="manual")
     if isinstance(body, Stuck):
-        raise NothingToDrop(f"nothing can be compacted: {body.why}", state=kit.state())
+        raise NothingToDrop(f"nothing can be compacted: {body.why}", state=state.context_state())
     return body
 
 
 async def _decide(
-    kit: SessionState, budget: Budget, before: ContextState, *, trigger: Trigger, force: bool
+    state: SessionState, budget: Budget, before: ContextState, *, trigger: Trigger, force: bool
 ) -> Reduce | Compacted | Stuck:
     """Ask the strategy what to do; a custom one returns the finished entry."""
-    view, strategy = kit.journal.view, kit.strategy
+    view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
-        must = force or before.used_tokens > kit.policy.thresholds.block * before.max_tokens
+        must = force or before.used_tokens > state.policy.thresholds.block * before.max_tokens
         return plan_compaction(view, strategy, budget, must=must)
     used = before.used_tokens
     if trigger == "overflow":
@@ -131,11 +149,11 @@ async def _decide(
         used = max(used, before.max_tokens)
     result = strategy.compress(list(render(view)), used)
     messages = await result if isawaitable(result) else result
-    return compact_to(kit.journal.view, messages, trigger=trigger, strategy=strategy.name)
+    return compact_to(state.journal.view, messages, trigger=trigger, strategy=strategy.name)
 
 
 async def _carry_out(
-    kit: SessionState,
+    state: SessionState,
     plan: Reduce | Compacted,
     budget: Budget,
     *,
@@ -143,24 +161,26 @@ async def _carry_out(
     instructions: str,
 ) -> Compacted:
     if isinstance(plan, Compacted):
-        await kit.journal.append(plan)
+        await state.journal.append(plan)
         return plan
-    view = kit.journal.view
-    summary = await summarise(kit, plan, budget, instructions=instructions)
-    body = build_compaction(view, plan, summary, trigger=trigger, strategy=kit.strategy.name)
+    view = state.journal.view
+    summary = await summarise(state, plan, budget, instructions=instructions)
+    body = build_compaction(view, plan, summary, trigger=trigger, strategy=state.strategy.name)
     if body.report.tokens_after >= body.report.tokens_before:
-        raise NothingToDrop("the summary is longer than what it replaces", state=kit.state())
-    await kit.journal.append(body)
+        raise NothingToDrop(
+            "the summary is longer than the messages that it replaces", state=state.context_state()
+        )
+    await state.journal.append(body)
     return body
 
 
-def _full_text(kit: SessionState, state: ContextState) -> str:
-    limit = int(kit.policy.thresholds.block * state.max_tokens)
-    parts = {name: getattr(state.breakdown, name) for name in state.breakdown.__struct_fields__}
+def _full_text(state: SessionState, context: ContextState) -> str:
+    limit = int(state.policy.thresholds.block * context.max_tokens)
+    parts = {name: getattr(context.breakdown, name) for name in context.breakdown.__struct_fields__}
     largest = max(parts, key=lambda name: parts[name])
     return (
-        f"the conversation needs {state.used_tokens:,} of {state.max_tokens:,} tokens and "
-        f"nothing above {limit:,} is sent. Most of it is {largest.replace('_', ' ')} "
+        f"the conversation needs {context.used_tokens:,} of {context.max_tokens:,} tokens and "
+        f"at most {limit:,} are sent. Most of it is {largest.replace('_', ' ')} "
         f"({parts[largest]:,}). Shorten the request, clear the history, or use a model with a "
         f"larger window."
     )

@@ -1,222 +1,324 @@
-"""What a session is made of, before its journal is open."""
+"""The options of a session: declared once, with their defaults, and what they are made into.
 
-from collections.abc import Callable, Mapping, Sequence
+`DataOptions` encode to JSON, so they can travel to another process (see `clew.sdk.spec`);
+`SessionOptions` adds the services, which exist in one process only. `complete_options` adds the
+defaults, so that the rest of the package reads `state.options["tool_timeout"]` and the like.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.checkpoints.values import DEFAULT_CHECKPOINT_LIMITS, CheckpointLimits
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import LONGEST_TEXT, ReasoningPolicy
+from clew.context.strategies import make_strategy
 from clew.context.strategies.tiered import Tiered
-from clew.core.entries import SetupChanged
+from clew.core.access import PermissionMode
+from clew.core.context_state import ContextState
+from clew.core.entries import Trigger
 from clew.core.errors import ConfigError
+from clew.core.events import (
+    CompactionEnded,
+    ContextUpdated,
+    ServerToolStarted,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+)
 from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.log.protocol import SessionLogger
 from clew.providers.prices import Price
-from clew.providers.protocol import Provider
 from clew.session.calibrations import CalibrationFile
-from clew.session.cost_limit import CostLimit, cost_limit_for
 from clew.session.event_bus import EventBus
-from clew.session.gate import Gate
-from clew.session.recall_tool import RECALL_SPEC
-from clew.session.state import BeforeCompact
+from clew.session.gate import Ask, Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
 from clew.tools.protocol import Tool
 
 LEAST_WINDOW = 256
 
+BeforeCompact: TypeAlias = Callable[[Trigger], Awaitable[str | None]]
+"""Called before each compaction; returns the reason to skip it, or None."""
 
-class SessionOptions(TypedDict, total=False):
-    """What may be said when a session is made; each has a sensible default."""
 
-    system_message: str
-    tools: Sequence[Tool]
-    store: Store
-    """Where the journal is kept; in memory unless one is given."""
+class DataOptions(TypedDict, total=False):
+    """The options of a session that are plain data. All of them are optional."""
+
     session_id: str | None
-    """Go on with the session of this id, or begin it under this id."""
-    cwd: Path | str
-    """Where tools work; the process's own folder unless one is given."""
-    env: Mapping[str, str]
-    """Variables that commands get beside those of the process."""
-    gate: Gate
-    """Permissions; by default writing and executing are denied, as nobody is there to ask."""
-    policy: ContextPolicy
-    strategy: Strategy
-    summary_model: str | None
-    """Who writes summaries, on the same provider; the session's own model if not given."""
-    extra_facts: Callable[[], Sequence[str]] | None
-    """Lines that every summary must carry, such as what runs in the background."""
-    before_compact: BeforeCompact | None
-    """Asked before each compaction, and may refuse it; afterwards there is an event."""
-    compact_instructions: str
-    """What every summary should keep; see `clew.context.summary` for where projects say so."""
-    recall: bool
-    """Give the model the `Recall` tool; on unless switched off."""
+    """Continue the session with this id, or create it under this id. Default: a new id."""
+    system_message: str
+    """What every request begins with."""
+    permission_mode: PermissionMode | None
+    """How much runs without asking. Default: the mode that a stored session was in, otherwise
+    the mode of `gate`."""
     max_context_tokens: int | None
-    """The model's window, where the catalogue does not know better than you."""
-    calibrations: CalibrationFile | None
-    """Where what is learned of a model's token counts is kept between sessions."""
+    """The model's window. Default: the window in the model catalogue."""
     max_turns: int | None
-    """How many model calls one run may make."""
+    """Model calls that one run may make. Default: no limit."""
+    max_parallel_tools: int
+    """Tool calls of one answer that run at the same time. Default: 5."""
     budget_usd: float | None
-    """What the session may cost; the call after that is not made."""
+    """US dollars that the session may cost; a call beyond that is not made. Default: no limit."""
     prices: Mapping[str, Price]
-    """Prices by model, where you know better than the catalogue."""
-    preserve_reasoning_as_text: bool
-    """Send thinking that the model's provider cannot be sent back as `<thinking>…</thinking>`."""
-    compress_reasoning_text: bool | int
-    """Cut such a text to its head and tail: 1,200 characters unless a number is given."""
-    hooks: Hooks
-    """Who is told and asked at each point of the session's life; nobody unless given."""
+    """Prices by model, which count before those of the catalogue."""
     tool_timeout: float | None
-    """Seconds that one tool call may take; it is left to the tool unless given."""
+    """Seconds that one tool call may take. Default: the tool's own limit."""
     provider_timeout: float | None
-    """Seconds that a provider may be silent; each word begins them anew. The adapter's own
-    limit, which is 120 unless it was told otherwise, holds beside it."""
+    """Seconds without a chunk after which a model call fails. The adapter's own limit (120
+    seconds unless it was set) applies as well."""
+    policy: ContextPolicy
+    """Thresholds and limits of the context. The options below count before its fields."""
+    auto_compact_threshold: float | Literal[False]
+    """Share of the window at which a compaction starts; False disables it. Default: 0.835."""
+    compress_tool_results: bool | int
+    """Replace answered tool results of more than 500 (or this many) characters by markers."""
+    max_tool_output_chars: int
+    """Characters of one tool output that enter the conversation; the journal has the rest."""
+    context_strategy: str
+    """A strategy by name: `tiered` (the default), `sliding_window`, `summarize` or `compact`.
+    `strategy` takes one with its own settings."""
+    summary_model: str | None
+    """The model that writes summaries, on the same provider. Default: the session's model."""
+    compact_instructions: str
+    """What every summary should keep."""
+    preserve_reasoning_as_text: bool
+    """Send reasoning that the provider cannot take back as `<thinking>…</thinking>` text."""
+    compress_reasoning_text: bool | int
+    """Truncate such text to its head and tail. Default: True, which means 1,200 characters."""
+    recall: bool
+    """Give the model the `Recall` tool. Default: True."""
     detect_loops: bool
-    """Warn, then stop a model that makes the same call again and again; on unless switched off."""
+    """Warn and then stop a model that repeats the same call. Default: True."""
     redact: bool
-    """Take secrets out of what tools say before it is stored or sent; on unless switched off."""
+    """Remove secrets from tool output before it is stored or sent. Default: True."""
+    request_options: Mapping[str, Any]
+    """Fields of the provider's own API that are added to every request."""
+
+
+class SessionOptions(DataOptions, total=False):
+    """The options of `Session`: plain data (see `DataOptions`) and services. All are optional."""
+
+    tools: Sequence[Tool]
+    """The tools that the model can call. Default: none but `Recall`."""
+    store: Store
+    """Where the journal is kept; the caller closes it. Default: in memory."""
+    cwd: Path | str
+    """The folder in which the tools work. Default: the current folder of the process."""
+    env: Mapping[str, str]
+    """Environment variables for the commands of tools, in addition to those of the process."""
+    gate: Gate
+    """The permission rules. Default: no rules, so that writing and executing are denied."""
+    permission_handler: Ask | None
+    """Asks the user about a tool call. Default: `ask` of `gate`."""
+    strategy: Strategy
+    """Decides what a compaction removes. Default: `Tiered()`."""
+    extra_facts: Callable[[], Sequence[str]] | None
+    """Returns lines that every summary must contain, such as running background tasks."""
+    before_compact: BeforeCompact | None
+    """May refuse a compaction. The `compaction` event tells of those that were done."""
+    calibrations: CalibrationFile | None
+    """Keeps the token counts that were learned per model for later sessions. Default: nothing."""
+    hooks: Hooks
+    """Called at each point of the session's life. Default: no hooks."""
     checkpoints: Path | None
-    """A folder in which files are kept before tools change them, so that `rewind` can restore
-    them; nothing is kept unless one is given."""
+    """A folder for copies of the files that tools change, so that `rewind` can restore them.
+    Default: no copies."""
     checkpoint_limits: CheckpointLimits
     """How much is kept there for one session."""
-    log: SessionLogger | None
-    """Writes down what happens; nobody does unless given. One for each session."""
-    request_options: Mapping[str, Any]
-    """Fields of the provider's own API for every request of this session."""
+    session_log: SessionLogger | None
+    """Writes the session log; one logger per session. Default: no log."""
     event_bus: EventBus
-    """Where events are published; the session makes its own unless one is given."""
+    """Where events are published. Default: a bus of the session's own."""
+    on_text_delta: Callable[[str], object] | None
+    """Called with each piece of text, like a listener to the event `text_delta`."""
+    on_tool_execution: Callable[[ToolStarted | ToolEnded], object] | None
+    """Called with the events `tool_start` and `tool_end`."""
+    on_server_tool_use: Callable[[ServerToolStarted], object] | None
+    """Called with the event `server_tool_start`."""
+    on_context_update: Callable[[ContextState], object] | None
+    """Called with the context state of each `context_update`."""
+    on_compact: Callable[[CompactionEnded], object] | None
+    """Called with the event `compaction`: trigger, state before and after, summary."""
 
 
-class SessionConfig(Struct, frozen=True, kw_only=True):
-    """The options of one session, made definite."""
+class SessionRef(Protocol):
+    """Anything that belongs to one session: the least that a transport has to know."""
 
-    provider: Provider
-    setup: SetupChanged
-    tools: Mapping[str, Tool]
-    store: Store
-    session_id: SessionId | None
-    cwd: Path
-    env: Mapping[str, str]
-    gate: Gate
-    policy: ContextPolicy
-    strategy: Strategy
-    summary_model: ModelFacts | None
-    extra_facts: Callable[[], Sequence[str]] | None
-    before_compact: BeforeCompact | None
-    compact_instructions: str
-    recall: bool
-    calibrations: CalibrationFile | None
-    max_turns: int | None
-    purse: CostLimit
-    reasoning: ReasoningPolicy
-    request_options: Mapping[str, Any]
-    hooks: Hooks
-    tool_timeout: float | None
-    provider_timeout: float | None
-    detect_loops: bool
-    redact: bool
-    checkpoints: Path | None
-    checkpoint_limits: CheckpointLimits
-    log: SessionLogger | None
-    event_bus: EventBus
-
-    @classmethod
-    def of(cls, provider: Provider, model: str, options: SessionOptions) -> "SessionConfig":
-        """Put a provider, a model and options together.
-
-        Raises:
-            ConfigError: They do not go together.
-        """
-        unknown = options.keys() - SessionOptions.__annotations__.keys()
-        if unknown:
-            raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
-        cwd = Path(options.get("cwd") or Path.cwd())
-        tools = options.get("tools", ())
-        recall = options.get("recall", True)
-        window = options.get("max_context_tokens")
-        session_id = options.get("session_id")
-        summary_model = options.get("summary_model")
-        setup = SetupChanged(
-            model=facts_for(provider.facts(model), max_context_tokens=window),
-            system=options.get("system_message", ""),
-            tools=(*(tool.spec for tool in tools), *([RECALL_SPEC] if recall else [])),
-        )
-        return cls(
-            provider=provider,
-            setup=setup,
-            tools=_by_name(tools),
-            store=options.get("store") or MemoryStore(),
-            session_id=SessionId(session_id) if session_id else None,
-            cwd=cwd,
-            env=options.get("env", {}),
-            gate=options.get("gate") or Gate(cwd=cwd),
-            policy=options.get("policy") or ContextPolicy(),
-            strategy=options.get("strategy") or Tiered(),
-            summary_model=provider.facts(summary_model) if summary_model else None,
-            extra_facts=options.get("extra_facts"),
-            before_compact=options.get("before_compact"),
-            compact_instructions=options.get("compact_instructions", ""),
-            recall=recall,
-            calibrations=options.get("calibrations"),
-            max_turns=options.get("max_turns"),
-            purse=cost_limit_for(options.get("budget_usd"), options.get("prices", {})),
-            reasoning=_reasoning(options),
-            request_options=options.get("request_options", {}),
-            hooks=options.get("hooks") or NoHooks(),
-            tool_timeout=options.get("tool_timeout"),
-            provider_timeout=options.get("provider_timeout"),
-            detect_loops=options.get("detect_loops", True),
-            redact=options.get("redact", True),
-            log=options.get("log"),
-            event_bus=options.get("event_bus") or EventBus(),
-            checkpoints=options.get("checkpoints"),
-            checkpoint_limits=options.get("checkpoint_limits") or DEFAULT_CHECKPOINT_LIMITS,
-        )
+    @property
+    def session_id(self) -> SessionId:
+        """The id of the session in its store."""
+        ...
 
 
-def _reasoning(options: SessionOptions) -> ReasoningPolicy:
-    cut = options.get("compress_reasoning_text", True)
-    if cut is True:
-        longest: int | None = LONGEST_TEXT
-    else:
-        longest = cut or None
-    return ReasoningPolicy(
-        as_text=options.get("preserve_reasoning_as_text", False), longest_text=longest
-    )
+CALLBACKS = frozenset(
+    {"on_text_delta", "on_tool_execution", "on_server_tool_use", "on_context_update", "on_compact"}
+)
+"""The options that subscribe to events of the session."""
+_DEFAULTS: SessionOptions = {
+    "session_id": None,
+    "system_message": "",
+    "max_context_tokens": None,
+    "max_turns": None,
+    "max_parallel_tools": 5,
+    "budget_usd": None,
+    "prices": {},
+    "tool_timeout": None,
+    "provider_timeout": None,
+    "summary_model": None,
+    "compact_instructions": "",
+    "preserve_reasoning_as_text": False,
+    "compress_reasoning_text": True,
+    "recall": True,
+    "detect_loops": True,
+    "redact": True,
+    "request_options": {},
+    "tools": (),
+    "env": {},
+    "extra_facts": None,
+    "before_compact": None,
+    "calibrations": None,
+    "hooks": NoHooks(),
+    "checkpoints": None,
+    "checkpoint_limits": DEFAULT_CHECKPOINT_LIMITS,
+    "session_log": None,
+}
 
 
-def facts_for(facts: ModelFacts, *, max_context_tokens: int | None) -> ModelFacts:
-    """Apply a user's own window to what is known of a model.
+def complete_options(given: SessionOptions) -> SessionOptions:
+    """Return the options with all defaults filled in; None counts as not given.
+
+    Options that are made into another object here (`auto_compact_threshold`, `permission_mode`
+    and so on) have no default of their own.
+
+    Raises:
+        TypeError: There is no such option.
+    """
+    known = SessionOptions.__annotations__.keys() | DataOptions.__annotations__.keys()
+    if unknown := given.keys() - known:
+        raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
+    present = {name: value for name, value in given.items() if value is not None}
+    options = cast("SessionOptions", {**_DEFAULTS, **present})
+    cwd = Path(options.get("cwd", Path.cwd()))
+    options["cwd"] = cwd
+    options.setdefault("store", MemoryStore())
+    options.setdefault("gate", Gate(cwd=cwd))
+    options.setdefault("event_bus", EventBus())
+    if options["max_parallel_tools"] < 1:
+        raise ConfigError("max_parallel_tools must be at least 1")
+    return options
+
+
+def make_policy(options: SessionOptions) -> ContextPolicy:
+    """Return the context policy: `policy`, changed by the options that name one of its fields.
+
+    Raises:
+        ConfigError: A threshold or limit is out of range.
+    """
+    policy = options.get("policy") or ContextPolicy()
+    if (share := options.get("auto_compact_threshold")) is not None:
+        policy = replace(policy, thresholds=replace(policy.thresholds, compact=share))
+    if (compress := options.get("compress_tool_results")) is not None:
+        policy = replace(policy, compress_tool_results=compress)
+    if (chars := options.get("max_tool_output_chars")) is not None:
+        policy = replace(policy, max_tool_output_chars=chars)
+    return policy
+
+
+def choose_strategy(options: SessionOptions) -> Strategy:
+    """Return `strategy`, or the strategy that `context_strategy` names.
+
+    Raises:
+        ConfigError: There is no strategy of that name, or both options are given.
+    """
+    name, strategy = options.get("context_strategy"), options.get("strategy")
+    if name and strategy is not None:
+        raise ConfigError("give either strategy or context_strategy, not both")
+    if name:
+        return make_strategy(name.replace("-", "_"))
+    return strategy or Tiered()
+
+
+def make_gate(options: SessionOptions) -> Gate:
+    """Return the gate, with the mode and the handler that were given beside it.
+
+    Raises:
+        ConfigError: The gate does not allow the mode.
+    """
+    gate = options["gate"]
+    if (mode := options.get("permission_mode")) is not None:
+        check_mode(gate, mode)
+        gate.mode = mode
+    if (handler := options.get("permission_handler")) is not None:
+        gate.ask = handler
+    return gate
+
+
+def check_mode(gate: Gate, mode: PermissionMode) -> None:
+    """Raise `ConfigError` when the settings do not allow a permission mode."""
+    if mode is PermissionMode.BYPASS and gate.bypass_disabled:
+        raise ConfigError("the settings do not allow the mode bypassPermissions")
+
+
+def make_reasoning_policy(options: SessionOptions) -> ReasoningPolicy:
+    """Return what happens to reasoning that a provider cannot take back."""
+    limit = options["compress_reasoning_text"]
+    longest = LONGEST_TEXT if limit is True else limit or None
+    return ReasoningPolicy(as_text=options["preserve_reasoning_as_text"], longest_text=longest)
+
+
+def subscribe_callbacks(options: SessionOptions) -> None:
+    """Subscribe the log and the callbacks among the options to the event bus."""
+    bus = options["event_bus"]
+    if (log := options["session_log"]) is not None:
+        bus.on_any(lambda envelope: None if envelope.task_id else log(envelope.event))
+    if (on_text := options.get("on_text_delta")) is not None:
+
+        def pass_text(event: TextDelta) -> None:
+            on_text(event.text)
+
+        bus.on("text_delta", pass_text)
+    if (on_tool := options.get("on_tool_execution")) is not None:
+        bus.on("tool_start", on_tool)
+        bus.on("tool_end", on_tool)
+    if (on_server_tool := options.get("on_server_tool_use")) is not None:
+        bus.on("server_tool_start", on_server_tool)
+    if (on_context := options.get("on_context_update")) is not None:
+
+        def pass_state(event: ContextUpdated) -> None:
+            on_context(event.state)
+
+        bus.on("context_update", pass_state)
+    if (on_compact := options.get("on_compact")) is not None:
+        bus.on("compaction", on_compact)
+
+
+def override_window(facts: ModelFacts, window: int | None) -> ModelFacts:
+    """Return the facts of a model with another window; with None, as they are.
 
     Raises:
         ConfigError: The window is too small to work with.
     """
-    if max_context_tokens is None:
+    if window is None:
         return facts
-    if max_context_tokens < LEAST_WINDOW:
-        raise ConfigError(
-            f"a window of {max_context_tokens} tokens is too small; the least is {LEAST_WINDOW}"
-        )
+    if window < LEAST_WINDOW:
+        raise ConfigError(f"a window of {window} tokens is too small; the least is {LEAST_WINDOW}")
     return replace(
-        facts,
-        window=max_context_tokens,
-        max_output=min(facts.max_output, max(64, max_context_tokens // 4)),
-        known=True,
+        facts, window=window, max_output=min(facts.max_output, max(64, window // 4)), known=True
     )
 
 
-def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+def index_tools(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """Return the tools by name.
+
+    Raises:
+        ConfigError: Two tools have the same name.
+    """
     named: dict[str, Tool] = {}
     for tool in tools:
         if tool.spec.name in named:

@@ -1,108 +1,125 @@
-"""Changes to a conversation other than talking: undo, pins, what a person runs by hand."""
+"""Changes of a conversation other than runs: undo, clear, pins, added messages, manual tools."""
+
+from typing import Literal
 
 from msgspec.structs import replace
 
 from clew.core.entries import Cleared, Entry, MessageAdded, PinChanged, Undone
 from clew.core.errors import NothingToUndo, SessionError
 from clew.core.ids import EntryId, new_call_id
-from clew.core.messages import Image, Message, Role, ToolCall, assistant, user
-from clew.session.journal import Journal
+from clew.core.messages import Message, Role, ToolCall, assistant, user
+from clew.session.hook_events import fire_session_start, format_reminder
 from clew.session.one_call import run_call
-from clew.session.rewind import checkpointed, unrestore
+from clew.session.rewind import record_checkpoint, undo_restore
 from clew.session.state import SessionState
 from clew.session.tool_calls import commit_outcome
 from clew.tools.protocol import ToolOutput
 
 
-async def undo(kit: SessionState) -> Entry:
-    """Take back the newest compaction, clear or rewind that still counts; returns it.
+async def undo(state: SessionState) -> Entry:
+    """Undo the newest compaction, clear or rewind that is in effect; returns its entry.
 
-    Messages that came after it stay. Files that a rewind restored become what they were.
+    Later messages stay. Files that a rewind restored are set back to what they were.
 
     Raises:
-        NothingToUndo: There is none.
+        NothingToUndo: There is nothing to undo.
     """
-    journal = kit.journal
+    journal = state.journal
     if not journal.view.undoable:
-        raise NothingToUndo("there is no compaction, clear or rewind to take back")
+        raise NothingToUndo("there is no compaction, clear or rewind to undo")
     target = journal.view.undoable[-1]
     entry = journal.entry(target)
     assert entry is not None  # noqa: S101 - the view names only entries of its journal
-    await unrestore(kit, entry)
+    await undo_restore(state, entry)
     await journal.append(Undone(target=target))
-    kit.report_state()
+    state.report_context()
     return entry
 
 
-async def clear(kit: SessionState) -> None:
-    """Begin the conversation anew."""
-    await kit.journal.append(Cleared())
-    kit.report_state()
+async def clear_history(state: SessionState) -> None:
+    """Start an empty conversation, and fire SessionStart with the source `clear`."""
+    await state.journal.append(Cleared())
+    state.report_context()
+    await fire_session_start(state, "clear")
 
 
-async def set_system_message(kit: SessionState, text: str) -> None:
-    """Begin every request with other words from here on."""
-    setup = kit.journal.view.setup
+async def set_system_message(state: SessionState, text: str) -> None:
+    """Change the system message from the next request on."""
+    setup = state.journal.view.setup
     if text != setup.system:
-        await kit.journal.append(replace(setup, system=text))
-        kit.report_state()
+        await state.journal.append(replace(setup, system=text))
+        state.report_context()
 
 
-async def pin(journal: Journal, entry_id: EntryId, *, pinned: bool) -> None:
-    """Keep a message through every compaction, or no longer.
+async def pin(state: SessionState, entry_id: EntryId, *, pinned: bool) -> None:
+    """Pin a message, so that every compaction keeps it word for word; or unpin it.
 
     Raises:
         SessionError: That entry is not a message of the view.
     """
+    journal = state.journal
     entry = journal.entry(entry_id)
     if entry is None or not isinstance(entry.body, MessageAdded):
         raise SessionError(f"entry #{entry_id} is not a message of this session")
     if pinned and all(item.entry_id != entry_id for item in journal.view.items):
-        raise SessionError(f"message #{entry_id} has left the view; undo the compaction first")
+        raise SessionError(f"message #{entry_id} is not in the view; undo the compaction first")
     await journal.append(PinChanged(target=entry_id, pinned=pinned))
 
 
-def as_prompt(prompt: str | Message) -> Message:
-    """Return what a run begins with.
+async def inject_message(state: SessionState, message: Message) -> None:
+    """Add a message without a model call.
 
     Raises:
-        SessionError: It is not something that a user can say.
+        SessionError: The message is empty or would make the history invalid.
     """
-    message = user(prompt) if isinstance(prompt, str) else prompt
-    empty = not message.text.strip() and not any(isinstance(p, Image) for p in message.parts)
-    if message.role is not Role.USER or empty:
-        raise SessionError("a run begins with a message of the user's that is not empty")
-    return message
-
-
-async def inject(journal: Journal, message: Message) -> None:
-    """Add a message without asking for an answer; see `Session.inject_message`."""
     if not message.parts:
         raise SessionError("an empty message cannot be added")
     if message.role is Role.TOOL or message.calls:
-        raise SessionError(
-            "tool calls and results belong together; run_tool adds both to the conversation"
-        )
-    if message.role is Role.ASSISTANT and not journal.view.items:
-        raise SessionError("a conversation begins with the user's words")
-    await journal.append(MessageAdded(message=message))
+        raise SessionError("tool calls and results belong together; use run_tool, which adds both")
+    if message.role is Role.ASSISTANT and not state.journal.view.items:
+        raise SessionError("a conversation must begin with a user message")
+    await state.journal.append(MessageAdded(message=message))
 
 
-async def run_by_hand(kit: SessionState, name: str, arguments: str, *, said: str) -> ToolOutput:
-    """Run a tool because a person asked for it, and put it into the conversation.
+def make_message(
+    role: Message | Role | Literal["user", "assistant", "system"], text: str
+) -> Message:
+    """Return the message that `Session.inject_message` was given.
 
-    It stands there as a request, a call and a result, so that every provider accepts it
-    and a compaction treats it like any other tool output. Permissions are not consulted:
-    the person is the one who would be asked.
+    A `system` text becomes a user message in a `<system-reminder>` tag, because providers accept
+    a system message only at the start of a request.
+
+    Raises:
+        SessionError: The role is not one of these.
+    """
+    if isinstance(role, Message):
+        return role
+    match role:
+        case "user":
+            return user(text)
+        case "assistant":
+            return assistant(text)
+        case "system":
+            return user(format_reminder(text))
+        case _:
+            raise SessionError(f"a message has the role user, assistant or system, not {role!r}")
+
+
+async def run_tool(state: SessionState, name: str, arguments: str, *, said: str) -> ToolOutput:
+    """Run a tool on the user's behalf and add it to the conversation.
+
+    It is added as a request, a call and a result, so that every provider accepts it and a
+    compaction treats it like any other tool output. Permissions are not checked, because the
+    user started the call.
     """
     call = ToolCall(call_id=new_call_id(), name=name, arguments=arguments)
-    asked = await kit.journal.append(MessageAdded(message=user(said)))
-    async with checkpointed(kit, asked, said):
-        await kit.journal.append(MessageAdded(message=assistant(call)))
+    asked = await state.journal.append(MessageAdded(message=user(said)))
+    async with record_checkpoint(state, asked, said):
+        await state.journal.append(MessageAdded(message=assistant(call)))
         outcome = None
         try:
-            outcome = await run_call(kit, call, decided=True)
+            outcome = await run_call(state, call, decided=True)
         finally:
-            await commit_outcome(kit, call, outcome)
-    kit.report_state()
+            await commit_outcome(state, call, outcome)
+    state.report_context()
     return outcome.output

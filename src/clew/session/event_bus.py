@@ -40,7 +40,7 @@ class _Subscription:
 class EventBus:
     """Numbers events, keeps the newest in a buffer, and calls the listeners.
 
-    An event that a listener causes is delivered after the current one has reached everybody, so
+    An event that a listener causes is delivered after all listeners got the current one, so
     the order is the same for all. A listener that raises is logged and stops nothing. Sequence
     numbers start at the current time in milliseconds: a number from an earlier process is never
     mistaken for one of this process.
@@ -119,14 +119,20 @@ class EventBus:
         _reject_coroutine(listener)
         return self._subscribe(self._all, listener)
 
-    def events(self, *, after: int | None = None) -> AsyncGenerator[Envelope, None]:
+    def events(
+        self, *, after: int | None = None, answering: bool = True
+    ) -> AsyncGenerator[Envelope, None]:
         """Yield every event after that number, or from now on; ends when the session is closed.
+
+        Args:
+            after: A sequence number.
+            answering: The reader answers permission requests. False for one that only watches.
 
         Raises:
             EventsExpired: While iterating, the buffer does not reach back that far, or the
                 number is not of this session. Take a new snapshot and continue from its `seq`.
         """
-        return self._stream(self._seq if after is None else after)
+        return self._stream(self._seq if after is None else after, answering=answering)
 
     def close(self) -> None:
         """End all streams; listeners stay subscribed."""
@@ -134,8 +140,8 @@ class EventBus:
         if self._wakeup is not None:
             self._wakeup.set()
 
-    async def _stream(self, position: int) -> AsyncGenerator[Envelope, None]:
-        self._streams += 1
+    async def _stream(self, position: int, *, answering: bool) -> AsyncGenerator[Envelope, None]:
+        self._streams += answering
         try:
             while True:
                 for envelope in self._after(position):
@@ -149,7 +155,7 @@ class EventBus:
                     self._wakeup = anyio.Event()
                 await self._wakeup.wait()
         finally:
-            self._streams -= 1
+            self._streams -= answering
             if self.on_detach is not None:
                 self.on_detach()
 

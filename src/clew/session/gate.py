@@ -14,7 +14,7 @@ from clew.permissions.rules import DEFAULT_ALLOW, Rule, parse_rule
 
 Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval | PermissionAnswer | None]]
 """Asks a person about a call. The decision says why, and what a longer approval would cover.
-None means that nobody is there to answer."""
+None means that no client can answer."""
 OnDenied: TypeAlias = Callable[[Access, Decision, str], object]
 """Called for each call that is denied: what it wanted, why not, and what would allow it."""
 Remember: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]

@@ -1,6 +1,6 @@
-"""The journal: entries in a store, and the view they lead to.
+"""The journal: the entries of a session in a store, and the view computed from them.
 
-All that changes a session goes through `append`: first it is on disk, then it counts.
+Every change of a session goes through `append`: first it is on disk, then it counts.
 """
 
 import time
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from clew.context.estimate import Meter, text_units
 from clew.context.lazy_list import LazyList
@@ -28,19 +29,27 @@ from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
 from clew.core.text import make_encodable
 from clew.core.usage import Spending
-from clew.session.resuming import Standing, asked, is_due, keep, pack, stand, torn
+from clew.session.journal_snapshot import (
+    JournalState,
+    call_ids_of,
+    encode_snapshot,
+    find_damaged,
+    is_snapshot_due,
+    load_state,
+    save_snapshot,
+)
 from clew.stores.protocol import Store
 
 Clock = Callable[[], float]
 _WORTH_KEEPING = 64
-"""New entries that are worth a snapshot when a journal is closed."""
+"""New entries after which closing a journal writes a snapshot."""
 
 
 class Journal:
     """The append-only record of one session.
 
-    Made by `open` or `reopen`. Has one writer; `entries` and `view` may be read at any
-    time. A session in which nothing was said leaves no trace in the store.
+    Made by `open` or `reopen`. It has one writer; `entries` and `view` may be read at any time.
+    A session without messages leaves no trace in the store.
     """
 
     def __init__(
@@ -48,7 +57,7 @@ class Journal:
         store: Store,
         record: SessionRecord,
         entries: LazyList[Entry],
-        standing: Standing,
+        start: JournalState,
         *,
         clock: Clock,
     ) -> None:
@@ -56,19 +65,21 @@ class Journal:
         self._clock = clock
         self.record = record
         self.entries = entries
-        self.view: View = standing.view
-        self.spending: Spending = standing.spending
-        """What the session has cost so far."""
-        self.call_ids = standing.call_ids
-        """Every id that a tool call of this session ever had."""
-        self._kept = standing.kept
-        self.unproven = standing.kept > 0
-        """True as long as parts of the view were never read: they come from a snapshot."""
-        self._saved = self._told = len(entries)
+        self.view: View = start.view
+        self.spending: Spending = start.spending
+        """The cost of the session so far."""
+        self.call_ids = start.call_ids
+        """The ids of all tool calls, so that none is used twice."""
+        self._kept = start.kept
+        self.unproven = start.kept > 0
+        """True until the parts of the view that come from a snapshot were read."""
+        self._saved = self._announced = len(entries)
         self._is_stored = bool(entries)
         self._in_doubt = False
         self._writing = anyio.Lock(fast_acquire=True)
         self.on_entry: Callable[[Entry], None] | None = None
+        self.is_open = True
+        """False only for the journal of a session that was not opened."""
 
     @classmethod
     async def open(
@@ -77,20 +88,21 @@ class Journal:
         *,
         cwd: Path,
         session_id: SessionId | None = None,
+        new_id: SessionId | None = None,
         clock: Clock = time.time,
         meter: Meter = text_units,
     ) -> "Journal":
-        """Go on with the session of that id, or begin it if the store does not have it."""
+        """Reopen the session with that id, or create it if the store does not have it.
+
+        Without `session_id`, the session is new; `new_id` is its id.
+        """
         if session_id is not None:
             try:
                 return await cls.reopen(store, session_id, clock=clock, meter=meter)
             except SessionNotFound:
                 pass
-        now = clock()
-        record = SessionRecord(
-            id=session_id or new_session_id(), cwd=str(cwd), created_at=now, updated_at=now
-        )
-        return cls(store, record, LazyList.of(()), stand((), meter), clock=clock)
+        record = new_record(session_id or new_id or new_session_id(), cwd, now=clock())
+        return cls(store, record, LazyList.of(()), load_state((), meter), clock=clock)
 
     @classmethod
     async def reopen(
@@ -101,7 +113,7 @@ class Journal:
         clock: Clock = time.time,
         meter: Meter = text_units,
     ) -> "Journal":
-        """Go on with a session. Calls that a crash left unanswered get a failed result.
+        """Reopen a session; tool calls without a result, such as after a crash, get a failed one.
 
         Raises:
             SessionNotFound: There is no such session.
@@ -111,8 +123,8 @@ class Journal:
         try:
             record, loaded = await store.load(session_id)
             entries = loaded if isinstance(loaded, LazyList) else LazyList.of(loaded)
-            standing = stand(entries, meter, await store.snapshot(session_id))
-            journal = cls(store, record, entries, standing, clock=clock)
+            start = load_state(entries, meter, await store.snapshot(session_id))
+            journal = cls(store, record, entries, start, clock=clock)
             for message in answer_missing_calls(journal.view.items):
                 await journal.append(MessageAdded(message=message))
         except BaseException:
@@ -122,44 +134,42 @@ class Journal:
         return journal
 
     async def aclose(self) -> None:
-        """Let others write to the session; harmless when called again, or before a write."""
+        """Let other processes write to the session; calling it again does nothing."""
         if self._is_stored:
             if self._saved - self._kept >= _WORTH_KEEPING:
-                await self._keep()
+                await self._save_snapshot()
             await self._store.release(self.record.id)
 
     def measure_by(self, meter: Meter) -> None:
-        """Measure all texts anew, as another model counts them."""
+        """Measure all texts again, with the tokenizer of another model."""
         if meter is not self.view.meter:
             self.view = fold(self.entries, meter=meter)
 
     def prove(self) -> list[EntryId]:
-        """Read all that the view shows, once; returns the entries that turn out to be damaged.
-
-        Where there are any, the view is what it is without them.
-        """
+        """Read everything in the view once; returns the damaged entries, which leave the view."""
         self.unproven = False
-        found = torn(self.entries, self.view)
+        found = find_damaged(self.entries, self.view)
         if found:
             self.view = fold(self.entries, meter=self.view.meter)
         return found
 
     async def append(self, body: Body) -> Entry:
-        """Write `body` as the next entry; when this returns, it cannot be lost.
+        """Write `body` as the next entry; it is durable when this returns.
 
-        A message that would stand between a call and its result makes the missing results
-        be written first. What is set up before anything is said is written with the first
-        word.
+        A message that would come between a call and its result is written after failed results
+        for the open calls. Setup and mode of a new session are written with its first message.
 
         Raises:
-            SessionError: The body holds something that cannot be stored.
+            SessionError: The session is not open, or the body cannot be stored.
             StoreError: The store failed; the journal is as it was.
         """
+        if not self.is_open:
+            raise SessionError("the session is not open: use `async with`, or await `open` first")
         body = _storable(body)
         async with self._writing:
             if self._in_doubt:
-                await self._look_again()
-            fresh = [self._next(b, after=n) for n, b in enumerate(self._owed(body))]
+                await self._reload()
+            fresh = [self._next(b, after=n) for n, b in enumerate(self._missing_results(body))]
             entry = self._next(body, after=len(fresh))
             added = [*fresh, entry]
             if self._saved or not isinstance(body, SetupChanged | ModeChanged):
@@ -168,17 +178,17 @@ class Journal:
             for one in fresh:
                 self.view = self.view.apply(one)
             self.view = advance(self.view, self.entries)
-            self.call_ids.update(asked(body))
+            self.call_ids.update(call_ids_of(body))
             self.spending += spending_of(body)
-        self._tell()
-        if is_due(self._saved, self._kept):
-            await self._keep()
+        self._announce()
+        if is_snapshot_due(self._saved, self._kept):
+            await self._save_snapshot()
         return entry
 
-    def _tell(self) -> None:
-        """Tell of the entries that are on disk, each once."""
-        fresh = self.entries[self._told : self._saved]
-        self._told = max(self._told, self._saved)
+    def _announce(self) -> None:
+        """Call `on_entry` for the entries that are on disk, each once."""
+        fresh = self.entries[self._announced : self._saved]
+        self._announced = max(self._announced, self._saved)
         if self.on_entry is not None:
             for entry in fresh:
                 self.on_entry(entry)
@@ -194,30 +204,30 @@ class Journal:
         self._saved = len(self.entries) + len(added)
         self._in_doubt = False
 
-    async def _keep(self) -> None:
-        """Write down where the journal stands; a session goes on without it."""
+    async def _save_snapshot(self) -> None:
+        """Store a snapshot; the session works without it."""
         self._kept = len(self.entries)
-        data = pack(self.view, self.spending, self.call_ids, self.entries)
-        await keep(self._store, self.record.id, data)
+        data = encode_snapshot(self.view, self.spending, self.call_ids, self.entries)
+        await save_snapshot(self._store, self.record.id, data)
 
-    async def _look_again(self) -> None:
-        """Find out what the store has, after a write that was cut off or failed."""
+    async def _reload(self) -> None:
+        """Read what the store has, after a write that failed or was cancelled."""
         stored: Sequence[Entry] = ()
         try:
             _, stored = await self._store.load(self.record.id)
             self._is_stored = True
         except SessionNotFound:
-            # Somebody has deleted it: what is in memory is written again.
+            # It was deleted meanwhile; the entries in memory are written again.
             self._is_stored = False
         if len(stored) > len(self.entries):
             self.entries.replace_all(stored)
-            standing = stand(self.entries, self.view.meter)
-            self.view, self.spending = standing.view, standing.spending
-            self.call_ids = standing.call_ids
+            start = load_state(self.entries, self.view.meter)
+            self.view, self.spending = start.view, start.spending
+            self.call_ids = start.call_ids
         self._saved = len(stored)
         self._in_doubt = False
 
-    def _owed(self, body: Body) -> list[Body]:
+    def _missing_results(self, body: Body) -> list[Body]:
         if isinstance(body, MessageAdded) and body.message.role is not Role.TOOL:
             return [MessageAdded(message=m) for m in answer_missing_calls(self.view.items)]
         return []
@@ -227,7 +237,7 @@ class Journal:
         return Entry(id=EntryId(last + after + 1), at=self._clock(), body=body)
 
     def since(self, entry_id: EntryId) -> Sequence[Entry]:
-        """Return the entries that came after that one."""
+        """Return the entries after that one."""
         return self.entries[bisect_right(self.entries, entry_id, key=lambda one: one.id) :]
 
     def entry(self, entry_id: EntryId) -> Entry | None:
@@ -238,8 +248,22 @@ class Journal:
         return next((entry for entry in self.entries if entry.id == entry_id), None)
 
 
+def new_record(session_id: SessionId, cwd: Path, *, now: float = 0.0) -> SessionRecord:
+    """Return the record of a session that is not in a store yet."""
+    return SessionRecord(id=session_id, cwd=str(cwd), created_at=now, updated_at=now)
+
+
+def unopened_journal(store: Store, record: SessionRecord, setup: SetupChanged) -> Journal:
+    """Return the journal of a session that is not open: it is empty and cannot be written."""
+    start = load_state((), text_units)
+    view = fold([Entry(id=EntryId(1), at=record.created_at, body=setup)])
+    journal = Journal(store, record, LazyList.of(()), replace(start, view=view), clock=time.time)
+    journal.is_open = False
+    return journal
+
+
 def _storable(body: Body) -> Body:
     try:
         return make_encodable(body)
     except TypeError as error:
-        raise SessionError(f"this cannot be stored: {error}") from error
+        raise SessionError(f"an entry cannot be stored: {error}") from error

@@ -1,4 +1,4 @@
-"""`Recall`: lets the model search the whole session and read any entry back, word for word."""
+"""`Recall`: lets the model search the whole session and read any entry in full."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ _PAGE = 12_000
 
 
 class Recall:
-    """Answers from a list of entries that grows while the session runs."""
+    """Reads from the entries of the session, which grow while it runs."""
 
     spec = RECALL_SPEC
     max_output_chars: int | None = None
@@ -41,11 +41,11 @@ class Recall:
         self._entries = entries
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
-        """Touches nothing but the session itself."""
+        """Return an access that touches only the session itself."""
         return Access(tool=RECALL, risk=Risk.INSPECT)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
-        """Search or read back."""
+        """Search the entries, or read one."""
         number, query = arguments.get("entry"), arguments.get("query")
         offset = arguments.get("offset", 0)
         if isinstance(number, int) and isinstance(offset, int):
@@ -77,7 +77,7 @@ class Recall:
         return ToolOutput(text="\n".join(lines))
 
     def _before_this_turn(self) -> Sequence[Entry]:
-        """Leave out the request under way: it always holds the words that are looked for."""
+        """Return the entries before the current request, which always contains the query."""
         for place in range(len(self._entries) - 1, -1, -1):
             body = self._entries[place].body
             if isinstance(body, MessageAdded) and body.message.role is Role.USER:

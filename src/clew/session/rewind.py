@@ -1,11 +1,10 @@
-"""Going back to an earlier point: the conversation, the files, or both.
+"""Rewind: go back to an earlier point of the conversation, the files, or both.
 
-Nothing is deleted. The conversation goes back by an entry of its own, and files that are
-overwritten are kept, so `undo` takes a rewind back like a compaction.
+Nothing is deleted. A rewind is an entry of its own, and files that it overwrites are kept, so
+`undo` reverts it like a compaction.
 
-What is not said goes on as it is now: model, system prompt, tools and permission mode are how
-the session works, not what was said in it. Pins stay too; those of messages that are gone wait
-for an undo. Money that was spent stays spent.
+A rewind concerns messages and files. Model, system prompt, tools, permission mode, pins and cost
+stay as they are; pins of messages that are gone take effect again after an undo.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -37,144 +36,144 @@ class Rewind(Struct, frozen=True, kw_only=True):
     """What a rewind did."""
 
     entry: Entry | None
-    """The entry that tells of it; None when there was nothing to do."""
+    """The entry of the rewind; None when there was nothing to do."""
     before: EntryId | None = None
-    """The conversation is what it was before this entry; None if it was left alone."""
+    """The conversation ends before this entry; None if it was not changed."""
     files: RestoreResult = RestoreResult()
 
 
-class Wish(TypedDict, total=False):
-    """What a rewind shall do."""
+class RewindOptions(TypedDict, total=False):
+    """What a rewind does."""
 
     code: bool
-    """Restore files; on unless switched off."""
+    """Restore files. Default: True."""
     conversation: bool
-    """Take back what was said; on unless switched off."""
+    """Remove messages from the view. Default: True."""
     force: bool
-    """Also overwrite files that somebody else changed since."""
+    """Also overwrite files that were changed from outside meanwhile. Default: False."""
     outside: bool
-    """Also restore files outside the project."""
+    """Also restore files outside the project. Default: False."""
 
 
-async def rewind(kit: SessionState, entry_id: EntryId, wish: Wish) -> Rewind:
-    """Go back to before an entry, or to the last place before it where nothing is cut in two.
+async def rewind(state: SessionState, entry_id: EntryId, options: RewindOptions) -> Rewind:
+    """Go back to before an entry, or to the last place before it that is a valid end.
 
-    Words alone go back to where no tool call waits for its result. Files are kept by turn, so
-    with them the whole turn is taken back. Files that cannot be restored do not hold up the
-    rest: the result names them, and the same rewind can be asked for again.
+    The conversation alone goes back to where no tool call waits for its result. Files are kept
+    per turn, so with files the whole turn is reverted. A file that cannot be restored does not
+    stop the rest: the result names it, and the rewind can be repeated.
 
     Raises:
-        ConfigError: The session keeps no files.
-        SessionError: There is no such entry, or its files are no longer kept.
+        ConfigError: The session keeps no checkpoints.
+        SessionError: There is no such entry, or its checkpoint was deleted.
         StoreError: Nothing was changed.
     """
-    code, conversation = wish.get("code", True), wish.get("conversation", True)
-    if kit.journal.entry(entry_id) is None:
+    code, conversation = options.get("code", True), options.get("conversation", True)
+    if state.journal.entry(entry_id) is None:
         raise SessionError(f"there is no entry #{entry_id} in this session")
     if not code and not conversation:
-        raise SessionError("a rewind is of the code, the conversation, or both")
+        raise SessionError("a rewind needs code, conversation or both")
     place, files = entry_id, RestoreResult()
     with anyio.CancelScope(shield=True):
         if code:
-            chosen = await to_thread.run_sync(_keeper(kit).since, entry_id)
+            chosen = await to_thread.run_sync(_require_checkpoints(state).since, entry_id)
             place = min([entry_id, *(turn.first for turn in chosen)])
-            files = await _take_back(kit, chosen, wish)
+            files = await _restore_files(state, chosen, options)
         if not conversation:
-            return await _code_alone(kit, files)
-        place = whole_before(kit.journal.entries, place)
-        entry = await kit.journal.append(Rewound(before=place, files=files.restored))
-        kit.report_state()
+            return await _rewind_files(state, files)
+        place = find_cut_before(state.journal.entries, place)
+        entry = await state.journal.append(Rewound(before=place, files=files.restored))
+        state.report_context()
     return Rewind(entry=entry, before=place, files=files)
 
 
-def whole_before(entries: Sequence[Entry], entry_id: EntryId) -> EntryId:
+def find_cut_before(entries: Sequence[Entry], entry_id: EntryId) -> EntryId:
     """Return the last entry, up to that one, before which no call waits for its result."""
     items = fold(entry for entry in entries if entry.id < entry_id).items
     cut = between_steps(items)[-1]
     return entry_id if cut == len(items) else items[cut].entry_id
 
 
-async def unrestore(kit: SessionState, entry: Entry) -> None:
-    """Bring back the files that a rewind had replaced, as it is about to be undone."""
+async def undo_restore(state: SessionState, entry: Entry) -> None:
+    """Restore the files that a rewind replaced, before it is undone."""
     if not isinstance(entry.body, Rewound) or not entry.body.files:
         return
-    if kit.checkpoints is None:
-        kit.emit(Warned("files stay as they are: this session keeps no checkpoints now"))
+    if state.checkpoints is None:
+        state.emit(Warned("files are not restored: this session keeps no checkpoints now"))
         return
-    chosen = await to_thread.run_sync(kit.checkpoints.of_rewind, entry.id)
+    chosen = await to_thread.run_sync(state.checkpoints.of_rewind, entry.id)
     if not chosen:
-        kit.emit(Warned("files stay as they are: what this rewind replaced is no longer kept"))
+        state.emit(Warned("files are not restored: the checkpoint of this rewind was deleted"))
         return
-    files = await _take_back(kit, chosen, Wish(outside=True))
+    files = await _restore_files(state, chosen, RewindOptions(outside=True))
     for skip in files.skipped:
-        kit.emit(Warned(f"{skip.path} stays as it is: {skip.why}"))
+        state.emit(Warned(f"{skip.path} is not restored: {skip.why}"))
     if entry.body.before is None:
-        _tell(kit, files)
+        _remind(state, files)
 
 
-async def checkpoints(kit: SessionState) -> list[CheckpointSummary]:
-    """Return the checkpoints of a session, oldest first; none if it keeps none."""
-    if kit.checkpoints is None:
+async def list_checkpoints(state: SessionState) -> list[CheckpointSummary]:
+    """Return the checkpoints of a session, oldest first."""
+    if state.checkpoints is None:
         return []
-    return await to_thread.run_sync(kit.checkpoints.summaries)
+    return await to_thread.run_sync(state.checkpoints.summaries)
 
 
 @asynccontextmanager
-async def checkpointed(kit: SessionState, asked: Entry, words: str) -> AsyncIterator[None]:
-    """Keep each file that the `with` block changes, as the checkpoint of the prompt `asked`."""
-    keeper = kit.checkpoints
+async def record_checkpoint(state: SessionState, asked: Entry, label: str) -> AsyncIterator[None]:
+    """Keep a copy of each file that the block changes, as the checkpoint of the prompt `asked`."""
+    keeper = state.checkpoints
     if keeper is None:
         yield
         return
-    await to_thread.run_sync(keeper.begin, asked.id, words)
+    await to_thread.run_sync(keeper.begin, asked.id, label)
     try:
         yield
     finally:
         with anyio.CancelScope(shield=True):
-            last = kit.journal.entries[-1].id
+            last = state.journal.entries[-1].id
             for note in await to_thread.run_sync(keeper.seal, last):
-                kit.emit(Warned(note))
+                state.emit(Warned(note))
 
 
-def _keeper(kit: SessionState) -> "FileCheckpoints":
-    if kit.checkpoints is None:
+def _require_checkpoints(state: SessionState) -> "FileCheckpoints":
+    if state.checkpoints is None:
         raise ConfigError(
-            "this session keeps no checkpoints: give it a folder for them (`checkpoints`), "
+            "this session keeps no checkpoints: set the option `checkpoints` to a folder, "
             "or rewind the conversation alone (`code=False`)"
         )
-    return kit.checkpoints
+    return state.checkpoints
 
 
-async def _take_back(
-    kit: SessionState, chosen: "Sequence[Checkpoint]", wish: Wish
+async def _restore_files(
+    state: SessionState, chosen: "Sequence[Checkpoint]", options: RewindOptions
 ) -> RestoreResult:
     return await to_thread.run_sync(
         partial(
-            _keeper(kit).restore,
+            _require_checkpoints(state).restore,
             chosen,
-            entry=EntryId(kit.journal.entries[-1].id + 1),
-            force=wish.get("force", False),
-            outside=wish.get("outside", False),
+            entry=EntryId(state.journal.entries[-1].id + 1),
+            force=options.get("force", False),
+            outside=options.get("outside", False),
         )
     )
 
 
-async def _code_alone(kit: SessionState, files: RestoreResult) -> Rewind:
+async def _rewind_files(state: SessionState, files: RestoreResult) -> Rewind:
     if not files.restored:
         return Rewind(entry=None, files=files)
-    entry = await kit.journal.append(Rewound(files=files.restored))
-    _tell(kit, files)
+    entry = await state.journal.append(Rewound(files=files.restored))
+    _remind(state, files)
     return Rewind(entry=entry, files=files)
 
 
-def _tell(kit: SessionState, files: RestoreResult) -> None:
-    """Let the model know, with the next prompt, that files are not as it left them."""
+def _remind(state: SessionState, files: RestoreResult) -> None:
+    """Tell the model with the next prompt that files have changed."""
     if not files.restored:
         return
     named = ", ".join(files.restored[:_MOST_NAMED])
     more = len(files.restored) - _MOST_NAMED
     rest = f" and {more} more" if more > 0 else ""
-    kit.reminders.append(
+    state.reminders.append(
         f"The user set these files back to an earlier state: {named}{rest}. "
-        "Read them again before you rely on what they hold."
+        "Read them again before you rely on their content."
     )

@@ -1,7 +1,7 @@
-"""One run from its first event to its last, for every kind of work a session does."""
+"""Runs: one at a time, abortable, each with its events from start to end and its result."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import anyio
 from msgspec.structs import replace
@@ -27,10 +27,12 @@ from clew.core.results import ExecutionResult, UsageSnapshot
 from clew.core.text import replace_surrogates
 from clew.core.tool_states import ToolReport, ToolState, end_state, report_call, start_state
 from clew.core.usage import Spending
-from clew.session.call import Answer
+from clew.session.call import ModelAnswer
 from clew.session.event_bus import EventBus
-from clew.session.hooking import failed
+from clew.session.hook_events import report_failure
+from clew.session.lifecycle import open_session, save_calibration
 from clew.session.state import SessionState
+from clew.session.turn import Delegate, Prompt, continue_turn, delegate_turn, make_prompt, run_turn
 
 
 class RunGuard:
@@ -145,16 +147,18 @@ class RunOutcome:
         self.run_id = run_id or new_run_id()
         self.result: ExecutionResult | None = None
 
-    def start(self, state: SessionState | None) -> None:
+    def start(self) -> None:
         """Announce the run."""
-        if state is not None:
-            self._before = state.journal.spending
-            self._first = EntryId(len(state.journal.entries) + 1)
         self._tracker.reset()
         self._bus.publish(UserMessage(text=self._label, run_id=self.run_id))
         self._bus.publish(Thinking(active=True))
 
-    def complete(self, state: SessionState, answer: Answer) -> None:
+    def measure_from(self, state: SessionState) -> None:
+        """Count entries and spending from here on; call it when the session is open."""
+        self._before = state.journal.spending
+        self._first = EntryId(len(state.journal.entries) + 1)
+
+    def complete(self, state: SessionState, answer: ModelAnswer) -> None:
         """Announce an answer."""
         self.result = replace(
             self._make(state, replace_surrogates(answer.message.text)),
@@ -166,7 +170,7 @@ class RunOutcome:
         self._bus.publish(Thinking(active=False))
 
     def interrupt(self, state: SessionState) -> None:
-        """Announce an abort; the response is what had arrived."""
+        """Announce an abort; the response is the text that arrived."""
         self.result = replace(self._make(state, self._tracker.text), interrupted=True)
         self._bus.publish(RunInterrupted(self.result))
         self._bus.publish(Thinking(active=False))
@@ -180,7 +184,7 @@ class RunOutcome:
         self._bus.publish(Thinking(active=False))
 
     def _make(self, state: SessionState, text: str) -> ExecutionResult:
-        context, entries = state.state(), state.journal.entries
+        context, entries = state.context_state(), state.journal.entries
         return ExecutionResult(
             response=text,
             run_id=self.run_id,
@@ -190,6 +194,68 @@ class RunOutcome:
             first_entry=self._first,
             last_entry=entries[-1].id if entries else EntryId(0),
         )
+
+
+class Runs:
+    """Executes the runs of a session, one at a time."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+        self._bus = state.options["event_bus"]
+        self.guard = RunGuard()
+        """Also protects compactions and commands, which do not run beside a run."""
+        self.tracker = RunTracker(self._bus)
+        """Text and tool calls of the current run."""
+
+    async def execute(self, prompt: Prompt, *, run_id: RunId | None = None) -> ExecutionResult:
+        """Let the model answer a prompt; an abort is a result, not an error."""
+        return await self._observe(lambda: run_turn(self._state, prompt), prompt.label, run_id)
+
+    async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:
+        """Continue after the last entry without a new prompt."""
+        return await self._observe(lambda: continue_turn(self._state), "", run_id)
+
+    async def delegate(
+        self, prompt: str, work: Delegate, *, run_id: RunId | None = None
+    ) -> ExecutionResult:
+        """Let `work` answer a prompt in place of the model; both join the conversation."""
+        asked = make_prompt(prompt)
+        return await self._observe(lambda: delegate_turn(self._state, asked, work), prompt, run_id)
+
+    async def interrupt(self, label: str, *, run_id: RunId | None = None) -> ExecutionResult:
+        """Publish and return the result of a prompt that was aborted before its run started."""
+
+        async def abort() -> ModelAnswer:
+            raise AbortError("the run was aborted before it started")
+
+        return await self._observe(abort, label, run_id)
+
+    async def _observe(
+        self, work: Callable[[], Awaitable[ModelAnswer]], label: str, run_id: RunId | None
+    ) -> ExecutionResult:
+        state, outcome = self._state, RunOutcome(self._bus, self.tracker, label, run_id)
+        with suppress(AbortError), self.guard.begin():
+            outcome.start()
+            try:
+                await open_session(state)
+                outcome.measure_from(state)
+                answer = await work()
+                await save_calibration(state)
+                state.completed_runs += 1
+            except AbortError:
+                outcome.interrupt(state)
+            except Exception as error:
+                if state.is_open:
+                    await _record_failure(state, error)
+                outcome.fail(error)
+                raise
+            except BaseException:
+                outcome.interrupt(state)
+                raise
+            else:
+                outcome.complete(state, answer)
+        assert outcome.result is not None  # noqa: S101 - every way out of the block sets it
+        return outcome.result
 
 
 def measure_usage(before: Spending, after: Spending, state: ContextState) -> UsageSnapshot | None:
@@ -216,9 +282,8 @@ def measure_usage(before: Spending, after: Spending, state: ContextState) -> Usa
     )
 
 
-async def record_failure(state: SessionState | None, error: BaseException) -> None:
-    """Write down why a run failed, where the journal can be written, and call the hooks."""
-    if state is None or not isinstance(error, ClewError) or isinstance(error, StoreError):
-        return
-    await state.journal.append(Noted(topic="error", text=str(error)))
-    await failed(state, error)
+async def _record_failure(state: SessionState, error: BaseException) -> None:
+    """Add a note about a failed run to the journal, if it can be written, and fire StopFailure."""
+    if isinstance(error, ClewError) and not isinstance(error, StoreError):
+        await state.journal.append(Noted(topic="error", text=str(error)))
+    await report_failure(state, error)

@@ -1,90 +1,92 @@
-"""What the steps of a turn work with: one record, passed along instead of globals."""
+"""`SessionState`: what the parts of one session share, passed along instead of globals."""
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
+import anyio
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import ReasoningPolicy
 from clew.context.state import compute_state
 from clew.core.context_state import ContextState
-from clew.core.entries import Trigger
 from clew.core.errors import SessionError
 from clew.core.events import ContextUpdated, Event
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.hooks.protocol import Hooks, NoHooks
-from clew.log.protocol import SessionLogger
 from clew.providers.protocol import Chunk, Provider, Request
-from clew.session.cost_limit import CostLimit
+from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.journal import Journal
-from clew.session.loops import LoopGuard
+from clew.session.limits import CostLimit, LoopGuard, make_cost_limit
 from clew.tools.protocol import Tool, ToolContext
 
 if TYPE_CHECKING:
     from clew.checkpoints.file_checkpoints import FileCheckpoints
 
-Emit = Callable[[Event], None]
-Redact = Callable[[Any], Any]
-BeforeCompact = Callable[[Trigger], Awaitable[str | None]]
-"""Asked before each compaction; a sentence it returns is the reason not to compact."""
+
+class ThresholdShares(TypedDict, total=False):
+    """Shares of the window; see `clew.context.policy.Thresholds`."""
+
+    warn: float
+    compact: float | Literal[False]
+    block: float
 
 
 class SessionState(Struct, kw_only=True):
-    """The parts of one session. Its owner may exchange policy and provider between calls."""
+    """The options of a session and everything that changes while it lives.
 
+    It exists before the session is open; until then the journal is empty and cannot be written.
+    """
+
+    options: SessionOptions
+    """As given, with defaults; never changed."""
     journal: Journal
     provider: Provider
-    tools: Mapping[str, Tool]
     gate: Gate
     policy: ContextPolicy
     strategy: Strategy
-    place: ToolContext
-    emit: Emit
-    parallel_tools: int = 5
+    reasoning: ReasoningPolicy
+    tools: Mapping[str, Tool]
+    tool_context: ToolContext
+    """Where the tools work."""
+    cost_limit: CostLimit
+    loop_guard: LoopGuard
+    request_options: Mapping[str, Any]
+    """Fields of the provider's API that are added to every request."""
     summary_model: ModelFacts | None = None
-    """Who writes summaries, when it is not the session's own model."""
+    """The model that writes summaries, when it is not the session's own."""
     summary_failures: int = 0
-    """How many in a row; see `clew.session.summarising`."""
-    extra_facts: Callable[[], Sequence[str]] | None = None
-    """Lines that every summary must carry, such as what runs in the background."""
-    before_compact: BeforeCompact | None = None
-    compact_instructions: str = ""
-    """What every summary should keep, as the project says it."""
-    purse: CostLimit = CostLimit()
-    reasoning: ReasoningPolicy = ReasoningPolicy()
-    request_options: Mapping[str, Any] = {}
-    hooks: Hooks = NoHooks()
-    reminders: list[str] = field(default_factory=list)
-    """Words of hooks that wait for the next prompt."""
-    loops: LoopGuard = field(default_factory=LoopGuard)
-    ending: SessionError | None = None
-    """Why the run must end when the calls of this answer are done."""
-    tool_timeout: float | None = None
-    """Seconds that one tool call may take; None leaves it to the tool."""
-    redact: Redact | None = None
-    """Takes secrets out of what tools say, before anything is written."""
+    """Failures in a row; see `clew.session.summarizer`."""
     checkpoints: "FileCheckpoints | None" = None
-    """Keeps files before tools change them; None when nothing is kept."""
-    log: SessionLogger | None = None
-    provider_timeout: float | None = None
-    """Seconds without a sign of life after which a call is given up."""
-    runs: int = 0
-    """How many were completed."""
+    """Copies files before tools change them; None when the session keeps no copies."""
+    reminders: list[str] = field(default_factory=list)
+    """Texts of hooks that are added to the next prompt."""
+    ending: SessionError | None = None
+    """Why the run must end after the calls of this answer."""
+    completed_runs: int = 0
+    is_open: bool = False
+    is_closed: bool = False
+    # A string and a lambda, because anyio imports its locks when they are first used.
+    opening: "anyio.Lock" = field(default_factory=lambda: anyio.Lock())  # noqa: PLW0108
     clock: Callable[[], float] = time.time
 
-    def stream(self, request: Request, *, purpose: str = "turn") -> AsyncGenerator[Chunk, None]:
-        """Have the provider answer, as `Provider.stream` does; the log is shown both sides."""
-        if self.log is None:
-            return self.provider.stream(request)
-        return self.log.call(self.provider, request, purpose=purpose)
+    def emit(self, event: Event) -> None:
+        """Publish an event."""
+        self.options["event_bus"].publish(event)
 
-    def state(self) -> ContextState:
-        """Read the context now."""
+    def stream(self, request: Request, *, purpose: str = "turn") -> AsyncGenerator[Chunk, None]:
+        """Send a request, as `Provider.stream` does; the log records both sides."""
+        log = self.options["session_log"]
+        if log is None:
+            return self.provider.stream(request)
+        return log.call(self.provider, request, purpose=purpose)
+
+    def context_state(self) -> ContextState:
+        """Return how full the window is."""
         view = self.journal.view
         return compute_state(
             view,
@@ -93,18 +95,40 @@ class SessionState(Struct, kw_only=True):
             floor=self.policy.usage_floor,
         )
 
-    def cost(self, usage: Usage, model: str | None = None) -> float | None:
-        """Return what a call to the session's model, or to `model`, cost; None if unknown."""
-        name = model or self.journal.view.setup.model.name
-        return self.purse.cost(usage, provider=self.provider.name, model=name)
-
-    def check_budget(self) -> None:
-        """Make sure that another call may be made; raises `BudgetReached` if not."""
-        model = self.journal.view.setup.model.name
-        self.purse.check(self.journal.spending, provider=self.provider.name, model=model)
-
-    def report_state(self) -> ContextState:
-        """Read the context and tell the screen."""
-        state = self.state()
+    def report_context(self) -> ContextState:
+        """Publish how full the window is, and return it."""
+        state = self.context_state()
         self.emit(ContextUpdated(state))
         return state
+
+    def set_thresholds(self, **shares: Unpack[ThresholdShares]) -> None:
+        """Change the thresholds that are given.
+
+        Raises:
+            ConfigError: A share is not in `0 < share <= 1`.
+        """
+        self.policy = replace(self.policy, thresholds=replace(self.policy.thresholds, **shares))
+
+    def cost(self, usage: Usage, model: str | None = None) -> float | None:
+        """Return what a call to `model` (default: the session's) cost; None if unknown."""
+        name = model or self.journal.view.setup.model.name
+        return self.cost_limit.cost(usage, provider=self.provider.name, model=name)
+
+    def set_budget(self, usd: float | None) -> None:
+        """Change what the session may cost in all; None for no limit.
+
+        Raises:
+            ConfigError: The amount is negative or not finite.
+        """
+        self.cost_limit = make_cost_limit(usd, self.cost_limit.prices)
+
+    def check_budget(self) -> None:
+        """Raise `BudgetReached` when no further model call is allowed."""
+        model = self.journal.view.setup.model.name
+        self.cost_limit.check(self.journal.spending, provider=self.provider.name, model=model)
+
+    @property
+    def budget_left(self) -> float | None:
+        """US dollars that may still be spent; None for no limit."""
+        budget = self.cost_limit.budget
+        return None if budget is None else max(0.0, budget - self.journal.spending.usd)

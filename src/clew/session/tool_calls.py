@@ -1,7 +1,7 @@
-"""Running the tool calls of one answer.
+"""Runs the tool calls of one answer.
 
-Each call ends in exactly one result, whatever happens to it. Calls run side by side; results
-are committed in call order.
+Each call ends in exactly one result, whatever happens to it. Calls run concurrently; results are
+committed in call order.
 """
 
 from collections.abc import Sequence
@@ -13,39 +13,45 @@ from clew.core.errors import ClewError
 from clew.core.events import ToolEnded
 from clew.core.messages import ToolCall
 from clew.core.tool_states import ToolReport, report_call
-from clew.session.one_call import Outcome, clean, finish, interrupted, run_call
+from clew.session.one_call import (
+    CallOutcome,
+    interrupted_outcome,
+    make_result,
+    redact_output,
+    run_call,
+)
 from clew.session.state import SessionState
 
 
-async def run_calls(kit: SessionState, calls: Sequence[ToolCall]) -> None:
+async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
     """Run `calls` and commit one result for each, in the order of the calls.
 
-    A result is committed as soon as those before it are, so that a crash loses no more
-    than what was still running. An abort gives the rest a failed result.
+    A result is committed as soon as those before it are, so that a crash loses only the calls
+    that were still running. An abort gives these a failed result.
 
     Raises:
-        SessionError: A hook or the guard against loops ended the run; all is committed.
+        SessionError: A hook or the loop guard ended the run; all results are committed.
     """
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, CallOutcome] = {}
     committed = 0
-    limit = anyio.Semaphore(kit.parallel_tools, fast_acquire=True)
+    limit = anyio.Semaphore(state.options["max_parallel_tools"], fast_acquire=True)
     order = anyio.Lock(fast_acquire=True)
 
     async def commit_ready() -> None:
         nonlocal committed
         async with order:
             while committed in outcomes:
-                await _commit(kit, calls[committed], outcomes[committed])
+                await _commit(state, calls[committed], outcomes[committed])
                 committed += 1
 
     async def one(index: int) -> None:
         try:
             async with limit:
-                outcomes[index] = await run_call(kit, calls[index])
+                outcomes[index] = await run_call(state, calls[index])
             with anyio.CancelScope(shield=True):
                 await commit_ready()
         except ClewError as error:
-            # Raised below as it is, not wrapped in a group.
+            # Raised below, so that it is not wrapped in an exception group.
             failures.append(error)
             tasks.cancel_scope.cancel()
 
@@ -60,22 +66,22 @@ async def run_calls(kit: SessionState, calls: Sequence[ToolCall]) -> None:
         with anyio.CancelScope(shield=True):
             for index in range(len(calls)):
                 if index not in outcomes:
-                    outcomes[index] = interrupted()
+                    outcomes[index] = interrupted_outcome()
             await commit_ready()
-    ending, kit.ending = kit.ending, None
+    ending, state.ending = state.ending, None
     if ending is not None:
         raise ending
 
 
-async def commit_outcome(kit: SessionState, call: ToolCall, outcome: Outcome | None) -> None:
-    """Commit the one result of `call`; None stands for a call that was cut short."""
+async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutcome | None) -> None:
+    """Commit the result of `call`; None stands for a call that was cut off."""
     with anyio.CancelScope(shield=True):
-        await _commit(kit, call, outcome or interrupted())
+        await _commit(state, call, outcome or interrupted_outcome())
 
 
-async def _commit(kit: SessionState, call: ToolCall, outcome: Outcome) -> None:
-    output = clean(kit, outcome.output)
-    message, full_text = finish(kit, call, output)
+async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> None:
+    output = redact_output(state, outcome.output)
+    message, full_text = make_result(state, call, output)
     report = report_call(
         output.data,
         denied=outcome.denied,
@@ -83,14 +89,14 @@ async def _commit(kit: SessionState, call: ToolCall, outcome: Outcome) -> None:
         failed=output.failed,
         display=output.display,
     )
-    await kit.journal.append(
+    await state.journal.append(
         MessageAdded(
             message=message,
             full_text=full_text,
             report=report if report != ToolReport() else None,
         )
     )
-    kit.emit(
+    state.emit(
         ToolEnded(
             call_id=call.call_id,
             name=call.name,

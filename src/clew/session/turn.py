@@ -1,12 +1,16 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
 from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.entries import Compacted, MessageAdded, ResultsCleared, Undone
+from clew.context.reasoning import is_private_to
+from clew.core.entries import Compacted, MessageAdded, ReasoningDropped, ResultsCleared, Undone
 from clew.core.errors import (
+    ClewError,
     ContextFull,
     ContextOverflow,
     NothingToDrop,
@@ -17,23 +21,24 @@ from clew.core.errors import (
 )
 from clew.core.events import Warned
 from clew.core.ids import EntryId
-from clew.core.messages import Message, Role, user
+from clew.core.messages import Image, Message, Role, assistant, user
 from clew.providers.protocol import StopReason
-from clew.session.call import Answer, call_model
+from clew.session.call import ModelAnswer, call_model
 from clew.session.compaction import compact, fit
-from clew.session.config import LEAST_WINDOW, facts_for
-from clew.session.healing import drop_reasoning
-from clew.session.hooking import admitted, kept_going
-from clew.session.opening import prove
-from clew.session.rewind import checkpointed
+from clew.session.config import LEAST_WINDOW, override_window
+from clew.session.hook_events import admit_prompt, check_stop
+from clew.session.lifecycle import check_view
+from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
 from clew.session.tool_calls import run_calls
 
 _MOST_PAUSES = 20
 _CONTINUE = "Your last answer was interrupted. Continue where it stopped."
 
-Remedy = Callable[[SessionState, ProviderError], Awaitable[bool]]
-"""Takes away the cause of a failure; False when there was nothing to take away."""
+Delegate: TypeAlias = Callable[[], Awaitable[str]]
+"""Answers a prompt in place of the model."""
+_Remedy: TypeAlias = Callable[[SessionState, ProviderError], Awaitable[bool]]
+"""Removes the cause of a failure; returns False when a retry would not help."""
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -41,40 +46,60 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
     message: Message
     raw: str | None = None
-    """What hooks are asked about, where the message was made from other words."""
+    """What hooks get in place of the message's text."""
     display: str | None = None
-    """What people are shown in its place."""
+    """What clients show in its place."""
+
+    @property
+    def label(self) -> str:
+        """The text that clients show."""
+        return self.display or self.message.text
 
 
-async def run_turn(kit: SessionState, prompt: Prompt, *, max_turns: int | None = None) -> Answer:
-    """Add a prompt to the conversation and carry on until the model asks for no more tools.
+def make_prompt(
+    prompt: str | Message, *, raw: str | None = None, display: str | None = None
+) -> Prompt:
+    """Return the prompt of a run.
+
+    Raises:
+        SessionError: The message is empty or is not the user's.
+    """
+    message = user(prompt) if isinstance(prompt, str) else prompt
+    empty = not message.text.strip() and not any(isinstance(p, Image) for p in message.parts)
+    if message.role is not Role.USER or empty:
+        raise SessionError("a run needs a user message that is not empty")
+    return Prompt(message=message, raw=raw, display=display)
+
+
+async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
+    """Add a prompt to the conversation and call the model until it wants no more tools.
 
     Returns:
         The last answer.
 
     Raises:
-        PromptBlocked: A hook did not let the prompt pass.
+        PromptBlocked: A hook blocked the prompt.
         RunStopped: A hook ended the run.
-        LoopDetected: The model went on making the same call.
-        BudgetReached: The session has cost as much as it may; the model was not called again.
-        ContextFull: The conversation does not fit; nothing was sent. A prompt that was the
-            reason is taken out of the view again, so that the next one may fit.
-        ContextOverflow: The provider says so, also after a compaction; likewise.
+        LoopDetected: The model repeated the same call.
+        BudgetReached: The budget is spent; the model was not called again.
+        ContextFull: The conversation does not fit; nothing was sent. If the prompt was the
+            reason, it is taken out of the view again, so that the next one may fit.
+        ContextOverflow: The provider says so, even after a compaction; likewise.
         ProviderError: A model call failed.
         TurnLimitReached: The model was called `max_turns` times and still wants tools.
     """
-    kit.check_budget()
-    kit.loops.begin()
-    message = await admitted(kit, prompt.message, raw=prompt.raw)
-    if kit.log is not None:
-        kit.log.pre_run(kit.provider, message)
-    asked = await kit.journal.append(MessageAdded(message=message, display=prompt.display))
-    async with checkpointed(kit, asked, prompt.display or prompt.message.text):
-        return await _carry_on(kit, asked.id, max_turns=max_turns)
+    state.check_budget()
+    state.loop_guard.reset()
+    message = await admit_prompt(state, prompt.message, raw=prompt.raw)
+    if (log := state.options["session_log"]) is not None:
+        log.pre_run(state.provider, message)
+    asked = await state.journal.append(MessageAdded(message=message, display=prompt.display))
+    async with record_checkpoint(state, asked, prompt.label):
+        return await _answer(state, asked.id)
 
 
-async def continue_turn(kit: SessionState, *, max_turns: int | None = None) -> Answer:
-    """Carry on after the last entry; raises as `run_turn` does.
+async def continue_turn(state: SessionState) -> ModelAnswer:
+    """Continue after the last entry; raises as `run_turn` does.
 
     Returns:
         The last answer; the one that is there already when the model is not owed a call.
@@ -82,88 +107,133 @@ async def continue_turn(kit: SessionState, *, max_turns: int | None = None) -> A
     Raises:
         SessionError: There is no conversation to continue.
     """
-    kit.check_budget()
-    kit.loops.begin()
-    items = kit.journal.view.items
+    state.check_budget()
+    state.loop_guard.reset()
+    items = state.journal.view.items
     if not items:
         raise SessionError("there is nothing to continue: the conversation is empty")
     last = items[-1].message
     if last.role is Role.ASSISTANT and not last.interrupted:
-        return Answer(message=last, reason=StopReason.DONE)
+        return ModelAnswer(message=last, reason=StopReason.DONE)
     if last.role is Role.ASSISTANT:
-        await kit.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
-    prompt = kit.journal.entries[-1]
-    async with checkpointed(kit, prompt, "continued"):
-        return await _carry_on(kit, None, max_turns=max_turns)
+        await state.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
+    prompt = state.journal.entries[-1]
+    async with record_checkpoint(state, prompt, "continued"):
+        return await _answer(state, None)
 
 
-async def _carry_on(kit: SessionState, asked: EntryId | None, *, max_turns: int | None) -> Answer:
+async def delegate_turn(state: SessionState, prompt: Prompt, work: Delegate) -> ModelAnswer:
+    """Add a prompt and the answer of `work`, such as a subagent, to the conversation.
+
+    The model reads both with the next prompt. Files that change meanwhile belong to this turn,
+    so a rewind restores them. When the work fails, the answer says so: a prompt never stays
+    without an answer.
+
+    Raises:
+        PromptBlocked: A hook blocked the prompt.
+    """
+    message = await admit_prompt(state, prompt.message, raw=prompt.raw)
+    asked = await state.journal.append(MessageAdded(message=message, display=prompt.display))
+    try:
+        async with record_checkpoint(state, asked, prompt.label):
+            answer = assistant(await work())
+    except BaseException as error:
+        reason = str(error) if isinstance(error, ClewError) else "it was aborted"
+        with anyio.CancelScope(shield=True):
+            note = assistant(f"[no answer: {reason}]", interrupted=True)
+            await state.journal.append(MessageAdded(message=note))
+        raise
+    await state.journal.append(MessageAdded(message=answer))
+    state.report_context()
+    return ModelAnswer(message=answer, reason=StopReason.DONE)
+
+
+async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
+    max_turns = state.options["max_turns"]
     calls = pauses = stops = 0
     while True:
         if max_turns is not None and calls >= max_turns:
             raise TurnLimitReached(f"the model was called {calls} times and is not done")
         try:
-            answer = await _ask(kit)
+            answer = await _call(state)
         except (ContextFull, ContextOverflow):
             if calls == 0 and asked is not None:
-                await _take_back(kit, asked)
+                await _withdraw(state, asked)
             raise
         calls += 1
         if answer.message.calls:
-            await run_calls(kit, answer.message.calls)
+            await run_calls(state, answer.message.calls)
         elif answer.reason is StopReason.PAUSED and pauses < _MOST_PAUSES:
             pauses += 1
-        elif (more := await kept_going(kit, answer.message, times=stops)) is not None:
+        elif (more := await check_stop(state, answer.message, times=stops)) is not None:
             stops += 1
-            await kit.journal.append(MessageAdded(message=more))
+            await state.journal.append(MessageAdded(message=more))
         else:
             return answer
 
 
-async def _ask(kit: SessionState) -> Answer:
-    """Call the model; a failure that has a remedy is met with it, once."""
-    kit.check_budget()
-    prove(kit)
-    state = await fit(kit)
-    remedies: dict[type[ProviderError], Remedy] = {
+async def _call(state: SessionState) -> ModelAnswer:
+    """Call the model; a failure that has a remedy is retried once."""
+    state.check_budget()
+    check_view(state)
+    context = await fit(state)
+    remedies: dict[type[ProviderError], _Remedy] = {
         ContextOverflow: _make_room,
-        SignatureRejected: drop_reasoning,
+        SignatureRejected: _drop_reasoning,
     }
     while True:
         try:
-            return await call_model(kit, state)
+            return await call_model(state, context)
         except (ContextOverflow, SignatureRejected) as failure:
             remedy = remedies.pop(type(failure), None)
-            if remedy is None or not await remedy(kit, failure):
+            if remedy is None or not await remedy(state, failure):
                 raise
-        state = kit.report_state()
+        context = state.report_context()
 
 
-async def _make_room(kit: SessionState, overflow: ProviderError) -> bool:
-    learned = isinstance(overflow, ContextOverflow) and await _believe(kit, overflow.limit)
+async def _make_room(state: SessionState, overflow: ProviderError) -> bool:
+    learned = isinstance(overflow, ContextOverflow) and await _shrink_window(state, overflow.limit)
     try:
-        await compact(kit, trigger="overflow")
+        await compact(state, trigger="overflow")
     except NothingToDrop:
-        # A shorter answer may be all that it takes.
+        # A shorter answer may be enough.
         return learned
     return True
 
 
-async def _believe(kit: SessionState, limit: int | None) -> bool:
-    """Take the provider's word for a window that is smaller than was thought."""
-    setup = kit.journal.view.setup
+async def _shrink_window(state: SessionState, limit: int | None) -> bool:
+    """Use the limit that the provider named, if it is smaller than the known window."""
+    setup = state.journal.view.setup
     model = setup.model
     if limit is None or not LEAST_WINDOW <= limit < model.window:
         return False
-    facts = facts_for(model, max_context_tokens=limit)
-    await kit.journal.append(replace(setup, model=facts, calibration=None))
-    kit.emit(Warned(f"{kit.provider.name} says that {model.name} takes {limit:,} tokens"))
+    facts = override_window(model, limit)
+    await state.journal.append(replace(setup, model=facts, calibration=None))
+    state.emit(Warned(f"{state.provider.name} says that {model.name} takes {limit:,} tokens"))
     return True
 
 
-async def _take_back(kit: SessionState, asked: EntryId) -> None:
-    """Make the view what it was before a prompt that cannot be sent."""
-    for entry in reversed(kit.journal.since(asked)):
+async def _drop_reasoning(state: SessionState, refusal: ProviderError) -> bool:
+    """Leave out the reasoning that only the session's provider understands, from here on.
+
+    One rejected signature is seldom the only one (another account, a changed history), and there
+    is one retry: so everything that this provider signed goes, in one entry that says why.
+    """
+    name = state.provider.name
+    targets = tuple(
+        item.entry_id for item in state.journal.view.items if is_private_to(item.message, name)
+    )
+    if not targets:
+        return False
+    why = f"{refusal.provider} did not accept the thinking that it was sent back"
+    await state.journal.append(ReasoningDropped(targets=targets, why=why))
+    state.emit(Warned(f"{why}; the call is repeated without it"))
+    return True
+
+
+async def _withdraw(state: SessionState, asked: EntryId) -> None:
+    """Restore the view from before a prompt that cannot be sent."""
+    for entry in reversed(state.journal.since(asked)):
         if isinstance(entry.body, Compacted | ResultsCleared):
-            await kit.journal.append(Undone(target=entry.id))
-    await kit.journal.append(Undone(target=asked))
+            await state.journal.append(Undone(target=entry.id))
+    await state.journal.append(Undone(target=asked))

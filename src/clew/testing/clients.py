@@ -9,100 +9,55 @@ async def test_my_client_keeps_the_contract(check, tmp_path):
 with `replies` (see `clew.providers.scripted`) in an empty folder, and yields a client for it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
-from typing import TypeAlias
-
 import anyio
 
 from clew.core.access import Approval, PermissionMode
 from clew.core.errors import (
-    ClewError,
-    EventsExpired,
     ProviderRejected,
     QueueFull,
     RunError,
     SessionError,
 )
 from clew.core.events import (
-    EntryAdded,
-    Envelope,
     PermissionRequest,
     QueueChanged,
-    RunCompleted,
     RunFailed,
     RunInterrupted,
     SessionUpdated,
-    TextDelta,
-    UserMessage,
 )
 from clew.core.ids import EntryId
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.sdk.client import (
     NewSession,
-    PromptInput,
     SessionClient,
     run_line,
     wait_for_run,
 )
-
-OpenClient: TypeAlias = Callable[
-    [Sequence[ScriptedReply]], AbstractAsyncContextManager[SessionClient]
-]
-ClientCheck: TypeAlias = Callable[[OpenClient], Awaitable[None]]
-
-_SECONDS = 30
-
-
-class _Log:
-    """Collects the events of a client in the background."""
-
-    def __init__(self, client: SessionClient, after: int | None = None) -> None:
-        self._events = client.events(after=after)
-        self._seen = anyio.Event()
-        self.envelopes: list[Envelope] = []
-
-    async def collect(self) -> None:
-        async with aclosing(self._events) as events:
-            async for envelope in events:
-                self.envelopes.append(envelope)
-                self._seen.set()
-                self._seen = anyio.Event()
-
-    async def until(self, name: str, times: int = 1) -> Envelope:
-        """Wait until an event has come that many times; returns the last of them."""
-        while True:
-            found = [one for one in self.envelopes if one.name == name]
-            if len(found) >= times:
-                return found[times - 1]
-            await self._seen.wait()
-
-    @property
-    def names(self) -> list[str]:
-        return [one.name for one in self.envelopes]
-
-
-def _prompt(text: str) -> PromptInput:
-    return PromptInput(text=text)
-
-
-async def _expect(error: type[ClewError], work: Awaitable[object]) -> str:
-    try:
-        await work
-    except error as raised:
-        return str(raised)
-    raise AssertionError(f"{error.__name__} was not raised")
+from clew.testing.client_streams import (
+    SECONDS,
+    ClientCheck,
+    EventLog,
+    OpenClient,
+    continues_after_any_event,
+    expect,
+    orders_events,
+    prompt,
+    refuses_numbers_it_does_not_know,
+    serves_two_clients_alike,
+    shows_a_late_client_what_is_happening,
+    take_events,
+)
 
 
 async def runs_a_prompt(open_client: OpenClient) -> None:
     """A submitted prompt returns its id at once, and its events tell how it goes."""
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client(["Hello there."]) as client:
             before = await client.snapshot()
             assert (before.executing, before.queue, before.history) == (False, None, ())
 
-            run_id = await client.submit(_prompt("hi"))
+            run_id = await client.submit(prompt("hi"))
             result = await wait_for_run(client, run_id, after=before.seq)
 
             assert (result.response, result.run_id) == ("Hello there.", run_id)
@@ -116,101 +71,22 @@ async def runs_a_prompt(open_client: OpenClient) -> None:
             ]
 
 
-async def orders_events(open_client: OpenClient) -> None:
-    """Sequence numbers grow by one, and a run starts and ends as the protocol says."""
-    with anyio.fail_after(_SECONDS):
-        async with open_client(["One two three."]) as client:
-            start = (await client.snapshot()).seq
-            run_id = await client.submit(_prompt("hi"))
-            await wait_for_run(client, run_id, after=start)
-            end = (await client.snapshot()).seq
-
-            seen = await _take(client, start, end)
-
-            numbers = [one.seq for one in seen]
-            assert numbers == list(range(start + 1, end + 1))
-            events = [one.event for one in seen]
-            assert [type(one) for one in events].count(UserMessage) == 1
-            assert [type(one) for one in events].count(RunCompleted) == 1
-            text = "".join(one.text for one in events if isinstance(one, TextDelta))
-            assert text == "One two three."
-            entries = [one.entry.id for one in events if isinstance(one, EntryAdded)]
-            assert entries == sorted(set(entries))
-            assert entries
-
-
-async def _take(client: SessionClient, after: int, end: int) -> list[Envelope]:
-    """Return the events after a number up to another."""
-    seen: list[Envelope] = []
-    if after >= end:
-        return seen
-    async with aclosing(client.events(after=after)) as events:
-        async for envelope in events:
-            seen.append(envelope)
-            if envelope.seq >= end:
-                break
-    return seen
-
-
-async def continues_after_any_event(open_client: OpenClient) -> None:
-    """A client that reconnects with any number neither misses nor repeats an event."""
-    with anyio.fail_after(_SECONDS):
-        async with open_client(["One two.", "Three four."]) as client:
-            start = (await client.snapshot()).seq
-            for text in ("a", "b"):
-                await wait_for_run(client, await client.submit(_prompt(text)), after=start)
-            end = (await client.snapshot()).seq
-            everything = await _take(client, start, end)
-
-            for position in range(start, end):
-                rest = await _take(client, position, end)
-
-                assert rest == [one for one in everything if one.seq > position]
-
-
-async def refuses_numbers_it_does_not_know(open_client: OpenClient) -> None:
-    """A number from long ago, or from the future, is an error, not a gap."""
-    with anyio.fail_after(_SECONDS):
-        async with open_client([]) as client:
-            now = (await client.snapshot()).seq
-            for position in (0, now + 1_000):
-                await _expect(EventsExpired, anext(client.events(after=position)))
-
-
-async def shows_a_late_client_what_is_happening(open_client: OpenClient) -> None:
-    """A snapshot in the middle of a run has the text so far; the events continue behind it."""
-    pause = Pause()
-    with anyio.fail_after(_SECONDS):
-        async with open_client([[TextChunk("Half"), pause, *text_reply(" and half.")]]) as client:
-            run_id = await client.submit(_prompt("go"))
-            await pause.reached.wait()
-
-            now = await client.snapshot()
-            assert (now.executing, now.streaming_text) == (True, "Half")
-            pause.release()
-            result = await wait_for_run(client, run_id, after=now.seq)
-
-            seen = await _take(client, now.seq, (await client.snapshot()).seq)
-            rest = "".join(one.event.text for one in seen if isinstance(one.event, TextDelta))
-            assert now.streaming_text + rest == result.response == "Half and half."
-
-
 async def queues_one_prompt(open_client: OpenClient) -> None:
     """A second prompt waits, a third is refused, and all see what waits."""
     pause = Pause()
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client([[pause, *text_reply("first")], "second"]) as client:
             start = (await client.snapshot()).seq
-            await client.submit(_prompt("one"))
+            await client.submit(prompt("one"))
             await pause.reached.wait()
-            second = await client.submit(_prompt("two"))
+            second = await client.submit(prompt("two"))
             assert (await client.snapshot()).queue == "two"
 
-            await _expect(QueueFull, client.submit(_prompt("three")))
+            await expect(QueueFull, client.submit(prompt("three")))
             pause.release()
 
             assert (await wait_for_run(client, second, after=start)).response == "second"
-            seen = await _take(client, start, (await client.snapshot()).seq)
+            seen = await take_events(client, start, (await client.snapshot()).seq)
             waits = [one.event.prompt for one in seen if isinstance(one.event, QueueChanged)]
             assert waits == ["two", None]
 
@@ -218,18 +94,18 @@ async def queues_one_prompt(open_client: OpenClient) -> None:
 async def cancels_the_prompt_that_waits(open_client: OpenClient) -> None:
     """A cancelled prompt is never sent, and its run ends as failed."""
     pause = Pause()
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client([[pause, *text_reply("first")], "never"]) as client:
             start = (await client.snapshot()).seq
-            first = await client.submit(_prompt("one"))
+            first = await client.submit(prompt("one"))
             await pause.reached.wait()
-            second = await client.submit(_prompt("two"))
+            second = await client.submit(prompt("two"))
 
             assert await client.cancel_queue()
             assert not await client.cancel_queue()
             pause.release()
 
-            await _expect(RunError, wait_for_run(client, second, after=start))
+            await expect(RunError, wait_for_run(client, second, after=start))
             assert (await wait_for_run(client, first, after=start)).response == "first"
             assert (await client.snapshot()).queue is None
 
@@ -237,49 +113,49 @@ async def cancels_the_prompt_that_waits(open_client: OpenClient) -> None:
 async def aborts_a_run(open_client: OpenClient) -> None:
     """An abort is a result that has what arrived; the next prompt works."""
     pause = Pause()
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client([[TextChunk("Half"), pause], "whole"]) as client:
             start = (await client.snapshot()).seq
-            run_id = await client.submit(_prompt("go"))
+            run_id = await client.submit(prompt("go"))
             await pause.reached.wait()
 
             client.abort()
 
             result = await wait_for_run(client, run_id, after=start)
             assert (result.interrupted, result.response) == (True, "Half")
-            seen = await _take(client, start, (await client.snapshot()).seq)
+            seen = await take_events(client, start, (await client.snapshot()).seq)
             assert [type(one.event) for one in seen].count(RunInterrupted) == 1
-            again = await client.submit(_prompt("again"))
+            again = await client.submit(prompt("again"))
             assert (await wait_for_run(client, again, after=start)).response == "whole"
 
 
 async def reports_a_failure(open_client: OpenClient) -> None:
     """A failed run is an event with the error's name; the next prompt works."""
     failure = ProviderRejected("no such model", provider="scripted")
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client([failure, "better"]) as client:
             start = (await client.snapshot()).seq
-            run_id = await client.submit(_prompt("hi"))
+            run_id = await client.submit(prompt("hi"))
 
-            message = await _expect(RunError, wait_for_run(client, run_id, after=start))
+            message = await expect(RunError, wait_for_run(client, run_id, after=start))
 
             assert message == "no such model"
-            seen = await _take(client, start, (await client.snapshot()).seq)
+            seen = await take_events(client, start, (await client.snapshot()).seq)
             (failed,) = [one.event for one in seen if isinstance(one.event, RunFailed)]
             assert (failed.error_type, failed.run_id) == ("ProviderRejected", run_id)
-            again = await client.submit(_prompt("again"))
+            again = await client.submit(prompt("again"))
             assert (await wait_for_run(client, again, after=start)).response == "better"
 
 
 async def asks_for_permission(open_client: OpenClient) -> None:
     """A request reaches the client and stands in the snapshot until its first answer."""
     replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "echo yes"})), "done"]
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client(replies) as client, anyio.create_task_group() as tasks:
-            log = _Log(client)
+            log = EventLog(client)
             tasks.start_soon(log.collect)
             start = (await client.snapshot()).seq
-            run_id = await client.submit(_prompt("run it"))
+            run_id = await client.submit(prompt("run it"))
             request = (await log.until("permission_request")).event
             assert isinstance(request, PermissionRequest)
             assert (request.tool_name, request.target) == ("Bash", "echo yes")
@@ -291,8 +167,21 @@ async def asks_for_permission(open_client: OpenClient) -> None:
             assert [state.result for state in result.tool_summaries] == ["success"]
             assert (await client.snapshot()).permission_requests == ()
             await log.until("permission_resolved")
-            await _expect(SessionError, _answer(client, request.request_id))
+            await expect(SessionError, _answer(client, request.request_id))
             tasks.cancel_scope.cancel()
+
+
+async def denies_what_nobody_answers(open_client: OpenClient) -> None:
+    """A client that only watches is not asked: without another one, a request is denied."""
+    replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "echo yes"})), "done"]
+    with anyio.fail_after(SECONDS):
+        async with open_client(replies) as client:
+            start = (await client.snapshot()).seq
+            run_id = await client.submit(prompt("run it"))
+
+            result = await wait_for_run(client, run_id, after=start)
+
+            assert [state.result for state in result.tool_summaries] == ["denied"]
 
 
 async def _answer(client: SessionClient, request_id: str) -> None:
@@ -302,12 +191,12 @@ async def _answer(client: SessionClient, request_id: str) -> None:
 async def passes_a_reply_to_the_model(open_client: OpenClient) -> None:
     """A refusal can say what to do instead; the model reads it."""
     replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "rm -rf build"})), "understood"]
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client(replies) as client, anyio.create_task_group() as tasks:
-            log = _Log(client)
+            log = EventLog(client)
             tasks.start_soon(log.collect)
             start = (await client.snapshot()).seq
-            run_id = await client.submit(_prompt("clean up"))
+            run_id = await client.submit(prompt("clean up"))
             request = (await log.until("permission_request")).event
             assert isinstance(request, PermissionRequest)
 
@@ -322,7 +211,7 @@ async def passes_a_reply_to_the_model(open_client: OpenClient) -> None:
 
 async def applies_the_effects_of_commands(open_client: OpenClient) -> None:
     """Name, model and language change inside the session, and every client sees it."""
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
             start = (await client.snapshot()).seq
             for line in ("/rename the maze", "/model other", "/language de"):
@@ -331,7 +220,7 @@ async def applies_the_effects_of_commands(open_client: OpenClient) -> None:
 
             now = await client.snapshot()
             assert (now.name, now.model, now.language) == ("the maze", "other", "de")
-            seen = await _take(client, start, now.seq)
+            seen = await take_events(client, start, now.seq)
             updates = [one.event for one in seen if isinstance(one.event, SessionUpdated)]
             assert updates[-1] == SessionUpdated(
                 name="the maze", model="other", mode=now.mode, language="de"
@@ -340,7 +229,7 @@ async def applies_the_effects_of_commands(open_client: OpenClient) -> None:
 
 async def sets_what_it_is_told(open_client: OpenClient) -> None:
     """The setters do the same as the commands."""
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
             await client.set_name("the maze")
             await client.set_model("other")
@@ -355,7 +244,7 @@ async def sets_what_it_is_told(open_client: OpenClient) -> None:
 
 async def leaves_sessions_to_the_client(open_client: OpenClient) -> None:
     """Opening another session is the client's; the outcome says so."""
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
             outcome = await client.execute("/reset")
 
@@ -364,9 +253,9 @@ async def leaves_sessions_to_the_client(open_client: OpenClient) -> None:
 
 async def names_unknown_commands(open_client: OpenClient) -> None:
     """A mistyped command is an error that names the one that was meant."""
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
-            message = await _expect(SessionError, client.execute("/contxt"))
+            message = await expect(SessionError, client.execute("/contxt"))
 
             assert "/context" in message
             assert "context" in [command.name for command in await client.commands()]
@@ -374,7 +263,7 @@ async def names_unknown_commands(open_client: OpenClient) -> None:
 
 async def runs_shell_commands(open_client: OpenClient) -> None:
     """A line with an exclamation mark runs in the shell, and joins the conversation."""
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
             outcome = await client.execute("!echo thread")
 
@@ -386,11 +275,11 @@ async def runs_shell_commands(open_client: OpenClient) -> None:
 async def pages_through_the_history(open_client: OpenClient) -> None:
     """Pages of any size together are the whole history, without a gap or a repetition."""
     replies: list[ScriptedReply] = [call_reply(("Glob", {"pattern": "*"})), "a", "b", "c"]
-    with anyio.fail_after(_SECONDS):
+    with anyio.fail_after(SECONDS):
         async with open_client(replies) as client:
             start = (await client.snapshot()).seq
             for text in ("one", "two", "three"):
-                await wait_for_run(client, await client.submit(_prompt(text)), after=start)
+                await wait_for_run(client, await client.submit(prompt(text)), after=start)
             whole = await client.history(after=EntryId(0), limit=1_000)
 
             for size in (1, 2, 3, 7):
@@ -403,21 +292,7 @@ async def pages_through_the_history(open_client: OpenClient) -> None:
             assert [item.type for item in whole if item.category == "chat"].count("user") == 3
 
 
-async def serves_two_clients_alike(open_client: OpenClient) -> None:
-    """Two streams of one session yield the same envelopes in the same order."""
-    with anyio.fail_after(_SECONDS):
-        async with open_client(["One two three."]) as client, anyio.create_task_group() as tasks:
-            one, other = _Log(client), _Log(client)
-            tasks.start_soon(one.collect)
-            tasks.start_soon(other.collect)
-            await client.submit(_prompt("hi"))
-            for log in (one, other):
-                await log.until("thinking", times=2)
-
-            assert one.envelopes[0].seq == other.envelopes[0].seq
-            assert one.envelopes == other.envelopes[: len(one.envelopes)]
-            tasks.cancel_scope.cancel()
-
+__all__ = ["CLIENT_CHECKS", "ClientCheck", "OpenClient"]
 
 CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     runs_a_prompt,
@@ -430,6 +305,7 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     aborts_a_run,
     reports_a_failure,
     asks_for_permission,
+    denies_what_nobody_answers,
     passes_a_reply_to_the_model,
     applies_the_effects_of_commands,
     sets_what_it_is_told,

@@ -23,8 +23,8 @@ from clew.extensions.commands.parsing import (
 )
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 from clew.extensions.memory import ProjectMemory
-from clew.extensions.memory.events import Outcome, Reference
-from clew.extensions.memory.facts import KINDS, MAX_FACT
+from clew.extensions.memory.events import MemoryOutcome, MemoryReference
+from clew.extensions.memory.facts import FACT_KINDS, MAX_FACT
 
 _T = TypeVar("_T")
 _Action: TypeAlias = Callable[[ProjectMemory, str], Awaitable[CommandResult]]
@@ -65,11 +65,11 @@ async def _show(memory: ProjectMemory, rest: str) -> CommandResult:
 
 async def _add(memory: ProjectMemory, rest: str) -> CommandResult:
     kind, more = split_word(rest)
-    if kind.lower() not in KINDS:
+    if kind.lower() not in FACT_KINDS:
         kind, more = "project", rest
     topic, text = split_word(more)
     if not text:
-        kinds = "|".join(KINDS)
+        kinds = "|".join(FACT_KINDS)
         raise SessionError(f"write the fact to remember: /memory add [{kinds}] TOPIC TEXT")
     check_text(text, MAX_FACT, "a fact")
     return _outcome(await _in_thread(partial(memory.add, text, topic=topic, kind=kind.lower())))
@@ -149,7 +149,7 @@ def _waiting(rest: str, action: str) -> str:
     return check_text(rest, _ID, "an id", lines=False)
 
 
-def _outcome(outcome: Outcome) -> CommandResult:
+def _outcome(outcome: MemoryOutcome) -> CommandResult:
     place, data = f"under {outcome.topic}", asdict(outcome)
     match outcome.status:
         case "skipped":
@@ -165,7 +165,7 @@ def _outcome(outcome: Outcome) -> CommandResult:
     return CommandResult(said, data=data)
 
 
-def _facts(references: Iterable[Reference]) -> list[dict[str, object]]:
+def _facts(references: Iterable[MemoryReference]) -> list[dict[str, object]]:
     return [asdict(reference) for reference in references]
 
 
@@ -211,7 +211,7 @@ MEMORY = Command(
         _reads("list", "list the topics"),
         _reads("show", "show the index, or a whole topic", "[TOPIC]"),
         _reads("find", "search the topics", "WORDS"),
-        _writes("add", "remember a fact", f"[{'|'.join(KINDS)}] TOPIC TEXT"),
+        _writes("add", "remember a fact", f"[{'|'.join(FACT_KINDS)}] TOPIC TEXT"),
         _writes("extract", "queue facts that you stated in this session for approval", ""),
         _reads("pending", "list the facts that wait for approval"),
         _writes("approve", "save a waiting fact", "ID"),

@@ -1,8 +1,8 @@
-"""The contract between a command, the place it comes from, and the session it acts on.
+"""The protocols of commands, of their sources, and of the host they act on.
 
-A `Command` is what a list shows. A `SystemCommand` can carry one out. Commands without code
-of their own are skills: the host runs their words. What a command cannot do itself, such as
-switching the model or opening another session, comes back as an `Effect` that the caller applies.
+A `Command` is the entry in a list; a `SystemCommand` has the code. Commands without code are
+skills, which the host runs. What a command cannot do itself, such as switching the model or
+opening another session, is an `Effect` of its result that the caller applies.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ from clew.session.session import Session
 from clew.stores.protocol import Store
 
 Safety: TypeAlias = Literal["read-only", "changes-session", "changes-files"]
-"""The worst that a command does."""
+"""The most that a command may change."""
 
 AGENT_RUNTIME: Final = "agent-runtime"
-"""Asks for agent definitions and for what runs them."""
+"""Requires agents in the session."""
 
 
 class RenameSession(Struct, frozen=True, tag="rename_session"):
@@ -71,10 +71,10 @@ Effect: TypeAlias = (
 
 
 class CommandResult(Struct, frozen=True):
-    """How a command ended. It encodes to JSON with msgspec."""
+    """The result of a command. It encodes to JSON with msgspec."""
 
     message: str
-    """For people: plain lines, without colours."""
+    """For people: plain text, without colours."""
     success: bool = True
     data: dict[str, object] = field(default_factory=dict)
     """The same as facts, for JSON output."""
@@ -83,14 +83,14 @@ class CommandResult(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True, kw_only=True):
-    """A command as a list shows it."""
+    """A command in a list."""
 
     name: str
     description: str
     argument_hint: str = ""
-    """How arguments are written, such as `[list | clear]`."""
+    """The syntax of its arguments, such as `[list | clear]`."""
     when_to_use: str = ""
-    """For the model: when to invoke it unasked."""
+    """For the model: when to run it."""
     model_invocable: bool = False
     user_invocable: bool = True
     flags: tuple[str, ...] = ()
@@ -98,23 +98,23 @@ class Command(Struct, frozen=True, kw_only=True):
     safety: Safety = "read-only"
     subcommands: tuple["Command", ...] = ()
     source: str = "builtin"
-    """Who brings it: `builtin`, `skill`, or the name of a module or plugin. Put before the
-    name it makes the qualified name, such as `my-plugin:audit`."""
+    """`builtin`, `skill`, or the name of a module or plugin. With the name it makes the
+    qualified name, such as `my-plugin:audit`."""
     skill: Skill | None = None
-    """The words that are its work; None for a command with code of its own."""
+    """The skill to run; None for a command with code."""
 
     @property
     def short_name(self) -> str:
-        """The name without who brings it."""
+        """The name without its source."""
         return self.name.removeprefix(f"{self.source}:")
 
     @property
     def qualified_name(self) -> str:
-        """The name that always means this command, whatever else is called like it."""
+        """The name that always means this command."""
         return f"{self.source}:{self.short_name}"
 
     def chosen(self, arguments: str) -> "Command":
-        """Return the subcommand that the first words of `arguments` name, or else this one."""
+        """Return the subcommand that the first words of `arguments` name, or this command."""
         word, *rest = arguments.split(maxsplit=1)[:2] or [""]
         for sub in self.subcommands:
             if sub.name.lower() == word.lower().removeprefix("--"):
@@ -123,7 +123,7 @@ class Command(Struct, frozen=True, kw_only=True):
 
 
 class Descriptor(Struct, frozen=True, kw_only=True):
-    """A command as a model sees it."""
+    """A command in the description for a model."""
 
     name: str
     description: str
@@ -132,28 +132,28 @@ class Descriptor(Struct, frozen=True, kw_only=True):
 
 
 class KnownCommands(Protocol):
-    """What a command may ask about other commands."""
+    """Lookup of other commands."""
 
     def get_commands(self, prefix: str = "") -> list[Command]:
         """Return the commands whose names begin with `prefix`."""
         ...
 
     def find(self, name: str) -> Command | None:
-        """Return the command that is meant by a name."""
+        """Return the command with this name."""
         ...
 
 
 class CommandHost(Protocol):
-    """What commands act on: a session, and what was composed around it."""
+    """What commands act on: a session and its surroundings."""
 
     @property
     def session(self) -> Session:
-        """The conversation; open."""
+        """The open session."""
         ...
 
     @property
     def registry(self) -> KnownCommands:
-        """All commands there are."""
+        """All commands."""
         ...
 
     @property
@@ -163,37 +163,37 @@ class CommandHost(Protocol):
 
     @property
     def memory(self) -> ProjectMemory | None:
-        """What is remembered of the project; None where nothing is kept."""
+        """The project memory; None if the session has none."""
         ...
 
     @property
     def store(self) -> Store:
-        """Where sessions are kept."""
+        """The store of sessions."""
         ...
 
     @property
     def gate(self) -> Gate:
-        """Permissions of the session; its mode and grants are the ones in force."""
+        """The permissions of the session, with its current mode and grants."""
         ...
 
     @property
     def thresholds(self) -> Thresholds:
-        """Shares of the window at which something happens, as they are now."""
+        """The current thresholds of the context window."""
         ...
 
     @property
     def language(self) -> str:
-        """The language to answer in; empty for any."""
+        """The language of answers; empty for any."""
         ...
 
     @property
     def name(self) -> str:
-        """What the user calls the session; empty for nothing."""
+        """The name of the session; empty if it has none."""
         ...
 
     @property
     def agents(self) -> Mapping[str, AgentDefinition]:
-        """Agents by name; empty when no agent runtime was composed."""
+        """Agents by name; empty if the session has none."""
         ...
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
@@ -206,67 +206,66 @@ class CommandHost(Protocol):
         ...
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
-        """Carry a skill out and return what came of it.
+        """Run a skill and return the result.
 
-        While a run is under way it was the model that asked: it gets the skill's own words
-        and follows them, or the answer of an agent where the skill wants one.
+        During a run the caller is the model: it gets the text of the skill, or the answer of an
+        agent for a forked skill.
         """
         ...
 
     async def run_agent(self, name: str, prompt: str) -> str:
-        """Have an agent do a task and return its answer."""
+        """Give an agent a task and return its answer."""
         ...
 
 
 class SystemCommand(Protocol):
-    """A command with code of its own."""
+    """A command with code."""
 
     @property
     def command(self) -> Command:
-        """How a list shows it."""
+        """The entry in a list."""
         ...
 
     async def execute(self, host: CommandHost, arguments: str) -> CommandResult:
-        """Carry the command out.
+        """Run the command.
 
-        Bad input is a result without success. What a session cannot do now may be raised as
-        a `ClewError`: the registry makes a result of it.
+        Bad input is a result without success. A `ClewError` becomes such a result, too.
         """
         ...
 
 
 class CommandSource(Protocol):
-    """A place that commands come from.
+    """A source of commands.
 
-    `commands` returns the same object as long as nothing changed.
+    `commands` returns the same object as long as nothing has changed.
     """
 
     @property
     def name(self) -> str:
-        """What to call the place."""
+        """The name of the source."""
         ...
 
     def commands(self) -> Sequence[Command]:
-        """Return all commands of this place; looks for them when first asked."""
+        """Return all commands of this source."""
         ...
 
 
 @runtime_checkable
 class SystemCommandSource(CommandSource, Protocol):
-    """A source whose commands have code of their own."""
+    """A source whose commands have code."""
 
     def system_commands(self) -> Sequence[SystemCommand]:
-        """Return what carries the commands out."""
+        """Return the commands with their code."""
         ...
 
 
 class CommandModule(Struct, frozen=True, kw_only=True):
-    """Commands that belong together and are added at once."""
+    """Commands that are added together."""
 
     name: str
     sources: tuple[CommandSource, ...] = ()
     system_commands: tuple[SystemCommand, ...] = ()
     descriptors: tuple[Descriptor, ...] = ()
-    """What a model is told of the module's commands, in place of their own descriptions."""
+    """Descriptions for the model, instead of the commands' own."""
     requirements: frozenset[str] = frozenset()
-    """What the session must be composed with; only `agent-runtime` so far."""
+    """What the session must have; only `agent-runtime` so far."""

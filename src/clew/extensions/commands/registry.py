@@ -1,4 +1,4 @@
-"""All commands of a session, whoever brings them, under names that are never in doubt."""
+"""`CommandRegistry`: all commands of a session, under unambiguous names."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
@@ -31,12 +31,12 @@ class _Row(Struct, frozen=True):
 
 class _Index(Struct, frozen=True, kw_only=True):
     parts: tuple[Sequence[Command], ...]
-    """What the sources said when it was made."""
+    """The commands of the sources when the index was built."""
     listed: tuple[Command, ...]
     rows: dict[str, _Row]
-    """By the name that is listed, and by qualified names."""
+    """By listed name and by qualified name."""
     long_names: dict[str, list[str]]
-    """Listed qualified names, by what is behind the colon."""
+    """Listed qualified names, by the part after the colon."""
 
 
 class _ModuleSource:
@@ -57,11 +57,11 @@ class _ModuleSource:
 
 
 class CommandRegistry:
-    """Knows every command by its name, and carries it out.
+    """Finds commands by name and runs them.
 
-    Where two commands have one name, the one with code of its own gets it, and among
-    equals the one that was added first. The other is listed under its qualified name, such
-    as `skill:clear`. Commands of plugins always are.
+    If two commands have the same name, a command with code wins over a skill, and the one that
+    was added first over later ones. The other one is listed under its qualified name, such as
+    `skill:clear`. Commands of plugins always have their qualified name.
     """
 
     def __init__(self) -> None:
@@ -71,41 +71,41 @@ class CommandRegistry:
         self._index: _Index | None = None
 
     def add_source(self, source: CommandSource) -> None:
-        """Take in the commands of a source; they are looked for when somebody asks."""
+        """Add the commands of a source; the source is searched at the first lookup."""
         self._sources.append(source)
         self._index = None
 
     def add_module(self, module: CommandModule) -> None:
-        """Take in all that a module brings.
+        """Add the commands of a module.
 
         Raises:
-            ConfigError: It asks for something unknown, or describes a command that it lacks.
+            ConfigError: A requirement is unknown, or a descriptor has no command.
         """
         unknown = module.requirements - _REQUIREMENTS
         if unknown:
             known = ", ".join(sorted(_REQUIREMENTS))
             raise ConfigError(
                 f"the command module {module.name} requires {', '.join(sorted(unknown))};"
-                f" a session can be composed with: {known}"
+                f" known requirements: {known}"
             )
         sources = [_ModuleSource(module), *module.sources]
         if module.descriptors:
-            self._descriptors |= _described(module, sources)
+            self._descriptors |= _map_descriptors(module, sources)
         self._requirements |= module.requirements
         for source in sources:
             self.add_source(source)
 
     @property
     def requirements(self) -> frozenset[str]:
-        """What the modules ask a session to be composed with."""
+        """The requirements of all modules."""
         return frozenset(self._requirements)
 
     def get_commands(self, prefix: str = "") -> list[Command]:
-        """Return the commands whose names begin with `prefix`, in the order of precedence."""
-        return [command for command in self._known().listed if command.name.startswith(prefix)]
+        """Return the commands whose names begin with `prefix`, in order of precedence."""
+        return [command for command in self._get_index().listed if command.name.startswith(prefix)]
 
     def get_subcommands(self, name: str) -> list[Command]:
-        """Return what may follow a command, or a command with subcommands: `rewind restore`."""
+        """Return the subcommands of a command, or of a subcommand such as `rewind restore`."""
         first, _, rest = name.strip().partition(" ")
         command = self.find(first)
         if command is None:
@@ -114,35 +114,32 @@ class CommandRegistry:
         return list(chosen.subcommands)
 
     def resolve_qualified_name(self, short: str) -> str | None:
-        """Return the one qualified name that is listed for a short name.
-
-        None when there is none, or more than one.
-        """
-        names = self._known().long_names.get(short, [])
+        """Return the qualified name for a short name; None if there is none or several."""
+        names = self._get_index().long_names.get(short, [])
         return names[0] if len(names) == 1 else None
 
     def find(self, name: str) -> Command | None:
-        """Return what is meant by a name: as listed, qualified, or short and without doubt."""
+        """Return the command for a listed name, a qualified name, or an unambiguous short name."""
         row = self._row(name)
         return None if row is None else row.command
 
     def descriptors(self) -> list[Descriptor]:
-        """Return what a model is told of the commands with code of their own that it may invoke."""
+        """Return the descriptions of commands with code, for the model."""
         return [self._descriptor(one) for one in self._for_models() if one.skill is None]
 
     def skill_descriptors(self) -> list[Descriptor]:
-        """Return what a model is told of the skills that it may invoke."""
+        """Return the descriptions of skills, for the model."""
         return [self._descriptor(one) for one in self._for_models() if one.skill is not None]
 
     async def execute(
         self, host: CommandHost, name: str, arguments: str, *, by: Invoker = "user"
     ) -> CommandResult | None:
-        """Carry a command out; None when there is no such command.
+        """Run a command; None if there is no such command.
 
-        What cannot be done is a result without success, never an exception.
+        A failure is a result without success, not an exception.
 
         Raises:
-            AbortError: The session was told to abort meanwhile.
+            AbortError: The session was aborted meanwhile.
         """
         row = self._row(name)
         if row is None:
@@ -151,7 +148,7 @@ class CommandRegistry:
         if refusal:
             return CommandResult(refusal, success=False)
         try:
-            return await _carry_out(row, host, replace_surrogates(arguments))
+            return await _run(row, host, replace_surrogates(arguments))
         except AbortError:
             raise
         except ClewError as error:
@@ -161,14 +158,14 @@ class CommandRegistry:
             return CommandResult(f"/{row.command.name} failed: {why}", success=False)
 
     def _row(self, name: str) -> _Row | None:
-        rows = self._known().rows
+        rows = self._get_index().rows
         row = rows.get(name) or rows.get(name.lower())
         if row is None and (long := self.resolve_qualified_name(name)) is not None:
             return rows[long]
         return row
 
     def _for_models(self) -> Iterator[Command]:
-        return (command for command in self._known().listed if command.model_invocable)
+        return (command for command in self._get_index().listed if command.model_invocable)
 
     def _descriptor(self, command: Command) -> Descriptor:
         given = self._descriptors.get(command.qualified_name)
@@ -181,31 +178,33 @@ class CommandRegistry:
             when_to_use=command.when_to_use,
         )
 
-    def _known(self) -> _Index:
+    def _get_index(self) -> _Index:
         parts = tuple(source.commands() for source in self._sources)
         index = self._index
         if index is None or any(a is not b for a, b in zip(index.parts, parts, strict=True)):
-            index = self._index = _indexed(self._sources, parts)
+            index = self._index = _build_index(self._sources, parts)
         return index
 
 
-def _described(module: CommandModule, sources: Sequence[CommandSource]) -> dict[str, Descriptor]:
+def _map_descriptors(
+    module: CommandModule, sources: Sequence[CommandSource]
+) -> dict[str, Descriptor]:
     brought = {c.short_name: c.qualified_name for s in sources for c in s.commands()}
     missing = [one.name for one in module.descriptors if one.name not in brought]
     if missing:
         raise ConfigError(
             f"the command module {module.name} describes {', '.join(missing)},"
-            " which is none of its commands"
+            " which it does not have"
         )
     return {brought[one.name]: one for one in module.descriptors}
 
 
-async def _carry_out(row: _Row, host: CommandHost, arguments: str) -> CommandResult:
+async def _run(row: _Row, host: CommandHost, arguments: str) -> CommandResult:
     if row.system is not None:
         return await row.system.execute(host, arguments)
     skill = row.command.skill
     if skill is None:
-        return CommandResult(f"/{row.command.name} is listed, but has no code", success=False)
+        return CommandResult(f"/{row.command.name} has no code", success=False)
     said = await host.run_skill(skill, arguments)
     return CommandResult(said, data={"skill": skill.name, "fork": skill.fork})
 
@@ -214,13 +213,13 @@ def _refusal(command: Command, arguments: str, by: Invoker) -> str:
     chosen = command.chosen(arguments)
     name = command.name if chosen is command else f"{command.name} {chosen.name}"
     if by == "model" and not (command.model_invocable and chosen.model_invocable):
-        return f"/{name} is for the user alone: ask the user to type it"
+        return f"/{name} is only for the user: ask the user to type it"
     if by == "user" and not (command.user_invocable and chosen.user_invocable):
-        return f"/{name} is for the model alone: ask for what you want in plain words"
+        return f"/{name} is only for the model: ask for it in plain words"
     return ""
 
 
-def _indexed(sources: Sequence[CommandSource], parts: tuple[Sequence[Command], ...]) -> _Index:
+def _build_index(sources: Sequence[CommandSource], parts: tuple[Sequence[Command], ...]) -> _Index:
     listed: list[Command] = []
     rows: dict[str, _Row] = {}
     long_names: dict[str, list[str]] = {}

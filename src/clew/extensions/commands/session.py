@@ -24,7 +24,7 @@ from clew.extensions.commands.protocol import (
     PickSession,
     RenameSession,
 )
-from clew.session.rewind import Rewind, Wish
+from clew.session.rewind import Rewind, RewindOptions
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 
@@ -123,7 +123,7 @@ async def _rewind(host: CommandHost, arguments: str) -> CommandResult:
         what, rest = "both", " ".join(words)
     if what not in _WHAT:
         raise unknown_subcommand("rewind", word, REWIND)
-    wish = Wish(
+    wish = RewindOptions(
         code=what != "conversation",
         conversation=what in ("conversation", "both"),
         force="--force" in arguments.split(),
@@ -132,7 +132,7 @@ async def _rewind(host: CommandHost, arguments: str) -> CommandResult:
 
 
 async def _checkpoints(host: CommandHost) -> CommandResult:
-    found = await host.session.checkpoints()
+    found = await host.session.list_checkpoints()
     return build_result(
         [_checkpoint_line(one) for one in found] or ["there is no checkpoint yet"],
         checkpoints=[
@@ -164,13 +164,13 @@ async def _find_entry(host: CommandHost, text: str, *, word: str) -> EntryId:
             f"give the number of a checkpoint or entry, such as /rewind {word} 3 or"
             f" /rewind {word} #12; /rewind list shows them"
         )
-    for one in await host.session.checkpoints():
+    for one in await host.session.list_checkpoints():
         if one.number == number:
             return one.entry
     raise SessionError(f"there is no checkpoint {number}; /rewind list shows them")
 
 
-async def _go_back(host: CommandHost, entry: EntryId, wish: Wish) -> CommandResult:
+async def _go_back(host: CommandHost, entry: EntryId, wish: RewindOptions) -> CommandResult:
     try:
         done = await host.session.rewind(entry, **wish)
     except ConfigError as error:
@@ -190,7 +190,7 @@ async def _go_back(host: CommandHost, entry: EntryId, wish: Wish) -> CommandResu
     )
 
 
-def _describe_rewind(done: Rewind, wish: Wish) -> str:
+def _describe_rewind(done: Rewind, wish: RewindOptions) -> str:
     """Say what a rewind changed and what it left alone."""
     files = pluralize(len(done.files.restored), "file")
     if done.entry is None:

@@ -1,4 +1,4 @@
-"""Where commands come from: built in, skills of the user and the project, plugins."""
+"""Sources of commands: built-in, skills of the user and the project, plugins."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ BUILTINS: tuple[SystemCommand, ...] = (
 
 
 class BuiltinCommandSource:
-    """The commands that every session has."""
+    """The built-in commands."""
 
     name = "builtin"
 
@@ -33,16 +33,16 @@ class BuiltinCommandSource:
         self._commands = tuple(system.command for system in BUILTINS)
 
     def commands(self) -> Sequence[Command]:
-        """Return how they are listed."""
+        """Return the commands for listing."""
         return self._commands
 
     def system_commands(self) -> Sequence[SystemCommand]:
-        """Return what carries them out."""
+        """Return the commands with their code."""
         return BUILTINS
 
 
 class SkillCommandSource:
-    """Skills of the project and the user, each as a command; looked for when first asked."""
+    """Skills of the project and the user as commands; discovered at the first lookup."""
 
     name = "skill"
 
@@ -54,7 +54,7 @@ class SkillCommandSource:
         self._commands: tuple[Command, ...] = ()
 
     def found(self) -> FoundSkills:
-        """Return the skills, and what was refused with the reason."""
+        """Return the skills, and refused files with the reason."""
         if self._found is None:
             self._found = discover_skills(
                 self._cwd, user_home=self._user_home, clew_home=self._clew_home
@@ -71,33 +71,33 @@ class SkillCommandSource:
         return self._commands
 
     def refresh(self) -> None:
-        """Look for skills again when somebody asks next."""
+        """Discover skills again at the next lookup."""
         self._found = None
 
 
 class PluginCommand(Struct, frozen=True, kw_only=True):
-    """A command that a plugin brings: words for the model, as a skill has them."""
+    """A command of a plugin, which is a skill."""
 
     plugin: str
     skill: Skill
 
 
 class PluginCommandSource:
-    """The commands of plugins, each under its plugin's name: `my-plugin:audit`."""
+    """The commands of plugins, with the name of the plugin: `my-plugin:audit`."""
 
     name = "plugin"
 
     def __init__(self, commands: Iterable[PluginCommand]) -> None:
         self._commands = tuple(
-            _skill_command(one.skill, name=_qualified(one), source=one.plugin) for one in commands
+            _skill_command(one.skill, name=_qualify(one), source=one.plugin) for one in commands
         )
 
     def commands(self) -> Sequence[Command]:
-        """Return the commands under their qualified names."""
+        """Return the commands with their qualified names."""
         return self._commands
 
 
-def _qualified(one: PluginCommand) -> str:
+def _qualify(one: PluginCommand) -> str:
     return f"{one.plugin}:{one.skill.name.removeprefix(f'{one.plugin}:')}"
 
 

@@ -1,4 +1,4 @@
-"""`ExecuteCommand`: the one tool through which a model invokes commands and skills."""
+"""`ExecuteCommand`: the tool with which a model runs commands and skills."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -8,7 +8,7 @@ from clew.core.models import ToolSpec
 from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandHost, Descriptor, Safety
 from clew.extensions.commands.registry import CommandRegistry
-from clew.extensions.listing import listing
+from clew.extensions.listing import format_list
 from clew.tools.protocol import ToolContext, ToolOutput
 
 EXECUTE_COMMAND = "ExecuteCommand"
@@ -17,14 +17,14 @@ _RISKS: dict[Safety, Risk] = {
     "changes-session": Risk.INSPECT,
     "changes-files": Risk.MODIFY,
 }
-_HEAD = "Invoke a command of this session. A skill answers with instructions: follow them."
+_HEAD = "Run a command of this session. A skill returns instructions: follow them."
 _NAME, _HINT = 80, 120
 _MOST_CHARS = 8_000
 _SCHEMA: dict[str, object] = {
     "type": "object",
     "properties": {
         "command": {"type": "string", "description": "Name of the command, without a slash."},
-        "args": {"type": "string", "description": "What follows the name.", "default": ""},
+        "args": {"type": "string", "description": "The arguments after the name.", "default": ""},
     },
     "required": ["command"],
     "additionalProperties": False,
@@ -32,16 +32,15 @@ _SCHEMA: dict[str, object] = {
 
 
 class ExecuteCommand:
-    """Offers the commands that a model may invoke.
+    """Runs the commands that a model may use.
 
-    What the model is told of them is written when the tool is made and never changes, so
-    that requests keep their cached beginning. The host is asked for when a call comes: it
-    is there later than the tools that its session is made with.
+    The description is built once and never changes, so that the provider's prompt cache stays
+    valid. The host is looked up at each call, because it is created after the tools.
 
     Args:
         registry: All commands.
-        host: Returns what they act on.
-        skills: Name the skills too; off where the system prompt does already.
+        host: Returns the host of the commands.
+        skills: List skills in the description; False if the system prompt lists them.
     """
 
     max_output_chars: int | None = None
@@ -58,20 +57,20 @@ class ExecuteCommand:
         )
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
-        """Declare the risk of the command, or of the subcommand that is named."""
+        """Declare the risk of the command or subcommand."""
         name, rest = _asked(arguments)
         command = self._registry.find(name)
         risk = Risk.INSPECT if command is None else _RISKS[_worst(command, rest)]
         return Access(tool=EXECUTE_COMMAND, risk=risk, target=f"{name} {rest}".strip())
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
-        """Carry the command out; what is not for models is refused."""
+        """Run the command; commands that are not for models are refused."""
         name, rest = _asked(arguments)
         if not name:
-            return _failed("give `command`, and `args` as one text")
+            return _failed("`command` is missing or not a string; `args` must be one string")
         result = await self._registry.execute(self._host(), name, rest, by="model")
         if result is None:
-            return _failed(f"there is no command {one_line(name, _NAME)} for you")
+            return _failed(f"there is no command {one_line(name, _NAME)}")
         text = result.message if result.success else f"Error: {result.message}"
         return ToolOutput(
             text=text, failed=not result.success, data={"command": name, **result.data}
@@ -79,7 +78,7 @@ class ExecuteCommand:
 
 
 def _asked(arguments: dict[str, Any]) -> tuple[str, str]:
-    """Return name and arguments as they were meant; no name when they cannot be read."""
+    """Return the name and the arguments of a call; no name if they are not valid."""
     name, rest = arguments.get("command"), arguments.get("args", "")
     if not isinstance(name, str) or not isinstance(rest, str | None):
         return "", ""
@@ -104,7 +103,7 @@ def _description(registry: CommandRegistry, *, skills: bool) -> str:
 
 def _listed(descriptors: Iterable[Descriptor], things: str) -> str:
     entries = [(_call(one), _says(one)) for one in descriptors]
-    return listing(entries, max_chars=_MOST_CHARS, things=things)
+    return format_list(entries, max_chars=_MOST_CHARS, things=things)
 
 
 def _call(one: Descriptor) -> str:

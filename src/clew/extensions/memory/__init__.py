@@ -1,40 +1,40 @@
-"""What a project wants remembered: an index, topics, and facts that wait for approval.
+"""Project memory: an index, topics, and facts that wait for approval.
 
-`ProjectMemory` is the door. The parts behind it can be used on their own: the extractor finds
-candidates, the policy decides about them, two stores keep them, and retrieval finds them again.
+Use `ProjectMemory`. Its parts also work on their own: the extractor finds candidates, the policy
+decides about them, two stores keep them, and the retrieval service finds them again.
 """
 
 from clew.extensions.memory.candidates import (
-    Candidate,
     Cue,
-    Decision,
+    MemoryCandidate,
     MemoryCandidateExtractor,
     MemoryPolicyEvaluator,
+    PolicyDecision,
 )
-from clew.extensions.memory.events import MemoryEvent, Outcome, Reference
-from clew.extensions.memory.facts import KINDS, Fact, Kind
-from clew.extensions.memory.pending import Pending, PendingMemoryStore
+from clew.extensions.memory.events import MemoryEvent, MemoryOutcome, MemoryReference
+from clew.extensions.memory.facts import FACT_KINDS, Fact, FactKind
+from clew.extensions.memory.pending import PendingFact, PendingMemoryStore
 from clew.extensions.memory.project import ProjectMemory
-from clew.extensions.memory.retrieval import MemoryRetrievalService, Page
+from clew.extensions.memory.retrieval import MemoryPage, MemoryRetrievalService
 from clew.extensions.memory.store import ProjectMemoryStore, Topic
 
 __all__ = [
-    "KINDS",
-    "Candidate",
+    "FACT_KINDS",
     "Cue",
-    "Decision",
     "Fact",
-    "Kind",
+    "FactKind",
+    "MemoryCandidate",
     "MemoryCandidateExtractor",
     "MemoryEvent",
+    "MemoryOutcome",
+    "MemoryPage",
     "MemoryPolicyEvaluator",
+    "MemoryReference",
     "MemoryRetrievalService",
-    "Outcome",
-    "Page",
-    "Pending",
+    "PendingFact",
     "PendingMemoryStore",
+    "PolicyDecision",
     "ProjectMemory",
     "ProjectMemoryStore",
-    "Reference",
     "Topic",
 ]

@@ -1,4 +1,8 @@
-"""`MemoryCandidateExtractor`: sentences in which somebody says that a thing is to be remembered."""
+"""Memory candidates: extract facts from text, and decide whether they may be stored.
+
+`MemoryCandidateExtractor` finds sentences that ask to be remembered. `MemoryPolicyEvaluator`
+decides to save, queue or skip a fact; secrets and personal numbers are always skipped.
+"""
 
 import re
 import unicodedata
@@ -9,43 +13,43 @@ from msgspec import Struct
 
 from clew.core.redaction import redact
 from clew.core.text import one_line
-from clew.extensions.memory.facts import DEFAULT_TOPIC, MAX_FACT, Kind
+from clew.extensions.memory.facts import DEFAULT_TOPIC, MAX_FACT, FactKind
 
 _MAX_TEXT = 240
-"""Characters of a candidate; what is longer is no fact but a story."""
+"""Characters of a candidate; longer sentences are ignored."""
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
-    """A fact that somebody came across."""
+class MemoryCandidate(Struct, frozen=True, kw_only=True):
+    """A fact found in a text."""
 
     text: str
-    kind: Kind
+    kind: FactKind
     confidence: float
     topic: str = DEFAULT_TOPIC
 
 
 class Cue(Struct, frozen=True):
-    """Words that announce a fact, in the group `fact` of a pattern."""
+    """A pattern for sentences with a fact, which is in its group `fact`."""
 
     pattern: re.Pattern[str]
-    kind: Kind
+    kind: FactKind
     confidence: float
 
 
-def cue(pattern: str, kind: Kind, confidence: float) -> Cue:
-    """Return a cue; case does not count, and the pattern must match a sentence from its start."""
+def make_cue(pattern: str, kind: FactKind, confidence: float) -> Cue:
+    """Return a cue; the pattern ignores case and must match a whole sentence."""
     return Cue(re.compile(pattern, re.IGNORECASE), kind, confidence)
 
 
 CUES: Final[tuple[Cue, ...]] = (
-    cue(r"(?:please |and )?remember (?:that |to |this: ?|: ?)(?P<fact>.+)", "project", 0.9),
-    cue(r"(?:for|as) (?:future )?reference[,:] ?(?P<fact>.+)", "reference", 0.9),
-    cue(r"(?:please )?(?P<fact>(?:don't|do not|never|always) (?!mind).+)", "feedback", 0.75),
-    cue(r"(?:from now on|in future|in the future)[,:]? (?P<fact>.+)", "feedback", 0.85),
-    cue(r"(?P<fact>(?:I|we) (?:always |usually |strongly )?prefer .+)", "user", 0.75),
-    cue(r"(?P<fact>(?:I am|I'm|my name is|call me) .+)", "user", 0.6),
-    cue(r"(?P<fact>(?:this|our|the) project (?:uses|needs|requires|has) .+)", "project", 0.75),
-    cue(r"(?P<fact>.+?)(?:을|를|다는 것을|라는 것을)? 기억해.*", "project", 0.9),
+    make_cue(r"(?:please |and )?remember (?:that |to |this: ?|: ?)(?P<fact>.+)", "project", 0.9),
+    make_cue(r"(?:for|as) (?:future )?reference[,:] ?(?P<fact>.+)", "reference", 0.9),
+    make_cue(r"(?:please )?(?P<fact>(?:don't|do not|never|always) (?!mind).+)", "feedback", 0.75),
+    make_cue(r"(?:from now on|in future|in the future)[,:]? (?P<fact>.+)", "feedback", 0.85),
+    make_cue(r"(?P<fact>(?:I|we) (?:always |usually |strongly )?prefer .+)", "user", 0.75),
+    make_cue(r"(?P<fact>(?:I am|I'm|my name is|call me) .+)", "user", 0.6),
+    make_cue(r"(?P<fact>(?:this|our|the) project (?:uses|needs|requires|has) .+)", "project", 0.75),
+    make_cue(r"(?P<fact>.+?)(?:을|를|다는 것을|라는 것을)? 기억해.*", "project", 0.9),
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?。])\s+|\n+")
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$", re.MULTILINE | re.DOTALL)
@@ -53,31 +57,31 @@ _LEAD = re.compile(r"^(?:[-*+>]\s+)+")
 
 
 class MemoryCandidateExtractor:
-    """Finds candidates by cues; it decides nothing and keeps nothing.
+    """Finds candidates by cues. It decides nothing and stores nothing.
 
     Args:
-        cues: What announces a fact. In a sentence the first one that matches counts.
+        cues: The patterns to look for; in a sentence the first match wins.
     """
 
     def __init__(self, cues: Sequence[Cue] = CUES) -> None:
         self._cues = tuple(cues)
 
-    def extract(self, text: str) -> tuple[Candidate, ...]:
-        """Return the candidates of a text in their order, each once. Code is passed over."""
-        found: dict[str, Candidate] = {}
+    def extract(self, text: str) -> tuple[MemoryCandidate, ...]:
+        """Return the candidates in a text in order, each once. Code blocks are skipped."""
+        found: dict[str, MemoryCandidate] = {}
         for sentence in _sentences(text):
             if candidate := self._candidate(sentence):
                 found.setdefault(candidate.text.casefold(), candidate)
         return tuple(found.values())
 
-    def _candidate(self, sentence: str) -> Candidate | None:
+    def _candidate(self, sentence: str) -> MemoryCandidate | None:
         if len(sentence) > _MAX_TEXT or sentence.endswith("?"):
             return None
         for known in self._cues:
             if match := known.pattern.fullmatch(sentence):
                 fact = match["fact"].strip(" .!。")
                 if fact:
-                    return Candidate(text=fact, kind=known.kind, confidence=known.confidence)
+                    return MemoryCandidate(text=fact, kind=known.kind, confidence=known.confidence)
         return None
 
 
@@ -87,51 +91,50 @@ def _sentences(text: str) -> Iterator[str]:
             yield sentence
 
 
-Mode: TypeAlias = Literal["disabled", "approval_required", "auto_save"]
-Action: TypeAlias = Literal["save", "queue", "skip"]
+PolicyMode: TypeAlias = Literal["disabled", "approval_required", "auto_save"]
+PolicyAction: TypeAlias = Literal["save", "queue", "skip"]
 
 
-class Decision(Struct, frozen=True):
-    """What to do with a fact."""
+class PolicyDecision(Struct, frozen=True):
+    """What to do with a fact, and why."""
 
-    action: Action
+    action: PolicyAction
     why: str = ""
-    """For `skip`: the reason; it does not repeat the fact."""
+    """For `skip`: the reason, without the fact."""
 
 
 class MemoryPolicyEvaluator:
-    """Decides about facts; it holds no state and touches nothing.
+    """Decides whether facts are saved, queued or skipped. It has no state.
 
     Args:
-        mode: `disabled` skips all, `approval_required` queues all, and `auto_save` saves
-            those that are certain enough. None of them lets a sensitive fact through.
-        certain: The confidence from which on `auto_save` saves.
+        mode: `disabled` skips all facts, `approval_required` queues them, and `auto_save` saves
+            those with enough confidence. Sensitive facts are skipped in every mode.
+        certain: The least confidence with which `auto_save` saves.
     """
 
-    def __init__(self, mode: Mode = "approval_required", *, certain: float = 0.85) -> None:
+    def __init__(self, mode: PolicyMode = "approval_required", *, certain: float = 0.85) -> None:
         self.mode = mode
         self.certain = certain
 
-    def evaluate(self, text: str, *, confidence: float = 1.0) -> Decision:
-        """Decide about a fact that somebody came across."""
+    def evaluate(self, text: str, *, confidence: float = 1.0) -> PolicyDecision:
+        """Decide what to do with a fact."""
         if self.mode == "disabled":
-            return Decision("skip", "Remembering is switched off.")
-        if why := why_unfit(text):
-            return Decision("skip", why)
+            return PolicyDecision("skip", "The memory is disabled.")
+        if why := find_objection(text):
+            return PolicyDecision("skip", why)
         if self.mode == "auto_save" and confidence >= self.certain:
-            return Decision("save")
-        return Decision("queue")
+            return PolicyDecision("save")
+        return PolicyDecision("queue")
 
 
-def why_unfit(text: str) -> str:
-    """Return why a fact may not be kept at all; empty when it may."""
+def find_objection(text: str) -> str:
+    """Return why a fact may not be stored at all; empty if it may."""
     if not one_line(text):
-        return "There is nothing to remember."
+        return "The fact is empty."
     if len(text) > MAX_FACT:
-        return f"It is longer than {MAX_FACT:,} characters. Say it shorter, or in parts."
-
-    if kind := why_sensitive(text):
-        return f"It seems to hold something secret or personal ({kind}), so it is not kept."
+        return f"It is longer than {MAX_FACT:,} characters. Shorten it, or split it."
+    if kind := find_secret(text):
+        return f"It seems to contain something secret or personal ({kind}), so it is not stored."
     return ""
 
 
@@ -145,7 +148,7 @@ _NAMED = re.compile(
     ["'`]?(?P<value>[^\s"'`]{4,})""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""A secret as people say it: `the password for the router is …`."""
+"""A secret in plain words: `the password for the router is …`."""
 _ORDINARY = re.compile(
     r"[A-Za-z]+(?:['’-][A-Za-z]+)*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|v?\d+(?:\.\d+)*"
 )
@@ -165,16 +168,16 @@ _CARD = re.compile(
 """The form of a payment-card number. The check digit decides: order numbers look alike."""
 
 
-def why_sensitive(text: str) -> str:
-    """Return what makes `text` unfit to be remembered, such as `github-token`; else nothing."""
-    for form in _forms(text):
-        if found := _secret(form) or _said(form) or _identity(form):
+def find_secret(text: str) -> str:
+    """Return the kind of secret in `text`, such as `github-token`; empty if there is none."""
+    for variant in _variants(text):
+        if found := _secret(variant) or _password(variant) or _identity(variant):
             return found
     return ""
 
 
-def _forms(text: str) -> Iterator[str]:
-    """Yield the text as it is, and as it reads without what nobody sees."""
+def _variants(text: str) -> Iterator[str]:
+    """Yield the text as it is, and without invisible characters and unusual digits."""
     yield text
     plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
     digits = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in plain)
@@ -190,7 +193,7 @@ def _secret(text: str) -> str:
     return kinds[0] if kinds else "secret"
 
 
-def _said(text: str) -> str:
+def _password(text: str) -> str:
     for found in _NAMED.finditer(text):
         value = found["value"].rstrip(".,;:!?)")
         if len(value) >= 4 and _looks_secret(found, value):

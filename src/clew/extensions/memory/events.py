@@ -1,4 +1,4 @@
-"""What happens to a memory: the outcome for whoever asked, and the event for the record."""
+"""Memory events for the audit trail, and the outcomes and references that callers get."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -8,62 +8,62 @@ from msgspec import Struct
 
 from clew.core.redaction import redact
 from clew.core.text import one_line
-from clew.extensions.memory.facts import Fact, Kind
+from clew.extensions.memory.facts import Fact, FactKind
 
 EventKind: TypeAlias = Literal[
     "extracted", "queued", "saved", "skipped", "approved", "rejected", "retrieved"
 ]
-Status: TypeAlias = Literal["saved", "queued", "skipped", "rejected"]
+OutcomeStatus: TypeAlias = Literal["saved", "queued", "skipped", "rejected"]
 
 
 class MemoryEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the audit trail. What may not be kept is not in it either."""
+    """One record of the audit trail. It never contains a fact that may not be stored."""
 
     kind: EventKind
     at: float
     """Seconds since the epoch."""
     topic: str = ""
     id: str = ""
-    """The candidate, where there was one."""
+    """The id of the candidate, if there was one."""
     text: str = ""
-    """The fact; for `retrieved` the question, without secrets."""
+    """The fact; for `retrieved` the query, without secrets."""
     why: str = ""
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of a fact."""
+class MemoryOutcome(Struct, frozen=True, kw_only=True):
+    """What happened to a fact."""
 
-    status: Status
+    status: OutcomeStatus
     topic: str
-    kind: Kind = "project"
+    kind: FactKind = "project"
     id: str = ""
-    """By which a queued fact is approved or rejected."""
+    """The id for approving or rejecting a queued fact."""
     text: str = ""
-    """The fact as it is kept; empty when it was skipped."""
+    """The fact as stored; empty if it was skipped."""
     deduplicated: bool = False
-    """It was there already, so nothing was written twice."""
+    """The fact was already known, so nothing was written."""
     why: str = ""
-    """For `skipped`: the reason, without what must not be repeated."""
+    """For `skipped`: the reason, without the secret."""
 
 
-class Reference(Struct, frozen=True, kw_only=True):
-    """Where something that was retrieved comes from."""
+class MemoryReference(Struct, frozen=True, kw_only=True):
+    """The source of something that was retrieved."""
 
     topic: str
     """Empty for the index."""
     path: str
-    """Of the file, from the memory's folder on."""
+    """The path of the file, relative to the memory's folder."""
     text: str = ""
-    """What was retrieved."""
+    """The text that was retrieved."""
     score: int = 0
 
 
-class Trail:
-    """Tells whoever listens what happened, and remembers what was used.
+class AuditTrail:
+    """Emits memory events, and keeps the list of references that were used.
 
     Args:
-        clock: Dates the events.
-        on_event: Who listens.
+        clock: Returns the time of an event, in seconds since the epoch.
+        on_event: Called with every event.
     """
 
     def __init__(
@@ -72,50 +72,50 @@ class Trail:
         self._clock = clock
         self._on_event = on_event
         self._mutex = threading.Lock()
-        self.used: tuple[Reference, ...] = ()
-        """Each place once, the latest last."""
+        self.used: tuple[MemoryReference, ...] = ()
+        """Each path once, the latest last."""
 
-    def tell(self, kind: EventKind, fact: Fact, *, id_: str = "", why: str = "") -> None:
-        """Tell of one event."""
+    def emit(self, kind: EventKind, fact: Fact, *, id_: str = "", why: str = "") -> None:
+        """Emit one event."""
         if self._on_event is not None:
             event = MemoryEvent(
                 kind=kind, at=self._clock(), topic=fact.topic, id=id_, text=fact.text, why=why
             )
             self._on_event(event)
 
-    def saved(self, fact: Fact, *, deduplicated: bool, id_: str = "") -> Outcome:
-        """Tell that a fact is kept, and return that outcome."""
+    def saved(self, fact: Fact, *, deduplicated: bool, id_: str = "") -> MemoryOutcome:
+        """Record that a fact is stored, and return that outcome."""
         if deduplicated:
-            self.tell("skipped", fact, id_=id_, why="It is known already.")
+            self.emit("skipped", fact, id_=id_, why="It is already known.")
         else:
-            self.tell("saved", fact, id_=id_)
-        return outcome("saved", fact, id_=id_, deduplicated=deduplicated)
+            self.emit("saved", fact, id_=id_)
+        return build_outcome("saved", fact, id_=id_, deduplicated=deduplicated)
 
-    def skipped(self, fact: Fact, why: str, *, id_: str = "") -> Outcome:
-        """Tell that a fact may not be kept, without the fact, and return that outcome."""
+    def skipped(self, fact: Fact, why: str, *, id_: str = "") -> MemoryOutcome:
+        """Record that a fact may not be stored, without its text, and return that outcome."""
         bare = Fact(text="", topic=fact.topic, kind=fact.kind)
-        self.tell("skipped", bare, id_=id_, why=why)
-        return outcome("skipped", bare, id_=id_, why=why)
+        self.emit("skipped", bare, id_=id_, why=why)
+        return build_outcome("skipped", bare, id_=id_, why=why)
 
-    def retrieved(self, references: Sequence[Reference], query: str = "") -> None:
-        """Tell what was retrieved, and count it as used."""
-        self.note(references)
+    def retrieved(self, references: Sequence[MemoryReference], query: str = "") -> None:
+        """Record references as retrieved and used."""
+        self.mark_used(references)
         asked = redact(one_line(query))
         for reference in references:
-            self.tell("retrieved", Fact(text=asked, topic=reference.topic), why=reference.path)
+            self.emit("retrieved", Fact(text=asked, topic=reference.topic), why=reference.path)
 
-    def note(self, references: Sequence[Reference]) -> None:
-        """Count something as used."""
+    def mark_used(self, references: Sequence[MemoryReference]) -> None:
+        """Add references to those that were used."""
         with self._mutex:
             paths = {reference.path for reference in references}
             self.used = (*(known for known in self.used if known.path not in paths), *references)
 
 
-def outcome(
-    status: Status, fact: Fact, *, id_: str = "", deduplicated: bool = False, why: str = ""
-) -> Outcome:
-    """Return what became of a fact."""
-    return Outcome(
+def build_outcome(
+    status: OutcomeStatus, fact: Fact, *, id_: str = "", deduplicated: bool = False, why: str = ""
+) -> MemoryOutcome:
+    """Return the outcome for a fact."""
+    return MemoryOutcome(
         status=status,
         topic=fact.topic,
         kind=fact.kind,

@@ -1,6 +1,6 @@
-"""`ProjectMemory`: what a project wants remembered, behind one door.
+"""`ProjectMemory`: the facts that a project remembers.
 
-Nothing happens by itself: facts are written, proposed and looked up only when somebody asks.
+Nothing happens implicitly: facts are written, queued and retrieved only by explicit calls.
 """
 
 import time
@@ -12,29 +12,36 @@ from clew.core.errors import ClewError, ConfigError
 from clew.core.redaction import redact
 from clew.core.text import one_line
 from clew.extensions.memory.candidates import (
-    Candidate,
+    MemoryCandidate,
     MemoryCandidateExtractor,
     MemoryPolicyEvaluator,
-    why_unfit,
+    find_objection,
+    find_secret,
 )
-from clew.extensions.memory.events import MemoryEvent, Outcome, Reference, Trail, outcome
-from clew.extensions.memory.facts import Fact, checked_kind, topic_name
-from clew.extensions.memory.files import made_and_held
-from clew.extensions.memory.pending import Pending, PendingMemoryStore, pending_id, waiting
-from clew.extensions.memory.retrieval import MemoryRetrievalService, Page
+from clew.extensions.memory.events import (
+    AuditTrail,
+    MemoryEvent,
+    MemoryOutcome,
+    MemoryReference,
+    build_outcome,
+)
+from clew.extensions.memory.facts import Fact, parse_kind, parse_topic
+from clew.extensions.memory.pending import PendingFact, PendingMemoryStore, make_pending, pending_id
+from clew.extensions.memory.retrieval import MemoryPage, MemoryRetrievalService
 from clew.extensions.memory.store import INDEX, ProjectMemoryStore, Topic
+from clew.extensions.private_files import create_and_lock
 
 
 class ProjectMemory:
-    """The memory of one project. All methods block, and may be called from any thread.
+    """The memory of one project. All methods block; call them from any thread.
 
-    Several processes may use one folder: each change is made to what is on disk then.
+    Several processes may use one folder: each change applies to what is on disk at that time.
 
     Args:
-        folder: Where it is kept, `<project>/.clew/memory`; made when something is written.
-        clock: Seconds since the epoch; dates facts and events.
-        on_event: Hears of everything that happens to a memory, after it happened.
-        root: The folder that `folder` must not lead out of; two above it unless one is given.
+        folder: The folder, `<project>/.clew/memory`; created by the first write. Links may not
+            lead out of the project, two folders above it.
+        clock: Returns the time of facts and events, in seconds since the epoch.
+        on_event: Called after every memory event.
     """
 
     def __init__(
@@ -43,19 +50,18 @@ class ProjectMemory:
         *,
         clock: Callable[[], float] = time.time,
         on_event: Callable[[MemoryEvent], None] | None = None,
-        root: Path | None = None,
     ) -> None:
         self._folder = folder
-        self._root = root or folder.parent.parent
+        self._root = folder.parent.parent
         self._clock = clock
-        self._store = ProjectMemoryStore(folder, clock=clock, root=self._root)
-        self._pending = PendingMemoryStore(folder, root=self._root)
-        self._trail = Trail(clock, on_event)
+        self._store = ProjectMemoryStore(folder, clock=clock)
+        self._pending = PendingMemoryStore(folder)
+        self._trail = AuditTrail(clock, on_event)
 
     def startup(self) -> str:
         """Return the beginning of the index for a system prompt: 200 lines, 25 KB at most.
 
-        Never fails: an index that cannot be read is empty here, and is among the `problems`.
+        Never fails: an index that cannot be read is empty here and listed in `problems`.
         """
         try:
             return self._store.startup()
@@ -65,14 +71,14 @@ class ProjectMemory:
     def problems(self) -> tuple[str, ...]:
         """Return what cannot be used, each with what to do about it.
 
-        Topics are looked at and not read, so a large memory does not keep a session from
-        opening; of many that cannot be used, a few are named.
+        Topics are checked without reading them, so a large memory does not delay the start of a
+        session. Of many problems, only a few are listed.
         """
         found = (*_problem_of(self._store.startup), *_problem_of(self._pending.all))
         return tuple(dict.fromkeys((*found, *self._store.problems())))
 
     def topics(self) -> tuple[Topic, ...]:
-        """Return the topics by name, those that cannot be used with the reason.
+        """Return the topics by name; those that cannot be used have a `problem`.
 
         Raises:
             ClewError: They cannot be listed.
@@ -87,33 +93,35 @@ class ProjectMemory:
         """
         if topic.strip():
             path, text = self._store.path_of(topic), self._store.read(topic)
-            reference = Reference(topic=topic_name(topic), path=path)
+            reference = MemoryReference(topic=parse_topic(topic), path=path)
         else:
-            reference, text = Reference(topic="", path=INDEX), self._store.index()
+            reference, text = MemoryReference(topic="", path=INDEX), self._store.index()
         self._trail.retrieved((reference,))
         return text
 
-    def add(self, text: str, *, topic: str, kind: str = "project") -> Outcome:
-        """Remember a fact, on one line. One that is known already is not written twice.
+    def add(self, text: str, *, topic: str, kind: str = "project") -> MemoryOutcome:
+        """Store a fact on one line. A known fact is not written again.
 
         Raises:
-            ClewError: That is no topic or kind, or a file cannot be read or written.
+            ClewError: The topic or kind is not valid, or a file cannot be read or written.
         """
         fact = _fact(text, topic, kind)
-        if why := why_unfit(text):
+        if why := find_objection(text):
             return self._trail.skipped(fact, why)
         with self._held():
             deduplicated = self._store.append(fact)
         return self._trail.saved(fact, deduplicated=deduplicated)
 
-    def propose(self, text: str, *, topic: str, kind: str = "project", source: str = "") -> Outcome:
-        """Let a fact wait for approval, unless it is known or waits already.
+    def propose(
+        self, text: str, *, topic: str, kind: str = "project", source: str = ""
+    ) -> MemoryOutcome:
+        """Queue a fact for approval, unless it is known or queued already.
 
         Raises:
-            ClewError: That is no topic or kind, or a file cannot be read or written.
+            ClewError: The topic or kind is not valid, or a file cannot be read or written.
         """
         fact = _fact(text, topic, kind)
-        if why := why_unfit(text):
+        if why := find_objection(text):
             return self._trail.skipped(fact, why)
         return self._queue(fact, source=source)
 
@@ -124,8 +132,8 @@ class ProjectMemory:
         extractor: MemoryCandidateExtractor | None = None,
         policy: MemoryPolicyEvaluator | None = None,
         source: str = "",
-    ) -> tuple[Outcome, ...]:
-        """Look through a text for facts, and save, queue or skip each as the policy says.
+    ) -> tuple[MemoryOutcome, ...]:
+        """Extract facts from a text, and save, queue or skip each as the policy decides.
 
         Raises:
             ClewError: A file cannot be read or written.
@@ -134,93 +142,95 @@ class ProjectMemory:
         judge = policy or MemoryPolicyEvaluator()
         return tuple(self._take(candidate, judge, source) for candidate in found)
 
-    def pending(self) -> tuple[Pending, ...]:
-        """Return the facts that wait, oldest first.
+    def pending(self) -> tuple[PendingFact, ...]:
+        """Return the waiting facts, oldest first.
 
         Raises:
-            ClewError: They cannot be read; the file is left as it is.
+            ClewError: They cannot be read; the file is unchanged.
         """
         return self._pending.all()
 
-    def approve(self, id_: str) -> Outcome:
-        """Save a fact that waits. Of several who try, one succeeds.
+    def approve(self, id_: str) -> MemoryOutcome:
+        """Save a waiting fact. Of several concurrent calls, one succeeds.
 
-        A fact that may not be kept, because somebody changed the file, is skipped and waits on.
+        A fact that may not be stored, because the file was edited, is skipped and keeps waiting.
 
         Raises:
-            ConfigError: No such fact waits.
+            ConfigError: There is no such waiting fact.
             ClewError: A file cannot be read or written.
         """
         with self._held():
             record = self._pending.get(id_)
             fact = _fact(record.text, record.topic, record.kind)
-            if not (why := why_unfit(record.text)):
-                # Saving it twice changes nothing, so a crash in between is harmless.
+            if not (why := find_objection(record.text)):
+                # Saving twice changes nothing, so a crash in between does no harm.
                 deduplicated = self._store.append(fact)
                 self._pending.remove(id_)
         if why:
             return self._trail.skipped(fact, why, id_=id_)
-        self._trail.tell("approved", fact, id_=id_)
+        self._trail.emit("approved", fact, id_=id_)
         return self._trail.saved(fact, deduplicated=deduplicated, id_=id_)
 
-    def reject(self, id_: str) -> Outcome:
-        """Take a fact that waits off the list. Of several who try, one succeeds.
+    def reject(self, id_: str) -> MemoryOutcome:
+        """Discard a waiting fact. Of several concurrent calls, one succeeds.
 
         Raises:
-            ConfigError: No such fact waits.
+            ConfigError: There is no such waiting fact.
             ClewError: The file cannot be read or written.
         """
         with self._held():
             record = self._pending.remove(id_)
         fact = Fact(text=redact(one_line(record.text)), topic=record.topic, kind=record.kind)
-        self._trail.tell("rejected", fact, id_=id_)
-        return outcome("rejected", fact, id_=id_)
+        self._trail.emit("rejected", fact, id_=id_)
+        return build_outcome("rejected", fact, id_=id_)
 
     def find(
         self, query: str, *, service: MemoryRetrievalService | None = None
-    ) -> tuple[Reference, ...]:
-        """Return what the topics say about a question; it counts as used from then on.
+    ) -> tuple[MemoryReference, ...]:
+        """Search the topics; the results count as used.
 
         Raises:
             ClewError: The topics cannot be listed.
         """
-        pages = (Page(topic.name, topic.path, text) for topic, text in self._store.pages())
+        pages = (MemoryPage(topic.name, topic.path, text) for topic, text in self._store.pages())
         found = (service or MemoryRetrievalService()).find(query, pages)
         self._trail.retrieved(found, query)
         return found
 
-    def used(self) -> tuple[Reference, ...]:
-        """Return what was shown or found so far, each place once, the latest last."""
+    def used(self) -> tuple[MemoryReference, ...]:
+        """Return what was shown or found so far, each file once, the latest last."""
         return self._trail.used
 
-    def restore_used(self, references: Sequence[Reference]) -> None:
-        """Begin with what an earlier part of the session used."""
-        self._trail.note(references)
+    def restore_used(self, references: Sequence[MemoryReference]) -> None:
+        """Restore the references that the session used before it was resumed."""
+        self._trail.mark_used(references)
 
-    def _take(self, candidate: Candidate, judge: MemoryPolicyEvaluator, source: str) -> Outcome:
+    def _take(
+        self, candidate: MemoryCandidate, judge: MemoryPolicyEvaluator, source: str
+    ) -> MemoryOutcome:
         fact = _fact(candidate.text, candidate.topic, candidate.kind)
         decision = judge.evaluate(candidate.text, confidence=candidate.confidence)
         if decision.action == "skip":
-            self._trail.tell("extracted", Fact(text="", topic=fact.topic, kind=fact.kind))
+            self._trail.emit("extracted", Fact(text="", topic=fact.topic, kind=fact.kind))
             return self._trail.skipped(fact, decision.why)
-        self._trail.tell("extracted", fact, id_=pending_id(fact))
+        self._trail.emit("extracted", fact, id_=pending_id(fact))
         if decision.action == "save":
             return self.add(fact.text, topic=fact.topic, kind=fact.kind)
         return self._queue(fact, source=source, confidence=candidate.confidence)
 
-    def _queue(self, fact: Fact, *, source: str, confidence: float = 1.0) -> Outcome:
-        record = waiting(fact, at=self._clock(), source=source, confidence=confidence)
+    def _queue(self, fact: Fact, *, source: str, confidence: float = 1.0) -> MemoryOutcome:
+        record = make_pending(fact, at=self._clock(), source=source, confidence=confidence)
         with self._held():
             is_known = self._store.has(fact)
             is_new = not is_known and self._pending.put(record)
         if is_known:
             return self._trail.saved(fact, deduplicated=True)
         if is_new:
-            self._trail.tell("queued", fact, id_=record.id)
-        return outcome("queued", fact, id_=record.id, deduplicated=not is_new)
+            self._trail.emit("queued", fact, id_=record.id)
+        return build_outcome("queued", fact, id_=record.id, deduplicated=not is_new)
 
     def _held(self) -> AbstractContextManager[None]:
-        return made_and_held(self._folder, inside=self._root)
+        return create_and_lock(self._folder, inside=self._root)
 
 
 def _problem_of(look: Callable[[], object]) -> tuple[str, ...]:
@@ -232,8 +242,6 @@ def _problem_of(look: Callable[[], object]) -> tuple[str, ...]:
 
 
 def _fact(text: str, topic: str, kind: str) -> Fact:
-    from clew.extensions.memory.candidates import why_sensitive  # noqa: PLC0415 - many patterns
-
-    if found := why_sensitive(topic):
-        raise ConfigError(f"The name of a topic must not hold something secret ({found}).")
-    return Fact(text=one_line(text), topic=topic_name(topic), kind=checked_kind(kind))
+    if found := find_secret(topic):
+        raise ConfigError(f"The name of a topic must not contain a secret ({found}).")
+    return Fact(text=one_line(text), topic=parse_topic(topic), kind=parse_kind(kind))

@@ -1,4 +1,4 @@
-"""`MemoryRetrievalService`: which topics have something to say about a question."""
+"""`MemoryRetrievalService`: finds the topics that match a query."""
 
 import re
 import unicodedata
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from clew.extensions.memory.events import Reference
+from clew.extensions.memory.events import MemoryReference
 
 _WORD = re.compile(r"\w+")
 _SHORTEST = 3
-"""Characters of a word that counts, unless it is in a script without blanks."""
+"""Characters of a word that is searched, except in scripts without blanks."""
 _STEM = 4
-"""From this length on a word also finds those that begin with it: `test` finds `tests`."""
+"""From this length on, a word also matches words that begin with it: `test` finds `tests`."""
 _MOST = 32
-"""Words of a question that are looked for."""
+"""Words of a query that are searched."""
 _IN_NAME, _IN_TEXT = 4, 1
 _COMMON = frozenset(
     (
@@ -24,8 +24,8 @@ _COMMON = frozenset(
 )
 
 
-class Page(Struct, frozen=True):
-    """A topic as it is searched."""
+class MemoryPage(Struct, frozen=True):
+    """A topic with its text."""
 
     topic: str
     path: str
@@ -33,29 +33,29 @@ class Page(Struct, frozen=True):
 
 
 class MemoryRetrievalService:
-    """Ranks pages by the words they share with a question. It reads no files and keeps nothing.
+    """Ranks pages by the words they share with a query. It reads no files and has no state.
 
     Args:
-        max_topics: How many are returned at most.
-        max_chars: How much of each is returned at most.
+        max_topics: The number of topics to return at most.
+        max_chars: The number of characters to return of each at most.
     """
 
     def __init__(self, *, max_topics: int = 3, max_chars: int = 2_000) -> None:
         self.max_topics = max_topics
         self.max_chars = max_chars
 
-    def find(self, query: str, pages: Iterable[Page]) -> tuple[Reference, ...]:
-        """Return what fits, best first; a word in the name of a topic counts four times.
+    def find(self, query: str, pages: Iterable[MemoryPage]) -> tuple[MemoryReference, ...]:
+        """Return the matches, best first; a word in the name of a topic counts four times.
 
-        The text of a reference is made of the lines that share a word with the question, or
-        of the beginning of the page when only its name does.
+        The text of a reference has the lines that share a word with the query, or the beginning
+        of the page if only its name does.
         """
-        wanted = words(query)
-        found = [reference for page in pages if (reference := self._judge(wanted, page))]
+        wanted = query_words(query)
+        found = [reference for page in pages if (reference := self._match(wanted, page))]
         found.sort(key=lambda reference: (-reference.score, reference.topic))
         return tuple(found[: self.max_topics])
 
-    def _judge(self, wanted: frozenset[str], page: Page) -> Reference | None:
+    def _match(self, wanted: frozenset[str], page: MemoryPage) -> MemoryReference | None:
         lines = [line for line in page.text.splitlines() if line.strip()]
         in_lines = [_shared(wanted, line) for line in lines]
         in_name = _shared(wanted, page.topic.replace("-", " ").replace("_", " "))
@@ -65,18 +65,18 @@ class MemoryRetrievalService:
             return None
         fitting = [line for line, shared in zip(lines, in_lines, strict=True) if shared]
         text = self._within(fitting or lines)
-        return Reference(topic=page.topic, path=page.path, text=text, score=score)
+        return MemoryReference(topic=page.topic, path=page.path, text=text, score=score)
 
     def _within(self, lines: list[str]) -> str:
         text = "\n".join(lines)
         return text if len(text) <= self.max_chars else text[: self.max_chars] + "\n..."
 
 
-def words(text: str) -> frozenset[str]:
-    """Return the words of a question that are worth looking for."""
+def query_words(text: str) -> frozenset[str]:
+    """Return the words of a query that are worth searching."""
     found = dict.fromkeys(_WORD.findall(_folded(text)))
-    fit = [w for w in found if w not in _COMMON and (len(w) >= _SHORTEST or not w.isascii())]
-    return frozenset(fit[:_MOST])
+    kept = [w for w in found if w not in _COMMON and (len(w) >= _SHORTEST or not w.isascii())]
+    return frozenset(kept[:_MOST])
 
 
 def _shared(wanted: frozenset[str], text: str) -> frozenset[str]:

@@ -7,19 +7,25 @@ from typing import Final
 from msgspec import Struct
 
 from clew.core.errors import ClewError, ConfigError, StoreUnavailable
-from clew.extensions.listing import few
-from clew.extensions.memory.facts import Fact, count_in, decoded, keys_in, topic_name
-from clew.extensions.memory.files import check_readable, read_bounded, real_path, write_private
+from clew.core.text import pluralize
+from clew.extensions.listing import summarize_warnings
+from clew.extensions.memory.facts import Fact, count_facts, decode_file, parse_topic, read_fact_keys
+from clew.extensions.private_files import (
+    check_readable,
+    read_bounded,
+    resolve_inside,
+    write_private,
+)
 
 INDEX: Final = "MEMORY.md"
 MAX_FILE: Final = 1024 * 1024
-"""Bytes that a file of the memory may have."""
+"""Bytes of one file."""
 
 
-_MOST_LOOKED_AT = 1_000
-"""Topics that are looked at when a session begins."""
-_MOST_NAMED = 5
-_NO_NAME = "{} cannot be the name of a topic. Rename it."
+_MAX_CHECKED = 1_000
+"""Topics that are checked when a session begins."""
+_MAX_NAMED = 5
+_BAD_NAME = "{} is not a valid name for a topic. Rename the file."
 
 
 class Topic(Struct, frozen=True, kw_only=True):
@@ -27,42 +33,39 @@ class Topic(Struct, frozen=True, kw_only=True):
 
     name: str
     path: str
-    """From the memory's folder on."""
+    """Relative to the memory's folder."""
     facts: int = 0
     problem: str = ""
-    """Why it cannot be used; empty when it can."""
+    """Why it cannot be used; empty if it can."""
 
 
 class ProjectMemoryStore:
-    """The files below one folder. All methods block.
+    """Stores facts in the files of one folder. All methods block.
 
-    Changes read the files again before they write, so they keep what people and other
-    processes wrote meanwhile; who changes them holds the folder (`files.held`).
+    Every change reads the files again before it writes, so it keeps what people and other
+    processes wrote; the caller locks the folder (`private_files.lock_folder`).
 
     Args:
-        folder: Where the files are, `<project>/.clew/memory`; it need not exist.
-        clock: Dates the facts.
-        root: The folder that `folder` must not lead out of; the project's, two above it,
-            unless one is given.
+        folder: The folder, `<project>/.clew/memory`; it need not exist. Links may not lead out
+            of the project, two folders above it.
+        clock: Returns the time for the date of a fact.
     """
 
-    def __init__(
-        self, folder: Path, *, clock: Callable[[], float], root: Path | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, clock: Callable[[], float]) -> None:
         self.folder = folder
         self._clock = clock
-        self._root = root or folder.parent.parent
+        self._root = folder.parent.parent
 
     def startup(self) -> str:
-        """Return the beginning of the index, at most 200 lines and 25 KB of it.
+        """Return the beginning of the index, at most 200 lines and 25 KB.
 
         Raises:
             ClewError: It cannot be read.
         """
-        # More than can be shown, so that a character which the end cuts is never shown.
+        # A little more than is shown, so that a character cut at the end is never shown.
         limit = MAX_BYTES + 8
         data = self._read(INDEX, limit=limit, whole=False) or b""
-        return startup_text(decoded(data), goes_on=len(data) == limit)
+        return truncate_index(decode_file(data), goes_on=len(data) == limit)
 
     def index(self) -> str:
         """Return the whole index.
@@ -70,24 +73,24 @@ class ProjectMemoryStore:
         Raises:
             ClewError: It cannot be read.
         """
-        return decoded(self._read(INDEX) or b"")
+        return decode_file(self._read(INDEX) or b"")
 
     def topics(self) -> tuple[Topic, ...]:
-        """Return the topics by name, those that cannot be used with the reason.
+        """Return the topics by name; those that cannot be used have a `problem`.
 
         Raises:
-            ClewError: The folder leads somewhere else.
+            ClewError: The folder leads out of the project.
         """
         return tuple(self._look(path)[0] for path in self._files())
 
     def problems(self) -> tuple[str, ...]:
-        """Return why topics cannot be used, a few of them; the files are not read.
+        """Return why topics cannot be used, for a few of them; the files are not read.
 
-        Only the first 1,000 are looked at, so that no folder keeps a session from opening.
+        Only the first 1,000 topics are checked, so that no folder delays the start of a session.
         """
         found: list[str] = []
         try:
-            home, paths = self._home(), self._files()[:_MOST_LOOKED_AT]
+            home, paths = self._home(), self._files()[:_MAX_CHECKED]
         except ClewError as error:
             return (str(error),)
         for path in paths:
@@ -97,14 +100,14 @@ class ProjectMemoryStore:
             except ClewError as error:
                 found.append(str(error))
             else:
-                found += [] if _name_of(path) else [_NO_NAME.format(shown)]
-        return few(found, _MOST_NAMED, "topics cannot be used")
+                found += [] if _name_of(path) else [_BAD_NAME.format(shown)]
+        return summarize_warnings(found, _MAX_NAMED, "topics cannot be used")
 
     def pages(self) -> Iterator[tuple[Topic, str]]:
         """Yield the topics that can be used, each with its text.
 
         Raises:
-            ClewError: The folder leads somewhere else.
+            ClewError: The folder leads out of the project.
         """
         for path in self._files():
             topic, text = self._look(path)
@@ -112,7 +115,7 @@ class ProjectMemoryStore:
                 yield topic, text
 
     def read(self, topic: str) -> str:
-        """Return what is known about a topic.
+        """Return the text of a topic.
 
         Raises:
             ClewError: There is no such topic, or it cannot be read.
@@ -120,18 +123,18 @@ class ProjectMemoryStore:
         data = self._read(self.path_of(topic))
         if data is None:
             known = ", ".join(known.name for known in self.topics()) or "none yet"
-            raise ConfigError(f"There is no topic `{topic_name(topic)}`. Topics: {known}.")
-        return decoded(data)
+            raise ConfigError(f"There is no topic `{parse_topic(topic)}`. Topics: {known}.")
+        return decode_file(data)
 
     def path_of(self, topic: str) -> str:
-        """Return the file of a topic, from the folder on, whether it is there or not.
+        """Return the relative path of a topic's file, whether it exists or not.
 
-        A file whose name is written in another way, such as `API Notes.md`, is found too.
+        A file with another spelling of the name, such as `API Notes.md`, is found too.
 
         Raises:
-            ConfigError: That is no name for a topic.
+            ConfigError: The topic is not valid.
         """
-        name = topic_name(topic)
+        name = parse_topic(topic)
         exact = self.folder / "topics" / f"{name}.md"
         if not exact.exists():
             for path in self._files():
@@ -140,15 +143,15 @@ class ProjectMemoryStore:
         return f"topics/{name}.md"
 
     def has(self, fact: Fact) -> bool:
-        """Is the fact in its topic already, perhaps with other case or spacing?
+        """Return whether the topic has the fact, perhaps with other case or spacing.
 
         Raises:
             ClewError: The topic cannot be read.
         """
-        return fact.key in keys_in(decoded(self._read(self.path_of(fact.topic)) or b""))
+        return fact.key in read_fact_keys(decode_file(self._read(self.path_of(fact.topic)) or b""))
 
     def append(self, fact: Fact) -> bool:
-        """Write a fact into its topic and into the index, where it is not yet there.
+        """Add a fact to its topic and to the index, unless they have it.
 
         Returns:
             Whether the topic had it already.
@@ -164,10 +167,10 @@ class ProjectMemoryStore:
     def _add(self, name: str, line: str, fact: Fact, title: str) -> bool:
         data = self._read(name) or b""
         topic = fact.topic if name == INDEX else None
-        if fact.key in keys_in(decoded(data), topic=topic):
+        if fact.key in read_fact_keys(decode_file(data), topic=topic):
             return False
         end = b"\r\n" if b"\r\n" in data else b"\n"
-        # Only bytes are added: what is there stays as it is, also where it is no text.
+        # Bytes are appended: existing content stays unchanged, even if it is not valid text.
         before = data or title.encode() + end + end
         if not before.endswith(b"\n"):
             before += end
@@ -181,10 +184,10 @@ class ProjectMemoryStore:
         return read_bounded(self.folder / name, inside=self._home(), limit=limit, whole=whole)
 
     def _home(self) -> Path:
-        return real_path(self.folder, inside=self._root)
+        return resolve_inside(self.folder, inside=self._root)
 
     def _files(self) -> list[Path]:
-        folder = real_path(self.folder / "topics", inside=self._home())
+        folder = resolve_inside(self.folder / "topics", inside=self._home())
         try:
             return sorted(path for path in folder.iterdir() if path.suffix == ".md")
         except (FileNotFoundError, NotADirectoryError):
@@ -195,18 +198,18 @@ class ProjectMemoryStore:
     def _look(self, path: Path) -> tuple[Topic, str]:
         shown = f"topics/{path.name}"
         name = _name_of(path)
-        problem = "" if name else _NO_NAME.format(shown)
+        problem = "" if name else _BAD_NAME.format(shown)
         try:
-            text = decoded(self._read(shown) or b"")
+            text = decode_file(self._read(shown) or b"")
         except ClewError as error:
             text, problem = "", str(error)
         name = name or path.stem
-        return Topic(name=name, path=shown, facts=count_in(text), problem=problem), text
+        return Topic(name=name, path=shown, facts=count_facts(text), problem=problem), text
 
 
 def _name_of(path: Path) -> str:
     try:
-        return topic_name(path.stem)
+        return parse_topic(path.stem)
     except ConfigError:
         return ""
 
@@ -214,19 +217,18 @@ def _name_of(path: Path) -> str:
 MAX_LINES: Final = 200
 MAX_BYTES: Final = 25 * 1024
 _NOTE_ROOM = 160
-"""Bytes kept for the line that says that something is missing."""
+"""Bytes reserved for the line that says that something is missing."""
 
 
-def startup_text(text: str, *, goes_on: bool = False, name: str = "MEMORY.md") -> str:
-    """Return the beginning of an index: at most 200 lines of it, and at most 25 KB in all.
+def truncate_index(text: str, *, goes_on: bool = False) -> str:
+    """Return the beginning of an index: at most 200 lines and 25 KB.
 
-    It is cut after a line; a first line that is too long by itself is cut after a character.
-    When something is missing, a last line says so.
+    It is truncated after a line; a first line that is too long is truncated after a character.
+    A last line says that something is missing.
 
     Args:
         text: The index, or its beginning.
-        goes_on: The index has more than `text`, which is then too long by itself.
-        name: How the file is called in that last line.
+        goes_on: The index has more than `text`.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
     whole = "\n".join(lines)
@@ -235,7 +237,7 @@ def startup_text(text: str, *, goes_on: bool = False, name: str = "MEMORY.md") -
     kept = _first(lines[:MAX_LINES], MAX_BYTES - _NOTE_ROOM)
     if not kept:
         kept = [_first_characters(lines[0], MAX_BYTES - _NOTE_ROOM)]
-    return "\n".join([*kept, f"[{name} goes on: of its lines the first {len(kept)} are shown]"])
+    return "\n".join([*kept, f"[{INDEX} is truncated: {pluralize(len(kept), 'line')} shown]"])
 
 
 def _first(lines: list[str], room: int) -> list[str]:

@@ -1,14 +1,14 @@
-"""The project a session works in: its instructions, its facts, and the prompt made of them."""
+"""The project of a session: its instructions, facts and tasks, and the system prompt."""
 
 from clew.extensions.project.context import ProjectContext, load_project
 from clew.extensions.project.facts import ProjectFacts
-from clew.extensions.project.prompt import PromptParts, Section, build_system_prompt
+from clew.extensions.project.prompt import PromptParts, PromptSection, build_system_prompt
 
 __all__ = [
     "ProjectContext",
     "ProjectFacts",
     "PromptParts",
-    "Section",
+    "PromptSection",
     "build_system_prompt",
     "load_project",
 ]

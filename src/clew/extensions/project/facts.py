@@ -1,8 +1,8 @@
-"""What a project is written in and how it is tested, told from the files that lie there.
+"""Facts about a project, detected from its files: languages, test commands, git branch.
 
-Nothing is run and no folder below is looked into: a few names are asked for in each folder
-from the working folder up to the root of the project. What comes out is a choice from our own
-words, never a text of the project's.
+Nothing is run and subfolders are not searched: a few names are looked up in each folder from the
+working folder up to the root of the project. The facts are words of Clew, never text from the
+project.
 """
 
 import os
@@ -16,44 +16,44 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.extensions.project.instruction_roots import InstructionRoots
-from clew.extensions.project.languages import Look, Trait, traits
-from clew.extensions.project.text_files import Unreadable, exists, read_text
+from clew.extensions.project.languages import ProjectFolder, Trait, traits
+from clew.extensions.project.text_files import UnreadableFile, exists, read_text
 
 _PLATFORMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 
 
 class ProjectFacts(Struct, frozen=True, kw_only=True):
-    """Neutral facts about a project; the nearest folder's come first."""
+    """Facts about a project; those of the nearest folder come first."""
 
     root: Path
-    """The root of the repository, or the working folder where there is none."""
+    """The root of the repository, or the working folder if there is none."""
     languages: tuple[str, ...] = ()
     managers: tuple[str, ...] = ()
     """Package managers and build tools."""
     tests: tuple[str, ...] = ()
     """Commands that probably run the tests."""
     markers: tuple[str, ...] = ()
-    """The files that said so, below `root`."""
+    """The files that were detected, relative to `root`."""
     branch: str = ""
     platform: str = ""
     date: str = ""
 
 
-def find_facts(ground: InstructionRoots, *, clock: Callable[[], float] = time.time) -> ProjectFacts:
-    """Look at the marker files of a project."""
+def find_facts(roots: InstructionRoots, *, clock: Callable[[], float] = time.time) -> ProjectFacts:
+    """Detect the facts of a project."""
     found = [
         (folder, trait)
-        for folder in reversed(ground.folders)
-        if folder.is_relative_to(ground.project)
-        for trait in traits(Look(folder=folder, root=ground.project))
+        for folder in reversed(roots.folders)
+        if folder.is_relative_to(roots.project)
+        for trait in traits(ProjectFolder(folder=folder, root=roots.project))
     ]
     return ProjectFacts(
-        root=ground.project,
+        root=roots.project,
         languages=_each(word for _, trait in found for word in trait.languages),
         managers=_each(trait.manager for _, trait in found),
-        tests=_each(_command(folder, trait, ground.cwd) for folder, trait in found),
-        markers=_each(ground.shown(folder / trait.marker) for folder, trait in found),
-        branch=branch(ground.folders),
+        tests=_each(_command(folder, trait, roots.cwd) for folder, trait in found),
+        markers=_each(roots.display_path(folder / trait.marker) for folder, trait in found),
+        branch=read_branch(roots.folders),
         platform=_PLATFORMS.get(sys.platform, sys.platform),
         date=datetime.fromtimestamp(clock(), UTC).astimezone().date().isoformat(),
     )
@@ -77,14 +77,14 @@ _LIMIT = 4_096
 _BRANCH = re.compile(r"ref: refs/heads/([^\s\x00-\x20\x7f~^:?*\[\\]{1,200})")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _NO_BRANCH = ".invalid"
-"""What HEAD names in a repository whose branches are kept in a table."""
+"""What HEAD names in a repository with the reftable format."""
 
 
-def branch(folders: Sequence[Path]) -> str:
-    """Return the branch of the innermost of `folders` that is a repository; empty if unknown.
+def read_branch(folders: Sequence[Path]) -> str:
+    """Return the git branch of the innermost repository in `folders`; empty if unknown.
 
-    A worktree and a submodule have a file that says where their repository is. Where no branch
-    is checked out, it is called `detached`.
+    It is read from git's files; git is not run. Worktrees and submodules have a file with the
+    path of their repository. `detached` means that no branch is checked out.
 
     Args:
         folders: From the outermost to the working folder.
@@ -97,7 +97,7 @@ def branch(folders: Sequence[Path]) -> str:
 
 
 def _head(repository: Path | None) -> str:
-    # A link in place of HEAD is not followed: it may lead to anything.
+    # A link in place of HEAD is not followed: it may lead anywhere.
     head = "" if repository is None else _line(Path(os.path.realpath(repository), "HEAD"))
     if found := _BRANCH.fullmatch(head):
         return "" if found.group(1) == _NO_BRANCH else found.group(1)
@@ -112,5 +112,5 @@ def _named(file: Path) -> Path | None:
 def _line(file: Path) -> str:
     try:
         return read_text(file, _LIMIT).text.strip()
-    except Unreadable:
+    except UnreadableFile:
         return ""

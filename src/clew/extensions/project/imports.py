@@ -1,8 +1,8 @@
-r"""Finding the `@path` imports in an instruction file, as Claude Code reads them.
+r"""The `@path` imports of an instruction file, as in Claude Code.
 
-An import is an `@` at the start of a line or after a space, and the path that follows; `\ `
-is a space within it, and `#` begins a part of the file, which is ignored. In code, be it
-between backticks, in a fence or indented, and in comments an `@` is only an `@`.
+An import is an `@` at the start of a line or after a space, followed by a path; `\ ` is a space in
+the path, and a part after `#` is ignored. In code (backticks, fences, indented blocks) and in
+comments, an `@` has no meaning.
 """
 
 import re
@@ -20,7 +20,7 @@ _TRAILING = ".,;:!?)]}>*_'\""
 
 
 def find_imports(text: str) -> tuple[str, ...]:
-    """Return the paths that `text` imports, as they are written, each once and in order."""
+    """Return the paths that `text` imports as written, each once and in order."""
     if "@" not in text:
         return ()
     prose = "\n".join(_Blocks().prose(text))
@@ -32,17 +32,17 @@ def find_imports(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in found if path))
 
 
-def spellings(path: str) -> tuple[str, ...]:
-    """Return what an import may mean: as it stands, or without the stop that ends a sentence."""
+def import_spellings(path: str) -> tuple[str, ...]:
+    """Return what an import may mean: as written, or without the punctuation of the sentence."""
     plain = path.rstrip(_TRAILING)
     return (path,) if plain in ("", path) else (path, plain)
 
 
-def is_meant(path: str) -> bool:
-    """Was this surely meant as a path, and not as a name such as `@alice` or `@scope/package`?"""
+def is_surely_path(path: str) -> bool:
+    """Return whether this is surely a path, not a name such as `@alice` or `@scope/package`."""
     if path.startswith(("./", "../", "~/", "/")):
         return True
-    return re.search(r"[^./]\.[A-Za-z][A-Za-z0-9]{0,9}$", spellings(path)[-1]) is not None
+    return re.search(r"[^./]\.[A-Za-z][A-Za-z0-9]{0,9}$", import_spellings(path)[-1]) is not None
 
 
 def _path(written: str) -> str:
@@ -52,16 +52,16 @@ def _path(written: str) -> str:
 
 
 class _Blocks(Struct):
-    """Where in a Markdown file a line stands."""
+    """Tracks which lines of a Markdown file are code or comments."""
 
     fence: str = ""
     comment: bool = False
     listed: bool = False
-    """Within a list, where text is indented and no code."""
+    """Inside a list, where indented text is not code."""
     after_gap: bool = True
 
     def prose(self, text: str) -> Iterator[str]:
-        """Yield the lines of `text`, empty for those that are code or comment."""
+        """Yield the lines of `text`, empty for code and comments."""
         for line in text.splitlines():
             hidden = self._hides(line)
             self.after_gap = hidden or not line.strip()
@@ -93,7 +93,7 @@ class _Blocks(Struct):
 
 
 def _without_spans(paragraph: str) -> str:
-    """Return `paragraph` with a gap for each span between equal runs of backticks."""
+    """Return `paragraph` without the spans between equal runs of backticks."""
     runs = list(_TICKS.finditer(paragraph))
     kept: list[str] = []
     done = at = 0

@@ -1,7 +1,8 @@
-"""The folders a project's instructions may come from.
+"""The folders that a project's instructions may come from.
 
-The walk goes from the working folder up to the user's home, or up to the root of the file
-system when the working folder is outside it. What a file may import depends on where it is:
+Instruction files are searched from the working folder up to the user's home, or up to the root of
+the file system if the working folder is outside of it. The folder of a file decides what it may
+import:
 
 | the file is | and may import from |
 |---|---|
@@ -9,9 +10,9 @@ system when the working folder is outside it. What a file may import depends on 
 | in a folder above the project | that folder |
 | in one of the user's own folders (Clew's, `~/.claude`) | the home folder |
 
-and each may import Markdown from the user's own folders, but nothing that is kept there for a
-single project. So a project that nobody has looked at yet cannot carry a private key, or what
-another project remembers, into a prompt.
+and each may import Markdown from the user's own folders, except files that belong to a single
+project there. So an untrusted project cannot put a private key, or the memory of another project,
+into a prompt.
 """
 
 import os
@@ -22,7 +23,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 Zone: TypeAlias = tuple[Path, ...]
-"""Folders from which something may be read."""
+"""Folders that files may be imported from."""
 
 _SECRET = re.compile(
     r"\.env(\..*)?|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.htpasswd|\.git-credentials|id_[a-z0-9_]+"
@@ -33,23 +34,23 @@ _HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)", re.IGNORECASE)
 
 
 class InstructionRoots(Struct, frozen=True, kw_only=True):
-    """One working folder and what is around it; every path is resolved."""
+    """A working folder and the folders that its instructions may come from; paths are resolved."""
 
     cwd: Path
     project: Path
-    """The root of the repository, or `cwd` where there is none."""
+    """The root of the repository, or `cwd` if there is none."""
     user_home: Path
     own: Zone
-    """The folders in which the user keeps instructions for all projects."""
+    """The user's folders with instructions for all projects."""
     folders: tuple[Path, ...]
-    """The walk: outermost first, `cwd` last."""
+    """The folders to search: outermost first, `cwd` last."""
 
     def zone(self, path: Path, importer: Zone | None = None) -> Zone:
-        """Return what the file at `path` may import from.
+        """Return the folders that the file at `path` may import from.
 
         Args:
-            path: Where the file really is.
-            importer: The zone of the file that imported it; None for a file of the walk.
+            path: The resolved path of the file.
+            importer: The zone of the file that imports it; None for a file that was searched for.
         """
         if path.is_relative_to(self.project):
             return (self.project,)
@@ -60,21 +61,21 @@ class InstructionRoots(Struct, frozen=True, kw_only=True):
         return importer
 
     def refusal(self, path: Path, zone: Zone) -> str:
-        """Say why a file with this zone may not import the one at `path`; empty if it may."""
+        """Return why a file with this zone may not import `path`; empty if it may."""
         if is_secret(path.name):
-            return "which usually holds secrets; it was refused"
+            return "which usually contains secrets; it was refused"
         if _within(path, zone):
             return ""
         if not _within(path, self.own):
-            return "which leads out of the project and of your own folders; it was refused"
+            return "which is outside of the project and your own folders; it was refused"
         if _within(path, tuple(folder / "projects" for folder in self.own)):
-            return "which is kept for one project and not for others; it was refused"
+            return "which belongs to another project; it was refused"
         if path.suffix.lower() != ".md":
             return "but only Markdown may be imported from your own folders; it was refused"
         return ""
 
-    def shown(self, path: Path) -> str:
-        """Return `path` as a reader knows it: below the project, below `~`, or whole."""
+    def display_path(self, path: Path) -> str:
+        """Return `path` for display: relative to the project, below `~`, or absolute."""
         if path.is_relative_to(self.project):
             return path.relative_to(self.project).as_posix()
         if path.is_relative_to(self.user_home):
@@ -82,8 +83,8 @@ class InstructionRoots(Struct, frozen=True, kw_only=True):
         return path.as_posix()
 
 
-def survey(cwd: Path, *, user_home: Path, clew_home: Path) -> InstructionRoots:
-    """Look at what is around `cwd`; only the existence of `.git` is asked of the disk."""
+def find_roots(cwd: Path, *, user_home: Path, clew_home: Path) -> InstructionRoots:
+    """Find the folders for `cwd`; from the disk, only the existence of `.git` is read."""
     cwd, user_home, clew_home = (Path(os.path.realpath(p)) for p in (cwd, user_home, clew_home))
     folders = _walk(cwd, user_home)
     return InstructionRoots(
@@ -96,7 +97,7 @@ def survey(cwd: Path, *, user_home: Path, clew_home: Path) -> InstructionRoots:
 
 
 def is_secret(name: str) -> bool:
-    """Does a file of this name usually hold what nobody wants in a prompt?"""
+    """Return whether a file with this name usually contains secrets."""
     return _SECRET.fullmatch(name) is not None and _HARMLESS.fullmatch(name) is None
 
 
@@ -108,10 +109,10 @@ def _walk(cwd: Path, user_home: Path) -> tuple[Path, ...]:
 
 
 def _project(folders: tuple[Path, ...], user_home: Path) -> Path:
-    """Return the nearest repository; one that holds the whole home folder is no project."""
+    """Return the nearest repository; one that contains the home folder is not a project."""
     for folder in reversed(folders):
-        holds_all = folder == user_home or not folder.name
-        if not holds_all and os.path.lexists(folder / ".git"):
+        has_home = folder == user_home or not folder.name
+        if not has_home and os.path.lexists(folder / ".git"):
             return folder
     return folders[-1]
 

@@ -1,8 +1,8 @@
-"""A project's own instructions: AGENTS.md and CLAUDE.md on the way to the working folder.
+"""Project instructions: AGENTS.md and CLAUDE.md in the working folder and the folders above.
 
-Files are given outermost first, so that what is said nearer is read later. Each file is there
-once, however many names lead to it. Where there is too much, the nearest files get their room
-first, and files of the walk before what they import.
+Files are returned outermost first, so the model reads the nearest ones last. A file appears once,
+however many names lead to it. If there is too much text, the nearest files have priority, and
+files have priority over their imports.
 """
 
 import os
@@ -15,141 +15,148 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from clew.core.text import replace_surrogates
-from clew.extensions.project.imports import find_imports, is_meant, spellings
+from clew.extensions.project.imports import find_imports, import_spellings, is_surely_path
 from clew.extensions.project.instruction_roots import InstructionRoots, Zone
-from clew.extensions.project.prompt import block, one_line
-from clew.extensions.project.text_files import Text, Unreadable, cut, read_text
+from clew.extensions.project.prompt import escape_line, wrap_in_tag
+from clew.extensions.project.text_files import (
+    InstructionText,
+    UnreadableFile,
+    read_text,
+    truncate_lines,
+)
 
 MAX_FILE = 60_000
 """Bytes of one file."""
 MAX_ALL = 200_000
-"""Bytes of all files together, with the marks between them."""
-_LEAST_ROOM = 1_000
-"""Bytes below which a file is not begun."""
+"""Bytes of all files together, with their tags."""
+_MIN_ROOM = 1_000
+"""Bytes that must be left to include another file."""
 MAX_HOPS = 5
-"""How deep imports may lead; Claude Code's manual has said five, and then four."""
+"""How deep imports may be nested; Claude Code's manual has said five, and then four."""
 MAX_LOOKUPS = 1_000
-"""How many imports are looked at."""
+"""Imports that are followed at most."""
 MAX_WARNINGS = 40
 
 
-class Kind(StrEnum):
-    """Which of the two families a file belongs to."""
+class InstructionKind(StrEnum):
+    """The two families of instruction files."""
 
     AGENTS = "AGENTS.md"
     CLAUDE = "CLAUDE.md"
 
 
 _NAMES = (
-    ("AGENTS.md", Kind.AGENTS),
-    ("CLAUDE.md", Kind.CLAUDE),
-    (".claude/CLAUDE.md", Kind.CLAUDE),
-    ("CLAUDE.local.md", Kind.CLAUDE),
+    ("AGENTS.md", InstructionKind.AGENTS),
+    ("CLAUDE.md", InstructionKind.CLAUDE),
+    (".claude/CLAUDE.md", InstructionKind.CLAUDE),
+    ("CLAUDE.local.md", InstructionKind.CLAUDE),
 )
 _Identity = tuple[int, int]
 
 
-class Note(Struct, frozen=True, kw_only=True):
-    """One file that is part of the instructions."""
+class Instruction(Struct, frozen=True, kw_only=True):
+    """One instruction file."""
 
     path: Path
-    """Where it really is."""
-    kind: Kind
+    """The resolved path."""
+    kind: InstructionKind
     text: str
     block: str
-    """The text as a prompt shows it, with the name of its file."""
+    """The text for a prompt, in a tag with the path of the file."""
 
 
-class Notes(Struct, frozen=True, kw_only=True):
-    """All instructions for one working folder."""
+class Instructions(Struct, frozen=True, kw_only=True):
+    """All instructions for a working folder."""
 
-    groups: tuple[tuple[Note, ...], ...] = ()
-    """A file of the walk and what it imports; outermost first."""
+    groups: tuple[tuple[Instruction, ...], ...] = ()
+    """A file and its imports; outermost first."""
     warnings: tuple[str, ...] = ()
 
-    def text(self, kind: Kind) -> str:
-        """Return the files of one kind as a prompt shows them."""
+    def text(self, kind: InstructionKind) -> str:
+        """Return the files of one kind for a prompt."""
         return "\n\n".join(
             note.block for group in self.groups for note in group if note.kind is kind
         )
 
 
 class _Found(Struct, frozen=True, kw_only=True):
-    """A file that may be read, and what it may import from."""
+    """A file to read, and where it may import from."""
 
     path: Path
-    kind: Kind
+    kind: InstructionKind
     zone: Zone
     chain: tuple[Path, ...] = ()
-    """The files that led to it, first the one of the walk."""
+    """The files that import it, outermost first."""
 
 
-class _Desk(Struct):
-    """Where we are, and what has been used up so far."""
+class _LoadState(Struct):
+    """The state of one load: what was read, and what is left of the limits."""
 
-    ground: InstructionRoots
+    roots: InstructionRoots
     taken: set[_Identity] = field(default_factory=set)
     warnings: dict[str, None] = field(default_factory=dict)
     room: int = MAX_ALL
     lookups: int = MAX_LOOKUPS
 
 
-def load_notes(ground: InstructionRoots) -> Notes:
-    """Read every instruction file that holds for the working folder, and what they import.
+def load_instructions(roots: InstructionRoots) -> Instructions:
+    """Read all instruction files for the working folder, and their imports.
 
-    Nothing raises: what cannot be used is left out, and a warning says which and why.
+    Never raises: a file that cannot be used is skipped, and a warning says why.
     """
-    desk = _Desk(ground)
-    roots = tuple(_roots(desk))
-    read = [(root, _read(root, desk)) for root in reversed(roots)]
-    groups = [(note, *_imported(note, root, desk)) for root, note in read if note is not None]
-    return Notes(groups=tuple(reversed(groups)), warnings=_few(tuple(desk.warnings)))
+    state = _LoadState(roots)
+    files = tuple(_find_files(state))
+    read = [(root, _read(root, state)) for root in reversed(files)]
+    groups = [(note, *_imported(note, root, state)) for root, note in read if note is not None]
+    return Instructions(
+        groups=tuple(reversed(groups)), warnings=_limit_warnings(tuple(state.warnings))
+    )
 
 
-def _roots(desk: _Desk) -> Iterator[_Found]:
-    """Yield the user's own files and those of the walk, outermost first."""
-    ground = desk.ground
-    clew_home, claude_home = ground.own
-    user_zone = (ground.user_home, *ground.own)
+def _find_files(state: _LoadState) -> Iterator[_Found]:
+    """Yield the user's own files and those of the folders, outermost first."""
+    roots = state.roots
+    clew_home, claude_home = roots.own
+    user_zone = (roots.user_home, *roots.own)
     for path, kind in (
-        (clew_home / "AGENTS.md", Kind.AGENTS),
-        (claude_home / "CLAUDE.md", Kind.CLAUDE),
+        (clew_home / "AGENTS.md", InstructionKind.AGENTS),
+        (claude_home / "CLAUDE.md", InstructionKind.CLAUDE),
     ):
         real = _real(path)
-        if real is not None and _take(real, desk):
+        if real is not None and _take(real, state):
             yield _Found(path=real, kind=kind, zone=user_zone)
-    for folder in ground.folders:
+    for folder in roots.folders:
         for name, kind in _NAMES:
-            root = _of_the_walk(folder / name, kind, desk)
+            root = _find_instruction(folder / name, kind, state)
             if root is not None:
                 yield root
 
 
-def _of_the_walk(path: Path, kind: Kind, desk: _Desk) -> _Found | None:
-    ground = desk.ground
+def _find_instruction(path: Path, kind: InstructionKind, state: _LoadState) -> _Found | None:
+    roots = state.roots
     real = _real(path)
     if real is None:
         if os.path.lexists(path):
-            _warn(desk, f"{ground.shown(path)} leads to no file.")
+            _warn(state, f"{roots.display_path(path)} is a broken link.")
         return None
     folder = path.parent.parent if path.parent.name == ".claude" else path.parent
-    zone = ground.zone(folder / path.name)
-    if real != path and (why := ground.refusal(real, zone)):
-        _warn(desk, f"{ground.shown(path)} is a link to {real}, {why}.")
+    zone = roots.zone(folder / path.name)
+    if real != path and (why := roots.refusal(real, zone)):
+        _warn(state, f"{roots.display_path(path)} is a link to {real}, {why}.")
         return None
-    if _is_planted(folder, real, ground):
+    if _is_from_another_user(folder, real, roots):
         _warn(
-            desk,
-            f"{ground.shown(path)} belongs to somebody else, in a folder that everybody may"
+            state,
+            f"{roots.display_path(path)} belongs to another user, in a folder that all users can"
             " write to; it was refused.",
         )
         return None
-    return _Found(path=real, kind=kind, zone=zone) if _take(real, desk) else None
+    return _Found(path=real, kind=kind, zone=zone) if _take(real, state) else None
 
 
-def _is_planted(folder: Path, real: Path, ground: InstructionRoots) -> bool:
-    """Could anybody on this machine have put a file on our way, as in `/tmp`?"""
-    if folder.is_relative_to(ground.project):
+def _is_from_another_user(folder: Path, real: Path, roots: InstructionRoots) -> bool:
+    """Return whether another user may have put the file there, as in `/tmp`."""
+    if folder.is_relative_to(roots.project):
         return False
     try:
         anybody = folder.stat().st_mode & stat.S_IWOTH
@@ -158,57 +165,61 @@ def _is_planted(folder: Path, real: Path, ground: InstructionRoots) -> bool:
         return True
 
 
-def _imported(note: Note, root: _Found, desk: _Desk) -> Iterator[Note]:
-    """Yield what `note` imports, and what that imports in turn: the nearest first."""
+def _imported(note: Instruction, root: _Found, state: _LoadState) -> Iterator[Instruction]:
+    """Yield the imports of `note` and their imports, breadth first."""
     waiting = deque([(note, root)])
     while waiting:
         importer, found = waiting.popleft()
         chain = (*found.chain, importer.path)
         for written in find_imports(importer.text):
-            if desk.lookups <= 0:
-                _warn(desk, f"There are more than {MAX_LOOKUPS:,} imports; the rest is left out.")
+            if state.lookups <= 0:
+                _warn(state, f"There are more than {MAX_LOOKUPS:,} imports; the rest was skipped.")
                 return
-            desk.lookups -= 1
-            target = _target(written, found, chain, desk)
-            read = _read(target, desk) if target is not None else None
+            state.lookups -= 1
+            target = _target(written, found, chain, state)
+            read = _read(target, state) if target is not None else None
             if target is not None and read is not None:
                 yield read
                 waiting.append((read, target))
 
 
-def _target(written: str, importer: _Found, chain: tuple[Path, ...], desk: _Desk) -> _Found | None:
-    """Return the file that an import names, if it may and need be read."""
-    ground = desk.ground
-    saying = f"{ground.shown(importer.path)} imports @{one_line(written, 200)},"
-    real = _resolved(written, importer.path, ground)
+def _target(
+    written: str, importer: _Found, chain: tuple[Path, ...], state: _LoadState
+) -> _Found | None:
+    """Return the file that an import names, if it may be read and was not read yet."""
+    roots = state.roots
+    saying = f"{roots.display_path(importer.path)} imports @{escape_line(written, 200)},"
+    real = _resolved(written, importer.path, roots)
     if real is None:
-        if is_meant(written):
-            _warn(desk, f"{saying} which is not there.")
+        if is_surely_path(written):
+            _warn(state, f"{saying} which does not exist.")
         return None
-    if why := ground.refusal(real, importer.zone):
-        _warn(desk, f"{saying} {why}.")
+    if why := roots.refusal(real, importer.zone):
+        _warn(state, f"{saying} {why}.")
         return None
     if real in chain:
-        circle = " → ".join(ground.shown(path) for path in (*chain[chain.index(real) :], real))
-        _warn(desk, f"{saying} but that is a circle: {circle}. Each is included once.")
+        circle = " → ".join(
+            roots.display_path(path) for path in (*chain[chain.index(real) :], real)
+        )
+        _warn(state, f"{saying} which is a circle: {circle}. Each file is included once.")
         return None
     if len(chain) > MAX_HOPS:
-        _warn(desk, f"{saying} which is more than {MAX_HOPS} imports deep; it was left out.")
+        _warn(state, f"{saying} which is more than {MAX_HOPS} imports deep; it was skipped.")
         return None
     if not real.is_file():
-        if is_meant(written):
-            _warn(desk, f"{saying} which is not a file.")
+        if is_surely_path(written):
+            _warn(state, f"{saying} which is not a file.")
         return None
-    if not _take(real, desk):
+    if not _take(real, state):
         return None
-    zone = ground.zone(real, importer.zone)
+    zone = roots.zone(real, importer.zone)
     return _Found(path=real, kind=importer.kind, zone=zone, chain=chain)
 
 
-def _resolved(written: str, importer: Path, ground: InstructionRoots) -> Path | None:
-    for spelling in spellings(written):
+def _resolved(written: str, importer: Path, roots: InstructionRoots) -> Path | None:
+    for spelling in import_spellings(written):
         if spelling.startswith("~/"):
-            path = ground.user_home / spelling[2:]
+            path = roots.user_home / spelling[2:]
         else:
             path = importer.parent / spelling
         real = _real(path)
@@ -224,62 +235,66 @@ def _real(path: Path) -> Path | None:
         return None
 
 
-def _take(real: Path, desk: _Desk) -> bool:
-    """Claim a file for the instructions; False if it is in them already."""
+def _take(real: Path, state: _LoadState) -> bool:
+    """Mark a file as read; False if it was read before."""
     try:
         found = real.stat()
     except OSError:
         return False
     identity = (found.st_dev, found.st_ino)
-    if identity in desk.taken:
+    if identity in state.taken:
         return False
-    desk.taken.add(identity)
+    state.taken.add(identity)
     return True
 
 
-def _read(found: _Found, desk: _Desk) -> Note | None:
-    shown = desk.ground.shown(found.path)
-    if desk.room < _LEAST_ROOM:
-        _warn(desk, f"{shown} was left out: instructions may hold {MAX_ALL:,} bytes in all.")
+def _read(found: _Found, state: _LoadState) -> Instruction | None:
+    shown = state.roots.display_path(found.path)
+    if state.room < _MIN_ROOM:
+        _warn(state, f"{shown} was skipped: all instructions together may have {MAX_ALL:,} bytes.")
         return None
     try:
         read = read_text(found.path, MAX_FILE)
-    except Unreadable as error:
-        _warn(desk, f"{shown} {error}; it was left out.")
+    except UnreadableFile as error:
+        _warn(state, f"{shown} {error}; it was skipped.")
         return None
     if read.damaged:
-        _warn(desk, f"{shown} is not UTF-8 throughout; what could not be read was replaced.")
+        _warn(state, f"{shown} is not valid UTF-8; invalid bytes were replaced.")
     if not read.text.strip():
         return None
-    return _fitted(found, read, shown, desk)
+    return _truncate(found, read, shown, state)
 
 
-def _fitted(found: _Found, read: Text, shown: str, desk: _Desk) -> Note | None:
-    """Return the note as far as there is room for it."""
+def _truncate(
+    found: _Found, read: InstructionText, shown: str, state: _LoadState
+) -> Instruction | None:
+    """Return the file, truncated if the limits require it."""
     text, end = read.text.strip("\n"), ""
     if not read.whole:
-        end = f"\n[The file goes on. Only its first {MAX_FILE:,} bytes are shown.]"
-        _warn(desk, f"{shown} is longer than {MAX_FILE:,} bytes; the rest was left out.")
-    made = block("file", text + end, path=shown)
+        end = f"\n[Truncated: only the first {MAX_FILE:,} bytes of the file are shown.]"
+        _warn(state, f"{shown} is longer than {MAX_FILE:,} bytes; the rest was skipped.")
+    made = wrap_in_tag("file", text + end, path=shown)
     size = len(made.encode()) + 2
-    if size > desk.room:
-        end = f"\n[Cut here: instructions may hold {MAX_ALL:,} bytes in all.]"
-        around = len(block("file", text + end, path=shown).encode()) - len(text.encode())
-        text = cut(text.encode(), desk.room - around - 2).decode()
-        _warn(desk, f"{shown} was cut: instructions may hold {MAX_ALL:,} bytes in all.")
+    if size > state.room:
+        end = f"\n[Truncated: all instructions together may have {MAX_ALL:,} bytes.]"
+        around = len(wrap_in_tag("file", text + end, path=shown).encode()) - len(text.encode())
+        text = truncate_lines(text.encode(), state.room - around - 2).decode()
+        _warn(
+            state, f"{shown} was truncated: all instructions together may have {MAX_ALL:,} bytes."
+        )
         if not text.strip():
             return None
-        made = block("file", text + end, path=shown)
+        made = wrap_in_tag("file", text + end, path=shown)
         size = len(made.encode()) + 2
-    desk.room -= size
-    return Note(path=found.path, kind=found.kind, text=text, block=made)
+    state.room -= size
+    return Instruction(path=found.path, kind=found.kind, text=text, block=made)
 
 
-def _warn(desk: _Desk, warning: str) -> None:
-    desk.warnings[replace_surrogates(warning)] = None
+def _warn(state: _LoadState, warning: str) -> None:
+    state.warnings[replace_surrogates(warning)] = None
 
 
-def _few(warnings: tuple[str, ...]) -> tuple[str, ...]:
+def _limit_warnings(warnings: tuple[str, ...]) -> tuple[str, ...]:
     if len(warnings) <= MAX_WARNINGS:
         return warnings
     rest = len(warnings) - MAX_WARNINGS

@@ -1,4 +1,4 @@
-"""Languages, package managers and test commands by the files that give them away."""
+"""Languages, package managers and test commands, detected from marker files."""
 
 import json
 import os
@@ -9,15 +9,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.extensions.project.text_files import Unreadable, exists, read_text
+from clew.extensions.project.text_files import UnreadableFile, exists, read_text
 
 _LIMIT = 200_000
 _ENTRIES = 2_000
-"""How many names of a folder are looked at for an ending."""
+"""Names of a folder that are compared with an ending."""
 
 
 class Trait(Struct, frozen=True, kw_only=True):
-    """What one file says about a project."""
+    """What one marker file says about a project."""
 
     marker: str
     languages: tuple[str, ...] = ()
@@ -25,22 +25,22 @@ class Trait(Struct, frozen=True, kw_only=True):
     test: str = ""
 
 
-class Look(Struct, frozen=True, kw_only=True):
-    """One folder of a project, and a way to ask what is in it."""
+class ProjectFolder(Struct, frozen=True, kw_only=True):
+    """One folder of a project, for looking up files."""
 
     folder: Path
     root: Path
 
     def has(self, name: str) -> bool:
-        """Is there such a file or folder here?"""
+        """Return whether there is a file or folder with this name."""
         return exists(self.folder / name)
 
     def first(self, *names: str) -> str:
-        """Return the first of `names` that is here, or nothing."""
+        """Return the first of `names` that exists; empty if none does."""
         return next((name for name in names if self.has(name)), "")
 
     def above(self, name: str) -> bool:
-        """Is there such a file here, or in a folder up to the root of the project?"""
+        """Return whether this folder, or one up to the root of the project, has the file."""
         folder = self.folder
         while not exists(folder / name):
             if folder in (self.root, folder.parent):
@@ -49,18 +49,18 @@ class Look(Struct, frozen=True, kw_only=True):
         return True
 
     def text(self, name: str) -> str:
-        """Return the text of a file of the project; empty where there is none."""
+        """Return the text of a file of the project; empty if there is none."""
         real = Path(os.path.realpath(self.folder / name))
         if not real.is_relative_to(self.root):
             return ""
         try:
             read = read_text(real, _LIMIT)
-        except Unreadable:
+        except UnreadableFile:
             return ""
         return read.text if read.whole else ""
 
     def ending(self, *endings: str) -> str:
-        """Return the first of `endings` that a name here has, as a pattern, or nothing."""
+        """Return the first of `endings` that a name has, as a pattern; empty if none has."""
         try:
             with os.scandir(self.folder) as entries:
                 names = [entry.name for entry in islice(entries, _ENTRIES)]
@@ -70,8 +70,8 @@ class Look(Struct, frozen=True, kw_only=True):
         return next((f"*{end}" for end in found), "")
 
 
-def traits(look: Look) -> Iterator[Trait]:
-    """Yield what the files of one folder say."""
+def traits(look: ProjectFolder) -> Iterator[Trait]:
+    """Yield what the marker files of one folder say."""
     for find in (_python, _node):
         yield from find(look)
     for names, language, manager, test in _PLAIN:
@@ -120,7 +120,7 @@ _PYTHON_LOCKS = (
 _PYTHON_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.txt")
 
 
-def _python(look: Look) -> Iterator[Trait]:
+def _python(look: ProjectFolder) -> Iterator[Trait]:
     marker = look.first(*_PYTHON_MARKERS)
     if not marker:
         return
@@ -140,13 +140,13 @@ def _python(look: Look) -> Iterator[Trait]:
     yield Trait(marker=marker, languages=("Python",), manager=manager, test=test)
 
 
-def _uses_pytest(look: Look, project: str) -> bool:
+def _uses_pytest(look: ProjectFolder, project: str) -> bool:
     if look.first("pytest.ini", "conftest.py", "tests/conftest.py") or "pytest" in project:
         return True
     return any("pytest" in look.text(name) for name in ("setup.cfg", "requirements-dev.txt"))
 
 
-def _node(look: Look) -> Iterator[Trait]:
+def _node(look: ProjectFolder) -> Iterator[Trait]:
     if not look.has("package.json"):
         return
     package = _json(look.text("package.json"))
@@ -162,7 +162,7 @@ def _node(look: Look) -> Iterator[Trait]:
     )
 
 
-def _jvm(look: Look) -> Iterator[Trait]:
+def _jvm(look: ProjectFolder) -> Iterator[Trait]:
     languages = ("Kotlin",) if look.has("src/main/kotlin") else ("Java",)
     if look.has("pom.xml"):
         program = "./mvnw" if look.has("mvnw") else "mvn"
@@ -175,7 +175,7 @@ def _jvm(look: Look) -> Iterator[Trait]:
         yield Trait(marker=marker, languages=languages, manager="gradle", test=f"{program} test")
 
 
-def _ruby(look: Look) -> Iterator[Trait]:
+def _ruby(look: ProjectFolder) -> Iterator[Trait]:
     if not look.has("Gemfile"):
         return
     test = ""
@@ -188,7 +188,7 @@ def _ruby(look: Look) -> Iterator[Trait]:
     yield Trait(marker="Gemfile", languages=("Ruby",), manager="bundler", test=test)
 
 
-def _php(look: Look) -> Iterator[Trait]:
+def _php(look: ProjectFolder) -> Iterator[Trait]:
     if not look.has("composer.json"):
         return
     scripts = _table(_json(look.text("composer.json")).get("scripts"))
@@ -198,14 +198,14 @@ def _php(look: Look) -> Iterator[Trait]:
     yield Trait(marker="composer.json", languages=("PHP",), manager="composer", test=test)
 
 
-def _dotnet(look: Look) -> Iterator[Trait]:
+def _dotnet(look: ProjectFolder) -> Iterator[Trait]:
     if marker := look.ending(".sln", ".slnx", ".csproj", ".fsproj"):
         languages = ("F#",) if marker == "*.fsproj" else ("C#",)
         yield Trait(marker=marker, languages=languages, manager="dotnet", test="dotnet test")
 
 
-def _targets(look: Look) -> Iterator[Trait]:
-    """Yield what runs tasks here, if one of them is called `test`."""
+def _targets(look: ProjectFolder) -> Iterator[Trait]:
+    """Yield task runners, with their `test` task if there is one."""
     for names, program in (
         (("Makefile", "GNUmakefile", "makefile"), "make"),
         (("justfile", "Justfile", ".justfile"), "just"),
@@ -216,7 +216,7 @@ def _targets(look: Look) -> Iterator[Trait]:
             yield Trait(marker=marker, manager=program, test=f"{program} test" if tested else "")
 
 
-def _locked(look: Look, locks: tuple[tuple[str, str], ...]) -> str:
+def _locked(look: ProjectFolder, locks: tuple[tuple[str, str], ...]) -> str:
     return next((manager for name, manager in locks if look.above(name)), "")
 
 

@@ -1,9 +1,9 @@
-"""The system prompt: what a session tells its model before anything is said.
+"""The system prompt of a session.
 
-Sections come in a fixed order, from what hardly ever changes to what may: who the agent is,
-the project's instructions, its memory, its open tasks, what can be invoked, and last the
-facts of the day. The same parts give the same bytes, so a provider's cache of the prompt
-holds. Nothing here tells the model how to behave but the identity and what files say.
+Sections have a fixed order, from stable to changing: identity, project instructions, memory, open
+tasks, skills and agents, and last the environment. The same parts give the same bytes, so the
+provider's prompt cache stays valid. Only the identity and the project's files tell the model how
+to behave.
 """
 
 import re
@@ -16,30 +16,30 @@ from clew.extensions.project.facts import ProjectFacts
 
 IDENTITY = """\
 You are Clew, an assistant that works in the user's project folder. Be brief and exact.
-Use the tools to look at files before you speak about them. Say so when you do not know."""
+Use the tools to read files before you talk about them. Say so when you do not know."""
 
 
-class Section(Struct, frozen=True, kw_only=True):
-    """A further part of the prompt, with its heading."""
+class PromptSection(Struct, frozen=True, kw_only=True):
+    """An additional section of the prompt."""
 
     title: str
     text: str
 
 
 class PromptParts(Struct, frozen=True, kw_only=True):
-    """What a system prompt is made of; a part that is empty leaves no trace."""
+    """The parts of a system prompt; empty parts are omitted."""
 
     identity: str = IDENTITY
     agents_md: str = ""
-    """Blocks with the name of their file, as `load_project` gives them."""
+    """Text in tags with the path of its file, as `load_project` returns it."""
     claude_md: str = ""
     memory: str = ""
     tasks: str = ""
     skills: str = ""
-    """Names and descriptions only; a skill's text is read when it is invoked."""
+    """Names and descriptions; the text of a skill is read when it is called."""
     agents: str = ""
-    """Names and descriptions; given only when subagents can be started."""
-    extra: tuple[Section, ...] = ()
+    """Names and descriptions; empty if agents cannot be started."""
+    extra: tuple[PromptSection, ...] = ()
     cwd: Path | None = None
     facts: ProjectFacts | None = None
     language: str = ""
@@ -48,25 +48,27 @@ class PromptParts(Struct, frozen=True, kw_only=True):
 
 
 def build_system_prompt(parts: PromptParts) -> str:
-    """Put the parts together; the same parts always give the same text."""
+    """Build the prompt; the same parts always give the same text."""
     sections = (
-        Section(title="Project instructions: AGENTS.md", text=parts.agents_md),
-        Section(title="Project instructions: CLAUDE.md", text=parts.claude_md),
-        Section(title="Project Memory", text=_marked("memory", parts.memory)),
-        Section(title="Active Task Context", text=_marked("tasks", parts.tasks)),
-        Section(title="Skills", text=_marked("skills", parts.skills)),
-        Section(title="Agents", text=_marked("agents", parts.agents)),
+        PromptSection(title="Project instructions: AGENTS.md", text=parts.agents_md),
+        PromptSection(title="Project instructions: CLAUDE.md", text=parts.claude_md),
+        PromptSection(title="Project Memory", text=_marked("memory", parts.memory)),
+        PromptSection(title="Active Task Context", text=_marked("tasks", parts.tasks)),
+        PromptSection(title="Skills", text=_marked("skills", parts.skills)),
+        PromptSection(title="Agents", text=_marked("agents", parts.agents)),
         *parts.extra,
-        Section(title="Environment", text="\n".join(_environment(parts))),
+        PromptSection(title="Environment", text="\n".join(_environment(parts))),
     )
-    told = (
-        f"# {one_line(each.title)}\n\n{each.text.strip()}" for each in sections if each.text.strip()
+    texts = (
+        f"# {escape_line(each.title)}\n\n{each.text.strip()}"
+        for each in sections
+        if each.text.strip()
     )
-    return "\n\n".join(text for text in (parts.identity.strip(), *told) if text)
+    return "\n\n".join(text for text in (parts.identity.strip(), *texts) if text)
 
 
 def _marked(tag: str, text: str) -> str:
-    return block(tag, text) if text.strip() else ""
+    return wrap_in_tag(tag, text) if text.strip() else ""
 
 
 def _environment(parts: PromptParts) -> list[str]:
@@ -78,38 +80,38 @@ def _environment(parts: PromptParts) -> list[str]:
             ("Languages", ", ".join(facts.languages)),
             ("Package managers and build tools", ", ".join(facts.managers)),
             ("Test commands", ", ".join(facts.tests)),
-            ("Told from", ", ".join(facts.markers)),
+            ("Detected from", ", ".join(facts.markers)),
             ("Git branch at the start", facts.branch),
             ("Platform", facts.platform),
             ("Date at the start", facts.date),
         ]
     pairs += [
-        ("Response language", one_line(parts.language.strip(), 80)),
+        ("Response language", escape_line(parts.language.strip(), 80)),
         ("Permission mode", parts.permission_mode),
     ]
-    return [f"- {name}: {one_line(value)}" for name, value in pairs if value.strip()]
+    return [f"- {name}: {escape_line(value)}" for name, value in pairs if value.strip()]
 
 
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MARKS = str.maketrans('"<>', "___")
 
 
-def block(tag: str, text: str, *, path: str = "") -> str:
-    """Return `text` between a tag and its end; the tag is one that `text` cannot close.
+def wrap_in_tag(tag: str, text: str, *, path: str = "") -> str:
+    """Return `text` in a tag that `text` itself cannot close.
 
     Args:
-        tag: What it is, in one word.
-        text: Anything; it is left as it is, but for empty lines around it.
-        path: Which file it is from.
+        tag: The name of the tag.
+        text: Any text; only empty lines around it are removed.
+        path: The file that it comes from.
     """
-    name = free_tag(tag, text)
-    source = f' path="{one_line(path).translate(_MARKS)}"' if path else ""
+    name = choose_tag(tag, text)
+    source = f' path="{escape_line(path).translate(_MARKS)}"' if path else ""
     inside = text.strip("\n")
     return f"<{name}{source}>\n{inside}\n</{name}>"
 
 
-def free_tag(tag: str, text: str) -> str:
-    """Return `tag`, with the first number behind it for which `text` holds no such tag."""
+def choose_tag(tag: str, text: str) -> str:
+    """Return `tag`, with a number appended if `text` contains that tag."""
     taken = set(re.findall(rf"<\s*/?\s*({re.escape(tag)}(?:-\d+)?)\b", text, re.IGNORECASE))
     lowered = {name.lower() for name in taken}
     number = 1
@@ -120,7 +122,7 @@ def free_tag(tag: str, text: str) -> str:
     return name
 
 
-def one_line(text: str, most: int = 4_096) -> str:
-    """Return `text` as part of a line: nothing in it begins another."""
+def escape_line(text: str, most: int = 4_096) -> str:
+    """Return `text` with `_` in place of control characters and line breaks."""
     plain = _BREAKS.sub("_", replace_surrogates(text))
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"

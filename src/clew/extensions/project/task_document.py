@@ -1,8 +1,7 @@
-"""The Markdown of a task file: where its metadata and sections are, and how they are changed.
+"""The Markdown of a task file: find its metadata and sections, and change them.
 
-A change touches the lines that it is about and keeps all others byte for byte, whatever the
-file's line ends are. Code blocks are never mistaken for headings or metadata. All patterns take
-time in proportion to a line: a file may come from anybody.
+A change keeps all other lines byte for byte, with any line endings. Code blocks are never taken
+for headings or metadata. All patterns run in linear time, because a file may be hostile.
 """
 
 import re
@@ -17,7 +16,7 @@ _METADATA = re.compile(r"[-*+][ \t]++\*\*[^*]++\*\*[ \t]*+:")
 _PROGRESS = re.compile(r"progress\b", re.IGNORECASE)
 _BOLD = r"(?:\*\*|__)?"
 _COLON = rf"[ \t]*+:{_BOLD}[ \t]*+[\"'`]?"
-"""What stands between the name of a field and its value."""
+"""What separates the name of a field from its value."""
 _NOTHING = frozenset({"", "-", "--", "—", "none", "n/a", "tbd", "null", "~"})
 
 
@@ -28,11 +27,11 @@ class Heading(Struct, frozen=True):
     level: int
     title: str
     stop: int
-    """The place after the last line of its section."""
+    """The index after the last line of its section."""
 
 
 class Field(Struct, frozen=True):
-    """Where the value of a field stands in its line."""
+    """The position of a field's value in its line."""
 
     place: int
     start: int
@@ -40,15 +39,15 @@ class Field(Struct, frozen=True):
 
 
 class Document:
-    """The lines of a Markdown file, and what is where in it."""
+    """The lines of a Markdown file, with its metadata and headings."""
 
     def __init__(self, text: str) -> None:
         self.lines: list[str] = re.findall(r"[^\n]*\n|[^\n]+", text)
         self.end = "\r\n" if "\r\n" in text else "\n"
         self.front = self._front()
-        """How many lines the frontmatter has, with both of its marks."""
+        """The number of lines of the frontmatter, with its fences."""
         self.prose = tuple(self._prose())
-        """The places of all lines after it that are not code."""
+        """The indexes of all lines after it that are not code."""
         self.headings = self._headings()
 
     def title(self) -> str:
@@ -56,13 +55,13 @@ class Document:
         return next((heading.title for heading in self.headings if heading.level == 1), "")
 
     def value(self, name: str) -> str:
-        """Return what the metadata say about `name`; empty when they say nothing."""
+        """Return the value of a metadata field; empty if there is none."""
         found = self.field(name)
         value = self.lines[found.place][found.start : found.stop].strip() if found else ""
         return "" if value.lower() in _NOTHING else value
 
     def field(self, name: str) -> Field | None:
-        """Return where a field of the metadata is: in the frontmatter, or before the sections."""
+        """Find a metadata field, in the frontmatter or before the first section."""
         plain = re.compile(name + _COLON, re.IGNORECASE)
         for place in range(1, self.front - 1):
             if found := plain.match(self.lines[place]):
@@ -78,7 +77,7 @@ class Document:
         return None
 
     def header(self) -> Iterator[int]:
-        """Yield the places before the first section, and those of a section `Metadata`."""
+        """Yield the line indexes before the first section, and those of a section `Metadata`."""
         sections = [heading for heading in self.headings if heading.level > 1]
         first = sections[0].place if sections else len(self.lines)
         own = (range(h.place, h.stop) for h in sections if h.title.lower() == "metadata")
@@ -90,7 +89,7 @@ class Document:
     def find(
         self, wanted: re.Pattern[str], start: int = 0, stop: int | None = None
     ) -> Heading | None:
-        """Return the first section between two places whose title begins in such a way."""
+        """Return the first section between two lines whose title matches at its start."""
         last = len(self.lines) if stop is None else stop
         for heading in self.headings:
             if heading.level > 1 and start <= heading.place < last and wanted.match(heading.title):
@@ -104,7 +103,7 @@ class Document:
         return [line.strip() for line in lines if not _HEADING.match(line)]
 
     def open_items(self, wanted: re.Pattern[str]) -> list[str]:
-        """Return the unchecked items of all sections with such titles, or else of the file."""
+        """Return the unchecked items of all sections with a matching title, or else of the file."""
         inside: set[int] = set()
         for heading in self.headings:
             if heading.level > 1 and heading.place not in inside and wanted.search(heading.title):
@@ -145,8 +144,8 @@ class Document:
         return tuple(reversed(made))
 
 
-def with_status(text: str, status: str) -> str:
-    """Return a task file with another status, or with one if it had none."""
+def set_status(text: str, status: str) -> str:
+    """Return the text with a new status; a status is added if there was none."""
     document = Document(text)
     lines, end = document.lines, document.end
     if found := document.field("status"):
@@ -160,8 +159,8 @@ def with_status(text: str, status: str) -> str:
     return "".join(lines)
 
 
-def with_progress(text: str, message: str, date: str) -> str:
-    """Return a task file with an entry below a date in its section about progress."""
+def add_progress(text: str, message: str, date: str) -> str:
+    """Return the text with an entry below a date in the section `Progress`."""
     document = Document(text)
     section = document.find(_PROGRESS)
     if section is None:
@@ -203,7 +202,7 @@ def _with_block(document: Document, place: int, *new: str) -> str:
 
 
 def _gap(after: list[str], end: str) -> list[str]:
-    """Return a blank line if what comes next does not begin with one."""
+    """Return a blank line unless `after` begins with one."""
     return [end] if after and after[0].strip() else []
 
 
@@ -212,7 +211,7 @@ def _ended(lines: list[str], end: str) -> list[str]:
 
 
 def _bare(value: str) -> str:
-    """Return the beginning of a value: without what closes its quotes and its bold type."""
+    """Return a value without closing quotes and bold marks."""
     value = value.rstrip()
     for mark in ("**", "__"):
         value = value.removesuffix(mark).rstrip()

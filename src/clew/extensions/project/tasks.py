@@ -1,7 +1,7 @@
-"""Task files: what is being worked on, as Markdown below `.agents/tasks/`.
+"""Task files: open tasks as Markdown in `.agents/tasks/`.
 
-They are read as metadata: what a file says goes into the prompt as it is, on single lines, and
-nothing is added that would tell a model what to do. Only `update_task_file_status` writes.
+Their metadata goes into the prompt unchanged, one line each, without instructions for the model.
+Only `update_task_file_status` writes.
 """
 
 import re
@@ -14,22 +14,22 @@ from typing import Final, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from clew.core.errors import ClewError, ConfigError
-from clew.extensions.listing import few
-from clew.extensions.memory.files import held, read_bounded, real_path, write_private
-from clew.extensions.project.facts import branch as branch_of
-from clew.extensions.project.task_document import Document, with_progress, with_status
+from clew.extensions.listing import summarize_warnings
+from clew.extensions.private_files import lock_folder, read_bounded, resolve_inside, write_private
+from clew.extensions.project.facts import read_branch as branch_of
+from clew.extensions.project.task_document import Document, add_progress, set_status
 
 SettableStatus: TypeAlias = Literal["todo", "in-progress", "blocked", "completed"]
 Status: TypeAlias = Literal["todo", "in-progress", "blocked", "completed", "unknown"]
 SETTABLE: Final[tuple[SettableStatus, ...]] = get_args(SettableStatus)
 
 MAX_FILE: Final = 256 * 1024
-"""Bytes; a larger file is left out."""
+"""Bytes; larger files are skipped."""
 MAX_FILES: Final = 1_000
 MAX_ALL: Final = 1_000_000
-"""Bytes of all files together; those after them are left out."""
+"""Bytes of all files together; further files are skipped."""
 _MAX_NAMED = 5
-"""How many files that were left out are named."""
+"""Skipped files that are named in warnings."""
 _MAX_FIELD, _MAX_OBJECTIVE, _MAX_ITEMS, _MAX_PATH = 200, 600, 10, 300
 _FOLDER = Path(".agents") / "tasks"
 
@@ -48,17 +48,17 @@ _OBJECTIVE = re.compile(r"(?:objectives?|goals?)\b", re.IGNORECASE)
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """What a task file says about itself."""
+    """The metadata of a task file."""
 
     path: str
-    """From the project's folder on."""
+    """Relative to the project's folder."""
     title: str
     status: Status = "unknown"
     branch: str = ""
     scope: str = ""
     objective: str = ""
     open_items: tuple[str, ...] = ()
-    """What is left to do before the task is complete."""
+    """Unchecked completion items."""
 
 
 def load_task_context(
@@ -69,14 +69,14 @@ def load_task_context(
     heading: bool = True,
     warn: Callable[[str], None] | None = None,
 ) -> str:
-    """Return the tasks that are being worked on as Markdown; empty when there are none.
+    """Return the open tasks as Markdown; empty if there are none.
 
     Args:
         cwd: The project's folder.
-        current_branch: The branch that is checked out; read from git's files unless given.
-        max_tasks: How many are taken at most.
+        current_branch: The branch that is checked out; None reads it from git's files.
+        max_tasks: The number of tasks at most.
         heading: Begin with a heading.
-        warn: Hears of files that were left out, and why.
+        warn: Called with a warning for files that were skipped.
     """
     tasks, warnings = find_tasks(cwd)
     if warn is not None:
@@ -88,14 +88,14 @@ def load_task_context(
 
 
 def read_branch(cwd: Path) -> str:
-    """Return the branch that is checked out at `cwd`, from git's own files; else nothing."""
+    """Return the branch that is checked out at `cwd`; empty if there is none."""
     return branch_of([*reversed(cwd.absolute().parents), cwd.absolute()])
 
 
 def find_tasks(cwd: Path) -> tuple[tuple[Task, ...], tuple[str, ...]]:
-    """Return the tasks of a project by name, and a few sentences about files that were left out.
+    """Return the tasks of a project by file name, and warnings about skipped files.
 
-    Only Markdown files directly in `.agents/tasks/` count, and of those not `README.md`.
+    Only Markdown files directly in `.agents/tasks/` count, except `README.md`.
     """
     found: list[Task] = []
     refused: list[str] = []
@@ -103,35 +103,35 @@ def find_tasks(cwd: Path) -> tuple[tuple[Task, ...], tuple[str, ...]]:
     try:
         paths = _task_files(cwd)
     except (ClewError, OSError) as error:
-        return (), (f"The task files were left out: {error}",)
+        return (), (f"The task files were skipped: {error}",)
     for path in paths[:MAX_FILES]:
         try:
             data = read_bounded(path, inside=cwd, limit=MAX_FILE) or b""
         except ClewError as error:
-            refused.append(f"A task file was left out: {error}")
+            refused.append(f"A task file was skipped: {error}")
             continue
         room -= len(data)
         if room < 0:
             break
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         found.append(parse_task(text, path=path.relative_to(cwd).as_posix()))
-    warnings = few(refused, _MAX_NAMED, "task files were left out")
+    warnings = summarize_warnings(refused, _MAX_NAMED, "task files were skipped")
     if unread := len(paths) - len(found) - len(refused):
         warnings = (
-            f"Of {len(paths):,} task files {unread:,} were not read: at most {MAX_FILES:,} files"
-            f" and {MAX_ALL:,} bytes are.",
+            f"{unread:,} of {len(paths):,} task files were skipped: the limit is"
+            f" {MAX_FILES:,} files and {MAX_ALL:,} bytes.",
             *warnings,
         )
     return tuple(found), warnings
 
 
 def parse_task(text: str, *, path: str) -> Task:
-    """Return what the text of a task file says."""
+    """Parse the text of a task file."""
     document = Document(text)
     return Task(
         path=path,
         title=_short(document.value("title") or document.title() or Path(path).stem, _MAX_FIELD),
-        status=_meaning(document.value("status")),
+        status=_parse_status(document.value("status")),
         branch=_short(document.value("branch"), _MAX_FIELD),
         scope=_short(document.value("scope"), _MAX_FIELD),
         objective=_short(
@@ -144,10 +144,10 @@ def parse_task(text: str, *, path: str) -> Task:
 def select_tasks(
     tasks: Sequence[Task], *, current_branch: str = "", max_tasks: int = 3
 ) -> tuple[Task, ...]:
-    """Return the tasks that matter most now.
+    """Return the most relevant tasks.
 
-    First come those of the current branch, then those in progress, to do, blocked and unknown;
-    among equals the name decides. Completed ones never come.
+    Tasks of the current branch come first, then those in progress, to do, blocked and unknown,
+    each sorted by path. Completed tasks are excluded.
     """
 
     def rank(task: Task) -> tuple[int, str]:
@@ -159,7 +159,7 @@ def select_tasks(
 
 
 def format_task_context(tasks: Sequence[Task], *, heading: bool = True) -> str:
-    """Return tasks as neutral Markdown; empty when there are none."""
+    """Return tasks as neutral Markdown; empty if there are none."""
     if not tasks:
         return ""
     blocks = ["\n".join(_lines(task)) for task in tasks]
@@ -173,33 +173,33 @@ def update_task_file_status(
     progress_message: str | None = None,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Write a status into a task file, and a dated entry about progress when one is given.
+    """Set the status in a task file, and add a dated progress entry if one is given.
 
-    Everything else in the file stays as it is, byte for byte.
+    The rest of the file stays unchanged, byte for byte.
 
     Args:
         path: The file.
         status: One of `SETTABLE`.
-        progress_message: Goes below today's date in the section `Progress`, on one line.
-        clock: Seconds since the epoch; the date is that of UTC.
+        progress_message: Added below today's date in the section `Progress`, on one line.
+        clock: Returns the time, in seconds since the epoch; dates are in UTC.
 
     Raises:
-        ConfigError: There is no such status or file, or it is not one to write to.
-        StoreUnavailable: The file cannot be read or written, or another process keeps it.
+        ConfigError: The status is not valid, or there is no such task file.
+        StoreUnavailable: The file cannot be read or written, or another process has locked it.
     """
     if status not in SETTABLE:
         raise ConfigError(f"There is no status {status!a}: use {', '.join(SETTABLE)}.")
     file = Path(path)
     if file.suffix != ".md":
-        raise ConfigError(f"{file} is no task file: its name does not end with `.md`.")
-    with held(real_path(file.parent, inside=file.parent)):
+        raise ConfigError(f"{file} is not a task file: its name does not end with `.md`.")
+    with lock_folder(resolve_inside(file.parent, inside=file.parent)):
         data = read_bounded(file, inside=file.parent, limit=MAX_FILE)
         if data is None:
             raise ConfigError(f"There is no task file {file}.")
-        text = with_status(data.decode("utf-8", "surrogateescape"), status)
+        text = set_status(data.decode("utf-8", "surrogateescape"), status)
         if message := " ".join((progress_message or "").split()):
             date = datetime.fromtimestamp(clock(), UTC).date().isoformat()
-            text = with_progress(text, message, date)
+            text = add_progress(text, message, date)
         changed = text.encode("utf-8", "surrogateescape")
         if changed != data:
             write_private(file, changed, inside=file.parent)
@@ -207,13 +207,13 @@ def update_task_file_status(
 
 def _task_files(cwd: Path) -> list[Path]:
     folder = cwd / _FOLDER
-    if not real_path(folder, inside=cwd).is_dir():
+    if not resolve_inside(folder, inside=cwd).is_dir():
         return []
     names = (path for path in folder.iterdir() if path.suffix.lower() == ".md")
     return sorted(path for path in names if path.name.lower() != "readme.md")
 
 
-def _meaning(status: str) -> Status:
+def _parse_status(status: str) -> Status:
     plain = re.sub(r"^[\W_]+", "", status.lower().replace("_", "-"))
     for known, words in _MEANINGS:
         if re.match(rf"(?:{words})\b", plain):

@@ -1,7 +1,6 @@
-"""Reading a small text file that somebody else may have put there.
+"""Text files from an untrusted folder.
 
-Nothing but a regular file is read, and never more than asked for: a pipe, a device or a file
-of a hundred gigabytes costs no more than a line of text.
+Only regular files are read, up to a limit: a pipe, a device or a huge file does no harm.
 """
 
 from pathlib import Path
@@ -13,62 +12,62 @@ from clew.files.safe_read import NotRegularFile, read_regular
 _BAD = "\N{REPLACEMENT CHARACTER}"
 
 
-class Text(Struct, frozen=True, kw_only=True):
-    """What was read."""
+class InstructionText(Struct, frozen=True, kw_only=True):
+    """The text of a file."""
 
     text: str
     whole: bool = True
-    """False when the file goes on; the text then ends with a line."""
+    """False when the text is truncated; it then ends with a whole line."""
     damaged: bool = False
     """True when bytes that are not UTF-8 were replaced."""
 
 
-class Unreadable(Exception):
-    """There is no text to be had; the message says why, in the middle of a sentence."""
+class UnreadableFile(Exception):
+    """A file cannot be read; the message continues a sentence that begins with the path."""
 
 
 def exists(path: Path) -> bool:
-    """Say whether something is there; what cannot be asked for is not."""
+    """Return whether a path exists; False if that cannot be checked."""
     try:
         return path.exists()
     except OSError:  # a link to a name that is too long
         return False
 
 
-def read_text(real: Path, limit: int) -> Text:
+def read_text(real: Path, limit: int) -> InstructionText:
     """Return at most `limit` bytes of the file at `real`, a path without links.
 
     Raises:
-        Unreadable: It is not there, not a regular file, or not text.
+        UnreadableFile: It does not exist, is not a regular file, or is not text.
     """
     data = read_bytes(real, limit + 1)
     whole = len(data) <= limit
     if not whole:
-        data = cut(data, limit)
+        data = truncate_lines(data, limit)
     text = data.decode("utf-8-sig", "replace")
     bad = text.count(_BAD)
     if b"\0" in data or bad * 10 > len(text):
-        raise Unreadable("is not text")
+        raise UnreadableFile("is not text")
     damaged = bad > data.count(_BAD.encode())
-    return Text(text=text.replace("\r\n", "\n"), whole=whole, damaged=damaged)
+    return InstructionText(text=text.replace("\r\n", "\n"), whole=whole, damaged=damaged)
 
 
 def read_bytes(real: Path, limit: int) -> bytes:
     """Return the first `limit` bytes of a regular file.
 
     Raises:
-        Unreadable: It is not there or not a regular file.
+        UnreadableFile: It does not exist or is not a regular file.
     """
     try:
         return read_regular(real, limit=limit)
     except NotRegularFile as error:
-        raise Unreadable("is not a file") from error
+        raise UnreadableFile("is not a regular file") from error
     except OSError as error:
-        raise Unreadable(f"cannot be read ({error.strerror})") from error
+        raise UnreadableFile(f"cannot be read ({error.strerror})") from error
 
 
-def cut(data: bytes, limit: int) -> bytes:
-    """Return the lines of `data` that fit in `limit` bytes; part of a line if none does."""
+def truncate_lines(data: bytes, limit: int) -> bytes:
+    """Return the lines of `data` that fit in `limit` bytes; part of a line if none fits."""
     head = data[: max(limit, 0)]
     if len(head) == len(data):
         return head

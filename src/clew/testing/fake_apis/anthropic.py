@@ -1,4 +1,4 @@
-"""How the Messages API puts a reply on the wire."""
+"""A fake of the Messages API."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ _ERRORS = {
 
 
 class FakeMessagesApi:
-    """Speaks as Claude does: a block begins, grows piece by piece, and ends."""
+    """Encodes replies as Claude's API does: a block starts, grows by deltas, and ends."""
 
     content_type = "text/event-stream"
 
@@ -65,7 +65,7 @@ class FakeMessagesApi:
         return _json.encode({**_message(reply), "content": content})
 
     def error(self, status: int, message: str) -> bytes:
-        """Return the body of an error answer."""
+        """Return the body of an error response."""
         error = {"type": _ERRORS.get(status, "api_error"), "message": message}
         return _json.encode({"type": "error", "error": error, "request_id": "req_scripted"})
 

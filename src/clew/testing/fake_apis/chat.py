@@ -1,4 +1,4 @@
-"""How Chat Completions puts a reply on the wire."""
+"""A fake of Chat Completions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +23,11 @@ DONE = b"data: [DONE]\n\n"
 
 @dataclass(frozen=True, slots=True)
 class FakeChatApi:
-    """Speaks as OpenAI does, and shows thinking as one of the compatible hosts does."""
+    """Encodes replies as OpenAI does, with reasoning as one of the compatible hosts sends it."""
 
     thinking: str = "reasoning_content"
-    """Where it stands: this or `reasoning`; `reasoning_details`, the only form with a seal, as
-    OpenRouter sends it; or `thinking`, for pieces of the content as Mistral sends them."""
+    """The field for reasoning: this or `reasoning`; `reasoning_details`, the only one with a
+    signature, as OpenRouter sends it; or `thinking`, for content parts as Mistral sends them."""
     content_type: str = "text/event-stream"
 
     def stream(self, reply: ModelReply) -> list[bytes]:
@@ -76,7 +76,7 @@ class FakeChatApi:
         return _json.encode(_answer([choice], usage=_counts(reply.usage), kind="chat.completion"))
 
     def error(self, status: int, message: str) -> bytes:
-        """Return the body of an error answer."""
+        """Return the body of an error response."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         error = {"message": message, "type": kind, "param": None, "code": None}
         return _json.encode({"error": error})

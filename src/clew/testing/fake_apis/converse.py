@@ -1,4 +1,4 @@
-"""AWS Bedrock Converse as a stand-in server speaks it: binary frames, and usage at the end."""
+"""A fake of AWS Bedrock Converse: binary frames, with usage at the end."""
 
 from binascii import crc32
 from collections.abc import Iterator, Mapping
@@ -51,12 +51,12 @@ def exception(name: str, message: str, **fields: object) -> bytes:
 
 
 class FakeConverseApi:
-    """Says replies as Converse does."""
+    """Encodes replies as Converse does."""
 
     content_type = "application/vnd.amazon.eventstream"
 
     def stream(self, reply: ModelReply) -> list[bytes]:
-        """Return the reply as a stream, one element per frame, the end included."""
+        """Return the reply as a stream, one element per frame, including its end."""
         return [
             event("messageStart", role="assistant"),
             *self._blocks(reply),
@@ -65,7 +65,7 @@ class FakeConverseApi:
         ]
 
     def whole(self, reply: ModelReply) -> bytes:
-        """Return the reply as the body of an answer that comes in one piece."""
+        """Return the reply as the body of a non-streamed response."""
         content: list[dict[str, Any]] = []
         if reply.thoughts or reply.signature:
             thought = {"text": "".join(reply.thoughts), "signature": reply.signature}
@@ -83,7 +83,7 @@ class FakeConverseApi:
         return _json.encode(body)
 
     def error(self, status: int, message: str) -> bytes:  # noqa: ARG002
-        """Return the body of an error answer: Bedrock tells its kind in a header."""
+        """Return the body of an error response; Bedrock puts the type into a header."""
         return _json.encode({"message": message})
 
     def _blocks(self, reply: ModelReply) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""How generateContent puts a reply on the wire."""
+"""A fake of generateContent."""
 
 from typing import Any
 
@@ -25,12 +25,12 @@ _STATUSES = {
 
 
 class FakeGeminiApi:
-    """Speaks as Gemini 3 does: a signature seals the first call, or else the end of the text."""
+    """Encodes replies as Gemini 3 does: the first call or the end of the text is signed."""
 
     content_type = "text/event-stream"
 
     def stream(self, reply: ModelReply) -> list[bytes]:
-        """Return the reply as server-sent events, one for each piece."""
+        """Return the reply as server-sent events, one per delta."""
         parts = [_thought(piece) for piece in reply.thoughts]
         parts += [{"text": piece} for piece in reply.words]
         parts += _calls(reply)
@@ -53,7 +53,7 @@ class FakeGeminiApi:
         return _json.encode(_ended(reply, parts))
 
     def error(self, status: int, message: str) -> bytes:
-        """Return the body of an error answer."""
+        """Return the body of an error response."""
         name = _STATUSES.get(status, "UNKNOWN")
         return _json.encode({"error": {"code": status, "message": message, "status": name}})
 

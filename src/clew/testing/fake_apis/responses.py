@@ -1,4 +1,4 @@
-"""How the Responses API puts a reply on the wire."""
+"""A fake of the Responses API."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _json = msgspec.json.Encoder()
 
 
 class FakeResponsesApi:
-    """Speaks as OpenAI does: an item is announced, comes in pieces, and is repeated whole."""
+    """Encodes replies as OpenAI does: an item is announced, streamed, and repeated whole."""
 
     content_type = "text/event-stream"
 
@@ -42,7 +42,7 @@ class FakeResponsesApi:
         return _json.encode(_response(reply))
 
     def error(self, status: int, message: str) -> bytes:
-        """Return the body of an error answer."""
+        """Return the body of an error response."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return _json.encode(
             {"error": {"message": message, "type": kind, "param": None, "code": _CODES.get(status)}}

@@ -1,13 +1,12 @@
-"""A body of the Messages API back as a `Request`.
+"""Parse a request body of the Messages API.
 
-The reverse of `encode`, for traffic that was recorded. What has a common form becomes parts;
-what has none is kept as `extra`, as `Native` or as an option. Encoding the result gives the
-same body, apart from spellings that mean the same to the API:
+The reverse of `encode`, for recorded traffic. Content without a common form is kept in `extra`, as
+`Native` or as an option. Encoding the result gives the same body, except for equivalent forms:
 
-- content, system prompt and tool result as a text instead of a list with one text block;
-- several messages of one role in a row, which the API joins itself;
-- `stream` and `is_error` where they are false, and text blocks that are blank;
-- tools of ours and of the provider in another order.
+- content, system prompt and tool result as a string instead of a list with one text block;
+- consecutive messages of one role, which the API merges itself;
+- `stream` and `is_error` if they are false, and blank text blocks;
+- a different order of client and server tools.
 """
 
 from base64 import b64decode, b64encode
@@ -65,7 +64,7 @@ _tools = msgspec.json.Decoder(list[dict[str, Any]])
 _OWN = frozenset({"messages", "model", "system", "max_tokens", "temperature", "tools", "stream"})
 
 
-def decode_request(body: bytes, *, provenance: str) -> Request:
+def parse_request(body: bytes, *, provenance: str) -> Request:
     """Return the request that `body` is.
 
     Args:

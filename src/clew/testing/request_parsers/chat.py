@@ -1,8 +1,7 @@
-"""The body of a Chat Completions request, read back into a `Request`.
+"""Parse a request body of Chat Completions.
 
-A first plain system or developer message becomes the system prompt; any other one is a
-`Native` message in its place. A text alone, be it in a list, is a `Text`. How the answer is
-to be delivered (`stream` and the like) is no part of a `Request`.
+A plain first system or developer message becomes the system prompt; any other one becomes a
+`Native` part. Fields for delivery, such as `stream`, are not part of a `Request`.
 """
 
 from base64 import b64decode, b64encode
@@ -35,7 +34,7 @@ _THOUGHTS = ("reasoning_content", "reasoning")
 _AUDIO_TYPES = {"mp3": "audio/mpeg", "m4a": "audio/x-m4a"}
 
 
-def decode_request(body: bytes, *, provenance: str) -> Request:
+def parse_request(body: bytes, *, provenance: str) -> Request:
     """Return the request that `body` asks for.
 
     Args:

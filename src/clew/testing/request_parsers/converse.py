@@ -1,6 +1,6 @@
-"""A recorded body of Converse back as the request that would make it.
+"""Parse a request body of Converse.
 
-The model is no part of the body, so it stays unnamed.
+The body does not contain the model, so it stays empty.
 """
 
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ _body = msgspec.json.Decoder(_Body)
 _OWN = frozenset({"messages", "system", "inferenceConfig", "toolConfig"})
 
 
-def decode_request(body: bytes, *, provenance: str) -> Request:
+def parse_request(body: bytes, *, provenance: str) -> Request:
     """Return the request whose body this is; one that asks how long it would be counts too.
 
     Raises:

@@ -1,14 +1,14 @@
-"""A recorded body of generateContent, read back into a request.
+"""Parse a request body of generateContent.
 
-`encode` writes the same body again, as JSON, apart from this:
+`encode` gives the same body as JSON, except for these:
 
-- names are written as the API does (`fileUri`), where clients may write `file_uri` as well;
-- contents of one side that follow one another become one content;
-- the functions stand in one entry of `tools`, behind Google's own tools;
-- the system instruction has no role, and pictures are in the usual base64;
-- thoughts without a signature are left out, as the session decides.
+- names are in camel case (`fileUri`), although the API also accepts `file_uri`;
+- consecutive contents of one role are merged;
+- all functions are in one entry of `tools`, after Google's own tools;
+- the system instruction has no role, and images are in standard base64;
+- unsigned thoughts are left out, as the session decides.
 
-What the body does not say, the model, stays empty.
+The body does not contain the model, so it stays empty.
 """
 
 import re
@@ -53,13 +53,13 @@ _OPAQUE = frozenset(
 )
 
 
-def decode_request(body: bytes, *, provenance: str) -> Request:
+def parse_request(body: bytes, *, provenance: str) -> Request:
     """Return the request that `body` makes.
 
     Raises:
         ValueError: It is something else, or says what Clew cannot.
     """
-    found = spelled(_body.decode(body))
+    found = camel_case(_body.decode(body))
     found = found.get("generateContentRequest", found)
     if "contents" not in found:
         raise ValueError("a body without contents")
@@ -79,14 +79,14 @@ def decode_request(body: bytes, *, provenance: str) -> Request:
     )
 
 
-def spelled(value: Any) -> Any:
-    """Return a body with every name as the API itself spells it."""
+def camel_case(value: Any) -> Any:
+    """Return a body with all names in camel case."""
     if isinstance(value, list):
-        return [spelled(each) for each in value]
+        return [camel_case(each) for each in value]
     if not isinstance(value, dict):
         return value
     named = {_SNAKE.sub(lambda at: at[1].upper(), name): each for name, each in value.items()}
-    return {name: each if name in _OPAQUE else spelled(each) for name, each in named.items()}
+    return {name: each if name in _OPAQUE else camel_case(each) for name, each in named.items()}
 
 
 class _Contents:

@@ -1,4 +1,4 @@
-"""A recorded body, read back as a request."""
+"""Parse a request body of the Responses API."""
 
 import binascii
 import re
@@ -62,7 +62,7 @@ _body = msgspec.json.Decoder(dict[str, Raw])
 _items = msgspec.json.Decoder(str | list[Raw])
 
 
-def decode_request(body: bytes, *, provenance: str) -> Request:
+def parse_request(body: bytes, *, provenance: str) -> Request:
     """Return the request that `body` asks for.
 
     Raises:

@@ -26,14 +26,14 @@ _MAX_TITLE = 300
 _SHOWN_SCHEMES = ("http://", "https://", "mailto:")
 
 
-class Page(Struct, frozen=True):
+class WebPage(Struct, frozen=True):
     """The title and the text of a page."""
 
     title: str
     text: str
 
 
-def read_page(body: bytes, *, charset: str, url: str) -> Page:
+def read_page(body: bytes, *, charset: str, url: str) -> WebPage:
     """Convert HTML to Markdown with absolute links.
 
     Args:
@@ -48,7 +48,7 @@ def read_page(body: bytes, *, charset: str, url: str) -> Page:
     page.remove(_CLUTTER)
     page.rewrite_links(lambda link: _absolute(base, link))
     text = _main(page).to_markdown(_OPTIONS)
-    return Page(title, _BLANK_LINES.sub("\n\n", text).strip())
+    return WebPage(title, _BLANK_LINES.sub("\n\n", text).strip())
 
 
 def _parse(body: bytes, charset: str) -> Document:

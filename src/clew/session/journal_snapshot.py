@@ -1,4 +1,4 @@
-"""What a journal knows beside its entries, kept so that it can be opened without reading them."""
+"""Snapshots of a journal: with one, a long session opens without reading every entry."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,19 +31,19 @@ _SELDOM = 512
 _SHARE = 8
 
 
-class Standing(Struct, frozen=True, kw_only=True):
-    """Where a journal stands after its last entry."""
+class JournalState(Struct, frozen=True, kw_only=True):
+    """What is computed from the entries of a journal."""
 
     view: View
     spending: Spending
     call_ids: set[CallId]
     kept: int = 0
-    """How many entries are in the snapshot that it came from."""
+    """The number of entries in the snapshot that it was computed from."""
 
 
 class _Kept(Struct, frozen=True, kw_only=True):
     release: str
-    """What another release folds may be another view."""
+    """A snapshot of another release is not used: its view may differ."""
     view: Snapshot
     spending: Spending
     call_ids: list[CallId]
@@ -52,10 +52,10 @@ class _Kept(Struct, frozen=True, kw_only=True):
 _decoder = msgspec.msgpack.Decoder(_Kept)
 
 
-def pack(
+def encode_snapshot(
     view: View, spent: Spending, call_ids: Iterable[CallId], entries: Sequence[Entry]
 ) -> bytes:
-    """Return a snapshot of where a journal stands; empty where there cannot be one."""
+    """Return a snapshot; empty where the view cannot be stored."""
     taken = take_snapshot(view, entries)
     if taken is None:
         return b""
@@ -63,18 +63,18 @@ def pack(
     return msgspec.msgpack.encode(kept)
 
 
-async def keep(store: Store, session_id: SessionId, data: bytes) -> None:
-    """Have a store keep a snapshot, if there is one; a session goes on without it."""
+async def save_snapshot(store: Store, session_id: SessionId, data: bytes) -> None:
+    """Store a snapshot unless it is empty; a failure is logged, because a session works without."""
     if not data:
         return
     try:
         await store.save_snapshot(session_id, data)
     except StoreError as error:
-        logger.warning("no snapshot of session %s was kept: %s", session_id, error)
+        logger.warning("the snapshot of session %s could not be stored: %s", session_id, error)
 
 
-def torn(entries: Sequence[Entry], view: View) -> list[EntryId]:
-    """Read all that a view shows; returns the entries that turn out to be damaged."""
+def find_damaged(entries: Sequence[Entry], view: View) -> list[EntryId]:
+    """Read everything in a view; returns the entries that are damaged."""
     if not isinstance(entries, StoredEntries):
         return []
     known = len(entries.torn)
@@ -82,34 +82,36 @@ def torn(entries: Sequence[Entry], view: View) -> list[EntryId]:
     return entries.torn[known:]
 
 
-def is_due(count: int, kept: int) -> bool:
-    """Say whether so many entries deserve a new snapshot: when an eighth of them is new.
+def is_snapshot_due(count: int, kept: int) -> bool:
+    """Return True when an eighth of `count` entries came after the last snapshot, which has `kept`.
 
-    A snapshot is as long as the journal; made that seldom, it costs each entry the same.
+    A snapshot is as long as the journal, so its cost per entry stays the same.
     """
     return count - kept >= max(_SELDOM, count // _SHARE)
 
 
-def stand(entries: Sequence[Entry], meter: Meter, snapshot: bytes | None = None) -> Standing:
-    """Find out where a journal stands, from a snapshot and what came after it if possible."""
+def load_state(
+    entries: Sequence[Entry], meter: Meter, snapshot: bytes | None = None
+) -> JournalState:
+    """Compute the state of a journal, from a snapshot and the entries after it if possible."""
     known = _from_snapshot(entries, meter, snapshot) if snapshot else None
     if known is not None:
         return known
-    return Standing(
+    return JournalState(
         view=fold(entries, meter=meter),
         spending=total_spending(entries),
-        call_ids={call_id for entry in entries for call_id in asked(entry.body)},
+        call_ids={call_id for entry in entries for call_id in call_ids_of(entry.body)},
     )
 
 
-def asked(body: Body) -> Iterator[CallId]:
-    """Return the ids of the calls that a message makes."""
+def call_ids_of(body: Body) -> Iterator[CallId]:
+    """Yield the ids of the tool calls in an entry."""
     if isinstance(body, MessageAdded):
         for call in body.message.calls:
             yield call.call_id
 
 
-def _from_snapshot(entries: Sequence[Entry], meter: Meter, snapshot: bytes) -> Standing | None:
+def _from_snapshot(entries: Sequence[Entry], meter: Meter, snapshot: bytes) -> JournalState | None:
     try:
         kept = _decoder.decode(snapshot)
     except msgspec.DecodeError:
@@ -127,5 +129,5 @@ def _from_snapshot(entries: Sequence[Entry], meter: Meter, snapshot: bytes) -> S
     for entry in since:
         view = view.apply(entry)
         spent += spending_of(entry.body)
-        call_ids.update(asked(entry.body))
-    return Standing(view=view, spending=spent, call_ids=call_ids, kept=count)
+        call_ids.update(call_ids_of(entry.body))
+    return JournalState(view=view, spending=spent, call_ids=call_ids, kept=count)

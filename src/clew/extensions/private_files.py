@@ -1,7 +1,7 @@
-"""Small files that people and several processes share: read within bounds, replaced in one step.
+"""Small private files that several processes share: bounded reads, atomic writes, locks.
 
-A project's folder may come from anywhere. So nothing is followed out of the folder it belongs
-to, nothing but a regular file is opened, and nothing large is read.
+A project's folder may come from anywhere. So a link may not lead out of the folder that a file
+belongs to, only regular files are opened, and large files are refused.
 """
 
 import stat
@@ -14,39 +14,39 @@ from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import folder_lock
 from clew.files.safe_read import NotRegularFile, read_regular
 
-_PATIENCE = 5.0
-"""Seconds to wait for another process that is writing."""
+_TIMEOUT = 5.0
+"""Seconds to wait for another process that writes."""
 
 
-def real_path(path: Path, *, inside: Path) -> Path:
-    """Return `path` with its links followed.
+def resolve_inside(path: Path, *, inside: Path) -> Path:
+    """Return `path` after following links.
 
     Raises:
-        ConfigError: It leads out of `inside`, or in a circle.
+        ConfigError: It leads out of `inside`, or the links form a circle.
     """
     try:
         found, home = path.resolve(), inside.resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be followed: {error}. Remove that link.") from error
+        raise ConfigError(f"{path} cannot be resolved: {error}. Remove the link.") from error
     if not found.is_relative_to(home):
-        raise ConfigError(f"{path} is a link that leads out of {inside}. Put a real file there.")
+        raise ConfigError(f"{path} is a link that leads out of {inside}. Use a real file.")
     return found
 
 
 def read_bounded(path: Path, *, inside: Path, limit: int, whole: bool = True) -> bytes | None:
-    """Return what a regular file holds, or None when there is none.
+    """Return the content of a regular file, or None if it does not exist.
 
     Args:
         path: The file.
-        inside: The folder that it must be in once all links are followed.
-        limit: How many bytes are read at most.
-        whole: Refuse a longer file; otherwise its beginning is returned.
+        inside: The folder that it must be in after following links.
+        limit: The number of bytes to read at most.
+        whole: Refuse a longer file; otherwise return its beginning.
 
     Raises:
-        ConfigError: It leads out of `inside`, is no regular file, or is too long.
+        ConfigError: It leads out of `inside`, is not a regular file, or is too long.
         StoreUnavailable: It cannot be read.
     """
-    target = real_path(path, inside=inside)
+    target = resolve_inside(path, inside=inside)
     try:
         data = read_regular(target, limit=limit + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -61,13 +61,13 @@ def read_bounded(path: Path, *, inside: Path, limit: int, whole: bool = True) ->
 
 
 def check_readable(path: Path, *, inside: Path, limit: int) -> None:
-    """Look whether `read_bounded` would refuse a file, without reading it.
+    """Check whether `read_bounded` would accept a file, without reading it.
 
     Raises:
-        ConfigError: It leads out of `inside`, is no regular file, or is too long.
-        StoreUnavailable: It cannot be looked at.
+        ConfigError: It leads out of `inside`, is not a regular file, or is too long.
+        StoreUnavailable: It cannot be accessed.
     """
-    target = real_path(path, inside=inside)
+    target = resolve_inside(path, inside=inside)
     try:
         facts = target.lstat()
     except FileNotFoundError:
@@ -80,15 +80,15 @@ def check_readable(path: Path, *, inside: Path, limit: int) -> None:
 
 
 def write_private(path: Path, data: bytes, *, inside: Path) -> None:
-    """Put `data` at `path` in one step; a new file or folder is for its owner alone.
+    """Write a file atomically; new files and folders are accessible to their owner only.
 
-    The mode of a file that is there already is kept.
+    An existing file keeps its mode.
 
     Raises:
         ConfigError: The path leads out of `inside`.
-        StoreUnavailable: It cannot be written; what was there before is untouched.
+        StoreUnavailable: It cannot be written; the old content is unchanged.
     """
-    target = real_path(path, inside=inside)
+    target = resolve_inside(path, inside=inside)
     try:
         make_private_folder(target.parent)
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
@@ -98,19 +98,19 @@ def write_private(path: Path, data: bytes, *, inside: Path) -> None:
 
 
 @contextmanager
-def held(folder: Path, *, patience: float = _PATIENCE) -> Iterator[None]:
-    """Keep other processes and threads that ask in the same way out of an existing `folder`.
+def lock_folder(folder: Path, *, timeout: float = _TIMEOUT) -> Iterator[None]:
+    """Lock an existing folder against other processes and threads that lock it too.
 
     Args:
-        folder: What is kept.
-        patience: How many seconds to wait for another who keeps it.
+        folder: The folder.
+        timeout: Seconds to wait for another process.
 
     Raises:
-        StoreUnavailable: Somebody else has kept it for too long, or it cannot be opened.
+        StoreUnavailable: The lock timed out, or the folder cannot be opened.
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(folder_lock(folder, timeout=patience))
+            stack.enter_context(folder_lock(folder, timeout=timeout))
         except TimeoutError as error:
             raise StoreUnavailable(
                 f"{folder} is being changed by another process. Try again later."
@@ -121,19 +121,19 @@ def held(folder: Path, *, patience: float = _PATIENCE) -> Iterator[None]:
 
 
 @contextmanager
-def made_and_held(folder: Path, *, inside: Path) -> Iterator[None]:
-    """Make a folder for its owner alone if it is missing, and keep others out of it.
+def create_and_lock(folder: Path, *, inside: Path) -> Iterator[None]:
+    """Create a private folder if it does not exist, and lock it.
 
     Raises:
         ConfigError: It leads out of `inside`.
-        StoreUnavailable: It cannot be made or opened, or somebody else keeps it.
+        StoreUnavailable: It cannot be created or opened, or the lock timed out.
     """
-    home = real_path(folder, inside=inside)
+    home = resolve_inside(folder, inside=inside)
     try:
         make_private_folder(home)
     except OSError as error:
-        raise StoreUnavailable(f"{folder} cannot be made: {error.strerror}.") from error
-    with held(home):
+        raise StoreUnavailable(f"{folder} cannot be created: {error.strerror}.") from error
+    with lock_folder(home):
         yield
 
 

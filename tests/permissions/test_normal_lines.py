@@ -289,17 +289,17 @@ def verdict(command: str, rules: tuple[str, ...]) -> Verdict:
 
 
 @pytest.mark.parametrize("command", BY_USUAL_RULES)
-def test_an_honest_line_passes_the_usual_rules(command: str) -> None:
+def test_a_normal_line_passes_the_usual_rules(command: str) -> None:
     assert verdict(command, tuple(f"Bash({rule})" for rule in USUAL)) is Verdict.ALLOW
 
 
 @pytest.mark.parametrize("rule", BY_ONE_RULE)
-def test_an_honest_line_passes_its_own_rule(rule: str) -> None:
+def test_a_normal_line_passes_its_own_rule(rule: str) -> None:
     for command in BY_ONE_RULE[rule]:
         assert verdict(command, (rule,)) is Verdict.ALLOW, command
 
 
-def test_there_are_enough_honest_lines() -> None:
+def test_there_are_enough_normal_lines() -> None:
     count = len(set(BY_USUAL_RULES)) + sum(map(len, BY_ONE_RULE.values()))
     print(f"\n{count} honest lines")  # noqa: T201
 

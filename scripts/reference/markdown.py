@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 from scripts.reference import flags
+from scripts.reference.docstrings import Member, Module, Thing, public_names, read_module
 from scripts.reference.pages import PAGES, Page
-from scripts.reference.reading import Member, Module, Thing, public_names, read_module
 
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields):$")
 _ITEM = re.compile(r"^ {4}(\S[^:]*): (.*)$")
-_NOTE = "<!-- Written by `python -m scripts.reference` from the docstrings; not to be edited. -->"
+_NOTE = "<!-- Generated from the docstrings by `python -m scripts.reference`; do not edit. -->"
 
 
 def pages() -> dict[str, str]:
-    """Return all files of the reference, by their names."""
+    """Return all files of the reference by name."""
     names = public_names()
     modules = {page.name: [_read(spec) for spec in page.modules] for page in PAGES}
     written = {f"{page.name}.md": _page(page, modules[page.name], names) for page in PAGES}
@@ -102,15 +102,15 @@ def _index(modules: Mapping[str, list[Module]], names: Mapping[str, str]) -> str
             "",
             "# Reference",
             "",
-            "Every class and function that is meant to be imported, with its promises. The"
-            " [guides](../../README.md#guides) say how they go together.",
+            "Every public class and function, from the docstrings. The"
+            " [guides](../../README.md#guides) show how to use them.",
             "",
             "| page | modules |",
             "|---|---|",
             "| [The command line](cli.md) | `clew` and its subcommands |",
             *rows,
             "",
-            "## Names of `clew` itself",
+            "## Names in `clew`",
             "",
             "| name | what it is |",
             "|---|---|",
@@ -133,7 +133,7 @@ def _cell(text: str) -> str:
 
 
 def _harmless(line: str) -> str:
-    """Return a line in which nothing outside of code passes for HTML."""
+    """Escape what would pass for HTML outside of code."""
     if line.startswith("    "):
         return line
     pieces = line.split("`")

@@ -1,7 +1,7 @@
-"""What a module offers, read from its source; nothing is imported or run.
+"""Reads the public names of a module and their docstrings from its source, without importing it.
 
-The source is read in place of the living objects so that signatures and defaults stand in the
-reference as they were written, and are the same under every version of Python.
+Reading the source keeps signatures and defaults as they were written, the same in every version
+of Python.
 """
 
 import ast
@@ -22,7 +22,7 @@ _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A field, or something that can be called."""
+    """A field, a property or a method."""
 
     name: str
     code: str
@@ -64,10 +64,10 @@ def read_module(name: str, only: Iterable[str] = ()) -> Module:
 
     Args:
         name: The module, with dots.
-        only: The names that are meant; all public ones unless given.
+        only: The names to read; default: all public ones.
 
     Raises:
-        LookupError: One of those names is not there.
+        LookupError: The module has no such name.
     """
     source = _source(name)
     wanted = tuple(only)
@@ -89,7 +89,8 @@ def public_names() -> dict[str, str]:
 @cache
 def _source(name: str) -> _Source:
     path = SOURCES.joinpath(*name.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    package = path / "__init__.py"
+    file = package if package.is_file() else path.with_suffix(".py")
     text = file.read_text(encoding="utf-8")
     tree = ast.parse(text)
     return _Source(name=name, text=text, tree=tree, origins=dict(_origins(tree)))
@@ -103,7 +104,7 @@ def _origins(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _defining(name: str, module: str) -> str:
-    """Follow a name through packages that only pass it on."""
+    """Return the module that defines a name, through re-exports."""
     source = _source(module)
     return _defining(name, source.origins[name]) if name in source.origins else module
 
@@ -144,7 +145,7 @@ def _class(node: ast.ClassDef, source: _Source) -> Thing:
 
 
 def _line_of_descent(node: ast.ClassDef, source: _Source) -> Iterator[ast.ClassDef]:
-    """Yield a class and those of Clew that it inherits from, the nearest first."""
+    """Yield a class and its base classes in Clew, the nearest first."""
     yield node
     for base in node.bases:
         name = _written(base).partition("[")[0]
@@ -179,7 +180,7 @@ def _method(node: _Function) -> Member:
 
 
 def signature(node: _Function, *, name: str = "", returns: bool = True) -> str:
-    """Return how something is called; long ones have a line for each parameter."""
+    """Return a signature; a long one has a line for each parameter."""
     start = "" if name else ("async def " if isinstance(node, ast.AsyncFunctionDef) else "def ")
     end = f" -> {_written(node.returns)}" if returns and node.returns else ""
     parameters = list(_parameters(node.args))
@@ -219,7 +220,7 @@ def _parameter(parameter: ast.arg, default: ast.expr | None) -> str:
 
 
 def _default(value: ast.expr | None) -> str:
-    """Return how a field begins, where it has a default."""
+    """Return the default of a field, as source."""
     match value:
         case None:
             return ""
@@ -235,12 +236,12 @@ def _made(maker: ast.expr) -> str:
 
 
 def _written(node: ast.AST) -> str:
-    """Return the source of a node on one line, with the quotation marks that Clew uses."""
+    """Return the source of a node on one line, with double quotes."""
     return _QUOTED.sub(r'"\1"', ast.unparse(node))
 
 
 def _value(node: ast.AnnAssign | ast.Assign, source: _Source) -> str:
-    """Return a value as it is written, or only its name and type where that would be long."""
+    """Return an assignment as it is written, or only its name and type if it is long."""
     written = ast.get_source_segment(source.text, node) or ""
     if _is_alias(node) or len(written) <= 4 * _WIDTH:
         return written
@@ -250,7 +251,7 @@ def _value(node: ast.AnnAssign | ast.Assign, source: _Source) -> str:
 
 
 def _with_docs(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
-    """Yield statements, each with the string that stands beneath it."""
+    """Yield statements, each with the string below it."""
     for node, after in zip(body, [*body[1:], None], strict=True):
         match after:
             case ast.Expr(value=ast.Constant(value=str(text))):

@@ -1,4 +1,4 @@
-"""Lines that may be what a rule denies: each is at least asked about, also in bypass mode."""
+"""Lines that a deny rule may match: each is at least a question, also in bypass mode."""
 
 from pathlib import Path
 

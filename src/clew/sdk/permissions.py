@@ -1,0 +1,75 @@
+"""Connects the permission gate of a session with its clients and with the settings."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from anyio import to_thread
+
+from clew.config.settings import LoadedSettings
+from clew.config.updates import add_allow_rules, find_target
+from clew.core.access import Access, Decision
+from clew.core.errors import ConfigError
+from clew.core.events import PermissionDenied, Warned
+from clew.sdk.folders import Homes
+from clew.sdk.parts import Blueprint
+from clew.sdk.project_scan import (
+    load_project_settings,
+    trust_record,
+)
+from clew.session.gate import Gate, Remember
+
+
+def connect_gate(gate: Gate, blueprint: Blueprint) -> None:
+    """Let a gate ask the clients, publish denials, and save rules, where it does not already."""
+
+    def publish_denial(access: Access, decision: Decision, remedy: str) -> None:
+        blueprint.bus.publish(
+            PermissionDenied(
+                call_id=access.call_id,
+                tool_name=access.tool,
+                target=access.target,
+                reason=decision.reason,
+                remedy=remedy,
+            )
+        )
+
+    def warn(text: str) -> None:
+        blueprint.bus.publish(Warned(text))
+
+    gate.ask = gate.ask or blueprint.requests.ask
+    gate.on_denied = gate.on_denied or publish_denial
+    gate.remember = gate.remember or rule_keeper(
+        blueprint.cwd, blueprint.homes, blueprint.environ, warn
+    )
+
+
+def rule_keeper(
+    cwd: Path, homes: Homes, environ: Mapping[str, str], warn: Callable[[str], None]
+) -> Remember:
+    """Return a function that adds rules to the project's local settings.
+
+    When they cannot be added, it warns, and the call runs all the same.
+    """
+
+    async def remember(rules: Sequence[str]) -> None:
+        try:
+            await to_thread.run_sync(_add_rules, cwd, homes, environ, rules)
+        except ConfigError as error:
+            warn(f"the call is allowed for this session only; the rule was not saved: {error}")
+
+    return remember
+
+
+def can_save_rules(loaded: LoadedSettings) -> bool:
+    """Return True when the project has settings that a permission rule can be added to."""
+    try:
+        return bool(find_target(loaded, "local")) and not loaded.withheld
+    except ConfigError:
+        return False
+
+
+def _add_rules(cwd: Path, homes: Homes, environ: Mapping[str, str], rules: Sequence[str]) -> None:
+    loaded = load_project_settings(cwd, homes, environ)
+    if loaded.withheld:
+        raise ConfigError("accept the settings of this folder first: clew config accept")
+    add_allow_rules(loaded, rules, trust=trust_record(homes))

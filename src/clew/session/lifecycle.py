@@ -1,0 +1,283 @@
+"""The life of a session: create its state, open the journal, switch models, close."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import anyio
+from anyio import to_thread
+from msgspec.structs import replace
+
+from clew.context.estimate import text_units
+from clew.context.recall import RECALL
+from clew.core.access import PermissionMode
+from clew.core.entries import MessageAdded, SetupChanged
+from clew.core.events import EntryAdded, Warned
+from clew.core.ids import EntryId, SessionId, new_session_id
+from clew.core.messages import Role
+from clew.core.models import ModelFacts
+from clew.core.text import pluralize
+from clew.hooks.protocol import HookEvent
+from clew.log.protocol import LoggedSession
+from clew.providers.protocol import Provider
+from clew.providers.tokenizers import meter_for
+from clew.session.calibrations import CalibrationFile
+from clew.session.compaction import compact
+from clew.session.config import (
+    SessionOptions,
+    choose_strategy,
+    complete_options,
+    index_tools,
+    make_gate,
+    make_policy,
+    make_reasoning_policy,
+    override_window,
+    subscribe_callbacks,
+)
+from clew.session.hook_events import fire, fire_session_start
+from clew.session.journal import Journal, new_record, unopened_journal
+from clew.session.limits import LoopGuard, make_cost_limit
+from clew.session.recall_tool import RECALL_SPEC, Recall
+from clew.session.state import SessionState
+from clew.stores.record import StoredSession
+from clew.stores.stored_entries import damaged_ids
+from clew.tools.protocol import ToolContext
+
+if TYPE_CHECKING:
+    from clew.checkpoints.file_checkpoints import FileCheckpoints
+
+_MOST_NAMED = 10
+
+
+class ModelOptions(TypedDict, total=False):
+    """What can be given along with another model."""
+
+    provider: Provider | None
+    """Default: the provider that the session has."""
+    max_context_tokens: int | None
+    """The model's window. Default: the window in the model catalogue."""
+    request_options: Mapping[str, Any] | None
+    """Fields of the provider's own API. Default: none for another provider, else as before."""
+
+
+def create_state(provider: Provider, model: str, given: SessionOptions) -> SessionState:
+    """Return the state of a session that is not open yet.
+
+    Raises:
+        ConfigError: The options contradict each other, or one is out of range.
+    """
+    options = complete_options(given)
+    tools, cwd, name = options["tools"], Path(options["cwd"]), options["summary_model"]
+    setup = SetupChanged(
+        model=override_window(provider.facts(model), options["max_context_tokens"]),
+        system=options["system_message"],
+        tools=(*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else [])),
+    )
+    record = new_record(SessionId(options["session_id"] or new_session_id()), cwd)
+    state = SessionState(
+        options=options,
+        journal=unopened_journal(options["store"], record, setup),
+        provider=provider,
+        gate=make_gate(options),
+        policy=make_policy(options),
+        strategy=choose_strategy(options),
+        reasoning=make_reasoning_policy(options),
+        tools=index_tools(tools),
+        tool_context=ToolContext(cwd=cwd, env=dict(options["env"])),
+        cost_limit=make_cost_limit(options["budget_usd"], options["prices"]),
+        loop_guard=LoopGuard(enabled=options["detect_loops"]),
+        request_options=options["request_options"],
+        summary_model=provider.facts(name) if name else None,
+    )
+    options["event_bus"].session_id = record.id
+    subscribe_callbacks(options)
+    return state
+
+
+async def open_session(state: SessionState) -> None:
+    """Create or reopen the journal; calling it again does nothing.
+
+    Raises:
+        StoreError: The journal cannot be read or written.
+    """
+    async with state.opening:
+        if state.is_open:
+            return
+        options, draft = state.options, state.journal
+        setup = draft.view.setup
+        journal = await Journal.open(
+            options["store"],
+            cwd=state.tool_context.cwd,
+            session_id=SessionId(options["session_id"]) if options["session_id"] else None,
+            new_id=draft.record.id,
+            meter=meter_for(setup.model.name) or text_units,
+        )
+        try:
+            await _start(state, journal, setup)
+        except BaseException:
+            state.journal = draft
+            with anyio.CancelScope(shield=True):
+                await journal.aclose()
+            raise
+        state.is_open = True
+
+
+async def close_session(state: SessionState, reason: str) -> None:
+    """Fire SessionEnd, end the log and release the journal; calling it again does nothing."""
+    if not state.is_open or state.is_closed:
+        return
+    state.is_closed = True
+    with anyio.CancelScope(shield=True):
+        try:
+            await fire(state, HookEvent.SESSION_END, reason=reason)
+            if (log := state.options["session_log"]) is not None:
+                log.end(reason)
+        finally:
+            await state.journal.aclose()
+
+
+async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> None:
+    source = _find_source(journal)
+    _warn_of_damage(state, damaged_ids(entry for _, entry in journal.entries.iter_made()))
+    checkpoints = _make_checkpoints(state.options, journal)
+    state.journal = journal
+    journal.on_entry = lambda entry: state.emit(EntryAdded(entry))
+    stored = journal.view.mode
+    # The mode that asks about nothing must be chosen again each time a session is opened.
+    if stored and stored != PermissionMode.BYPASS and not state.options.get("permission_mode"):
+        state.gate.mode = PermissionMode(stored)
+    await _record_setup(journal, setup, state.options["calibrations"])
+    _warn_if_unknown(state, setup.model)
+    if state.options["recall"]:
+        recall = Recall(journal.entries)
+        state.tools = {RECALL: recall, **index_tools(state.options["tools"])}
+    if checkpoints is not None:
+        state.checkpoints = checkpoints
+        state.tool_context = replace(state.tool_context, before_change=checkpoints.keep)
+    _begin_log(state, resumed=source != "startup")
+    await fire_session_start(state, source)
+
+
+def _find_source(journal: Journal) -> str:
+    """Return the source of the session for SessionStart: `startup`, `resume` or `fork`."""
+    record = journal.record
+    if not journal.entries:
+        return "startup"
+    if not isinstance(record, StoredSession) or record.parent is None:
+        return "resume"
+    own = journal.since(record.forked_at or EntryId(0))
+    is_used = any(
+        isinstance(entry.body, MessageAdded) and entry.body.message.role is Role.USER
+        for entry in own
+    )
+    return "resume" if is_used else "fork"
+
+
+def _begin_log(state: SessionState, *, resumed: bool) -> None:
+    if (log := state.options["session_log"]) is not None:
+        log.begin(
+            LoggedSession(
+                journal=state.journal,
+                provider=state.provider.name,
+                max_concurrency=state.options["max_parallel_tools"],
+                resumed=resumed,
+                warn=lambda text: state.emit(Warned(text)),
+            )
+        )
+
+
+def _make_checkpoints(options: SessionOptions, journal: Journal) -> "FileCheckpoints | None":
+    folder = options["checkpoints"]
+    if folder is None:
+        return None
+    # Imported here because most sessions keep no checkpoints, and the import takes time.
+    from clew.checkpoints.file_checkpoints import FileCheckpoints  # noqa: PLC0415
+
+    return FileCheckpoints(
+        folder,
+        journal.record.id,
+        root=Path(options["cwd"]),
+        floor=journal.entries[-1].id if journal.entries else EntryId(0),
+        limits=options["checkpoint_limits"],
+    )
+
+
+def _warn_of_damage(state: SessionState, lost: Sequence[EntryId]) -> None:
+    if lost:
+        numbers = ", ".join(f"#{number}" for number in lost[:_MOST_NAMED])
+        verb = "are" if len(lost) > 1 else "is"
+        state.emit(
+            Warned(
+                f"{pluralize(len(lost), 'entry', 'entries')} of this session {verb} damaged and"
+                f" left out: {numbers}"
+            )
+        )
+
+
+def _warn_if_unknown(state: SessionState, model: ModelFacts) -> None:
+    if not model.known:
+        state.emit(
+            Warned(
+                f"the model {model.name} is not in the catalogue, so a window of"
+                f" {model.window:,} tokens is assumed; set max_context_tokens or --window if that"
+                " is wrong"
+            )
+        )
+
+
+def check_view(state: SessionState) -> None:
+    """Read the whole view once, before the first model call, and warn of damaged entries."""
+    if state.journal.unproven:
+        _warn_of_damage(state, state.journal.prove())
+
+
+async def _record_setup(
+    journal: Journal, setup: SetupChanged, calibrations: CalibrationFile | None
+) -> None:
+    """Append the setup, unless the journal has the same one already.
+
+    A model that is new to the journal starts from what earlier sessions learned about it.
+    """
+    now = journal.view.setup
+    if setup.model.name != now.model.name and calibrations is not None:
+        known = await to_thread.run_sync(calibrations.load, _calibration_key(setup.model.name))
+        await journal.append(replace(setup, calibration=known))
+    elif replace(now, calibration=None) != setup:
+        await journal.append(setup)
+
+
+async def switch_model(state: SessionState, model: str, options: ModelOptions) -> None:
+    """Continue with another model; the old one first compacts what the new window cannot hold.
+
+    Raises:
+        ConfigError: The window is too small to work with.
+    """
+    provider = options.get("provider") or state.provider
+    facts = override_window(provider.facts(model), options.get("max_context_tokens"))
+    request_options = options.get("request_options")
+    if request_options is not None or provider.name != state.provider.name:
+        state.request_options = request_options or {}
+    thresholds = state.policy.thresholds
+    limit = (thresholds.compact or thresholds.block) * facts.window
+    if state.context_state().used_tokens >= limit:
+        await compact(state, trigger="auto", window=facts.window)
+    setup = replace(state.journal.view.setup, model=facts, calibration=None)
+    if provider.name != state.provider.name:
+        state.summary_model = None
+    state.provider = provider
+    state.journal.measure_by(meter_for(facts.name) or text_units)
+    await _record_setup(state.journal, setup, state.options["calibrations"])
+    state.report_context()
+
+
+async def save_calibration(state: SessionState) -> None:
+    """Keep the token counts that this session learned for later sessions."""
+    view, calibrations = state.journal.view, state.options["calibrations"]
+    if calibrations is not None and view.calls:
+        key = _calibration_key(view.setup.model.name)
+        await to_thread.run_sync(calibrations.save, key, view.calibration)
+
+
+def _calibration_key(model: str) -> str:
+    """Return where a calibration is kept: one for exact tokenizers, one for estimates."""
+    return f"{model}#exact" if meter_for(model) is not None else model

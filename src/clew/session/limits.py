@@ -1,0 +1,107 @@
+"""The limits of a session: what it may cost, and how often a model may repeat itself."""
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from enum import Enum
+
+from msgspec import Struct
+
+from clew.core.errors import BudgetReached, ConfigError
+from clew.core.messages import ToolCall
+from clew.core.usage import Spending, Usage
+from clew.providers.prices import Price, price
+
+
+class CostLimit(Struct, frozen=True, kw_only=True):
+    """The prices and the budget of one session."""
+
+    budget: float | None = None
+    """US dollars that the session may cost; None for no limit."""
+    prices: Mapping[str, Price] = {}
+    """Prices by model; they count before those of the catalogue."""
+
+    def cost(self, usage: Usage, *, provider: str, model: str) -> float | None:
+        """Return what a call cost in US dollars; None when the price is unknown."""
+        return price(usage, provider=provider, model=model, overrides=self.prices)
+
+    def check(self, spent: Spending, *, provider: str, model: str) -> None:
+        """Check that the budget allows another model call.
+
+        Raises:
+            BudgetReached: The budget is spent, or the price of the model is unknown.
+        """
+        if self.budget is None:
+            return
+        if spent.usd >= self.budget:
+            raise BudgetReached(
+                f"the session has cost ${spent.usd:.4f} of its budget of ${self.budget:.2f}."
+                " Raise the budget to continue; nothing is lost."
+            )
+        if self.cost(Usage(), provider=provider, model=model) is None:
+            raise BudgetReached(
+                f"the price of {model} on {provider} is unknown, so the budget of"
+                f" ${self.budget:.2f} cannot be enforced. Set its price, or run without a budget."
+            )
+
+
+def make_cost_limit(budget: float | None, prices: Mapping[str, Price]) -> CostLimit:
+    """Return the limit for a budget; None means no limit.
+
+    Raises:
+        ConfigError: The budget is not an amount of money.
+    """
+    if budget is not None and not (math.isfinite(budget) and budget >= 0):
+        raise ConfigError(f"a budget must be 0 or more US dollars, not {budget}")
+    return CostLimit(budget=budget, prices=prices)
+
+
+WARN_AFTER, REFUSE_AFTER, STOP_AFTER = 3, 6, 9
+_REMEMBERED = 40
+
+
+class LoopAdvice(Enum):
+    """What to do about a repeated call."""
+
+    RUN = "run"
+    WARN = "warn"
+    """Run it, and add a warning to its result."""
+    REFUSE = "refuse"
+    """Do not run it; the result says why."""
+    STOP = "stop"
+    """End the run: the model ignored the warnings and the refusals."""
+
+
+class LoopGuard:
+    """Counts calls with the same arguments and the same result since the last prompt.
+
+    Polling is no loop: a model that waits for a build repeats its call, but the results differ.
+    """
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._seen: deque[tuple[str, str, str]] = deque(maxlen=_REMEMBERED)
+        self._refused = 0
+
+    def check(self, call: ToolCall) -> LoopAdvice:
+        """Return what to do with the next call."""
+        times = self._times(call) if self._enabled else 0
+        if times < REFUSE_AFTER:
+            return LoopAdvice.WARN if times >= WARN_AFTER - 1 else LoopAdvice.RUN
+        self._refused += 1
+        return LoopAdvice.STOP if times + self._refused > STOP_AFTER else LoopAdvice.REFUSE
+
+    def record(self, call: ToolCall, text: str) -> None:
+        """Remember the result of a call."""
+        self._seen.append((call.name, call.arguments, text))
+
+    def reset(self) -> None:
+        """Forget all calls, because a new prompt came."""
+        self._seen.clear()
+        self._refused = 0
+
+    def _times(self, call: ToolCall) -> int:
+        """Return how often this call had the result that it had last."""
+        wanted = (call.name, call.arguments)
+        answers = [text for name, arguments, text in self._seen if (name, arguments) == wanted]
+        return answers.count(answers[-1]) if answers else 0
