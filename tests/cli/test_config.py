@@ -176,7 +176,7 @@ def test_a_folder_is_accepted_until_its_settings_change(folders: Folders, clew: 
     accepted = clew("accept").out
     assert "chooses the model gpt-5" in accepted
     assert clew("get", "model").out == "gpt-5\n"
-    assert clew("accept").out == "this folder is accepted already\n"
+    assert clew("accept").out == "this folder is already accepted\n"
 
     path.write_text('{"model": "gpt-6"}')
     assert clew("get", "model").code == 1

@@ -62,7 +62,7 @@ async def test_a_session_is_logged_shown_checked_and_run_again(tmp_path: Path) -
     assert (again.returncode, again.stderr) == (0, b"")
     assert again.stdout.decode().splitlines() == [
         "3 calls, 1 tool calls; 30 tokens in (0 cached), 8 out",
-        "no difference: each request is what it was",
+        "no difference: every request matches the recording",
     ]
 
 

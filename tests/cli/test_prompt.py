@@ -112,7 +112,7 @@ async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Pa
         await terminal.shows("> ")
         assert "Half an answer" in str(server.requests[1]["messages"])
         await terminal.interrupts(process)
-        await terminal.shows("again to leave")
+        await terminal.shows("again to exit")
         await terminal.shows("> ")
         await terminal.interrupts(process)
         with anyio.fail_after(10):
@@ -272,7 +272,7 @@ async def test_a_resumed_session_says_where_it_stands(tmp_path: Path) -> None:
                 await process.wait()
         async with clew(*flags, "--continue", cwd=tmp_path) as (terminal, _):
             await terminal.shows("permission mode: default")
-            await terminal.shows(": 3 entries")
+            await terminal.shows(": 4 entries")
             await terminal.shows("you: Where does it lead?")
             await terminal.shows("answer: The thread leads out.")
             await terminal.shows("context [")
