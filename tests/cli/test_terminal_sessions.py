@@ -413,7 +413,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert report == [
             f"  {kept}",
             f"  summarised  {gone} (summary written by the model)",
-            "  lost        nothing: all of it is in the journal; /undo brings it back",
+            "  lost        nothing: all entries stay in the journal, and /undo restores the view",
         ]
         assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)
         assert "context 2" in person.status
