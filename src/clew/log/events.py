@@ -295,7 +295,7 @@ class Assistant(_Event, frozen=True, kw_only=True, tag="assistant"):
     """The number of messages in the history after the run."""
 
 
-class RunError(_Event, frozen=True, kw_only=True, tag="error"):
+class RunFailure(_Event, frozen=True, kw_only=True, tag="error"):
     """A run failed or was aborted."""
 
     run: int
@@ -336,7 +336,7 @@ LogEvent: TypeAlias = (
     | ContextCompact
     | CompactFailed
     | Assistant
-    | RunError
+    | RunFailure
     | Notice
     | SessionShutdown
 )

@@ -92,9 +92,9 @@ class LogTranslator(Struct, kw_only=True):
             case ToolEnded():
                 return self._outcome(event)
             case RunFailed(message=text):
-                return log.RunError(run=self.run, text=text)
+                return log.RunFailure(run=self.run, text=text)
             case RunInterrupted():
-                return log.RunError(run=self.run, text="", interrupted=True)
+                return log.RunFailure(run=self.run, text="", interrupted=True)
             case RunCompleted(result=result):
                 return log.Assistant(
                     run=self.run,

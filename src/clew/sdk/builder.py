@@ -31,12 +31,7 @@ from clew.sdk.model_choice import ModelChooser, ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
 from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
 from clew.sdk.permissions import can_save_rules, connect_gate
-from clew.sdk.project_scan import (
-    ProjectScan,
-    choose_sandbox,
-    memory_folder,
-    scan_project,
-)
+from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.session.calibrations import CalibrationFile
 from clew.session.call import ask_aside
 from clew.session.config import CALLBACKS, SessionOptions

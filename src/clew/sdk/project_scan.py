@@ -5,8 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.config.settings import LoadedSettings, Settings, load_settings, load_trusted
-from clew.config.trust import Trust
+from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
@@ -19,6 +18,7 @@ from clew.extensions.project import ProjectContext, PromptParts, build_system_pr
 from clew.extensions.project.prompt import IDENTITY
 from clew.extensions.skills import FoundSkills, Skill, format_skill_list
 from clew.sdk.folders import Homes
+from clew.sdk.settings import load_project_settings
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
 _MOST_NAMED = 3
@@ -38,11 +38,6 @@ class ProjectScan(Struct, frozen=True, kw_only=True):
 def memory_folder(cwd: Path) -> Path:
     """Return the folder with the memory of a project."""
     return cwd / ".clew" / "memory"
-
-
-def trust_record(homes: Homes) -> Trust:
-    """Return the record of the folders that the user trusts."""
-    return Trust(homes.clew / "trust.json")
 
 
 def scan_project(
@@ -73,28 +68,6 @@ def scan_project(
         # File names can contain line breaks, control characters and invalid text.
         warnings=tuple(map(one_line, warnings)),
     )
-
-
-def load_project_settings(
-    cwd: Path, homes: Homes, environ: Mapping[str, str], *, accepted: bool | None = None
-) -> LoadedSettings:
-    """Read the settings of a folder; its own count only as far as the user trusts it.
-
-    Args:
-        cwd: The project's folder.
-        homes: The user's folders.
-        environ: Environment variables.
-        accepted: Whether to trust the folder; None for what the user once decided.
-
-    Raises:
-        ConfigError: A settings file is wrong.
-    """
-    user, clew = homes.user, homes.clew
-    if accepted is None:
-        return load_trusted(
-            cwd, user_home=user, clew_home=clew, environ=environ, trust=trust_record(homes)
-        )
-    return load_settings(cwd, user_home=user, clew_home=clew, environ=environ, accepted=accepted)
 
 
 def _withheld_warning(loaded: LoadedSettings) -> list[str]:

@@ -29,7 +29,7 @@ _REPEATED = (
 )
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class CallOutcome(Struct, frozen=True, kw_only=True):
     """How one tool call ended."""
 
     output: ToolOutput
@@ -45,14 +45,14 @@ class Prepared(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
 
 
-async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False) -> Outcome:
+async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False) -> CallOutcome:
     """Take one call from its name to its outcome; raises nothing but cancellation.
 
     With `decided`, the user started the call, so permissions and hooks are not consulted.
     """
     state.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
     prepared = _prepare(state, call)
-    if isinstance(prepared, Outcome):
+    if isinstance(prepared, CallOutcome):
         return prepared
     try:
         return await (_run(state, prepared) if decided else _judge(state, prepared))
@@ -61,7 +61,7 @@ async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False
         return make_failed_outcome(f"Error: {call.name} crashed: {error!r}", "crashed")
 
 
-def _prepare(state: SessionState, call: ToolCall) -> Prepared | Outcome:
+def _prepare(state: SessionState, call: ToolCall) -> Prepared | CallOutcome:
     tool = state.tools.get(call.name)
     if tool is None:
         known = ", ".join(sorted(state.tools)) or "none"
@@ -74,7 +74,7 @@ def _prepare(state: SessionState, call: ToolCall) -> Prepared | Outcome:
         return make_failed_outcome(f"Error: {error}", "bad_arguments")
 
 
-async def _judge(state: SessionState, prepared: Prepared) -> Outcome:
+async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
     """Run a call if the rules, the hooks and, where these leave it open, the user allow it."""
     access, policy = _access(state, prepared), state.gate.policy()
     decision = state.gate.decide(access, policy)
@@ -104,7 +104,7 @@ def _access(state: SessionState, prepared: Prepared) -> Access:
     return replace(access, call_id=prepared.call.call_id, arguments=prepared.arguments)
 
 
-async def _run(state: SessionState, prepared: Prepared) -> Outcome:
+async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
     name = prepared.call.name
     advice = state.loop_guard.check(prepared.call)
     if advice is LoopAdvice.STOP:
@@ -126,7 +126,7 @@ async def _run(state: SessionState, prepared: Prepared) -> Outcome:
     if advice is LoopAdvice.WARN:
         output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
     took = round((anyio.current_time() - started) * 1000)
-    return Outcome(output=await _after(state, prepared, output, took))
+    return CallOutcome(output=await _after(state, prepared, output, took))
 
 
 async def _before(state: SessionState, prepared: Prepared) -> HookVerdict:
@@ -201,16 +201,16 @@ def make_result(
     return Message(role=Role.TOOL, parts=(result,)), full_text
 
 
-def make_interrupted_outcome() -> Outcome:
+def make_interrupted_outcome() -> CallOutcome:
     """Return the outcome of a call that was cut off."""
     return make_failed_outcome(_INTERRUPTED, "interrupted")
 
 
-def make_failed_outcome(text: str, error_code: str) -> Outcome:
+def make_failed_outcome(text: str, error_code: str) -> CallOutcome:
     """Return the outcome of a call that failed, with the reason as its text."""
-    return Outcome(output=ToolOutput(text=text, failed=True), error_code=error_code)
+    return CallOutcome(output=ToolOutput(text=text, failed=True), error_code=error_code)
 
 
-def _make_denied(reason: str, error_code: str) -> Outcome:
+def _make_denied(reason: str, error_code: str) -> CallOutcome:
     output = ToolOutput(text=f"Permission denied: {reason}.", failed=True)
-    return Outcome(output=output, denied=True, error_code=error_code)
+    return CallOutcome(output=output, denied=True, error_code=error_code)

@@ -14,7 +14,7 @@ from clew.core.events import ToolEnded
 from clew.core.messages import ToolCall
 from clew.core.tool_states import ToolReport, report_call
 from clew.session.one_call import (
-    Outcome,
+    CallOutcome,
     make_interrupted_outcome,
     make_result,
     redact_output,
@@ -32,7 +32,7 @@ async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
     Raises:
         SessionError: A hook or the loop guard ended the run; all results are committed.
     """
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, CallOutcome] = {}
     committed = 0
     limit = anyio.Semaphore(state.options["max_parallel_tools"], fast_acquire=True)
     order = anyio.Lock(fast_acquire=True)
@@ -73,13 +73,13 @@ async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
         raise ending
 
 
-async def commit_outcome(state: SessionState, call: ToolCall, outcome: Outcome | None) -> None:
+async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutcome | None) -> None:
     """Commit the result of `call`; None stands for a call that was cut off."""
     with anyio.CancelScope(shield=True):
         await _commit(state, call, outcome or make_interrupted_outcome())
 
 
-async def _commit(state: SessionState, call: ToolCall, outcome: Outcome) -> None:
+async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> None:
     output = redact_output(state, outcome.output)
     message, full_text = make_result(state, call, output)
     report = report_call(
