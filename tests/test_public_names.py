@@ -2,10 +2,8 @@
 
 import ast
 import inspect
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -57,10 +55,3 @@ def test_import_clew_imports_no_upper_layer() -> None:
 def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Minotaur'"):
         clew.Minotaur  # noqa: B018
-
-
-def test_the_newest_release_in_the_changelog_is_the_current_version() -> None:
-    text = (Path(__file__).parent.parent / "CHANGELOG.md").read_text(encoding="utf-8")
-    releases = [name for name in re.findall(r"(?m)^## (.+)$", text) if name != "Unreleased"]
-
-    assert releases[0] == clew.__version__

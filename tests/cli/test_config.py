@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from clew.cli.arguments import add_config
 from clew.cli.config import run_config
-from clew.cli.config_arguments import add_config
 from clew.core.errors import ConfigError
 from tests.config.folders import Folders
 
@@ -59,7 +59,7 @@ def clew(folders: Folders, capsys: pytest.CaptureFixture[str]) -> Clew:
 
 
 def test_without_settings_there_is_nothing_to_show(clew: Clew) -> None:
-    assert clew().out == "nothing is set; all is as Clew comes\n"
+    assert clew().out == "no settings; all defaults apply\n"
 
 
 def test_show_names_files_what_is_withheld_and_what_is_unused(folders: Folders, clew: Clew) -> None:
@@ -102,7 +102,7 @@ def test_show_as_json_has_everything_but_secrets(folders: Folders, clew: Clew) -
 def test_hooks_of_unknown_events_are_named_as_left_out(folders: Folders, clew: Clew) -> None:
     folders.put("~/.claude/settings.json", {"hooks": {"Tomorrow": []}})
 
-    assert "left out:" in clew("show").out
+    assert "ignored:" in clew("show").out
     assert "Tomorrow" in clew("show", "--json").json["problems"][0]
 
 
@@ -117,7 +117,7 @@ def test_path_marks_the_files_that_are_there(folders: Folders, clew: Clew) -> No
 
 
 def test_check_tells_all_that_is_wrong_with_profiles(folders: Folders, clew: Clew) -> None:
-    assert (clew("check").code, clew("check").out) == (0, "all settings are in order\n")
+    assert (clew("check").code, clew("check").out) == (0, "no problems found\n")
     folders.put(
         "~/.clew/settings.json",
         {"currentProvider": "x", "providers": {"a": {}, "b": {"type": "c"}}},
@@ -169,14 +169,14 @@ def test_a_secret_is_never_got(clew: Clew) -> None:
 
 
 def test_a_folder_is_accepted_until_its_settings_change(folders: Folders, clew: Clew) -> None:
-    assert clew("accept").out.startswith("there is nothing to accept")
+    assert clew("accept").out.startswith("nothing to accept")
     path = folders.put(".clew/settings.json", {"model": "gpt-5"})
     assert clew("get", "model").code == 1
 
     accepted = clew("accept").out
     assert "chooses the model gpt-5" in accepted
     assert clew("get", "model").out == "gpt-5\n"
-    assert clew("accept").out == "this folder is accepted already\n"
+    assert clew("accept").out == "this folder is already accepted\n"
 
     path.write_text('{"model": "gpt-6"}')
     assert clew("get", "model").code == 1
@@ -186,7 +186,7 @@ def test_a_folder_can_be_forgotten(folders: Folders, clew: Clew) -> None:
     folders.put(".clew/settings.json", {"model": "gpt-5"})
     clew("accept")
 
-    assert clew("forget").out == "this folder is accepted no longer\n"
+    assert clew("forget").out == "this folder is no longer accepted\n"
     assert clew("forget").out == "this folder was not accepted\n"
     assert clew("get", "model").code == 1
 
@@ -196,7 +196,7 @@ def test_setting_a_value_beside_what_is_withheld_says_so(folders: Folders, clew:
 
     told = clew("set", "language", "Latin", "--project")
 
-    assert "withheld until you accept this folder" in told.err
+    assert "has no effect until you accept this folder" in told.err
 
 
 def test_a_value_is_taken_out_and_all_else_stays(clew: Clew, folders: Folders) -> None:

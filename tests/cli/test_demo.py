@@ -55,8 +55,8 @@ async def test_the_demo_plays_every_scene(tmp_path: Path) -> None:
     assert "lost        nothing" in text
     assert "the user's rule is still in the view: yes" in text
     assert "says: order 4711 failed: card declined" in text
-    assert "is taken back; every message is in the view again" in text
-    assert "the view after reopening the store is the same: yes" in text
+    assert "is undone; every message is in the view again" in text
+    assert "the view is the same after reopening: yes" in text
 
 
 @pytest.mark.req("STO-2", "STO-3")

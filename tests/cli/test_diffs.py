@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.cli.diffs import Row, diff_rows
-from clew.cli.status import columns
+from clew.cli.diffs import StyledLine, diff_rows
+from clew.cli.status import count_columns
 from clew.tools.builtin.diff import compare
 
 OLD = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\neleven\n"
@@ -15,16 +15,16 @@ def test_lines_carry_their_numbers_and_colours() -> None:
     new = OLD.replace("five\n", "FIVE\n5\n")
 
     assert diff_rows(compare(OLD, new, "a.txt").data(), width=40) == [
-        Row("a.txt +2 -1", "dim"),
-        Row("2   two"),
-        Row("3   three"),
-        Row("4   four"),
-        Row("5 - five", "red"),
-        Row("5 + FIVE", "green"),
-        Row("6 + 5", "green"),
-        Row("7   six"),
-        Row("8   seven"),
-        Row("9   eight"),
+        StyledLine("a.txt +2 -1", "dim"),
+        StyledLine("2   two"),
+        StyledLine("3   three"),
+        StyledLine("4   four"),
+        StyledLine("5 - five", "red"),
+        StyledLine("5 + FIVE", "green"),
+        StyledLine("6 + 5", "green"),
+        StyledLine("7   six"),
+        StyledLine("8   seven"),
+        StyledLine("9   eight"),
     ]
 
 
@@ -43,10 +43,10 @@ def test_a_new_file_says_so_and_a_missing_line_break_too() -> None:
     data = compare("", "x\ny", "new.txt").data() | {"created": True}
 
     assert diff_rows(data, width=40) == [
-        Row("new.txt (new) +2 -0", "dim"),
-        Row("1 + x", "green"),
-        Row("2 + y", "green"),
-        Row("  \\ no line break at the end", "dim"),
+        StyledLine("new.txt (new) +2 -0", "dim"),
+        StyledLine("1 + x", "green"),
+        StyledLine("2 + y", "green"),
+        StyledLine("  \\ no newline at end of file", "dim"),
     ]
 
 
@@ -56,7 +56,7 @@ def test_a_long_diff_is_cut_and_says_how_much_is_hidden() -> None:
     rows = diff_rows(compare("", new, "a").data(), width=40, most=5)
 
     assert len(rows) == 7
-    assert rows[-1] == Row("… 995 more", "dim")
+    assert rows[-1] == StyledLine("… 995 more", "dim")
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_every_line_is_harmless_and_fits(old: str, new: str, width: int, most: i
 
     assert len(rows) <= most + 2
     for row in rows:
-        assert columns(row.text) <= width
+        assert count_columns(row.text) <= width
         assert not set(row.text) & set("\n\r\x1b\x9b")

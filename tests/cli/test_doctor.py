@@ -16,9 +16,10 @@ import msgspec
 import pytest
 
 from clew._version import __version__
-from clew.cli.doctor import add_doctor, examine, run_doctor
-from clew.cli.doctor_findings import Finding, Level, Machine
+from clew.cli.arguments import add_doctor
+from clew.cli.doctor import check_terminal, run_doctor
 from clew.core.errors import ConfigError
+from clew.sdk.diagnostics import Finding, Level, Machine, diagnose
 from tests.stores import postgres
 
 pytestmark = pytest.mark.req("CLI-1")
@@ -39,7 +40,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def found(machine: Machine, name: str) -> list[Finding]:
-    return [finding for finding in examine(machine) if finding.name == name]
+    return [finding for finding in diagnose(machine, [check_terminal]) if finding.name == name]
 
 
 def one(machine: Machine, name: str) -> Finding:
@@ -75,7 +76,7 @@ def answering(body: bytes, status: int = 200) -> Iterator[str]:
 
 
 def test_a_fresh_machine_works_and_nothing_is_made_on_it(machine: Machine) -> None:
-    findings = examine(machine)
+    findings = diagnose(machine, [check_terminal])
 
     assert not [finding for finding in findings if finding.level is Level.BROKEN]
     assert not machine.clew_home.exists()
@@ -94,7 +95,7 @@ def test_keys_are_named_and_never_shown(machine: Machine) -> None:
     assert keys.level is Level.OK
     assert "ANTHROPIC_API_KEY for anthropic" in keys.text
     assert "OPENAI_API_KEY for openai" in keys.text
-    told = msgspec.json.encode(examine(rich)).decode()
+    told = msgspec.json.encode(diagnose(rich, [check_terminal])).decode()
     assert key not in told
     assert "hidden-too" not in told
     assert one(machine, "keys").level is Level.NOTE
@@ -106,15 +107,15 @@ def test_a_server_that_answers_is_listed_with_its_models(machine: Machine) -> No
         finding = one(replace(machine, servers={"ollama": address}), "ollama")
 
     assert finding.level is Level.OK
-    assert finding.text.endswith("with models: qwen3:8b, gemma")
+    assert finding.text.endswith("models: qwen3:8b, gemma")
 
 
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
-        (b'{"object": "list", "data": null}', 200, "with models: none is loaded"),
+        (b'{"object": "list", "data": null}', 200, "models: none loaded"),
         (b'{"data": [%s]}' % b",".join([b'{"id": "m"}'] * 9), 200, "m, m, m, m, m and 4 more"),
-        (b'{"data": [1, {}]}', 200, "with models: ?"),
+        (b'{"data": [1, {}]}', 200, "models: ?"),
         (b"<html>a web page</html>", 200, "lists no models (status 200)"),
         (b'{"error": "no key"}', 401, "lists no models (status 401)"),
         (b"[1]", 200, "lists no models"),
@@ -135,13 +136,14 @@ def test_silent_and_absent_servers_hold_nobody_up(machine: Machine) -> None:
         with socket.create_server(("127.0.0.1", 0)) as gone:
             free = gone.getsockname()[1]
         servers = {f"silent{at}": f"http://127.0.0.1:{port}/v1" for at in range(3)}
-        findings = examine(
-            replace(machine, servers={**servers, "absent": f"http://127.0.0.1:{free}/v1"})
+        findings = diagnose(
+            replace(machine, servers={**servers, "absent": f"http://127.0.0.1:{free}/v1"}),
+            [check_terminal],
         )
 
     texts = {finding.name: finding.text for finding in findings}
     assert all("no answer (TimeoutError)" in texts[name] for name in servers)
-    assert "nothing listens" in texts["absent"]
+    assert "not running" in texts["absent"]
 
 
 def test_a_folder_that_others_can_read_is_noted_with_its_remedy(machine: Machine) -> None:
@@ -199,10 +201,10 @@ def test_the_embedded_model_is_missing_until_it_is_fetched(machine: Machine) -> 
     ("place", "level", "said"),
     [
         ("mysql://u:pw@h/d", "broken", "mysql:// is not a session store"),
-        ("postgresql://u:s3cr3t-pw@127.0.0.1:1/d", "broken", "cannot be used"),
+        ("postgresql://u:s3cr3t-pw@127.0.0.1:1/d", "broken", "cannot connect"),
         ("postgresql://%%%", "broken", "is not a PostgreSQL URL"),
-        ("new/sessions.db", "ok", "can be written"),
-        ("file/sessions.db", "broken", "cannot be written"),
+        ("new/sessions.db", "ok", "is writable"),
+        ("file/sessions.db", "broken", "not writable"),
     ],
 )
 def test_the_store_that_is_named_is_tried(
@@ -239,7 +241,8 @@ def arguments(*argv: str) -> Namespace:
 SCRIPT = """
 import sys
 from argparse import ArgumentParser
-from clew.cli.doctor import add_doctor, run_doctor
+from clew.cli.arguments import add_doctor
+from clew.cli.doctor import run_doctor
 parser = ArgumentParser()
 add_doctor(parser)
 sys.exit(run_doctor(parser.parse_args()))

@@ -20,10 +20,16 @@ import msgspec
 import pyte
 import pytest
 
-from clew.cli.editor import Completion, LineEditor, Offer, offered
-from clew.cli.editor_files import mention, mentions
-from clew.cli.editor_history import HistoryFile
-from clew.cli.status import Standing
+from clew.cli.editor import LineEditor
+from clew.cli.editor_protocol import (
+    CommandItem,
+    Completion,
+    complete_command,
+    complete_mention,
+    find_mention,
+)
+from clew.cli.status import SessionStatus
+from clew.sdk.prompt_history import PromptHistory
 
 pytestmark = pytest.mark.anyio
 
@@ -41,17 +47,18 @@ os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from pathlib import Path
 from anyio import sleep_forever
 from anyio.from_thread import start_blocking_portal
-from clew.cli.editor import LineEditor, Offer, offered
-from clew.cli.status import Standing
+from clew.cli.editor import LineEditor
+from clew.cli.editor_protocol import CommandItem, complete_command
+from clew.cli.status import SessionStatus
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
 
 def interrupted(number, frame):
     print("our own handler", flush=True)
 
 OFFERS = (
-    Offer("compact", "make the view smaller", (Offer("preview"), Offer("undo"))),
-    Offer("context", "show what fills the context window"),
-    Offer("help", "list the commands"),
+    CommandItem("compact", "make the view smaller", (CommandItem("preview"), CommandItem("undo"))),
+    CommandItem("context", "show what fills the context window"),
+    CommandItem("help", "list the commands"),
 )
 STATE = ContextState(
     max_tokens=1_000, used_tokens=800, status=Status.WARNING, basis=Basis.EXACT,
@@ -59,8 +66,8 @@ STATE = ContextState(
 )
 editor = LineEditor(
     Path("history"),
-    complete=lambda line: offered(line, OFFERS),
-    status=lambda: Standing(model="m-1", mode="plan", name="迷宮", context=STATE),
+    complete=lambda line: complete_command(line, OFFERS),
+    status=lambda: SessionStatus(model="m-1", mode="plan", name="迷宮", context=STATE),
 )
 signal.signal(signal.SIGINT, interrupted)
 before = termios.tcgetattr(0)
@@ -407,9 +414,9 @@ def test_the_history_is_private_and_holds_no_secret(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "history"
     key = "sk-ant-api03-" + "Ab3dEf6hIj" * 9
 
-    HistoryFile(path).add(f"use {key}\nand the second line")
+    PromptHistory(path).add(f"use {key}\nand the second line")
 
-    assert HistoryFile(path).entries() == ["use [redacted:anthropic-key]\nand the second line"]
+    assert PromptHistory(path).entries() == ["use [redacted:anthropic-key]\nand the second line"]
     assert key not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -420,18 +427,18 @@ def test_a_history_that_others_could_read_is_closed_to_them(tmp_path: Path) -> N
     path.write_bytes(b'"old"\nnot json\n\xff\n"half')
     path.chmod(0o644)
 
-    HistoryFile(path).add("new")
+    PromptHistory(path).add("new")
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert HistoryFile(path).entries() == ["old", "new"]
+    assert PromptHistory(path).entries() == ["old", "new"]
 
 
 def test_a_history_that_cannot_be_kept_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    history = HistoryFile(tmp_path / "file" / "history")
+    history = PromptHistory(tmp_path / "file" / "history")
 
     history.add("lost")
-    HistoryFile(tmp_path).add("a folder")
+    PromptHistory(tmp_path).add("a folder")
 
     assert history.entries() == []
 
@@ -441,7 +448,7 @@ def test_a_long_history_loses_its_older_half_and_huge_entries(tmp_path: Path) ->
     line = msgspec.json.encode("x" * 99) + b"\n"
     path.write_bytes(line * 20_000)
 
-    history = HistoryFile(path)
+    history = PromptHistory(path)
     history.add("y" * 20_001)
     history.add("the newest")
 
@@ -452,8 +459,12 @@ def test_a_long_history_loses_its_older_half_and_huge_entries(tmp_path: Path) ->
 
 
 OFFERS = (
-    Offer("compact", "smaller", (Offer("preview"), Offer("undo", "back", (Offer("all"),)))),
-    Offer("context"),
+    CommandItem(
+        "compact",
+        "smaller",
+        (CommandItem("preview"), CommandItem("undo", "back", (CommandItem("all"),))),
+    ),
+    CommandItem("context"),
 )
 
 
@@ -472,11 +483,11 @@ OFFERS = (
     ],
 )
 def test_a_command_and_what_follows_it_are_offered(line: str, found: list[str]) -> None:
-    assert [one.text for one in offered(line, OFFERS)] == found
+    assert [one.text for one in complete_command(line, OFFERS)] == found
 
 
 def test_an_offer_says_what_it_is_for() -> None:
-    assert offered("/com", OFFERS) == [Completion("/compact", meta="smaller")]
+    assert complete_command("/com", OFFERS) == [Completion("/compact", meta="smaller")]
 
 
 @pytest.mark.parametrize(
@@ -493,7 +504,7 @@ def test_an_offer_says_what_it_is_for() -> None:
     ],
 )
 def test_a_mention_is_the_last_word_with_an_at_sign(text: str, found: str) -> None:
-    assert mention(text) == found
+    assert find_mention(text) == found
 
 
 def test_names_that_a_terminal_would_obey_or_that_are_hidden_are_not_offered(
@@ -503,23 +514,23 @@ def test_names_that_a_terminal_would_obey_or_that_are_hidden_are_not_offered(
         (tmp_path / name).touch()
     (tmp_path / "a folder").mkdir()
 
-    assert mentions("@", tmp_path) == [
+    assert complete_mention("@", tmp_path) == [
         ('@"a folder/', "a folder/"),
         ("@Plain", "Plain"),
         ('@"with space"', "with space"),
     ]
-    assert mentions("@.", tmp_path) == [("@.hidden", ".hidden")]
-    assert mentions("@pl", tmp_path) == [("@Plain", "Plain")]
-    assert mentions("@nothing/", tmp_path) == []
-    assert mentions("@~nobody-at-all/", tmp_path) == []
-    assert mentions(f"@{tmp_path}/Pl", Path("/")) == [(f"@{tmp_path}/Plain", "Plain")]
+    assert complete_mention("@.", tmp_path) == [("@.hidden", ".hidden")]
+    assert complete_mention("@pl", tmp_path) == [("@Plain", "Plain")]
+    assert complete_mention("@nothing/", tmp_path) == []
+    assert complete_mention("@~nobody-at-all/", tmp_path) == []
+    assert complete_mention(f"@{tmp_path}/Pl", Path("/")) == [(f"@{tmp_path}/Plain", "Plain")]
 
 
 def test_nothing_is_opened_before_a_line_is_read(tmp_path: Path) -> None:
     LineEditor(
         tmp_path / "history",
         complete=lambda line: [],
-        status=lambda: Standing(model="m", mode="default"),
+        status=lambda: SessionStatus(model="m", mode="default"),
     )
 
     assert list(tmp_path.iterdir()) == []

@@ -185,7 +185,7 @@ async def test_a_folder_is_trusted_once_and_asked_about_again_when_it_changes(
             await person.asked("trust? ")
             assert not hooked.exists()
             await person.answers("y")
-            assert "accepted, until one of these files changes" in await person.prompted()
+            assert "accepted until one of these files changes" in await person.prompted()
             assert hooked.exists()
             assert "allow: Bash(make:*)" in "\n".join(await person.says("/permissions"))
             await person.leaves()
@@ -208,7 +208,7 @@ async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> Non
             await is_asked(person)
             await person.answers("no")
             shown = await person.prompted()
-            assert "they do not count; `clew config accept` accepts them later" in shown
+            assert "these settings are ignored; `clew config accept` accepts them later" in shown
             person.enters("go")
             shown = await person.asked("allow? ")
             assert "[p]roject" not in shown[-1]

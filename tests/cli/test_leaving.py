@@ -67,7 +67,7 @@ async def test_print_mode_keeps_what_had_arrived(place: Place, number: signal.Si
                 told = b"".join([data async for data in process.stderr])
                 assert await process.wait() == 128 + number
 
-    assert b"what had arrived is saved (clew --resume" in told
+    assert b"the partial answer is saved (clew --resume" in told
     assert "Half an answer" in await kept(place)
 
 

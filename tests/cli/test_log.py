@@ -57,12 +57,12 @@ async def test_a_session_is_logged_shown_checked_and_run_again(tmp_path: Path) -
         "assistant:",
     ]
     assert (checked.returncode, checked.stderr) == (0, b"")
-    assert b": sound: " in checked.stdout
+    assert b": valid: " in checked.stdout
     assert b" 3 calls, " in checked.stdout
     assert (again.returncode, again.stderr) == (0, b"")
     assert again.stdout.decode().splitlines() == [
         "3 calls, 1 tool calls; 30 tokens in (0 cached), 8 out",
-        "no difference: each request is what it was",
+        "no difference: every request matches the recording",
     ]
 
 
@@ -99,7 +99,7 @@ async def test_what_is_wrong_is_named_and_ends_with_1(tmp_path: Path) -> None:
 
     assert checked.returncode == 1
     assert b"CONTENT_SHA256_MISMATCH line" in checked.stdout
-    assert b": not sound: " in checked.stdout
+    assert b": invalid: " in checked.stdout
     assert b"CONTENT_SHA256_MISMATCH" in again.stderr
     assert torn.returncode == 0
     assert b"LINE_TORN line" in torn.stdout

@@ -109,7 +109,7 @@ async def test_what_only_a_prompt_can_do_is_refused_in_words(place: Place, comma
         done = await place.runs("-p", command, *at(server))
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"clew: {command} is for the interactive prompt; here --continue")
+    assert done.stderr.startswith(f"clew: {command} works only at the interactive prompt; choose")
 
 
 async def test_a_command_that_fails_says_why(place: Place) -> None:

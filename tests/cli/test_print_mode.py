@@ -242,7 +242,7 @@ async def test_a_silent_pipe_is_not_waited_for_for_ever(home: dict[str, str], fo
     os.close(reader)
     os.close(writer)
 
-    assert b"nothing came through the pipe" in told
+    assert b"no input arrived on standard input" in told
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ async def test_ctrl_c_says_how_to_go_on(home: dict[str, str], folder: Path) -> N
                 told = b"".join([piece async for piece in process.stderr]).decode()
                 assert await process.wait() == 130
         found = re.fullmatch(
-            r"\nclew: aborted; what had arrived is saved \(clew --resume (\w+)\)\n", told
+            r"\nclew: aborted; the partial answer is saved \(clew --resume (\w+)\)\n", told
         )
         assert found is not None, told
         await clew("-p", "on", "--resume", found.group(1), *flags, env=home, cwd=folder)
@@ -333,7 +333,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
         (["--no-such-flag"], "unrecognized arguments", 2),
         (["-p", "hi", "--output-format", "xml"], "invalid choice: 'xml'", 2),
         (["-p", "hi", "--window", "12"], "is not between 256", 2),
-        (["-p", "hi", "--window", "many"], "not a whole number", 2),
+        (["-p", "hi", "--window", "many"], "not an integer", 2),
         (["-p", "hi", "--permission-mode", "yolo"], "invalid choice: 'yolo'", 2),
         (["models"], "required", 2),
         (["-p", "hi", "--resume", "a", "--continue"], "not allowed with", 2),

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.cli.paint import painter
+from clew.cli.paint import make_painter
 from clew.cli.prompt import show_result
 from clew.cli.screen import Screen
 from clew.core.results import ExecutionResult
@@ -106,13 +106,13 @@ async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Pa
         terminal.types("go\n")
         await terminal.shows("Half an answer")
         terminal.types(CTRL_C)
-        await terminal.shows("aborted; what had arrived is kept")
+        await terminal.shows("aborted; the partial answer is saved")
         terminal.types("go on\n")
         await terminal.shows("whole")
         await terminal.shows("> ")
         assert "Half an answer" in str(server.requests[1]["messages"])
         await terminal.interrupts(process)
-        await terminal.shows("again to leave")
+        await terminal.shows("again to exit")
         await terminal.shows("> ")
         await terminal.interrupts(process)
         with anyio.fail_after(10):
@@ -160,9 +160,9 @@ async def test_a_mistake_of_clews_own_is_one_line_and_the_prompt_stays() -> None
     task.set_exception(ValueError("first\x1b[2J\nsecond"))
 
     with redirect_stdout(io.StringIO()) as shown:
-        assert show_result(task, "hi", Screen(painter())) is None
+        assert show_result(task, "hi", Screen(make_painter())) is None
 
-    assert shown.getvalue() == "clew: unexpected: ValueError: first␛[2J second\n"
+    assert shown.getvalue() == "clew: unexpected error: ValueError: first␛[2J second\n"
 
 
 async def test_the_gauge_comes_after_what_changed_the_context_and_only_then(
@@ -272,7 +272,7 @@ async def test_a_resumed_session_says_where_it_stands(tmp_path: Path) -> None:
                 await process.wait()
         async with clew(*flags, "--continue", cwd=tmp_path) as (terminal, _):
             await terminal.shows("permission mode: default")
-            await terminal.shows(": 3 entries")
+            await terminal.shows(": 4 entries")
             await terminal.shows("you: Where does it lead?")
             await terminal.shows("answer: The thread leads out.")
             await terminal.shows("context [")

@@ -154,7 +154,7 @@ async def test_whole_words_are_answers_and_others_are_asked_again(tmp_path: Path
         terminal.types("go\n")
         await terminal.shows("allow?")
         terminal.types("sure\n")
-        await terminal.shows("please answer with one of: [y]es once, [s]ession")
+        await terminal.shows("answer with one of: [y]es once, [s]ession")
         await terminal.shows("allow?")
         terminal.types("ONCE\n")
         await terminal.shows("Bash wants to run: touch b.txt")
@@ -180,7 +180,7 @@ async def test_ctrl_c_at_a_question_aborts_the_run_and_asks_no_more(tmp_path: Pa
         terminal.types("go\n")
         await terminal.shows("allow? ")
         await terminal.interrupts(process)
-        await terminal.shows("aborted; what had arrived is kept")
+        await terminal.shows("aborted; the partial answer is saved")
         await terminal.shows("> ")
         assert terminal.screen.count("allow?") == 1
         terminal.types("and now?\n")

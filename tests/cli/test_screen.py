@@ -5,7 +5,7 @@ import pty
 from collections.abc import Callable
 from contextlib import redirect_stdout
 
-from clew.cli.paint import painter
+from clew.cli.paint import make_painter
 from clew.cli.screen import Screen
 from clew.core.events import (
     CompactionFailed,
@@ -44,14 +44,14 @@ def test_the_progress_of_a_compaction_is_one_line_that_changes() -> None:
 
     assert on_terminal(show) == (
         "reading 1 of 3\r\x1b[Kwriting 1,200 characters\r\x1b[K"
-        "the compaction failed, and the view is as it was: the model␛[2J left\r\n"
+        "the compaction failed; the view is unchanged: the model␛[2J left\r\n"
     )
 
 
 def test_where_lines_cannot_be_erased_nothing_is_shown_that_would_have_to_be() -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "w", encoding="utf-8") as pipe, redirect_stdout(pipe):
-        screen = Screen(painter())
+        screen = Screen(make_painter())
         screen.hint()
         screen(sent(CompactionProgress(stage="reading", done=1, total=3)))
         screen(sent(TextDelta("Hello")))

@@ -92,7 +92,7 @@ async def test_a_folder_without_sessions_gets_a_sentence_and_no_store(tmp_path: 
     done = await clew("sessions", cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr == b"clew: there is no session in this folder yet\n"
+    assert done.stderr == b"clew: there are no sessions in this folder\n"
     assert (await clew("sessions", "show", "x", cwd=tmp_path)).returncode == 1
     assert not (tmp_path / "clew").exists()
 
@@ -115,7 +115,7 @@ async def test_a_session_is_shown_by_the_beginning_of_its_id(tmp_path: Path) -> 
     shown = await out("sessions", "show", "aaaa", cwd=tmp_path)
 
     assert shown[0] == f"id           {LONG_AGO}"
-    assert any(line.startswith("holds        2 messages in 2 entries, ") for line in shown)
+    assert any(line.startswith("size         2 messages in 2 entries, ") for line in shown)
     assert "last words   follow the thread" in shown
     assert shown[-2:] == [
         "#1 you: where is the [2Jexit of the labyrinth",
@@ -165,7 +165,7 @@ async def test_only_a_whole_id_deletes(tmp_path: Path, store: SqliteStore) -> No
 
     done = await clew("sessions", "delete", LONG_AGO, cwd=tmp_path)
 
-    assert (done.returncode, done.stderr) == (0, b"clew: 1 session deleted, with all traces\n")
+    assert (done.returncode, done.stderr) == (0, b"clew: deleted 1 session with all data\n")
     assert [path.name for path in kept.iterdir()] == [NEWER]
     assert [record.id for record in await store.sessions()] == [NEWER]
 
@@ -183,7 +183,7 @@ async def test_a_name_is_a_short_line(tmp_path: Path, store: SqliteStore, name: 
 async def test_a_new_name_is_told(tmp_path: Path, store: SqliteStore) -> None:
     done = await clew("sessions", "rename", "aaaa", "parser", "work", cwd=tmp_path)
 
-    assert done.stderr == f"clew: {LONG_AGO} is called parser work\n".encode()
+    assert done.stderr == f"clew: {LONG_AGO} is now called parser work\n".encode()
     assert (await store.record(LONG_AGO)).name == "parser work"
 
 
@@ -218,7 +218,7 @@ async def test_a_name_that_fits_no_session_or_two_gets_a_sentence(
     two = await clew("sessions", "show", "twin", cwd=tmp_path)
 
     assert none.stderr.startswith(b"clew: no session matches zzzz")
-    assert two.stderr.startswith(b"clew: 2 sessions are called twin")
+    assert two.stderr.startswith(b"clew: 2 sessions match twin")
 
 
 @pytest.mark.req("STO-3")
@@ -326,7 +326,7 @@ async def test_an_export_that_breaks_off_is_told_and_an_empty_one_refused(
     refused = await clew("sessions", "import", str(empty), cwd=tmp_path)
 
     assert partly.returncode == 0
-    assert f"{len(lines) - 2} of {len(lines) - 1} entries are in the file" in partly.stderr.decode()
+    assert f"the file has {len(lines) - 2} of {len(lines) - 1} entries" in partly.stderr.decode()
     assert refused.returncode == 1
-    assert "breaks off before its first entry" in refused.stderr.decode()
+    assert "ends before its first entry" in refused.stderr.decode()
     assert len(await store.sessions()) == 3

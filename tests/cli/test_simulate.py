@@ -136,9 +136,9 @@ def test_damage_in_a_file_is_told_in_words_and_stops_nothing(tmp_path: Path) -> 
             ["--strategy", "magic"],
             "unknown strategy 'magic'; choose one of none, eager",
         ),
-        (["--model", "mystery-9"], "does not know the model 'mystery-9'; say its window"),
-        (["--chart", "out.png"], "drawn as SVG only: 'out.png' should end in .svg"),
-        (["--chart", "/nowhere/at/all.svg"], "the chart cannot be written to"),
+        (["--model", "mystery-9"], "unknown model 'mystery-9'; set its context window"),
+        (["--chart", "out.png"], "writes SVG only: 'out.png' must end in .svg"),
+        (["--chart", "/nowhere/at/all.svg"], "cannot write the chart to"),
     ],
 )
 def test_what_a_person_got_wrong_ends_in_a_sentence(
@@ -157,7 +157,7 @@ def test_an_unknown_model_in_a_recording_is_said_and_taken_as_small(tmp_path: Pa
     done = simulate(file)
     told = simulate(file, "--model", "mystery-9", "--window", "9000")
 
-    assert "'mystery-9' is not known; its window is taken as 32,768" in done.stderr
+    assert "unknown model 'mystery-9'; assuming a window of 32,768" in done.stderr
     assert (told.returncode, told.stderr) == (0, "")
     assert "mystery-9, window 9,000" in told.stdout
 
@@ -170,7 +170,7 @@ def test_the_chart_shows_the_longest_session(tmp_path: Path) -> None:
     done = simulate(tmp_path, "--chart", picture, "--window", "4000")
 
     text = picture.read_text(encoding="utf-8")
-    assert f"long.jsonl is in {picture}" in done.stderr
+    assert f"long.jsonl to {picture}" in done.stderr
     assert "the longest of 2 sessions" in text
     assert ElementTree.fromstring(text) is not None
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.cli.status import Standing, columns, painted, status_line
+from clew.cli.status import SessionStatus, count_columns, paint_parts, status_line
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
 
 
@@ -20,10 +20,12 @@ def state(
     )
 
 
-STANDING = Standing(model="claude-sonnet-4-6", mode="default", name="the maze", context=state())
+STANDING = SessionStatus(
+    model="claude-sonnet-4-6", mode="default", name="the maze", context=state()
+)
 
 
-def text(standing: Standing, width: int = 200) -> str:
+def text(standing: SessionStatus, width: int = 200) -> str:
     return "".join(piece.text for piece in status_line(standing, width))
 
 
@@ -34,13 +36,13 @@ def test_everything_is_told_where_there_is_room() -> None:
 
 
 def test_an_estimate_says_that_it_is_one() -> None:
-    guess = Standing(model="m", mode="plan", context=state(basis=Basis.ESTIMATED))
+    guess = SessionStatus(model="m", mode="plan", context=state(basis=Basis.ESTIMATED))
 
     assert text(guess) == "m · plan · context 62% · ~6,151/10,000 tokens"
 
 
 def test_before_the_first_reading_there_is_no_share() -> None:
-    assert text(Standing(model="m", mode="plan")) == "m · plan"
+    assert text(SessionStatus(model="m", mode="plan")) == "m · plan"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_before_the_first_reading_there_is_no_share() -> None:
     [(Status.OK, "green"), (Status.WARNING, "yellow"), (Status.CRITICAL, "red")],
 )
 def test_the_share_has_the_colour_of_its_status(status: Status, colour: str) -> None:
-    pieces = status_line(Standing(model="m", mode="plan", context=state(status=status)), 80)
+    pieces = status_line(SessionStatus(model="m", mode="plan", context=state(status=status)), 80)
 
     assert [piece.text for piece in pieces if piece.style == colour] == ["context 62%"]
 
@@ -69,20 +71,20 @@ def test_what_matters_least_goes_first(width: int, left: str) -> None:
 
 NAMES = st.text(max_size=40)
 CONTEXTS = st.sampled_from([None, state()])
-STANDINGS = st.builds(Standing, model=NAMES, mode=NAMES, name=NAMES, context=CONTEXTS)
+STANDINGS = st.builds(SessionStatus, model=NAMES, mode=NAMES, name=NAMES, context=CONTEXTS)
 
 
 @given(STANDINGS, st.integers(1, 120))
-def test_the_line_never_takes_more_room_than_there_is(standing: Standing, width: int) -> None:
+def test_the_line_never_takes_more_room_than_there_is(standing: SessionStatus, width: int) -> None:
     shown = text(standing, width)
 
-    assert columns(shown) <= width
+    assert count_columns(shown) <= width
     assert not set(shown) & set("\n\r\t\x1b")
     if standing.context and width >= len("context 62%"):
         assert "context 62%" in shown
 
 
 def test_the_line_can_be_painted() -> None:
-    pieces = status_line(Standing(model="m", mode="", context=state()), 12)
+    pieces = status_line(SessionStatus(model="m", mode="", context=state()), 12)
 
-    assert painted(pieces, lambda words, style: f"<{style}>{words}") == "<green>context 62%"
+    assert paint_parts(pieces, lambda words, style: f"<{style}>{words}") == "<green>context 62%"

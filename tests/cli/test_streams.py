@@ -65,7 +65,7 @@ async def test_a_full_device_ends_the_answer_with_a_sentence(tmp_path: Path) -> 
             await server.client_left.wait()
     assert done.returncode == 1
     assert done.stderr.decode().splitlines() == [
-        "clew: standard output cannot be written: No space left on device"
+        "clew: cannot write to standard output: No space left on device"
     ]
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.cli.paint import painter
-from clew.cli.screen import wrapped
+from clew.cli.paint import make_painter
+from clew.cli.screen import wrap_line
 from clew.testing.fake_openai import (
     DONE,
     FakeOpenAI,
@@ -67,7 +67,7 @@ async def test_an_answer_is_painted_while_it_arrives(place: Place) -> None:
             f"gpt-4o: the server at {server.url}",
             "permission mode: default",
             "Commands run without a sandbox: it is switched off.",
-            "/help lists the commands, !ls runs a shell command, Ctrl-D leaves",
+            "/help lists the commands, !ls runs a shell command, Ctrl-D exits",
         ]
         assert re.fullmatch(r"gpt-4o · default · context 1% · ~[\d,]+/128,000", _tokens(person))
         assert person.colour("context 1%") == "green"
@@ -281,15 +281,15 @@ async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place)
         await person.sees("Half an answer")
         person.types(CTRL_C)
         shown = await person.prompted()
-        assert shown[-2:] == ["aborted; what had arrived is kept", "you #2, answer #3"]
+        assert shown[-2:] == ["aborted; the partial answer is saved", "you #2, answer #3"]
         person.enters("run it")
         await person.asked("allow?")
         person.types(CTRL_C)
         shown = await person.prompted()
-        assert shown[-2:] == ["aborted; what had arrived is kept", "you #4, result #6"]
+        assert shown[-2:] == ["aborted; the partial answer is saved", "you #4, result #6"]
         assert await person.says("and now?") == ["whole", "you #7, answer #8"]
         person.types(CTRL_C)
-        await person.sees("press Ctrl-C again to leave")
+        await person.sees("press Ctrl-C again to exit")
         await person.prompted()
         person.types("half a line")
         await person.sees("> half a line")
@@ -299,10 +299,10 @@ async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place)
         await person.until(lambda: person.lines[-4:-2] == ["> half a line", ">"])
         await person.prompted()
         person.types(CTRL_C)
-        await person.until(lambda: person.lines.count("press Ctrl-C again to leave") == 2)
+        await person.until(lambda: person.lines.count("press Ctrl-C again to exit") == 2)
         await person.says("")
         person.types(CTRL_C)
-        await person.until(lambda: person.lines[-3] == "press Ctrl-C again to leave")
+        await person.until(lambda: person.lines[-3] == "press Ctrl-C again to exit")
         await person.prompted()
         person.types(CTRL_C)
         assert (await person.is_left())[-1].startswith("resume with: clew --resume ")
@@ -322,7 +322,7 @@ async def test_a_long_wait_is_counted_and_an_empty_answer_told(place: Place) -> 
         await person.sees("… 3 s, Ctrl-C aborts")
         rest.release()
         assert (await person.prompted())[0] == "the answer is empty"
-        assert "  /quit, /exit    leave; the session can be resumed" in await person.says("/help")
+        assert "  /quit, /exit    exit; you can resume later" in await person.says("/help")
 
 
 @pytest.mark.req("CLI-1")
@@ -337,9 +337,9 @@ def test_nothing_is_coloured_where_nothing_is_known_of_the_terminal(
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", term)
-    assert painter(Shown())("words", "red") == "words"
+    assert make_painter(Shown())("words", "red") == "words"
     monkeypatch.setenv("TERM", "xterm")
-    assert painter(Shown())("words", "red") != "words"
+    assert make_painter(Shown())("words", "red") != "words"
 
 
 @pytest.mark.req("CLI-1", "TUI-1", "CTX-6", "PRM-5")
@@ -395,7 +395,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
     ):
         for line in ("what colour?", "read it", *("and now?" for _ in range(5))):
             await person.says(line)
-        before, gone = person.status, "6 (#3, #5-#7, #10, #12)"
+        before, gone = person.status, "6 (#3, #5-#7, #9, #11)"
         assert await person.says("/pin #2") == [
             "pinned #2: every compaction keeps it word for word"
         ]
@@ -413,7 +413,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert report == [
             f"  {kept}",
             f"  summarised  {gone} (summary written by the model)",
-            "  lost        nothing: all of it is in the journal; /undo brings it back",
+            "  lost        nothing: all entries stay in the journal, and /undo restores the view",
         ]
         assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)
         assert "context 2" in person.status
@@ -516,11 +516,11 @@ async def test_sessions_are_left_chosen_and_gone_on_with(place: Place) -> None:
             assert "maze" not in person.status
             assert await person.says("begin the garden") == ["second", "you #2, answer #3"]
             person.enters("/resume")
-            choice, answers = await person.asked("which one?")
+            choice, answers = await person.asked("session?")
             assert re.fullmatch(r"   1  maze  \(2 messages, \d{4}-\d\d-\d\d \d\d:\d\d\)", choice)
-            assert answers == "a number, n for a new session, Enter to stay"
+            assert answers == "type a number, n for a new session, or Enter to stay"
             await person.answers("7")
-            await person.asked("which one?")
+            await person.asked("session?")
             await person.answers("1")
             assert (await person.prompted())[-3:] == [
                 "session maze: 3 entries",
@@ -535,7 +535,7 @@ async def test_sessions_are_left_chosen_and_gone_on_with(place: Place) -> None:
         async with clew_for(place, *at(server, "--continue")) as person:
             shown = await person.prompted()
             assert shown[-4:-1] == [
-                "session maze: 4 messages",
+                "session maze: 5 entries",
                 "  you: where are we?",
                 "  answer: third",
             ]
@@ -579,7 +579,7 @@ async def test_long_lines_are_broken_between_words_below_their_column(place: Pla
 def test_breaking_a_line_loses_no_word(indent: int, words: list[str], width: int) -> None:
     line = " " * indent + "  ".join([" ".join(words[:2]), " ".join(words[2:])]).rstrip()
 
-    broken = wrapped(line, width)
+    broken = wrap_line(line, width)
 
     assert " ".join(broken).split() == words
     assert all(len(row) <= width for row in broken)
@@ -588,12 +588,12 @@ def test_breaking_a_line_loses_no_word(indent: int, words: list[str], width: int
 def test_a_table_and_a_list_keep_their_columns() -> None:
     row = "  name      " + "word " * 8
 
-    assert wrapped(row.rstrip(), 32) == [
+    assert wrap_line(row.rstrip(), 32) == [
         "  name      word word word word",
         "            word word word word",
     ]
-    assert wrapped("  one two three four five six seven", 30) == [
+    assert wrap_line("  one two three four five six seven", 30) == [
         "  one two three four five six",
         "  seven",
     ]
-    assert wrapped(" " * 40, 30) == [""]
+    assert wrap_line(" " * 40, 30) == [""]

@@ -235,7 +235,7 @@ async def resumed(copy: Copy, id_: str) -> Any:
                     f"{one.id} {one.category} {one.type} {_short(one.data)}"
                     for one in session.get_full_history()
                 ],
-                "used memory": [(one.topic, one.path) for one in memory.used()],
+                "used memory": [(one.topic, one.path) for one in memory.list_used()],
                 "mode": session.session.get_permission_mode(),
             }
         )

@@ -207,7 +207,7 @@ def test_skills_are_looked_for_when_first_asked_and_again_after_a_refresh(tmp_pa
     assert registry.find("deploy") is None
     source.refresh()
     assert registry.find("deploy") is not None
-    assert [one.name for one in source.found().skills] == ["deploy", "review"]
+    assert [one.name for one in source.find_skills().skills] == ["deploy", "review"]
 
 
 @pytest.mark.req("CMD-1", "SKL-1")

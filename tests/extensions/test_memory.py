@@ -285,7 +285,7 @@ def test_topics_are_listed_and_odd_files_with_their_problem(memory: Memory, tmp_
     with pytest.raises(ConfigError, match="leads out of"):
         memory.it.add("x", topic="link")
     assert outside.read_text(encoding="utf-8") == "- private\n"
-    assert memory.it.find("private three") == memory.it.used()[-1:]
+    assert memory.it.find("private three") == memory.it.list_used()[-1:]
 
 
 def test_a_folder_that_leads_out_of_the_project_is_not_used(tmp_path: Path) -> None:
@@ -542,7 +542,7 @@ def test_what_fits_a_question_is_found_and_counts_as_used(memory: Memory) -> Non
     assert [(one.topic, one.score) for one in found] == [("deploy", 6), ("people", 1)]
     assert found[0].path == "topics/deploy.md"
     assert "Ann's approval" in found[0].text
-    assert memory.it.used() == found
+    assert memory.it.list_used() == found
 
 
 def test_what_was_shown_counts_as_used_and_each_place_once(memory: Memory) -> None:
@@ -553,7 +553,7 @@ def test_what_was_shown_counts_as_used_and_each_place_once(memory: Memory) -> No
     memory.it.show()
     memory.it.find("tabs")
 
-    assert [one.path for one in memory.it.used()] == [
+    assert [one.path for one in memory.it.list_used()] == [
         "topics/old.md",
         "MEMORY.md",
         "topics/style.md",

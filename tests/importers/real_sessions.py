@@ -16,7 +16,6 @@ from pathlib import Path
 import anyio
 
 from clew import Session
-from clew.cli.session_files import read_file
 from clew.context.render import find_problems
 from clew.core.entries import Compacted, Entry, MessageAdded, encode
 from clew.core.ids import SessionId
@@ -24,6 +23,7 @@ from clew.core.messages import Role
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import lookup
 from clew.providers.scripted import ScriptedProvider
+from clew.sdk.session_admin import import_file
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 from clew.stores.search_terms import split_words
@@ -59,7 +59,7 @@ async def go_through(path: Path, folder: Path) -> Seen:
     """Do with one recording all that can be done with a session; raises where that fails."""
     store = SqliteStore(folder / "s.db")
     try:
-        record = await read_file(str(path), store, cwd=str(folder))
+        record = (await import_file(store, str(path), cwd=str(folder))).record
         entries = await _stored(store, record.id)
         seen = Seen(entries=len(entries), messages=record.messages)
         seen.compactions = sum(isinstance(entry.body, Compacted) for entry in entries)

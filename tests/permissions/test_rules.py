@@ -17,7 +17,7 @@ from clew.permissions.paths import (
     denies_path,
     denies_some,
     escape_glob,
-    fixed_folder,
+    find_fixed_folder,
     folds_case,
 )
 from clew.permissions.rules import Rule, may_allow, names_tool, parse_allow_rule, parse_rule
@@ -199,7 +199,7 @@ def test_a_pattern_in_a_command_may_stand_for_what_is_denied(
 
 
 def test_the_fixed_folder_of_a_pattern() -> None:
-    assert [fixed_folder(each) for each in ("a/b/*.py", "*.py", "/*", "/a/[b]/c")] == [
+    assert [find_fixed_folder(each) for each in ("a/b/*.py", "*.py", "/*", "/a/[b]/c")] == [
         "a/b",
         ".",
         "/",

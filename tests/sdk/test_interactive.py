@@ -24,6 +24,7 @@ from clew.session.history import chat_entry_to_message, get_messages_for_api, is
 from clew.session.session import Session
 from clew.stores.memory import MemoryStore
 from clew.tools.builtin import builtin_tools
+from clew.tools.function import tool
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -511,3 +512,26 @@ async def test_a_session_that_exists_already_gets_commands_and_clients(place: Pl
         InteractiveSession(session=inner, max_turns=3)
     with pytest.raises(TypeError, match="needs a provider"):
         InteractiveSession()
+
+
+@pytest.mark.req("TOL-3")
+async def test_a_call_that_an_abort_cuts_short_says_so_in_its_error_code(place: Place) -> None:
+    started = anyio.Event()
+
+    @tool(risk=Risk.INSPECT)
+    async def wait() -> str:
+        """Wait for ever."""
+        started.set()
+        await anyio.sleep_forever()
+        return ""
+
+    heard = Heard()
+    session = place.session([call_reply(("wait", {}))], extra_tools=[wait])
+    session.on_any(heard)
+    async with session, anyio.create_task_group() as tasks:
+        tasks.start_soon(session.run, "go")
+        await started.wait()
+        session.abort()
+
+    (ended,) = heard.of("tool_end")
+    assert (ended.failed, ended.error_code) == (True, "interrupted")

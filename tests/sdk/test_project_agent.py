@@ -843,3 +843,26 @@ async def test_the_callbacks_of_a_session_hear_nothing_of_its_agents(place: Plac
         await session.run("go")
 
     assert "".join(texts) == "done"
+
+
+@pytest.mark.req("HOK-2")
+async def test_an_agent_hook_works_in_a_session_without_the_agent_tool(place: Place) -> None:
+    place.clew_home.mkdir(parents=True)
+    hook = {"type": "agent", "prompt": "Is it safe to look? $ARGUMENTS"}
+    (place.clew_home / "settings.json").write_text(
+        msgspec.json.encode(
+            {"hooks": {"PreToolUse": [{"matcher": "Glob", "hooks": [hook]}]}}
+        ).decode()
+    )
+    verdict = '{"ok": false, "reason": "the maze is closed"}'
+    replies: list[ScriptedReply] = [call_reply(("Glob", {"pattern": "*"})), verdict, "understood"]
+    async with place.session(replies) as session:
+        result = await session.run("look around")
+
+    (state,) = result.tool_summaries
+    assert state.result == "denied"
+    assert "the maze is closed" in state.tool_result_data
+    assert result.response == "understood"
+    assert [message.role for message in session.get_messages()] == [
+        *("user", "assistant", "tool", "assistant")
+    ]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from clew import Session, tool
 from clew.checkpoints.values import CheckpointLimits
-from clew.cli.history import listed
 from clew.context.render import find_problems
 from clew.context.view import View, advance, fold
 from clew.core.access import PermissionMode, Risk
@@ -44,6 +43,7 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.importers.clew_jsonl import export_jsonl, parse
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
+from clew.sdk.entries import format_entries
 from clew.session.gate import Gate
 from clew.session.rewind import find_cut_before
 from clew.stores.memory import MemoryStore
@@ -595,7 +595,7 @@ async def test_an_entry_tells_of_a_rewind(stage: Stage) -> None:
         await session.undo()
         await session.rewind(prompts(session)[0], conversation=False)
 
-        told = [line.partition(": ")[2] for line in listed(session.journal.entries, 5)]
+        told = [line.partition(": ")[2] for line in format_entries(session.journal.entries, 5)]
         assert told[0] == "the conversation went back to before #2, and 1 file was restored"
         assert told[2] == "the conversation went back to before #2"
         assert told[4] == "1 file was restored"

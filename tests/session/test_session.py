@@ -223,7 +223,9 @@ async def test_abort_during_a_tool_gives_every_call_its_result() -> None:
     provider = scripted(
         call_reply(("add", {"a": 1, "b": 1}), ("wait_forever", {}), ("add", {"a": 2, "b": 2}))
     )
-    async with Session(provider, model="m", tools=[add, wait_forever]) as session:
+    ended: list[ToolEnded] = []
+    bus = bus_for(lambda event: ended.append(event) if isinstance(event, ToolEnded) else None)
+    async with Session(provider, model="m", tools=[add, wait_forever], event_bus=bus) as session:
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
 
@@ -237,6 +239,7 @@ async def test_abort_during_a_tool_gives_every_call_its_result() -> None:
 
         assert len([m for m in session.get_history() if m.role is Role.TOOL]) == 3
         assert problems(session.get_history()) == []
+        assert "interrupted" in [event.error_code for event in ended]
 
 
 @pytest.mark.req("SES-4")

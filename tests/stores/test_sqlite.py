@@ -25,7 +25,7 @@ from clew.session.session import Session
 from clew.stores.record import StoredSession
 from clew.stores.sql import SqlConnection
 from clew.stores.sqlite import SqliteStore
-from clew.stores.stored_entries import damaged_ids
+from clew.stores.stored_entries import find_damaged_ids
 from tests.event_buses import bus_for
 
 pytestmark = pytest.mark.anyio
@@ -266,7 +266,7 @@ async def test_an_entry_that_cannot_be_read_is_reported_and_passed_over(
     with caplog.at_level(logging.WARNING):
         _, entries = await store.load(A)
 
-    assert damaged_ids(entries) == [2]
+    assert find_damaged_ids(entries) == [2]
     assert entries[1].body == UnknownBody(b'{"id":2,')
     assert [entries[0], *entries[2:]] == [entry(1), entry(3), entry(4)]
     assert "entry 2 of session a" in caplog.text

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from clew.checkpoints.manifest import BeginRecord, Checkpoint
-from clew.checkpoints.path_states import UnkeptState, affected_paths, display_path
+from clew.checkpoints.path_states import UnkeptState, display_path, find_affected_paths
 from clew.checkpoints.restore import RestoreRules, restore
 from clew.checkpoints.storage import CheckpointStorage
 from clew.checkpoints.summary import summarize
@@ -69,7 +69,7 @@ class FileCheckpoints:
         Raises:
             StoreUnavailable: Files cannot be kept.
         """
-        with self._lock, self._translated():
+        with self._lock, self._translate_errors():
             self._end_running(EntryId(entry - 1))
             self._storage.begin(self._begin_record("turn", entry, words))
 
@@ -84,7 +84,7 @@ class FileCheckpoints:
         """
         with self._lock:
             try:
-                paths = [p for p in affected_paths(path) if not p.is_relative_to(self._folder)]
+                paths = [p for p in find_affected_paths(path) if not p.is_relative_to(self._folder)]
                 self._storage.keep(self._running(), paths)
             except OSError as error:
                 why = f"its current content cannot be kept for a rewind ({error.strerror})"
@@ -116,7 +116,7 @@ class FileCheckpoints:
         Raises:
             StoreUnavailable: They cannot be read.
         """
-        with self._lock, self._translated():
+        with self._lock, self._translate_errors():
             checkpoints = self._storage.history.checkpoints
             return [summarize(checkpoint, self._storage.compare) for checkpoint in checkpoints]
 
@@ -127,7 +127,7 @@ class FileCheckpoints:
             SessionError: The entry is too old: its files are no longer kept, or never were.
             StoreUnavailable: The checkpoints cannot be read.
         """
-        with self._lock, self._translated():
+        with self._lock, self._translate_errors():
             history = self._storage.history
             if entry <= history.floor.entry:
                 raise SessionError(
@@ -142,7 +142,7 @@ class FileCheckpoints:
         Raises:
             StoreUnavailable: They cannot be read.
         """
-        with self._lock, self._translated():
+        with self._lock, self._translate_errors():
             checkpoints = self._storage.history.checkpoints
             return [c for c in checkpoints if c.cause == "rewind" and c.first == entry]
 
@@ -166,7 +166,7 @@ class FileCheckpoints:
             StoreUnavailable: What would be overwritten cannot be kept; nothing was changed.
         """
         rules = RestoreRules(root=self._root, force=force, outside=outside)
-        with self._lock, self._translated():
+        with self._lock, self._translate_errors():
             self._end_running(EntryId(entry - 1))
             begin = self._begin_record("rewind", entry, "")
             result = restore(self._storage, chosen, rules, begin)
@@ -196,7 +196,7 @@ class FileCheckpoints:
         )
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

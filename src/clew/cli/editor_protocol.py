@@ -1,53 +1,134 @@
-"""What a line editor does, and what it is told."""
+"""What a line editor is, and what its menu offers: commands after `/`, files after `@`."""
 
-from collections.abc import Callable, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Protocol
 
-from clew.cli.status import Standing
+from clew.cli.sanitize import sanitize
+from clew.cli.status import SessionStatus
 from clew.core.errors import ClewError
+
+_MENTION = re.compile(r'(?:^|\s)(@(?:"[^"\n]*|[^\s"]*))$')
+_MAX_SCANNED = 5_000
+_MAX_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One line of the menu."""
+    """One line of the completion menu."""
 
     text: str
-    """What takes the place of the last word before the cursor."""
+    """Replaces the last word before the cursor."""
     display: str = ""
     """What the menu shows; empty means `text`."""
     meta: str = ""
-    """What stands beside it."""
+    """A description beside it."""
 
 
 Complete = Callable[[str], Sequence[Completion]]
-"""Is given the text up to the cursor, which begins with a slash."""
+"""Completes the text before the cursor, which starts with a slash."""
 
 
 class LineDropped(KeyboardInterrupt):
-    """Ctrl-C broke off a line in which something had been typed."""
+    """Ctrl-C was pressed in a line that was not empty."""
 
 
 class EditorFailed(ClewError):
-    """The terminal does not let itself be edited on."""
+    """The terminal cannot be used for editing."""
 
 
 class Editor(Protocol):
-    """One way to read what a person types.
+    """Reads what a user types.
 
-    Both methods raise `KeyboardInterrupt` on Ctrl-C, which is `LineDropped` where it can be told
-    that keys were pressed, `EOFError` on Ctrl-D in an empty line, and `EditorFailed` when there
-    is no reading in this way.
+    Both methods raise `KeyboardInterrupt` on Ctrl-C (`LineDropped` if the editor knows that keys
+    were pressed), `EOFError` on Ctrl-D in an empty line, and `EditorFailed` if the terminal
+    cannot be used.
     """
 
-    def read(self, prompt: str, status: Callable[[], Standing]) -> str:
-        """Read a line, or several."""
+    def read(self, prompt: str, status: Callable[[], SessionStatus]) -> str:
+        """Read a prompt of one or more lines."""
         ...
 
     def ask(self, prompt: str) -> str:
-        """Read an answer that shall be remembered nowhere."""
+        """Read an answer, which does not go into the history."""
         ...
 
     def leave(self) -> None:
-        """Have the reading end with `EOFError`; called by a signal's handler while it reads."""
+        """Let the read in progress end with `EOFError`; called by a signal handler."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommandItem:
+    """A command in the menu, with its subcommands."""
+
+    name: str
+    meta: str = ""
+    subcommands: tuple["CommandItem", ...] = ()
+
+
+def complete_command(line: str, items: Sequence[CommandItem]) -> list[Completion]:
+    """Return the completions for the last word of `line`, which starts with a slash.
+
+    The first word is a command, and each further word a subcommand of the one before it.
+    """
+    *before, last = line.removeprefix("/").split(" ")
+    slash = "" if before else "/"
+    for word in filter(None, before):
+        found = next((item for item in items if item.name == word.lower()), None)
+        items = found.subcommands if found else ()
+    return [
+        Completion(f"{slash}{item.name}", meta=item.meta)
+        for item in items
+        if item.name.startswith(last.lower())
+    ]
+
+
+def find_mention(text: str) -> str:
+    """Return the `@name` at the end of `text`, with its sign; empty if there is none."""
+    found = _MENTION.search(text)
+    return found[1] if found else ""
+
+
+def complete_mention(typed: str, folder: Path) -> list[tuple[str, str]]:
+    """Return the completions for `typed`, a mention: the text, and the name to show.
+
+    Folders end in a slash. Names with spaces are quoted. Hidden files are listed only after a
+    dot. Names with control characters are left out.
+    """
+    path = typed.removeprefix("@").removeprefix('"')
+    start = path.rpartition("/")[2]
+    head = path[: len(path) - len(start)]
+    place = Path(folder, os.path.expanduser(head or "."))  # noqa: PTH111 - never raises
+    names = sorted(islice(_names(place, start), _MAX_SCANNED), key=_sort_key)[:_MAX_SHOWN]
+    return [(_quote(f"{head}{name}"), name) for name in names]
+
+
+def _names(place: Path, start: str) -> Iterator[str]:
+    try:
+        with os.scandir(place) as entries:
+            for entry in islice(entries, _MAX_SCANNED):
+                if _matches(entry.name, start):
+                    yield f"{entry.name}/" if entry.is_dir() else entry.name
+    except OSError:
+        return
+
+
+def _matches(name: str, start: str) -> bool:
+    matches = name.lower().startswith(start.lower())
+    is_hidden = name.startswith(".") and not start.startswith(".")
+    return matches and not is_hidden and sanitize(name) == name and not set('"\n\t') & set(name)
+
+
+def _sort_key(name: str) -> tuple[str, str]:
+    return name.lower(), name
+
+
+def _quote(path: str) -> str:
+    if " " not in path:
+        return f"@{path}"
+    return f'@"{path}' if path.endswith("/") else f'@"{path}"'

@@ -1,4 +1,4 @@
-"""The line editor on a terminal, made with prompt_toolkit."""
+"""The line editor for terminals, built with prompt_toolkit."""
 
 import contextlib
 import os
@@ -40,20 +40,23 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
-from clew.cli.editor_ahead import FAILURES, drop_typed_ahead, typed_ahead
-from clew.cli.editor_files import mention, mentions
-from clew.cli.editor_history import HistoryFile
-from clew.cli.editor_keys import answer_keys, line_keys
-from clew.cli.editor_protocol import Complete, EditorFailed
+from clew.cli.editor_keys import FAILURES, answer_keys, drop_typeahead, line_keys, read_typeahead
+from clew.cli.editor_protocol import (
+    Complete,
+    EditorFailed,
+    complete_mention,
+    find_mention,
+)
 from clew.cli.sanitize import one_line
-from clew.cli.screen import wrapped
-from clew.cli.status import Standing, status_line
+from clew.cli.screen import wrap_line
+from clew.cli.status import SessionStatus, status_line
+from clew.sdk.prompt_history import PromptHistory
 
 _MENU_ROWS = 8
-_SHORT = 2
-_SHOWN_META = 80
+_MIN_PROMPT = 2
+_MAX_META = 80
 _COLOURS = {"green": "ansigreen", "yellow": "ansiyellow", "red": "ansired", "dim": "dim"}
-_LOOKS = Style(
+_STYLE = Style(
     [
         ("completion-menu", "noinherit"),
         ("completion-menu.completion", "noinherit"),
@@ -69,15 +72,15 @@ _LOOKS = Style(
 
 
 class TerminalEditor:
-    """Reads lines from the terminal that is at standard input and output."""
+    """Reads lines from the terminal at standard input and output."""
 
-    def __init__(self, history: HistoryFile, *, complete: Complete, folder: Path | None) -> None:
-        """Get hold of the terminal.
+    def __init__(self, history: PromptHistory, *, complete: Complete, folder: Path | None) -> None:
+        """Open the terminal.
 
         Raises:
-            EditorFailed: It cannot be used.
+            EditorFailed: The terminal cannot be used.
         """
-        with _translated():
+        with _translate_errors():
             self._input = create_input(sys.stdin)
             self._output = _output()
         self._running: Application[str] | None = None
@@ -85,7 +88,7 @@ class TerminalEditor:
         self._completer = _Completer(complete, folder)
         self._depth = ColorDepth.DEPTH_1_BIT if "NO_COLOR" in os.environ else None
 
-    def read(self, prompt: str, status: Callable[[], Standing]) -> str:
+    def read(self, prompt: str, status: Callable[[], SessionStatus]) -> str:
         """Read a line with history, menu and status line."""
         buffer = Buffer(
             completer=self._completer,
@@ -97,37 +100,37 @@ class TerminalEditor:
         below: list[AnyContainer] = [
             search,
             _menu(buffer),
-            ConditionalContainer(_below(status(), self._output), filter=~is_done),
+            ConditionalContainer(_status_window(status(), self._output), filter=~is_done),
         ]
-        with _translated(), typed_ahead() as keys:
-            layout = _layout(buffer, self._fitting(prompt), below, search=search)
+        with _translate_errors(), read_typeahead() as keys:
+            layout = _layout(buffer, self._fit_prompt(prompt), below, search=search)
             store_typeahead(self._input, keys)
             return self._run(layout, line_keys(buffer))
 
     def ask(self, prompt: str) -> str:
-        """Read an answer; what was typed before is dropped."""
+        """Read an answer; drops what was typed before."""
         clear_typeahead(self._input)
         buffer = Buffer(multiline=False)
-        with _translated():
-            drop_typed_ahead()
-            layout = _layout(buffer, self._fitting(prompt), [])
+        with _translate_errors():
+            drop_typeahead()
+            layout = _layout(buffer, self._fit_prompt(prompt), [])
             return self._run(layout, answer_keys(buffer))
 
     def leave(self) -> None:
-        """End the reading as Ctrl-D would; the terminal is left as it was found."""
+        """End the read in progress like Ctrl-D; restores the terminal."""
         application = self._running
         if application is not None and application.loop is not None:
-            application.loop.call_soon_threadsafe(_end, application)
+            application.loop.call_soon_threadsafe(_exit, application)
 
-    def _fitting(self, prompt: str) -> str:
-        """Return a prompt that leaves room to type; one that does not is shown above the line.
+    def _fit_prompt(self, prompt: str) -> str:
+        """Return a prompt that leaves room to type; a longer one is written above the line.
 
-        A prompt as wide as the window would be shown as empty lines.
+        prompt_toolkit would show a prompt as wide as the window as empty lines.
         """
         width = self._output.get_size().columns
-        if get_cwidth(prompt) <= max(_SHORT, width // 2):
+        if get_cwidth(prompt) <= max(_MIN_PROMPT, width // 2):
             return prompt
-        self._output.write("".join(f"{row}\n" for row in wrapped(prompt.rstrip(), width)))
+        self._output.write("".join(f"{row}\n" for row in wrap_line(prompt.rstrip(), width)))
         self._output.flush()
         return ""
 
@@ -135,7 +138,7 @@ class TerminalEditor:
         application: Application[str] = Application(
             layout=layout,
             key_bindings=keys,
-            style=_LOOKS,
+            style=_STYLE,
             include_default_pygments_style=False,
             color_depth=self._depth,
             input=self._input,
@@ -152,15 +155,15 @@ class TerminalEditor:
                 signal.signal(signal.SIGINT, before)
 
 
-def _end(application: Application[str]) -> None:
+def _exit(application: Application[str]) -> None:
     if application.is_running and not application.is_done:
         application.exit(exception=EOFError())
 
 
 class _History(History):
-    """Lines of the file, and those of this session as they were typed."""
+    """The history of prompt_toolkit, stored in a `PromptHistory`."""
 
-    def __init__(self, file: HistoryFile) -> None:
+    def __init__(self, file: PromptHistory) -> None:
         super().__init__()
         self._file = file
 
@@ -172,7 +175,7 @@ class _History(History):
 
 
 class _Completer(Completer):
-    """Commands in a line that begins with a slash, files after an `@`."""
+    """Completes commands in a line that starts with a slash, and files after an `@`."""
 
     def __init__(self, complete: Complete, folder: Path | None) -> None:
         self._complete = complete
@@ -180,8 +183,8 @@ class _Completer(Completer):
 
     def get_completions(self, document: Document, _: CompleteEvent) -> Iterator[Choice]:
         before = document.text_before_cursor
-        if typed := mention(before):
-            for text, name in mentions(typed, self._folder or Path()):
+        if typed := find_mention(before):
+            for text, name in complete_mention(typed, self._folder or Path()):
                 yield Choice(text, start_position=-len(typed), display=name)
         elif before.startswith("/") and "\n" not in before:
             last = before.rpartition(" ")[2]
@@ -189,15 +192,15 @@ class _Completer(Completer):
                 yield Choice(
                     one.text,
                     start_position=-len(last),
-                    display=one_line(one.display or one.text, _SHOWN_META),
-                    display_meta=one_line(one.meta, _SHOWN_META),
+                    display=one_line(one.display or one.text, _MAX_META),
+                    display_meta=one_line(one.meta, _MAX_META),
                 )
 
 
 def _layout(
     buffer: Buffer, prompt: str, below: list[AnyContainer], *, search: SearchToolbar | None = None
 ) -> Layout:
-    """Put the text under the cursor first, and everything else right below it."""
+    """Put the edited text first, and everything else right below it."""
     indent = " " * get_cwidth(prompt)
     control = BufferControl(
         buffer,
@@ -210,13 +213,13 @@ def _layout(
         control,
         wrap_lines=True,
         dont_extend_height=True,
-        get_line_prefix=lambda line, wrapped: indent if line or wrapped else prompt,
+        get_line_prefix=lambda line, wrap_line: indent if line or wrap_line else prompt,
     )
     return Layout(HSplit([text, *below]), focused_element=text)
 
 
 def _menu(buffer: Buffer) -> AnyContainer:
-    """Return the menu, just as high as it must be: the status line follows it."""
+    """Return the menu with the least height that it needs, so the status line follows it."""
 
     def height() -> Dimension:
         state = buffer.complete_state
@@ -227,19 +230,19 @@ def _menu(buffer: Buffer) -> AnyContainer:
     return ConditionalContainer(HSplit([menu], height=height), filter=has_completions & ~is_done)
 
 
-def _below(standing: Standing, output: Output) -> Window:
-    def shown() -> StyleAndTextTuples:
+def _status_window(status: SessionStatus, output: Output) -> Window:
+    def render() -> StyleAndTextTuples:
         width = output.get_size().columns
-        return [(_COLOURS[piece.style], piece.text) for piece in status_line(standing, width)]
+        return [(_COLOURS[piece.style], piece.text) for piece in status_line(status, width)]
 
-    return Window(FormattedTextControl(shown), height=1)
+    return Window(FormattedTextControl(render), height=1)
 
 
 def _output() -> Output:
     if sys.platform == "win32":
         return create_output(sys.stdout)
-    # The cursor's position is not asked for: an answer that comes late, over a slow line,
-    # would be printed as junk or taken for keys.
+    # No cursor position request: over a slow line the answer may come late, and would be printed
+    # or read as keys.
     probe = Vt100_Output.from_pty(sys.stdout)
     return Vt100_Output(
         sys.stdout, probe.get_size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False
@@ -247,7 +250,7 @@ def _output() -> Output:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except FAILURES as error:

@@ -1,4 +1,4 @@
-"""Reads lines on the main thread, and answers permission requests and Ctrl-C during a run."""
+"""Reads lines on the main thread; during a run it handles permission requests and Ctrl-C."""
 
 import shutil
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from typing import TypeVar
 from anyio.from_thread import BlockingPortal
 
 from clew.cli.editor import LineEditor
-from clew.cli.question import (
-    MOST_LINES,
+from clew.cli.permission_prompt import (
+    MAX_LINES,
     VIEW,
-    approval,
-    barred,
-    choices,
-    question,
+    add_bars,
+    format_choices,
+    format_request,
+    parse_approval,
 )
 from clew.cli.screen import Screen
 from clew.core.access import Approval
@@ -29,18 +29,18 @@ _T = TypeVar("_T")
 
 
 class _Done:
-    """The line is carried out."""
+    """The line has been executed."""
 
 
 class _Abort:
-    """Ctrl-C was pressed while a line is being carried out."""
+    """Ctrl-C was pressed while a line is executed."""
 
 
 class InputLoop:
     """Reads lines and answers questions on the main thread.
 
-    Ctrl-C breaks off the reading of a line; at any other time it is a message to the loop
-    that waits for the run, so that it can never hit the program between two steps.
+    Ctrl-C interrupts the reading of a line. At any other time it is a message to the loop that
+    waits for the run, so it never interrupts the program between two steps.
     """
 
     def __init__(self, screen: Screen, editor: LineEditor) -> None:
@@ -50,7 +50,7 @@ class InputLoop:
         self._reading = False
         self._aborting = False
         self.left_by = 0
-        """The signal that asked to end; 0 for none."""
+        """The signal that ended the program; 0 for none."""
 
     def read(self, prompt: str) -> str:
         """Read a line.
@@ -58,20 +58,20 @@ class InputLoop:
         Raises:
             KeyboardInterrupt: On Ctrl-C.
             EOFError: On Ctrl-D.
-            OutputLost: Nobody can see what would be asked.
+            OutputLost: Standard output is closed.
         """
         return self._read(self._editor.read, prompt)
 
     def ask_line(self, prompt: str) -> str:
-        """Read an answer that is remembered nowhere; raises as `read` does."""
+        """Read an answer, which does not go into the history; raises as `read` does."""
         return self._read(self._editor.ask, prompt)
 
-    def _read(self, how: Callable[[str], str], prompt: str) -> str:
+    def _read(self, read: Callable[[str], str], prompt: str) -> str:
         self._screen.end_line()
         self._screen.check()
         self._reading = True
         try:
-            return how(prompt)
+            return read(prompt)
         finally:
             self._reading = False
 
@@ -83,7 +83,7 @@ class InputLoop:
         self._inbox.put(_Abort())
 
     def hang_up(self, number: int, _frame: FrameType | None) -> None:
-        """Handle a signal that asks to end: what is under way is aborted, nothing more is read."""
+        """Handle a signal that ends the program: abort the run, and read nothing more."""
         self.left_by = number
         self._aborting = True
         if self._reading:
@@ -96,7 +96,7 @@ class InputLoop:
         self._inbox.put(request)
 
     def wait(self, task: "Future[_T]", *, portal: BlockingPortal, session: SessionClient) -> None:
-        """Answer permission requests until `task` is done; Ctrl-C aborts, and asks no more."""
+        """Answer permission requests until `task` is done; after Ctrl-C, abort and ask nothing."""
         while not self._inbox.empty():
             self._inbox.get()
         self._aborting = bool(self.left_by)
@@ -110,39 +110,39 @@ class InputLoop:
                 case _Abort():
                     portal.call(session.abort)
                 case PermissionRequest() as request:
-                    approval = Approval.NO if self._aborting else self._settle(request)
+                    approval = Approval.NO if self._aborting else self._ask_user(request)
                     if self._aborting:
                         portal.call(session.abort)
                     else:
                         portal.call(_answer, session, request.request_id, approval)
 
-    def _settle(self, request: PermissionRequest) -> Approval:
+    def _ask_user(self, request: PermissionRequest) -> Approval:
         width = shutil.get_terminal_size().columns
-        title, lines = question(request, width=width)
-        hidden = len(lines) > MOST_LINES
+        title, lines = format_request(request, width=width)
+        hidden = len(lines) > MAX_LINES
         rules = request.project_rules
-        offered = choices(session=request.session_scope, project=bool(rules), hidden=hidden)
+        choices = format_choices(session=request.session_scope, project=bool(rules), hidden=hidden)
         with self._screen.hold():
             self._screen.say("", title)
-            self._screen.lines(*barred(lines, width=width))
+            self._screen.lines(*add_bars(lines, width=width))
             self._screen.say(f"({request.reason})", style="dim")
-            self._screen.say(offered)
+            self._screen.say(choices)
             while True:
                 typed = self._answer("allow? ")
                 if typed is None:
                     return Approval.NO
                 if hidden and typed.strip().lower() in VIEW:
-                    self._screen.lines(*barred(lines, width=width, most=None))
-                elif (answer := approval(typed, project=bool(rules))) is not None:
+                    self._screen.lines(*add_bars(lines, width=width, limit=None))
+                elif (answer := parse_approval(typed, project=bool(rules))) is not None:
                     break
                 else:
-                    self._screen.say(f"please answer with one of: {offered}")
+                    self._screen.say(f"answer with one of: {choices}")
             if answer is Approval.PROJECT:
                 self._screen.say(f"allowed in this folder: {', '.join(rules)}", style="dim")
         return answer
 
     def _answer(self, prompt: str) -> str | None:
-        """Read an answer; None when there is none, which is a no."""
+        """Read an answer; None when there is none, which means no."""
         try:
             return None if self._aborting else self.ask_line(prompt)
         except EOFError:

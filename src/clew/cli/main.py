@@ -1,4 +1,4 @@
-"""The `clew` command. What a person did wrong ends in a sentence, never in a traceback."""
+"""The `clew` command. Errors of usage end in a message, never in a traceback."""
 
 import os
 import sys
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
 _PIPE_CLOSED = 141
-"""What a shell reports for a program whose reader left."""
+"""The exit code of a program that writes to a closed pipe."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
-    It is 0, 1 for an error, 2 for bad usage, 130 after Ctrl-C, and 141 when the reader of
-    standard output left.
+    0 for success, 1 for an error, 2 for bad usage, 130 after Ctrl-C, and 141 when the reader of
+    standard output has exited.
     """
     argv = sys.argv[1:] if argv is None else argv
     if list(argv) in (["--version"], ["-V"]):
@@ -28,15 +28,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    # Imported here so that `clew --version` answers at once.
+    # Imported here to keep `clew --version` fast.
     import logging  # noqa: PLC0415
 
     from clew.cli import streams  # noqa: PLC0415
     from clew.cli.arguments import parser  # noqa: PLC0415
     from clew.core.errors import AbortError, ClewError  # noqa: PLC0415
 
-    if not streams.prepare():
-        streams.tell("standard output is closed, so there is nowhere to write to")
+    if not streams.prepare_streams():
+        streams.write_err("standard output is closed")
         return 1
     if "CLEW_DEBUG" not in os.environ:
         logging.getLogger().addHandler(logging.NullHandler())
@@ -44,7 +44,7 @@ def _main(argv: Sequence[str]) -> int:
         code = _dispatch(parser().parse_args(argv))
         streams.write_out("")
     except AbortError:
-        streams.tell("aborted; what had arrived is saved")
+        streams.write_err("aborted; the partial answer is saved")
         return 130
     except KeyboardInterrupt:
         return 130
@@ -54,14 +54,14 @@ def _main(argv: Sequence[str]) -> int:
     except streams.OutputLost as lost:
         if lost.closed:
             return _PIPE_CLOSED
-        streams.tell(str(lost))
+        streams.write_err(str(lost))
         return 1
     except ClewError as error:
-        streams.tell(str(error))
+        streams.write_err(str(error))
         return 1
     except OSError as error:
         streams.discard_output()
-        streams.tell(f"{error.strerror or error}")
+        streams.write_err(f"{error.strerror or error}")
         return 1
     return code
 

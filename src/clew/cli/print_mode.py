@@ -1,6 +1,6 @@
-"""`clew -p`: one prompt, one answer, for people in a hurry and for scripts.
+"""`clew -p`: run one prompt and print the answer.
 
-A prompt that begins with a command, such as `/context` or the name of a skill, is carried out.
+A prompt that starts with a command, such as `/context` or the name of a skill, runs the command.
 """
 
 import os
@@ -15,10 +15,10 @@ import msgspec
 
 from clew.cli.arguments import session_spec
 from clew.cli.paint import stop_note
-from clew.cli.replies import Reply, make_reply
+from clew.cli.replies import LineReply, make_reply
 from clew.cli.sanitize import one_line, sanitize, sanitize_json
 from clew.cli.signals import ending_signals, exit_code
-from clew.cli.streams import OutputLost, reader_left, tell, write_out
+from clew.cli.streams import OutputLost, wait_for_reader_exit, write_err, write_out
 from clew.core.context_state import ContextState
 from clew.core.errors import ClewError, ConfigError, SessionError
 from clew.core.events import (
@@ -38,18 +38,18 @@ from clew.sdk.launch import launch
 from clew.sdk.lines import similar_command
 
 _PIPE_SECONDS = 3.0
-"""How long a pipe that nobody writes to is waited for."""
-_SHOWN_TARGET = 200
+"""How long to wait for the first input from a pipe."""
+_MAX_TARGET = 200
 
 
-class Begun(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="session"):
+class StreamStart(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="session"):
     """The first line of `stream-json`."""
 
     session_id: str
     model: str
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="result"):
+class PrintResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="result"):
     """What `--output-format json` prints, and the last line of `stream-json`."""
 
     session_id: str
@@ -60,20 +60,20 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     used_percentage: float
     error: str = ""
     data: Mapping[str, object] | msgspec.UnsetType = msgspec.UNSET
-    """What a command says, as facts; only there after a command."""
+    """The result of a command as data; only after a command."""
 
 
 def run_print(arguments: Namespace) -> int:
-    """Answer the prompt; with `-` it is read from standard input, which otherwise follows it."""
-    prompt = _prompt(arguments.prompt)
+    """Run the prompt; `-` reads it from standard input, otherwise piped input is appended."""
+    prompt = _read_prompt(arguments.prompt)
     if not prompt.strip():
-        raise ConfigError("the prompt is empty; write it after -p, or pipe it to `clew -p -`")
+        raise ConfigError("the prompt is empty; pass it to -p, or pipe it to `clew -p -`")
     printer = Printer(arguments.output_format)
     try:
         return anyio.run(_print, arguments, prompt, printer)
     except KeyboardInterrupt:
         print(file=sys.stderr)
-        tell(f"aborted; what had arrived is saved{printer.how_to_resume}")
+        write_err(f"aborted; the partial answer is saved{printer.how_to_resume}")
         return 130
 
 
@@ -87,14 +87,14 @@ async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
             tasks.start_soon(printer.watch)
             tasks.start_soon(_handle_signals, session, printer)
             try:
-                await _carry_out(session, prompt, printer)
+                await _execute(session, prompt, printer)
             except ClewError as error:
                 failure = error
             tasks.cancel_scope.cancel()
         printer.check()
         if printer.left_by:
             printer.end_line()
-            tell(f"ended by a signal; what had arrived is saved{printer.how_to_resume}")
+            write_err(f"ended by a signal; the partial answer is saved{printer.how_to_resume}")
             return exit_code(printer.left_by)
         if failure is not None and printer.style == "text":
             printer.end_line()
@@ -103,14 +103,14 @@ async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
 
 
 async def _handle_signals(session: SessionClient, printer: "Printer") -> None:
-    """Abort when the program is asked to end, so that what had arrived is kept."""
+    """Abort the run on a signal that ends the program, so that the partial answer is saved."""
     with anyio.open_signal_receiver(*ending_signals()) as received:
         async for number in received:
             printer.left_by = number
             session.abort()
 
 
-async def _carry_out(session: SessionClient, prompt: str, printer: "Printer") -> None:
+async def _execute(session: SessionClient, prompt: str, printer: "Printer") -> None:
     line = prompt.strip()
     name = line[1:].split(maxsplit=1)[:1] if line.startswith("/") else []
     known = [command.name for command in await session.commands()] if name else []
@@ -127,14 +127,14 @@ async def _carry_out(session: SessionClient, prompt: str, printer: "Printer") ->
     reply = make_reply(outcome, result, line)
     if reply.pick is not None or reply.open is not None:
         raise SessionError(
-            f"/{outcome.name} is for the interactive prompt; here --continue, --resume ID and"
-            " --fork ID choose the session, and a new one starts without them"
+            f"/{outcome.name} works only at the interactive prompt; choose the session with"
+            " --continue, --resume ID or --fork ID, or start a new one without them"
         )
     printer.show_reply(reply)
 
 
 class Printer:
-    """Writes events in one of the formats; without a reader it aborts the session."""
+    """Writes events in an output format; aborts the session when the reader exits."""
 
     def __init__(self, style: str) -> None:
         self.style = style
@@ -147,7 +147,7 @@ class Printer:
         self._open_line = False
         self._lost: OutputLost | None = None
         self.left_by = 0
-        """The signal that asked to end; 0 for none."""
+        """The signal that ended the program; 0 for none."""
 
     @property
     def how_to_resume(self) -> str:
@@ -155,11 +155,11 @@ class Printer:
         return f" (clew --resume {self._session_id})" if self._session_id else ""
 
     async def start(self, session: SessionClient) -> None:
-        """Write which session it is, and what happened while it was opened."""
+        """Write the id of the session, and the events of its opening."""
         now = await session.snapshot()
         self._session, self._session_id = session, now.session_id
         if self.style == "stream-json":
-            self._write_json(Begun(session_id=now.session_id, model=now.model))
+            self._write_json(StreamStart(session_id=now.session_id, model=now.model))
         for event in self._early:
             self._show(event)
 
@@ -173,16 +173,16 @@ class Printer:
             self._show(envelope.event)
 
     async def watch(self) -> None:
-        """Notice that the reader of a pipe left, also while there is nothing to write."""
-        self._lose(await reader_left())
+        """Abort when the reader of a pipe exits, even while there is nothing to write."""
+        self._stop(await wait_for_reader_exit())
 
     def check(self) -> None:
-        """Raise `OutputLost` if nobody can read the answer."""
+        """Raise `OutputLost` if standard output is closed."""
         if self._lost is not None:
             raise self._lost
 
-    def show_reply(self, reply: Reply) -> None:
-        """Write what a command brought beside events."""
+    def show_reply(self, reply: LineReply) -> None:
+        """Write the result of a command."""
         text = "\n".join(filter(None, (*reply.lines, reply.output, reply.answer)))
         if text:
             self._text = text
@@ -193,7 +193,7 @@ class Printer:
             self._data = reply.data
 
     def end_line(self) -> None:
-        """End the line that streamed words left open."""
+        """End the line that streamed text left open."""
         if self._open_line:
             self._write("\n")
             self._open_line = False
@@ -203,16 +203,16 @@ class Printer:
         if self.style == "text":
             self.end_line()
         else:
-            self._write_json(await self._outcome(error))
+            self._write_json(await self._make_result(error))
         self.check()
         result = self._result
         note = stop_note(result.stop_reason, result.stop_detail) if result is not None else ""
         if note:
-            tell(note)
+            write_err(note)
         if self.style != "text" or self._text.strip():
             return 1 if error else 0
         if not note:
-            tell("the answer is empty")
+            write_err("the answer is empty")
         return 1
 
     def _show(self, event: Event) -> None:
@@ -228,17 +228,17 @@ class Printer:
             case ToolStarted() if self.style == "text":
                 self.end_line()
             case Warned(text=text):
-                tell(text)
+                write_err(text)
             case PermissionDenied():
-                _tell_denied(event)
+                _report_denied(event)
             case _:
                 pass
 
-    async def _outcome(self, error: str) -> Outcome:
+    async def _make_result(self, error: str) -> PrintResult:
         assert self._session is not None  # noqa: S101 - started before it ends
         state = (await self._session.snapshot()).context
         result = self._result
-        return Outcome(
+        return PrintResult(
             session_id=self._session_id,
             text=self._text,
             stop_reason=result.stop_reason if result is not None else "",
@@ -258,33 +258,33 @@ class Printer:
         try:
             write_out(text)
         except OutputLost as lost:
-            self._lose(lost)
+            self._stop(lost)
 
-    def _lose(self, lost: OutputLost) -> None:
+    def _stop(self, lost: OutputLost) -> None:
         self._lost = lost
         if self._session is not None:
             self._session.abort()
 
 
-def _prompt(written: str) -> str:
+def _read_prompt(written: str) -> str:
     if written == "-":
         return sys.stdin.read()
-    piped = _piped()
+    piped = _read_pipe()
     return f"{written}\n\n{piped}" if piped.strip() else written
 
 
-def _piped() -> str:
-    """Return what a pipe brings; nothing for a terminal, a file, or a pipe that stays silent."""
+def _read_pipe() -> str:
+    """Return the input of a pipe; empty for a terminal, a file, or a pipe without input."""
     if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
         return ""
     ready, _, _ = select.select([sys.stdin], [], [], _PIPE_SECONDS)
     if not ready:
-        tell("nothing came through the pipe at standard input; going on without it")
+        write_err("no input arrived on standard input; continuing without it")
         return ""
     return sys.stdin.read()
 
 
-def _tell_denied(event: PermissionDenied) -> None:
-    target = one_line(event.target, _SHOWN_TARGET)
+def _report_denied(event: PermissionDenied) -> None:
+    target = one_line(event.target, _MAX_TARGET)
     reason = event.reason.replace(".;", ";").rstrip(".")
-    tell(f"denied: {event.tool_name} {target} ({reason}); {event.remedy}")
+    write_err(f"denied: {event.tool_name} {target} ({reason}); {event.remedy}")

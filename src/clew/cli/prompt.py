@@ -1,8 +1,8 @@
 """The interactive prompt.
 
-The main thread reads lines and answers questions; the session runs in an event loop on
-another thread. So Ctrl-C always reaches a thread that is free to act on it: during a run
-it aborts the run, twice in a row at the prompt it leaves.
+The main thread reads lines and asks questions; the session runs in an event loop on another
+thread. So Ctrl-C always reaches a thread that can act on it: during a run it aborts the run, and
+pressed twice at the prompt it exits.
 """
 
 import logging
@@ -14,49 +14,57 @@ from concurrent.futures import Future
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from clew.cli.accepting import ask_to_accept
 from clew.cli.arguments import session_spec
-from clew.cli.editor import Completion, LineDropped, LineEditor, Offer, offered
-from clew.cli.greeting import greet
-from clew.cli.history import numbers
+from clew.cli.dialogs import ask_to_trust, pick_session
+from clew.cli.editor import LineEditor
+from clew.cli.editor_protocol import CommandItem, Completion, LineDropped, complete_command
 from clew.cli.input_loop import InputLoop
-from clew.cli.paint import painter
-from clew.cli.picking import pick
-from clew.cli.replies import ABORTED, Reply, is_quit, make_reply
+from clew.cli.paint import make_painter
+from clew.cli.replies import ABORTED, LineReply, is_quit, make_reply
 from clew.cli.sanitize import one_line
 from clew.cli.screen import Screen
 from clew.cli.signals import exit_code, handle_signals
-from clew.cli.status import Standing, StatusTracker
+from clew.cli.status import SessionStatus, StatusTracker
 from clew.core.context_state import ContextState
 from clew.core.errors import AbortError, ClewError
 from clew.core.events import Envelope
 from clew.core.results import ExecutionResult
-from clew.sdk.client import CommandInfo, CommandOutcome, SessionClient, run_line
+from clew.core.text import pluralize
+from clew.sdk.client import (
+    CommandInfo,
+    CommandOutcome,
+    HistoryEntry,
+    SessionClient,
+    SessionSnapshot,
+    run_line,
+)
+from clew.sdk.entries import format_message_ids
 from clew.sdk.folders import user_folder, working_folder
 from clew.sdk.launch import LaunchedSession, launch
 
 logger = logging.getLogger(__name__)
 
-_SHOWN_ERROR = 300
+_MAX_ERROR = 300
+_MAX_RECAP = 200
 
 
 def run_prompt(arguments: Namespace) -> int:
-    """Talk until the user leaves."""
-    screen = Screen(painter())
+    """Read and execute lines until the user exits."""
+    screen = Screen(make_painter())
     cwd = working_folder()
-    ask_to_accept(cwd, screen)
+    ask_to_trust(cwd, screen)
     next_session: str | None = None
     with start_blocking_portal() as portal:
         while True:
-            talk = _Talk(arguments, portal, screen)
-            next_session = talk.run(next_session)
+            current = _PromptSession(arguments, portal, screen)
+            next_session = current.run(next_session)
             if next_session is None:
-                return exit_code(talk.left_by) if talk.left_by else 0
+                return exit_code(current.left_by) if current.left_by else 0
             arguments.resume = arguments.fork = None
             arguments.latest = False
 
 
-class _Talk:
+class _PromptSession:
     """One session at the prompt."""
 
     def __init__(self, arguments: Namespace, portal: BlockingPortal, screen: Screen) -> None:
@@ -67,54 +75,54 @@ class _Talk:
         self._status = StatusTracker()
         self._has_status = False
         """True once an editor has drawn the status line; it replaces the gauge."""
-        self._said = False
-        """True when there is something to resume."""
+        self._has_entries = False
+        """True when there is a stored session to resume."""
         self._editor = LineEditor(
             user_folder() / "history",
             complete=self._complete,
-            status=self._standing,
+            status=self._current_status,
             folder=working_folder(),
         )
         self._loop = InputLoop(screen, self._editor)
 
     def run(self, session_id: str | None) -> str | None:
-        """Talk until the user leaves; returns the session to open next, if the user asked."""
+        """Read and execute lines; returns the session to open next, or None to exit."""
         screen, portal = self._screen, self._portal
         spec = session_spec(self._arguments, resume=session_id or "")
-        opening = launch(spec, on_envelope=self._hear)
+        opening = launch(spec, on_envelope=self._on_envelope)
         with portal.wrap_async_context_manager(opening) as launched:
             session = self._session = launched.session
-            self._said = launched.resumed
+            self._has_entries = launched.resumed
             session.on("permission_request", self._loop.ask)
             now = portal.call(session.snapshot)
             self._status.start(now)
             screen.on_lost = session.abort
-            watching = portal.start_task_soon(screen.watch)
+            watcher = portal.start_task_soon(screen.watch)
             try:
                 greet(launched, now, screen, again=session_id is not None)
                 signal.signal(signal.SIGINT, self._loop.interrupt)
                 with handle_signals(self._loop.hang_up):
                     for line in self._lines():
-                        other = self._carry_out(launched, line)
+                        other = self._execute(launched, line)
                         screen.check()
                         if other is not None and not self.left_by:
                             return other
                 self._say_goodbye(now.session_id)
             finally:
-                watching.cancel()
+                watcher.cancel()
         return None
 
-    def _hear(self, envelope: Envelope) -> None:
+    def _on_envelope(self, envelope: Envelope) -> None:
         self._status.update(envelope)
         self._screen(envelope)
 
     @property
     def left_by(self) -> int:
-        """The signal that ended it; 0 when the user left."""
+        """The signal that ended the program; 0 when the user exited."""
         return self._loop.left_by
 
     def _lines(self) -> Iterator[str]:
-        """Yield what the user types, until end of file, /quit, or Ctrl-C twice in a row."""
+        """Yield the lines that the user types until end of file, /quit, or Ctrl-C twice."""
         warned = False
         screen = self._screen
         while not self.left_by:
@@ -133,7 +141,7 @@ class _Talk:
                 if warned:
                     return
                 warned = True
-                screen.line("press Ctrl-C again to leave", "dim")
+                screen.line("press Ctrl-C again to exit", "dim")
                 continue
             warned = False
             if is_quit(line):
@@ -141,62 +149,101 @@ class _Talk:
             if line:
                 yield line
 
-    def _carry_out(self, launched: LaunchedSession, line: str) -> str | None:
+    def _execute(self, launched: LaunchedSession, line: str) -> str | None:
         session, screen, portal = launched.session, self._screen, self._portal
         before = self._status.context
         screen.take_entries()
         screen.by_hand = line.startswith("!")
         if not line.startswith(("!", "/")):
             screen.hint()
-        ticking = portal.start_task_soon(screen.tick)
+        ticker = portal.start_task_soon(screen.tick)
         task = portal.start_task_soon(run_line, session, line)
         self._loop.wait(task, portal=portal, session=session)
-        ticking.cancel()
+        ticker.cancel()
         reply = show_result(task, line, screen)
         entries = screen.take_entries()
-        self._said = self._said or bool(entries)
+        self._has_entries = self._has_entries or bool(entries)
         after = self._status.context
         if after != before if reply is None or reply.gauge is None else reply.gauge:
-            self._show_standing(after, numbers(entries))
+            self._show_gauge(after, format_message_ids(entries))
         if reply is not None and reply.pick is not None:
-            return pick(launched, reply.pick, portal=portal, loop=self._loop, screen=screen)
+            return pick_session(launched, reply.pick, portal=portal, loop=self._loop, screen=screen)
         return None if reply is None else reply.open
 
-    def _show_standing(self, state: ContextState | None, new: str) -> None:
+    def _show_gauge(self, state: ContextState | None, ids: str) -> None:
         if not self._has_status and state is not None:
-            self._screen.gauge(state, new)
-        elif new:
-            self._screen.line(new, "dim")
+            self._screen.draw_gauge(state, ids)
+        elif ids:
+            self._screen.line(ids, "dim")
 
     def _say_goodbye(self, session_id: str) -> None:
-        # A session in which nothing was said is not stored.
-        if self._said:
+        # An empty session is not stored.
+        if self._has_entries:
             self._screen.line(f"resume with: clew --resume {session_id}", "dim")
 
     def _end_line(self) -> None:
-        """End the line of a prompt that was left; an editor does so itself."""
+        """End the line of the prompt; the terminal editor does so itself."""
         if not self._has_status:
             self._screen.line()
 
-    def _standing(self) -> Standing:
+    def _current_status(self) -> SessionStatus:
         self._has_status = True
-        return self._status.standing
+        return self._status.status
 
     def _complete(self, line: str) -> list[Completion]:
         assert self._session is not None  # noqa: S101 - nothing is read before it is open
-        offers = [_offer(command) for command in self._portal.call(self._session.commands)]
-        return offered(line, [*offers, Offer("quit", "leave; the session can be resumed")])
+        items = [_menu_item(command) for command in self._portal.call(self._session.commands)]
+        return complete_command(line, [*items, CommandItem("quit", "exit; you can resume later")])
 
 
-def _offer(command: CommandInfo) -> Offer:
-    below = tuple(_offer(one) for one in command.subcommands)
-    return Offer(command.name, one_line(command.description, 80), below)
+def _menu_item(command: CommandInfo) -> CommandItem:
+    subcommands = tuple(_menu_item(one) for one in command.subcommands)
+    return CommandItem(command.name, one_line(command.description, 80), subcommands)
+
+
+def greet(
+    launched: LaunchedSession, now: SessionSnapshot, screen: Screen, *, again: bool = False
+) -> None:
+    """Show the model and the permission mode; for a resumed session, its last messages.
+
+    Args:
+        launched: The session, and how its model was chosen.
+        now: Its state.
+        screen: Where to show it.
+        again: True when another session was open before; skips what has not changed.
+    """
+    if not again:
+        screen.say(f"{launched.choice.model}: {launched.choice.why}", style="dim")
+        screen.say(f"permission mode: {now.mode}", style="dim")
+        screen.say(launched.sandbox, style="dim")
+    if launched.resumed:
+        _show_recap(now, screen)
+    if not again:
+        words = "/help lists the commands, !ls runs a shell command, Ctrl-D exits"
+        screen.say(words, style="dim")
+
+
+def _show_recap(now: SessionSnapshot, screen: Screen) -> None:
+    name = now.name or now.session_id
+    screen.line(f"session {name}: {pluralize(now.last_entry, 'entry', 'entries')}", "dim")
+    for who, role in (("you", "user"), ("answer", "assistant")):
+        if text := _last_message(now.history, role):
+            screen.say(f"  {who}: {one_line(text, _MAX_RECAP)}", style="dim")
+    if not screen.live:
+        screen.draw_gauge(now.context)
+
+
+def _last_message(history: tuple[HistoryEntry, ...], role: str) -> str:
+    for item in reversed(history):
+        if item.type == role and item.message is not None and item.message.text.strip():
+            return item.message.text
+    return ""
 
 
 def show_result(
     task: "Future[tuple[CommandOutcome, ExecutionResult | None]]", line: str, screen: Screen
-) -> Reply | None:
-    """Show how a line ended; returns None when it failed."""
+) -> LineReply | None:
+    """Show the result of a line; returns None when it failed."""
     try:
         reply = make_reply(*task.result(), line)
     except AbortError:
@@ -204,11 +251,11 @@ def show_result(
     except ClewError as error:
         screen.say(f"clew: {error}")
     except Exception as error:
-        # The one place where a mistake of ours must not cost the user the prompt.
+        # A bug must not end the prompt.
         if "CLEW_DEBUG" in os.environ:
-            logger.exception("a line could not be carried out")
+            logger.exception("a line failed")
         what = f"{type(error).__name__}: {error}"
-        screen.say(f"clew: unexpected: {one_line(what, _SHOWN_ERROR)}")
+        screen.say(f"clew: unexpected error: {one_line(what, _MAX_ERROR)}")
     else:
         if not reply.is_shown:
             screen.say(*reply.lines)

@@ -1,4 +1,4 @@
-"""What the prompt and print mode show after a line: messages, output, what to do next."""
+"""What the prompt and print mode show after a line: messages, output, and what to do next."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,28 +14,28 @@ from clew.sdk.client import (
     PickSession,
 )
 
-ABORTED: Final = "aborted; what had arrived is kept"
+ABORTED: Final = "aborted; the partial answer is saved"
 NEW: Final = ""
 """In place of a session's id: start a new one."""
-_QUIT_HELP = f"  /{'quit, /exit':<14} leave; the session can be resumed"
+_QUIT_HELP = f"  /{'quit, /exit':<14} exit; you can resume later"
 _RAW_OUTPUT = frozenset({"memory", "recall"})
-"""Commands whose message is shown as it is, to be read and copied."""
+"""Commands whose message is shown unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What a line brought."""
+class LineReply:
+    """The result of a line."""
 
     lines: tuple[str, ...] = ()
-    """Sentences about what was done."""
+    """Messages."""
     output: str = ""
-    """Text that is shown as it is, such as the output of a shell command."""
+    """Text that is shown unchanged, such as the output of a shell command."""
     answer: str = ""
     """An answer that was not streamed."""
     data: Mapping[str, object] | None = None
-    """What a command says, as facts."""
+    """The result of a command as data."""
     is_shown: bool = False
-    """True when events have shown what `lines` say."""
+    """True when events have shown `lines` already."""
     gauge: bool | None = None
     """Whether to draw the context gauge; None to draw it when the state has changed."""
     pick: tuple[str, ...] | None = None
@@ -49,7 +49,7 @@ def is_quit(line: str) -> bool:
     return line.lower().split(maxsplit=1)[:1] in (["/quit"], ["/exit"])
 
 
-def make_reply(outcome: CommandOutcome, result: ExecutionResult | None, line: str) -> Reply:
+def make_reply(outcome: CommandOutcome, result: ExecutionResult | None, line: str) -> LineReply:
     """Return what to show for a line that was carried out.
 
     Raises:
@@ -58,42 +58,42 @@ def make_reply(outcome: CommandOutcome, result: ExecutionResult | None, line: st
     if result is not None:
         return _show_result(result, whole=outcome.kind == "skill")
     if outcome.kind == "shell":
-        return Reply(output=outcome.message, gauge=True)
+        return LineReply(output=outcome.message, gauge=True)
     if not outcome.success:
         raise SessionError(outcome.message)
     return _show_command(outcome, line)
 
 
-def _show_result(result: ExecutionResult, *, whole: bool) -> Reply:
+def _show_result(result: ExecutionResult, *, whole: bool) -> LineReply:
     if result.interrupted:
-        return Reply(lines=(ABORTED,))
+        return LineReply(lines=(ABORTED,))
     empty = not result.response.strip() and not stop_note(result.stop_reason)
     lines = ("the answer is empty",) if empty else ()
     streamed = result.last_call is not None or not whole
-    return Reply(gauge=True, answer="" if streamed else result.response, lines=lines)
+    return LineReply(gauge=True, answer="" if streamed else result.response, lines=lines)
 
 
-def _show_command(outcome: CommandOutcome, line: str) -> Reply:
+def _show_command(outcome: CommandOutcome, line: str) -> LineReply:
     lines: tuple[str, ...] = (outcome.message,)
     data = outcome.data
     match outcome.effect:
         case NewSession():
-            return Reply(lines=lines, data=data, open=NEW)
+            return LineReply(lines=lines, data=data, open=NEW)
         case OpenSession(session_id):
-            return Reply(lines=lines, data=data, open=session_id)
+            return LineReply(lines=lines, data=data, open=session_id)
         case PickSession(candidates):
-            return Reply(data=data, pick=candidates)
+            return LineReply(data=data, pick=candidates)
         case _:
             pass
     match data:
         case {"agent": str()}:
-            return Reply(answer=outcome.message, data=data)
+            return LineReply(answer=outcome.message, data=data)
         case {"deferred": False}:
-            return Reply(lines=lines, data=data, is_shown=True, gauge=False)
+            return LineReply(lines=lines, data=data, is_shown=True, gauge=False)
         case _:
             pass
     if outcome.name in _RAW_OUTPUT:
-        return Reply(output=outcome.message, data=data)
+        return LineReply(output=outcome.message, data=data)
     if outcome.name == "help" and not line.strip().partition(" ")[2]:
         lines = (*lines, _QUIT_HELP)
-    return Reply(lines=lines, data=data, gauge=False if outcome.name == "context" else None)
+    return LineReply(lines=lines, data=data, gauge=False if outcome.name == "context" else None)

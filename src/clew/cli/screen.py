@@ -1,4 +1,4 @@
-"""Showing the events of a session on a plain terminal."""
+"""Shows the events of a session on a plain terminal."""
 
 import re
 import shutil
@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import anyio
 
-from clew.cli.diffs import Row, diff_rows
+from clew.cli.diffs import StyledLine, diff_rows
 from clew.cli.markdown import MarkdownStream
-from clew.cli.paint import Paint, gauge, is_dumb, loss_report, stop_note
+from clew.cli.paint import Paint, draw_gauge, is_dumb, stop_note
 from clew.cli.sanitize import one_line, sanitize
-from clew.cli.streams import OutputLost, reader_left, write_out
+from clew.cli.streams import OutputLost, wait_for_reader_exit, write_out
 from clew.core.context_state import ContextState
 from clew.core.entries import Entry
 from clew.core.events import (
@@ -39,50 +39,51 @@ from clew.core.events import (
 )
 from clew.core.text import pluralize
 from clew.core.tool_states import first_argument
+from clew.sdk.entries import format_loss_report
 
-_SHOWN_ARGUMENTS = 100
-_SHOWN_OUTCOME = 120
-_SHOWN_FAILURE = 400
-_SHOWN_AGENT = 30
-_NARROWEST = 10
-"""Columns below which a line is left to the terminal."""
+_MAX_ARGUMENTS = 100
+_MAX_OUTCOME = 120
+_MAX_FAILURE = 400
+_MAX_AGENT = 30
+_MIN_WIDTH = 10
+"""Below this width, the terminal wraps lines itself."""
 WAITING = "…"
 _FAILED = "✗"
-_PATIENCE = 2
-"""Seconds of a wait that need no words."""
+_SHOW_SECONDS_AFTER = 2
+"""Seconds of a wait before its duration is shown."""
 _ToolEvent = ToolStarted | ToolEnded | ServerToolStarted | ServerToolEnded
 _FIRST_COLUMN = re.compile(r" *+(?:\S++(?: \S++)*+ {2,}+(?=\S))?")
 """The indentation of a line, with the first column where it is a row of a table."""
 
 
 class Screen:
-    """Writes events as lines, from whichever thread.
+    """Writes events as lines; may be used from every thread.
 
-    All text is made harmless on its way. When standard output is gone, writing does nothing
-    and `on_lost` is called at the next event; `check` tells the main thread.
+    All text is sanitized. When standard output is closed, writing does nothing and the next event
+    calls `on_lost`; the main thread learns it from `check`.
     """
 
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
         self.live = sys.stdout.isatty() and not is_dumb()
-        """True where what was written can be erased."""
-        self._words = MarkdownStream(paint, _width())
+        """True when the terminal can erase text."""
+        self._markdown = MarkdownStream(paint, _width())
         self._open_line = False
         self._hinted = False
         self._waits_since: float | None = None
-        """When the wait began that the hint tells of."""
+        """When the wait began that the hint shows."""
         self._lock = threading.RLock()
         self._held: list[Envelope] | None = None
         self._lost: OutputLost | None = None
         self.on_lost: Callable[[], object] = lambda: None
         self.by_hand = False
-        """True while a person runs a tool: its output is shown by other means."""
+        """True while the user runs a tool; its output is shown in another way."""
         self._entries: list[Entry] = []
         self._agents: dict[str, str] = {}
-        """Names of the subagents that are running, by task id."""
+        """The names of running subagents, by task id."""
 
     def __call__(self, envelope: Envelope) -> None:
-        """Show one event, or keep it while a question is open."""
+        """Show one event, or hold it while a question is open."""
         with self._lock:
             if self._held is None:
                 self._dispatch(envelope)
@@ -93,7 +94,7 @@ class Screen:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Show no events in the `with` block, so that none stands between question and answer."""
+        """Hold events in the `with` block, so that none comes between question and answer."""
         with self._lock:
             self._held = []
         try:
@@ -105,17 +106,17 @@ class Screen:
                     self._dispatch(envelope)
 
     def check(self) -> None:
-        """Raise `OutputLost` if there is nobody to show anything to."""
+        """Raise `OutputLost` if standard output is closed."""
         if self._lost is not None:
             raise self._lost
 
     async def watch(self) -> None:
-        """Notice that the reader of a pipe left, also while there is nothing to write."""
-        self._lost = await reader_left()
+        """Call `on_lost` when the reader of a pipe exits, even while there is nothing to write."""
+        self._lost = await wait_for_reader_exit()
         self.on_lost()
 
     def line(self, text: str = "", style: str = "") -> None:
-        """Write a line of its own, made harmless."""
+        """Write a line, sanitized."""
         clean = sanitize(text)
         with self._lock:
             self.end_line()
@@ -127,26 +128,26 @@ class Screen:
             self.line(text, style)
 
     def say(self, *texts: str, style: str = "") -> None:
-        """Write sentences or rows of a table; on a terminal they are broken between words."""
+        """Write sentences or table rows; on a terminal they are wrapped between words."""
         for line in (line for text in texts for line in text.split("\n")):
-            rows = wrapped(sanitize(line), _width()) if self.live else [line]
+            rows = wrap_line(sanitize(line), _width()) if self.live else [line]
             self.lines(*rows, style=style)
 
     def answer(self, text: str) -> None:
-        """Write an answer that has come as a whole."""
+        """Write a complete answer."""
         with self._lock:
             self.end_line()
-            self._put_words(self._words.feed(text))
+            self._put_answer(self._markdown.feed(text))
             self.end_line()
 
-    def gauge(self, state: ContextState, note: str = "") -> None:
-        """Draw how full the window is."""
+    def draw_gauge(self, state: ContextState, note: str = "") -> None:
+        """Draw how full the context window is."""
         with self._lock:
             self.end_line()
-            self._put(f"{gauge(state, self._paint, note)}\n")
+            self._put(f"{draw_gauge(state, self._paint, note)}\n")
 
     def hint(self, text: str = WAITING) -> None:
-        """Show a word that the next output erases; on a terminal only."""
+        """Show a text that the next output erases; only on a terminal."""
         with self._lock:
             if self.live and self._held is None:
                 self.end_line()
@@ -155,23 +156,23 @@ class Screen:
                 self._waits_since = time.monotonic() if text == WAITING else None
 
     async def tick(self) -> None:
-        """Count the seconds of a wait, second by second, until it is cancelled."""
+        """Show the seconds of a wait, once per second, until cancelled."""
         while self.live:
             await anyio.sleep(1)
             with self._lock:
                 since = self._waits_since if self._hinted else None
                 seconds = 0 if since is None else round(time.monotonic() - since)
-                if seconds >= _PATIENCE:
+                if seconds >= _SHOW_SECONDS_AFTER:
                     self.hint(f"{WAITING} {seconds:,} s, Ctrl-C aborts"[: _width() - 1])
                     self._waits_since = since
 
     def end_line(self) -> None:
-        """End the line that streamed words left open; erase a hint."""
+        """End the line that streamed text left open; erase a hint."""
         with self._lock:
-            self._put_words(self._words.end())
+            self._put_answer(self._markdown.end())
             if self._open_line:
                 self._put("\n")
-            self._unhint()
+            self._erase_hint()
 
     def take_entries(self) -> list[Entry]:
         """Return the journal entries since the last call."""
@@ -193,7 +194,7 @@ class Screen:
     def _show(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
-                self._put_words(self._words.feed(text))
+                self._put_answer(self._markdown.feed(text))
             case ReasoningDelta(text=text):
                 self._write(text, "dim")
             case ToolStarted() | ToolEnded() | ServerToolStarted() | ServerToolEnded():
@@ -225,10 +226,10 @@ class Screen:
             case CompactionProgress(stage=stage, done=done, total=total):
                 self.hint(f"{stage} {done:,}" + (f" of {total:,}" if total else " characters"))
             case CompactionFailed(why=why):
-                self.say(f"the compaction failed, and the view is as it was: {why}", style="yellow")
+                self.say(f"the compaction failed; the view is unchanged: {why}", style="yellow")
             case CompactionEnded(report=report, after=after):
-                self.say(*(f"  {line}" for line in loss_report(report)))
-                self.gauge(after)
+                self.say(*(f"  {line}" for line in format_loss_report(report)))
+                self.draw_gauge(after)
                 self.hint()
             case _:
                 pass
@@ -240,28 +241,28 @@ class Screen:
             case ToolStarted(name=name, arguments=arguments):
                 self._put_row(agent_tool_row(agent, name, arguments, _width()))
             case Warned(text=text):
-                self.say(f"note: {one_line(agent, _SHOWN_AGENT)}: {text}", style="yellow")
+                self.say(f"note: {one_line(agent, _MAX_AGENT)}: {text}", style="yellow")
             case _:
                 pass
 
-    def _put_row(self, row: Row) -> None:
+    def _put_row(self, row: StyledLine) -> None:
         self.say(row.text, style=row.style)
         self.hint()
 
-    def _put_words(self, text: str) -> None:
-        """Write words of the answer, painted and harmless already."""
+    def _put_answer(self, text: str) -> None:
+        """Write text of the answer, which is sanitized and coloured already."""
         if text:
-            self._unhint()
+            self._erase_hint()
             self._put(text)
             self._open_line = not text.endswith("\n")
 
     def _write(self, text: str, style: str = "") -> None:
         clean = sanitize(text)
-        self._unhint()
+        self._erase_hint()
         self._put(self._paint(clean, style) if style else clean)
         self._open_line = not text.endswith("\n")
 
-    def _unhint(self) -> None:
+    def _erase_hint(self) -> None:
         if self._hinted:
             self._put("\r\x1b[K")
             self._hinted = False
@@ -275,74 +276,74 @@ class Screen:
         self._open_line = False
 
 
-def tool_rows(event: _ToolEvent, width: int) -> list[Row]:
-    """Return the lines about a call that begins or has ended."""
+def tool_rows(event: _ToolEvent, width: int) -> list[StyledLine]:
+    """Return the lines for a tool call that started or ended."""
     match event:
         case (
             ToolStarted(name=name, arguments=given) | ServerToolStarted(name=name, arguments=given)
         ):
             call = f"{name} {first_argument(given) or given}"
-            return [Row(f"→ {_fitted(call, _SHOWN_ARGUMENTS, width - 2)}", "cyan")]
+            return [StyledLine(f"→ {_fit(call, _MAX_ARGUMENTS, width - 2)}", "cyan")]
         case ToolEnded(name=name, failed=True, display=text):
-            return [Row(f"{_FAILED} {name}: {one_line(text, _SHOWN_FAILURE)}", "red")]
+            return [StyledLine(f"{_FAILED} {name}: {one_line(text, _MAX_FAILURE)}", "red")]
         case ServerToolEnded(name=name, failed=True, text=text):
-            return [Row(f"{_FAILED} {name}: {one_line(text, _SHOWN_FAILURE)}", "red")]
+            return [StyledLine(f"{_FAILED} {name}: {one_line(text, _MAX_FAILURE)}", "red")]
         case ToolEnded(name=name, display=display, data=data):
             rows = diff_rows(data, width=width - 2)
-            title = rows[0].text if rows else outcome(display)
-            changes = [Row(f"  {row.text}", row.style) for row in rows[1:]]
-            return [Row(f"✓ {name}: {title}", "dim"), *changes]
+            title = rows[0].text if rows else summarize_output(display)
+            changes = [StyledLine(f"  {row.text}", row.style) for row in rows[1:]]
+            return [StyledLine(f"✓ {name}: {title}", "dim"), *changes]
         case ServerToolEnded(name=name, text=text):
-            return [Row(f"✓ {name}: {outcome(text)}", "dim")]
+            return [StyledLine(f"✓ {name}: {summarize_output(text)}", "dim")]
 
 
-def task_row(event: BackgroundTaskEvent, width: int) -> Row:
-    """Return the line about a subagent that starts or has ended."""
-    agent = f"  {one_line(event.agent, _SHOWN_AGENT)}"
+def task_row(event: BackgroundTaskEvent, width: int) -> StyledLine:
+    """Return the line for a subagent that started or ended."""
+    agent = f"  {one_line(event.agent, _MAX_AGENT)}"
     match event.stage:
         case TaskStage.STARTED:
             room = width - len(agent) - len(" starts: ")
-            return Row(f"{agent} starts: {_fitted(event.text, _SHOWN_ARGUMENTS, room)}", "dim")
+            return StyledLine(f"{agent} starts: {_fit(event.text, _MAX_ARGUMENTS, room)}", "dim")
         case TaskStage.COMPLETED:
-            return Row(f"{agent} is done", "dim")
+            return StyledLine(f"{agent} is done", "dim")
         case TaskStage.FAILED:
-            return Row(f"{agent} failed: {one_line(event.text, _SHOWN_FAILURE)}", "red")
+            return StyledLine(f"{agent} failed: {one_line(event.text, _MAX_FAILURE)}", "red")
 
 
-def agent_tool_row(agent: str, name: str, arguments: str, width: int) -> Row:
-    """Return the line about a tool call of a subagent."""
-    who = f"  {one_line(agent, _SHOWN_AGENT)}"
+def agent_tool_row(agent: str, name: str, arguments: str, width: int) -> StyledLine:
+    """Return the line for a tool call of a subagent."""
+    who = f"  {one_line(agent, _MAX_AGENT)}"
     call = f"{name} {first_argument(arguments) or arguments}"
-    return Row(f"{who} → {_fitted(call, _SHOWN_ARGUMENTS, width - len(who) - 3)}", "dim")
+    return StyledLine(f"{who} → {_fit(call, _MAX_ARGUMENTS, width - len(who) - 3)}", "dim")
 
 
-def wrapped(line: str, width: int) -> list[str]:
-    """Break a line between words; what follows stands below the text that it goes on with."""
-    if len(line) <= width or width < _NARROWEST:
+def wrap_line(line: str, width: int) -> list[str]:
+    """Wrap a line between words; continuation lines are indented like the text above them."""
+    if len(line) <= width or width < _MIN_WIDTH:
         return [line]
     found = _FIRST_COLUMN.match(line)
     indent = len(found[0]) if found else 0
     if indent > width // 2:
         indent = len(line) - len(line.lstrip(" "))
-    broken = textwrap.wrap(
+    lines = textwrap.wrap(
         line,
         width,
         subsequent_indent=" " * min(indent, width // 2),
         break_on_hyphens=False,
         replace_whitespace=False,
     )
-    return broken or [""]
+    return lines or [""]
 
 
-def outcome(display: str) -> str:
-    """Say in one line what a tool call brought."""
+def summarize_output(display: str) -> str:
+    """Return the output of a tool call on one line."""
     lines = display.strip().splitlines() or [""]
     more = f" (+{pluralize(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
-    return one_line(lines[0], _SHOWN_OUTCOME) + more
+    return one_line(lines[0], _MAX_OUTCOME) + more
 
 
-def _fitted(text: str, most: int, room: int) -> str:
-    return one_line(text, max(_NARROWEST, min(most, room)))
+def _fit(text: str, most: int, room: int) -> str:
+    return one_line(text, max(_MIN_WIDTH, min(most, room)))
 
 
 def _width() -> int:

@@ -1,201 +1,189 @@
-"""`clew sessions`: what is kept, and what can be done with it."""
+"""`clew sessions`: list, search, rename, fork, delete, export and import stored sessions."""
 
+import sys
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import anyio
 import msgspec
 
-from clew.checkpoints.file_checkpoints import delete_checkpoints
-from clew.cli.history import listed
-from clew.cli.sanitize import one_line, sanitize_json
-from clew.cli.session_files import read_file, write_lines
-from clew.cli.streams import tell, write_out
-from clew.cli.times import when
-from clew.core.entries import Entry
-from clew.core.errors import ConfigError, SessionNotFound
-from clew.core.ids import EntryId, SessionId
+from clew.cli.paint import format_time
+from clew.cli.sanitize import one_line, sanitize, sanitize_json
+from clew.cli.streams import OutputLost, discard_output, write_err, write_out
+from clew.core.errors import SessionNotFound
 from clew.core.text import pluralize
-from clew.extensions.commands.session import check_session_name
+from clew.sdk import session_admin as admin
+from clew.sdk.entries import format_entries
 from clew.sdk.folders import store_path, working_folder
-from clew.sdk.session_store import ProjectStore, find_session, project_store
-from clew.stores.protocol import Store
-from clew.stores.record import SearchHit, StoredSession
-from clew.stores.sqlite import SqliteStore
-from clew.stores.stored_entries import damaged_ids
-from clew.stores.transfer import export_lines
+from clew.sdk.session_admin import ProjectStore, SearchHit, StoredSession, Transcript
 
-_SHOWN = 60
-_EXCERPT = 100
+_MAX_HEADING = 60
+_MAX_EXCERPT = 100
+_NO_SESSIONS = "there are no sessions in this folder"
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
-    """What was asked for, and where."""
-
+class _Request:
     place: ProjectStore
     arguments: Namespace
 
-    @property
-    def store(self) -> Store:
-        return self.place.store
-
 
 def run_sessions(arguments: Namespace) -> int:
-    """Carry out one of the actions below."""
+    """Run one action of `clew sessions`; returns the exit code."""
     return anyio.run(_run, arguments)
 
 
 async def _run(arguments: Namespace) -> int:
-    place = project_store(working_folder())
+    place = admin.project_store(working_folder())
     action = _ACTIONS[arguments.action or "list"]
     try:
         if place.is_empty and action is not _import:
-            return _nothing(action)
-        return await action(_Ask(place, arguments))
+            return _report_empty(action)
+        return await action(_Request(place, arguments))
     finally:
         await place.store.aclose()
 
 
-def _nothing(action: "_Action") -> int:
+def _report_empty(action: "_Action") -> int:
     if action not in (_list, _search):
-        raise SessionNotFound("there is no session in this folder yet")
-    tell("there is no session in this folder yet")
+        raise SessionNotFound(_NO_SESSIONS)
+    write_err(_NO_SESSIONS)
     return 0
 
 
-async def _list(ask: _Ask) -> int:
-    limit = ask.arguments.limit
-    folder = None if ask.arguments.all else ask.place.folder
-    known = await ask.store.sessions(cwd=folder, limit=limit + 1)
-    if not known:
-        tell("there is no session in this folder yet")
-    for record in known[:limit]:
-        _write(ask, record, _line(record))
-    if len(known) > limit:
-        tell(f"there are older ones; --limit {limit * 5} shows more")
+async def _list(request: _Request) -> int:
+    limit, everywhere = request.arguments.limit, request.arguments.all
+    found = await admin.list_sessions(request.place, limit=limit + 1, all_folders=everywhere)
+    if not found:
+        write_err(_NO_SESSIONS)
+    for record in found[:limit]:
+        _write(request, record, _format_record(record))
+    if len(found) > limit:
+        write_err(f"there are older sessions; --limit {limit * 5} shows more")
     return 0
 
 
-async def _search(ask: _Ask) -> int:
-    query = " ".join(ask.arguments.words)
-    hits = await ask.store.search(query, limit=ask.arguments.limit)
+async def _search(request: _Request) -> int:
+    query = " ".join(request.arguments.words)
+    hits = await admin.search_sessions(request.place, query, limit=request.arguments.limit)
     for hit in hits:
-        _write(ask, hit, *_hit_lines(hit))
+        _write(request, hit, *_format_hit(hit))
     if not hits:
-        tell(f"no session contains {one_line(query, _SHOWN)!r}")
+        write_err(f"no session contains {one_line(query, _MAX_HEADING)!r}")
     return 0 if hits else 1
 
 
-async def _show(ask: _Ask) -> int:
-    session_id = (await find_session(ask.place, ask.arguments.id)).id
-    record, entries = await ask.store.load(session_id)
-    _tell_damaged(entries)
-    _write(ask, record, *_facts(record))
-    if not ask.arguments.json:
-        write_out("".join(f"{line}\n" for line in ("", *listed(entries, ask.arguments.limit))))
+async def _show(request: _Request) -> int:
+    found = await admin.load_transcript(request.place, request.arguments.id)
+    _report_damage(found)
+    _write(request, found.record, *_format_facts(found.record))
+    if not request.arguments.json:
+        entries = format_entries(found.entries, request.arguments.limit) or ["no messages yet"]
+        write_out("".join(f"{sanitize(line)}\n" for line in ("", *entries)))
     return 0
 
 
-async def _rename(ask: _Ask) -> int:
-    name = check_session_name(" ".join(ask.arguments.name))
-    record = await find_session(ask.place, ask.arguments.id)
-    await ask.store.rename(record.id, name)
-    tell(f"{record.id} is called {name}")
+async def _rename(request: _Request) -> int:
+    name = " ".join(request.arguments.name)
+    record = await admin.rename_session(request.place, request.arguments.id, name)
+    write_err(f"{record.id} is now called {record.name}")
     return 0
 
 
-async def _delete(ask: _Ask) -> int:
-    for session_id in ask.arguments.ids:
-        await _make_sure(ask, session_id)
-    kept = store_path(working_folder()).parent / "checkpoints"
-    for session_id in ask.arguments.ids:
-        await ask.store.delete(SessionId(session_id))
-        delete_checkpoints(kept, SessionId(session_id))
-    tell(f"{pluralize(len(set(ask.arguments.ids)), 'session')} deleted, with all traces")
+async def _delete(request: _Request) -> int:
+    checkpoints = store_path(working_folder()).parent / "checkpoints"
+    ids = request.arguments.ids
+    count = await admin.delete_sessions(request.place, ids, checkpoints=checkpoints)
+    write_err(f"deleted {pluralize(count, 'session')} with all data")
     return 0
 
 
-async def _make_sure(ask: _Ask, session_id: str) -> None:
-    """Make sure that this is the whole id of a session; raises `SessionNotFound` if it is not."""
-    try:
-        await ask.store.record(SessionId(session_id))
-    except SessionNotFound as error:
-        try:
-            meant = await find_session(ask.place, session_id)
-        except SessionNotFound:
-            raise error from None
-        raise SessionNotFound(
-            f"{one_line(session_id, _SHOWN)} is not a whole id, and only that deletes;"
-            f" did you mean {meant.id}?"
-        ) from None
-
-
-async def _fork(ask: _Ask) -> int:
-    record = await find_session(ask.place, ask.arguments.id)
-    upto = None if ask.arguments.upto is None else EntryId(ask.arguments.upto)
-    made = await ask.store.fork(record.id, upto=upto, name=ask.arguments.name)
-    write_out(f"{made.id}\n")
-    entries = pluralize(record.entries, "entry", "entries")
-    tell(f"{made.entries:,} of {entries}; go on with: clew --resume {made.id}")
+async def _fork(request: _Request) -> int:
+    arguments = request.arguments
+    original, fork = await admin.fork_session(
+        request.place, arguments.id, upto=arguments.upto, name=arguments.name
+    )
+    write_out(f"{fork.id}\n")
+    entries = pluralize(original.entries, "entry", "entries")
+    write_err(f"copied {fork.entries:,} of {entries}; resume with: clew --resume {fork.id}")
     return 0
 
 
-async def _export(ask: _Ask) -> int:
-    if ask.arguments.salvage:
-        if not isinstance(ask.store, SqliteStore):
-            raise ConfigError("--salvage is for damaged SQLite files")
-        record, entries = await ask.store.salvage(SessionId(ask.arguments.id))
-        if len(entries) < record.entries:
-            lost = record.entries - len(entries)
-            tell(f"{lost:,} of {record.entries:,} entries could not be read")
+async def _export(request: _Request) -> int:
+    if request.arguments.salvage:
+        found = await admin.salvage_transcript(request.place, request.arguments.id)
+        if found.missing:
+            write_err(f"{found.missing:,} of {found.record.entries:,} entries could not be read")
     else:
-        record, entries = await ask.store.load((await find_session(ask.place, ask.arguments.id)).id)
-    _tell_damaged(entries)
-    write_lines(export_lines(record, entries))
+        found = await admin.load_transcript(request.place, request.arguments.id)
+    _report_damage(found)
+    _write_bytes(found.export())
     return 0
 
 
-async def _import(ask: _Ask) -> int:
-    for name in ask.arguments.files:
-        made = await read_file(name, ask.store, cwd=str(working_folder()))
-        write_out(f"{made.id}\n")
-        entries = pluralize(made.entries, "entry", "entries")
-        tell(f"{one_line(name, _SHOWN)}: {entries}, {one_line(made.heading, 40)}")
+async def _import(request: _Request) -> int:
+    for name in request.arguments.files:
+        data = sys.stdin.buffer.read() if name == "-" else None
+        made = await admin.import_file(
+            request.place.store, name, cwd=str(working_folder()), data=data
+        )
+        for problem in made.problems:
+            write_err(f"{name}: {problem}")
+        write_out(f"{made.record.id}\n")
+        entries = pluralize(made.record.entries, "entry", "entries")
+        heading = one_line(made.record.heading, 40)
+        write_err(f"{one_line(name, _MAX_HEADING)}: {entries}, {heading}")
     return 0
 
 
-def _write(ask: _Ask, value: msgspec.Struct, *lines: str) -> None:
-    if ask.arguments.json:
+def _write_bytes(lines: Iterable[bytes]) -> None:
+    """Write to standard output byte for byte; sanitized if it is a terminal."""
+    if sys.stdout.isatty():
+        for line in lines:
+            write_out(sanitize_json(line.decode(errors="replace")))
+        return
+    try:
+        sys.stdout.buffer.writelines(lines)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        discard_output()
+        raise OutputLost(error) from error
+
+
+def _write(request: _Request, value: msgspec.Struct, *lines: str) -> None:
+    if request.arguments.json:
         write_out(sanitize_json(msgspec.json.encode(value).decode()) + "\n")
     else:
         write_out("".join(f"{line}\n" for line in lines))
 
 
-def _line(record: StoredSession) -> str:
+def _format_record(record: StoredSession) -> str:
     fork = "  (fork)" if record.parent else ""
     return (
-        f"{one_line(record.id, 40)}  {when(record.updated_at)}  {_messages(record)}"
-        f"  {_size(record.size):>8}  {one_line(record.heading, _SHOWN)}{fork}"
+        f"{one_line(record.id, 40)}  {format_time(record.updated_at)}  {_messages(record)}"
+        f"  {_size(record.size):>8}  {one_line(record.heading, _MAX_HEADING)}{fork}"
     )
 
 
 def _messages(record: StoredSession) -> str:
-    """Return how many messages a session has, in a column of its own."""
+    """Return the number of messages, aligned as a column."""
     noun = "message" if record.messages == 1 else "messages"
     return f"{record.messages:>6,} {noun:<8}"
 
 
-def _hit_lines(hit: SearchHit) -> list[str]:
+def _format_hit(hit: SearchHit) -> list[str]:
     if hit.entry_id is None:
-        return [_line(hit.session)]
+        return [_format_record(hit.session)]
     more = f" (and {hit.matches - 1:,} more)" if hit.matches > 1 else ""
-    return [_line(hit.session), f"    #{hit.entry_id}{more}  {one_line(hit.excerpt, _EXCERPT)}"]
+    return [
+        _format_record(hit.session),
+        f"    #{hit.entry_id}{more}  {one_line(hit.excerpt, _MAX_EXCERPT)}",
+    ]
 
 
-def _facts(record: StoredSession) -> list[str]:
+def _format_facts(record: StoredSession) -> list[str]:
     parent = f"{record.parent}, after #{record.forked_at or 0}" if record.parent else ""
     facts = {
         "id": record.id,
@@ -203,22 +191,22 @@ def _facts(record: StoredSession) -> list[str]:
         "title": record.title,
         "folder": record.cwd,
         "model": record.model,
-        "begun": when(record.created_at),
-        "last used": when(record.updated_at),
+        "created": format_time(record.created_at),
+        "last used": format_time(record.updated_at),
         "forked from": parent,
-        "holds": f"{pluralize(record.messages, 'message')} in"
+        "size": f"{pluralize(record.messages, 'message')} in"
         f" {pluralize(record.entries, 'entry', 'entries')}, "
         f"{_size(record.size)}",
         "last words": record.last_words,
     }
-    return [f"{name:<12} {one_line(value, _EXCERPT)}" for name, value in facts.items() if value]
+    return [f"{name:<12} {one_line(value, _MAX_EXCERPT)}" for name, value in facts.items() if value]
 
 
-def _tell_damaged(entries: Sequence[Entry]) -> None:
-    lost = damaged_ids(entries)
-    if lost:
-        numbers = ", ".join(f"#{number}" for number in lost[:10])
-        tell(f"{len(lost):,} entries are damaged and cannot be read: {numbers}")
+def _report_damage(found: Transcript) -> None:
+    damaged = found.damaged
+    if damaged:
+        numbers = ", ".join(f"#{number}" for number in damaged[:10])
+        write_err(f"{len(damaged):,} entries are damaged and cannot be read: {numbers}")
 
 
 def _size(count: float) -> str:
@@ -229,7 +217,7 @@ def _size(count: float) -> str:
     return f"{count:.3g} GB"
 
 
-_Action = Callable[[_Ask], Awaitable[int]]
+_Action = Callable[[_Request], Awaitable[int]]
 _ACTIONS: Mapping[str, _Action] = MappingProxyType(
     {
         "list": _list,

@@ -1,4 +1,4 @@
-"""Signals that ask a program to end: what is under way is aborted and kept first."""
+"""Signals that end the program: Clew aborts the run and saves the partial answer first."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -6,19 +6,19 @@ from contextlib import contextmanager
 from types import FrameType
 
 _NAMES = ("SIGTERM", "SIGHUP")
-_SIGNALLED = 128
-"""What shells add to a signal's number for the exit code."""
+_SIGNAL_BASE = 128
+"""Shells add this to the signal number for the exit code."""
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals to heed: not those that whoever started Clew has switched off."""
+    """Return the signals to handle: those that the parent process does not ignore."""
     known = [signal.Signals[name] for name in _NAMES if name in signal.Signals.__members__]
     return [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @contextmanager
 def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Have a function called on each such signal in the `with` block; main thread only."""
+    """Call a function on each of these signals in the `with` block; main thread only."""
     before = {number: signal.signal(number, handler) for number in ending_signals()}
     try:
         yield
@@ -28,5 +28,5 @@ def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator
 
 
 def exit_code(number: int) -> int:
-    """Return the code that a shell would report for a program that a signal ended."""
-    return _SIGNALLED + number
+    """Return the exit code of a program that a signal ended, as shells report it."""
+    return _SIGNAL_BASE + number

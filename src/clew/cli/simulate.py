@@ -3,197 +3,124 @@
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
 
-from clew.cli.paint import painter
-from clew.core.errors import ConfigError, UnknownModel
-from clew.core.models import ModelFacts
-from clew.importers.reader import read_session
-from clew.importers.recorded_session import RecordedSession
-from clew.providers.catalogue import lookup
-from clew.simulation.chart import draw_chart
-from clew.simulation.scenario import (
-    NONE,
+from clew.cli.paint import make_painter
+from clew.core.errors import ConfigError
+from clew.sdk.simulation import (
     SCENARIOS,
-    Scenario,
+    SimulatedSession,
+    SimulationOptions,
+    SimulationReport,
     SimulationRun,
-    make_scenarios,
-    sum_sessions,
+    compare_cost,
+    draw_longest,
+    find_recordings,
+    simulate_file,
 )
-from clew.simulation.simulator import simulate
 
-_SUFFIXES = (".jsonl", ".jsonl.gz")
 _CELLS = 30
-_MOST_NOTES = 12
+_MAX_NOTES = 12
 _COLUMNS = (
     *("strategy", "calls", "input", "cached", "uncached", "cost", "of none", "compactions"),
     *("clearings", "look-ups", "peak", "invalid", "too long", "recall"),
 )
 _LEGEND = (
-    "cost: input tokens at the plain price, with cached ones at {read:g} and others at {write:g}; "
-    "look-ups: calls to see again what had left the view; too long: requests that a session would "
-    "not send; recall: names needed after a compaction that it left in view"
+    "cost: input tokens at the plain price, cached ones at {read:g} and others at {write:g}; "
+    "look-ups: calls that retrieve what left the view; too long: requests over the window, which "
+    "a session would not send; recall: share of the names needed after a compaction that stayed "
+    "in view"
 )
 
 
-class Simulated(Struct, frozen=True, kw_only=True):
-    """One file and what came of it."""
-
-    file: str
-    session: RecordedSession
-    model: ModelFacts
-    runs: tuple[SimulationRun, ...]
-    """The first is always `none`."""
-
-
 def run_simulate(arguments: Namespace) -> int:
-    """Replay the recordings and print what came of it; 1 when none could be read.
+    """Simulate the recordings and print the results; returns 1 when none could be read.
 
     Raises:
-        ConfigError: A strategy, model or file name cannot be used; nothing was simulated.
+        ConfigError: A strategy, model or file name is wrong; nothing was simulated.
     """
-    chosen = tuple(dict.fromkeys(arguments.strategy or SCENARIOS))
-    task = _task(arguments, chosen)
-    picture = _picture(arguments.chart)
-    done: list[Simulated] = []
-    skipped: dict[str, str] = {}
-    files = list(_files(arguments.files, skipped))
-    with _Progress(total=len(files) * len(task.scenarios)) as progress:
-        for path in files:
-            try:
-                done.append(_simulated(path, task, progress))
-            except ConfigError as error:
-                skipped[str(path)] = str(error)
-                progress.pass_over(len(task.scenarios))
-    _complain(done, skipped)
-    if not done:
+    options = SimulationOptions.of(
+        arguments.strategy or SCENARIOS,
+        model=arguments.model or "",
+        window=arguments.window,
+        max_tokens=arguments.max_tokens,
+        lookups=arguments.lookups,
+    )
+    chart = _check_chart(arguments.chart)
+    report = _simulate(options, arguments.files)
+    _write_notes(report)
+    if not report.sessions:
         return 1
-    if picture is not None:
-        _draw(picture, done, chosen)
+    if chart is not None:
+        drawn = draw_longest(report, chart)
+        print(f"clew: wrote the chart of {drawn} to {chart}", file=sys.stderr)
     if arguments.json:
-        print(msgspec.json.encode(_as_data(done, skipped, chosen)).decode())
+        print(msgspec.json.encode(report.to_data()).decode())
     else:
-        _print_tables(done, chosen, task.scenarios[0], verbose=arguments.verbose)
+        _print_tables(report, verbose=arguments.verbose)
     return 0
 
 
-class _Task(Struct, frozen=True, kw_only=True):
-    """What to do with every file."""
-
-    scenarios: tuple[Scenario, ...]
-    model: ModelFacts | None
-    """None for the one that was recorded."""
-    window: int | None
-    lookups: bool
-
-
-def _task(arguments: Namespace, chosen: Sequence[str]) -> _Task:
-    return _Task(
-        scenarios=make_scenarios((NONE, *chosen), max_tokens=arguments.max_tokens),
-        model=_facts(arguments.model, arguments.window) if arguments.model else None,
-        window=arguments.window,
-        lookups=arguments.lookups,
-    )
+def _simulate(options: SimulationOptions, names: Sequence[str]) -> SimulationReport:
+    files, skipped = find_recordings(names)
+    done: list[SimulatedSession] = []
+    with _Progress(total=len(files) * len(options.scenarios)) as progress:
+        for path in files:
+            progress.name = path.name
+            try:
+                done.append(simulate_file(path, options, on_scenario=progress.advance))
+            except ConfigError as error:
+                skipped[str(path)] = str(error)
+                progress.skip(len(options.scenarios))
+    return SimulationReport(options=options, sessions=tuple(done), skipped=skipped)
 
 
-def _simulated(path: Path, task: _Task, progress: "_Progress") -> Simulated:
-    session = read_session(path)
-    progress.name = path.name
-    model = task.model or _facts(session.model, task.window, must_be_known=False)
-    runs = simulate(session, task.scenarios, model, lookups=task.lookups, report=progress.advance)
-    return Simulated(file=str(path), session=session, model=model, runs=runs)
+def _check_chart(name: str | None) -> Path | None:
+    if name is not None and not name.lower().endswith(".svg"):
+        raise ConfigError(f"--chart writes SVG only: {name!r} must end in .svg")
+    return None if name is None else Path(name)
 
 
-def _facts(name: str, window: int | None, *, must_be_known: bool = True) -> ModelFacts:
-    facts = lookup(name)
-    if window is not None:
-        return replace(facts, window=window, known=True)
-    if must_be_known and not facts.known:
-        raise UnknownModel(f"Clew does not know the model {name!r}; say its window with --window")
-    return facts
-
-
-def _picture(name: str | None) -> Path | None:
-    if name is None:
-        return None
-    if not name.lower().endswith(".svg"):
-        raise ConfigError(f"the chart is drawn as SVG only: {name!r} should end in .svg")
-    return Path(name)
-
-
-def _files(names: Iterable[str], skipped: dict[str, str]) -> Iterator[Path]:
-    """Yield each file once; of a folder, the recordings in it and below."""
-    seen: set[Path] = set()
-    for name in names:
-        path = Path(name)
-        inside = [path]
-        if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.name.endswith(_SUFFIXES))
-            if not inside:
-                skipped[name] = f"{name} has no {' or '.join(_SUFFIXES)} files in it"
-        for found in inside:
-            if found.resolve() not in seen:
-                seen.add(found.resolve())
-                yield found
-
-
-def _complain(done: Sequence[Simulated], skipped: dict[str, str]) -> None:
-    for why in skipped.values():
+def _write_notes(report: SimulationReport) -> None:
+    for why in report.skipped.values():
         print(f"clew: skipped: {why}", file=sys.stderr)
-    for one in done:
+    for one in report.sessions:
         if not one.model.known:
-            what = f"the model {one.model.name!r}" if one.model.name else "a model without a name"
+            model = f"unknown model {one.model.name!r}" if one.model.name else "no model recorded"
             print(
-                f"clew: {one.file}: {what} is not known; its window is taken as "
-                f"{one.model.window:,} tokens (--model or --window say otherwise)",
+                f"clew: {one.file}: {model}; assuming a window of {one.model.window:,} tokens "
+                "(change it with --model or --window)",
                 file=sys.stderr,
             )
-    notes = Counter(problem for one in done for problem in one.session.problems)
-    for note, count in notes.most_common(_MOST_NOTES):
+    notes = Counter(problem for one in report.sessions for problem in one.session.problems)
+    for note, count in notes.most_common(_MAX_NOTES):
         times = f" (in {count} files)" if count > 1 else ""
         print(f"clew: note: {note}{times}", file=sys.stderr)
-    if len(notes) > _MOST_NOTES:
-        more = len(notes) - _MOST_NOTES
-        print(f"clew: and {more} more notes on the files; --json has them all", file=sys.stderr)
+    if len(notes) > _MAX_NOTES:
+        more = len(notes) - _MAX_NOTES
+        print(f"clew: {more} more notes; --json shows all of them", file=sys.stderr)
 
 
-def _draw(path: Path, done: Sequence[Simulated], chosen: Sequence[str]) -> None:
-    """Draw the session with the most calls."""
-    longest = max(done, key=lambda one: one.runs[0].calls)
-    title = f"{Path(longest.file).name}: context under each strategy"
-    if len(done) > 1:
-        title += f" (the longest of {len(done)} sessions)"
-    text = draw_chart(_shown(longest.runs, chosen), title=title, window=longest.model.window)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"the chart cannot be written to {path}: {error.strerror}") from error
-    print(f"clew: the chart of {longest.file} is in {path}", file=sys.stderr)
-
-
-def _print_tables(
-    done: Sequence[Simulated], chosen: Sequence[str], way: Scenario, *, verbose: bool
-) -> None:
-    paint = painter()
-    if verbose or len(done) == 1:
-        for one in done:
+def _print_tables(report: SimulationReport, *, verbose: bool) -> None:
+    paint = make_painter()
+    sessions, options = report.sessions, report.options
+    if verbose or len(sessions) == 1:
+        for one in sessions:
             model = f"{one.model.name or 'unknown model'}, window {one.model.window:,}"
             print(paint(f"{one.file} ({one.session.source}, {model})", "bold"))
-            print(*_table(one.runs, chosen), "", sep="\n")
-    if len(done) > 1:
-        print(paint(f"all {len(done)} sessions", "bold"))
-        print(*_table(sum_sessions(one.runs for one in done), chosen), "", sep="\n")
-    economy = way.policy.economy
-    print(paint(_LEGEND.format(read=economy.read_price, write=economy.write_price), "dim"))
+            print(*_format_table(one.runs, options), "", sep="\n")
+    if len(sessions) > 1:
+        print(paint(f"all {len(sessions)} sessions", "bold"))
+        print(*_format_table(report.totals(), options), "", sep="\n")
+    read, write = options.prices
+    print(paint(_LEGEND.format(read=read, write=write), "dim"))
 
 
-def _table(runs: Sequence[SimulationRun], chosen: Sequence[str]) -> list[str]:
-    rows = [_COLUMNS, *(_cells(run, runs[0]) for run in _shown(runs, chosen))]
+def _format_table(runs: Sequence[SimulationRun], options: SimulationOptions) -> list[str]:
+    rows = [_COLUMNS, *(_cells(run, runs[0]) for run in options.select(runs))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -205,7 +132,7 @@ def _table(runs: Sequence[SimulationRun], chosen: Sequence[str]) -> list[str]:
 
 
 def _cells(run: SimulationRun, none: SimulationRun) -> tuple[str, ...]:
-    share = _share(run, none)
+    share = compare_cost(run, none)
     counts = (run.calls, run.input_tokens, run.cached_tokens, run.uncached_tokens, round(run.cost))
     events = (run.compactions, run.clearings, run.lookups, run.peak_tokens)
     faults = (run.invalid_requests, run.oversized_requests)
@@ -218,48 +145,8 @@ def _cells(run: SimulationRun, none: SimulationRun) -> tuple[str, ...]:
     )
 
 
-def _shown(runs: Sequence[SimulationRun], chosen: Sequence[str]) -> list[SimulationRun]:
-    by_name = {run.strategy: run for run in runs}
-    return [by_name[name] for name in chosen]
-
-
-def _share(run: SimulationRun, none: SimulationRun) -> float | None:
-    return run.cost / none.cost if none.cost else None
-
-
-def _as_data(
-    done: Sequence[Simulated], skipped: dict[str, str], chosen: Sequence[str]
-) -> dict[str, object]:
-    return {
-        "sessions": [
-            {
-                "file": one.file,
-                "source": one.session.source,
-                "model": one.model.name,
-                "window": one.model.window,
-                "problems": one.session.problems,
-                "runs": _runs_data(one.runs, chosen),
-            }
-            for one in done
-        ],
-        "totals": _runs_data(sum_sessions(one.runs for one in done), chosen),
-        "skipped": [{"file": file, "why": why} for file, why in skipped.items()],
-    }
-
-
-def _runs_data(runs: Sequence[SimulationRun], chosen: Sequence[str]) -> list[dict[str, object]]:
-    return [
-        {
-            **msgspec.structs.asdict(run),
-            "recall": run.recall,
-            "cost_of_none": _share(run, runs[0]),
-        }
-        for run in _shown(runs, chosen)
-    ]
-
-
 class _Progress:
-    """A bar on standard error, if that is a terminal; gone when the work is done."""
+    """Draws a bar on standard error if that is a terminal, and erases it at the end."""
 
     def __init__(self, *, total: int) -> None:
         self.name = ""
@@ -283,6 +170,6 @@ class _Progress:
             text = f"[{bar}] {self._done}/{self._total} {self.name[:40]} {strategy}"
             print(f"\r\x1b[K{text[:100]}", end="", file=sys.stderr, flush=True)
 
-    def pass_over(self, count: int) -> None:
-        """Count what will not be done."""
+    def skip(self, count: int) -> None:
+        """Count scenarios that are skipped."""
         self._done += count

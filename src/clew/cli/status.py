@@ -1,122 +1,120 @@
-"""The line below the prompt: who answers, what may run, and how full the window is."""
+"""The status line below the prompt: model, permission mode, name, and use of the context."""
 
 import unicodedata
 from dataclasses import dataclass, replace
 
 from clew.cli.paint import Paint
-from clew.cli.sanitize import one_line, rows
+from clew.cli.sanitize import one_line, split_rows
 from clew.core.context_state import Basis, ContextState, Status
 from clew.core.events import ContextUpdated, Envelope, SessionUpdated
 from clew.sdk.client import SessionSnapshot
 
 _COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "red"}
-_BETWEEN = " · "
-_LONGEST = 200
+_SEPARATOR = " · "
+_MAX_LENGTH = 200
 _SHORT_NAME = 12
 _SHORT_MODEL = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Where a session stands."""
+class SessionStatus:
+    """What the status line shows of a session."""
 
     model: str
     mode: str
     """The permission mode."""
     name: str = ""
-    """What the session is called, if it has a name."""
+    """The name of the session, if it has one."""
     context: ContextState | None = None
-    """The last reading; None before there is one."""
+    """The last known state of the context window."""
 
 
 class StatusTracker:
-    """Follows the events of a session; `standing` is where it stands now."""
+    """Updates `status` from the events of a session."""
 
     def __init__(self) -> None:
-        self.standing = Standing(model="", mode="")
+        self.status = SessionStatus(model="", mode="")
 
     @property
     def context(self) -> ContextState | None:
-        """The last reading of the context window."""
-        return self.standing.context
+        """The last known state of the context window."""
+        return self.status.context
 
     def start(self, now: SessionSnapshot) -> None:
-        """Take over the state of a session that was just opened."""
-        self.standing = Standing(
+        """Take the state of a session that was just opened."""
+        self.status = SessionStatus(
             model=now.model, mode=str(now.mode), name=now.name, context=now.context
         )
 
     def update(self, envelope: Envelope) -> None:
-        """Follow one event."""
+        """Apply one event."""
         if envelope.task_id:
             return
         match envelope.event:
             case ContextUpdated(state=state):
-                self.standing = replace(self.standing, context=state)
+                self.status = replace(self.status, context=state)
             case SessionUpdated() as new:
-                self.standing = replace(
-                    self.standing, model=new.model, mode=new.mode, name=new.name
-                )
+                self.status = replace(self.status, model=new.model, mode=new.mode, name=new.name)
             case _:
                 pass
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Some words of the line, and their colour."""
+class StatusPart:
+    """A part of the line, and its colour."""
 
     text: str
     style: str
 
 
-def status_line(standing: Standing, width: int) -> tuple[Piece, ...]:
+def status_line(status: SessionStatus, width: int) -> tuple[StatusPart, ...]:
     """Return the line in at most `width` columns.
 
-    What is too much goes in this order: the tokens, most of the name, most of the model, the
-    name, the mode, the model. The share of the window stays to the last. All of it is harmless.
+    A line that is too long loses parts in this order: the tokens, most of the name, most of the
+    model, the name, the mode, the model. The percentage stays. The text is sanitized.
     """
-    short = replace(standing, name=one_line(standing.name, _SHORT_NAME))
-    shorter = replace(short, model=one_line(standing.model, _SHORT_MODEL))
+    short = replace(status, name=one_line(status.name, _SHORT_NAME))
+    shorter = replace(short, model=one_line(status.model, _SHORT_MODEL))
     nameless = replace(shorter, name="")
     modeless = replace(nameless, mode="")
-    least = modeless if standing.context is None else replace(modeless, model="")
-    full = _pieces(standing, tokens=True)
-    if _size(full) <= width:
+    least = modeless if status.context is None else replace(modeless, model="")
+    full = _make_parts(status, tokens=True)
+    if _count_all(full) <= width:
         return full
-    for less in (standing, short, shorter, nameless, modeless, least):
-        pieces = _pieces(less, tokens=False)
-        if _size(pieces) <= width:
-            return pieces
-    return tuple(replace(piece, text=next(rows(piece.text, width))) for piece in pieces)
+    for less in (status, short, shorter, nameless, modeless, least):
+        parts = _make_parts(less, tokens=False)
+        if _count_all(parts) <= width:
+            return parts
+    return tuple(replace(part, text=next(split_rows(part.text, width))) for part in parts)
 
 
-def painted(pieces: tuple[Piece, ...], paint: Paint) -> str:
-    """Return the line in its colours."""
-    return "".join(paint(piece.text, piece.style) for piece in pieces)
+def paint_parts(parts: tuple[StatusPart, ...], paint: Paint) -> str:
+    """Return the line with its colours."""
+    return "".join(paint(part.text, part.style) for part in parts)
 
 
-def _pieces(standing: Standing, *, tokens: bool) -> tuple[Piece, ...]:
-    state = standing.context
-    known = [one_line(text, _LONGEST) for text in (standing.model, standing.mode, standing.name)]
-    words = [Piece(text, "dim") for text in known if text]
+def _make_parts(status: SessionStatus, *, tokens: bool) -> tuple[StatusPart, ...]:
+    state = status.context
+    texts = [one_line(text, _MAX_LENGTH) for text in (status.model, status.mode, status.name)]
+    found = [StatusPart(text, "dim") for text in texts if text]
     if state is not None:
-        words.append(Piece(f"context {state.used_percentage:.0f}%", _COLOURS[state.status]))
+        found.append(StatusPart(f"context {state.used_percentage:.0f}%", _COLOURS[state.status]))
         if tokens:
-            words.append(Piece(_tokens(state), "dim"))
-    between = Piece(_BETWEEN, "dim")
-    return tuple(piece for word in words for piece in (between, word))[1:]
+            found.append(StatusPart(_format_tokens(state), "dim"))
+    separator = StatusPart(_SEPARATOR, "dim")
+    return tuple(part for one in found for part in (separator, one))[1:]
 
 
-def _tokens(state: ContextState) -> str:
-    about = "" if state.basis is Basis.EXACT else "~"
-    return f"{about}{state.used_tokens:,}/{state.max_tokens:,} tokens"
+def _format_tokens(state: ContextState) -> str:
+    approximately = "" if state.basis is Basis.EXACT else "~"
+    return f"{approximately}{state.used_tokens:,}/{state.max_tokens:,} tokens"
 
 
-def _size(pieces: tuple[Piece, ...]) -> int:
-    return sum(columns(piece.text) for piece in pieces)
+def _count_all(parts: tuple[StatusPart, ...]) -> int:
+    return sum(count_columns(part.text) for part in parts)
 
 
-def columns(text: str) -> int:
-    """Return how many columns of a terminal a harmless line takes; wide characters take two."""
-    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
-    return len(text) + wide - sum(unicodedata.combining(sign) > 0 for sign in text)
+def count_columns(text: str) -> int:
+    """Return how many terminal columns a sanitized line takes; wide characters take two."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)

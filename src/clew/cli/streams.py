@@ -1,4 +1,4 @@
-"""The three streams of the process: always there, and their end is noticed."""
+"""Standard input, output and error: always open, with errors for closed pipes."""
 
 import codecs
 import contextlib
@@ -14,25 +14,25 @@ import anyio
 from clew.cli.sanitize import sanitize
 from clew.core.errors import ClewError
 
-_STAND_INS = dict(zip("█░→✓✗…│─", ("#", ".", "->", "+", "x", "...", "|", "-"), strict=True)) | {
+_REPLACEMENTS = dict(zip("█░→✓✗…│─", ("#", ".", "->", "+", "x", "...", "|", "-"), strict=True)) | {
     chr(0x2400 + code): f"^{chr(code + 64)}" for code in range(0x20)
 }
 
 
 class OutputLost(ClewError):
-    """Nobody can read what is written any more."""
+    """Standard output is closed or full."""
 
     def __init__(self, error: OSError) -> None:
-        super().__init__(f"standard output cannot be written: {error.strerror or error}")
+        super().__init__(f"cannot write to standard output: {error.strerror or error}")
         self.closed = error.errno == errno.EPIPE
-        """True when the reader left, as `head` does: nothing that needs to be said."""
+        """True when the reader has exited, as `head` does; not worth a message."""
 
 
-def prepare() -> bool:
-    """Make reading and writing safe; returns False when there is no standard output.
+def prepare_streams() -> bool:
+    """Open closed streams and set their error handlers; returns False without standard output.
 
-    A stream that was closed (`>&-`) gets its number back, so that no file of ours takes it.
-    What an encoding cannot show is replaced, and never an error.
+    A closed stream (`>&-`) is opened on the null device, so that no other file gets its number.
+    Characters that an encoding lacks are replaced.
     """
     for number in (0, 1, 2):
         try:
@@ -40,10 +40,10 @@ def prepare() -> bool:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     if sys.stdin is None:
-        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - lasts as long as we
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - stays open
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-    codecs.register_error("clew", _stand_in)
+    codecs.register_error("clew", _replace_characters)
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "clew"), (sys.stderr, "clew")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=errors)
@@ -51,10 +51,10 @@ def prepare() -> bool:
 
 
 def write_out(text: str) -> None:
-    """Write to standard output at once.
+    """Write to standard output and flush it.
 
     Raises:
-        OutputLost: It is closed or full. What follows is thrown away.
+        OutputLost: It is closed or full; further output is discarded.
     """
     try:
         sys.stdout.write(text)
@@ -64,30 +64,30 @@ def write_out(text: str) -> None:
         raise OutputLost(error) from error
 
 
-async def reader_left() -> OutputLost:
-    """Wait until nobody reads the pipe at standard output; for ever where it is no pipe."""
+async def wait_for_reader_exit() -> OutputLost:
+    """Wait until the reader of standard output exits; forever if that is not a pipe."""
     if not stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
         await anyio.sleep_forever()
-    # The writing end of a pipe becomes "readable" only by the error that nobody reads it.
+    # The writing end of a pipe becomes "readable" only when its reader is gone.
     await anyio.wait_readable(sys.stdout.fileno())
     discard_output()
     return OutputLost(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
 
-def tell(text: str) -> None:
-    """Say a sentence on standard error, whoever wrote its words; nothing when that is closed."""
+def write_err(text: str) -> None:
+    """Write a sanitized message to standard error; does nothing if that is closed."""
     with contextlib.suppress(OSError):
         print(f"clew: {sanitize(text)}", file=sys.stderr, flush=True)
 
 
 def discard_output() -> None:
-    """Throw away what is still to be written, so that leaving does not fail over it."""
+    """Discard further output, so that flushing it at exit does not fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _stand_in(error: UnicodeError) -> tuple[str, int]:
+def _replace_characters(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    signs = error.object[error.start : error.end]
-    return "".join(_STAND_INS.get(sign, "?") for sign in signs), error.end
+    characters = error.object[error.start : error.end]
+    return "".join(_REPLACEMENTS.get(character, "?") for character in characters), error.end

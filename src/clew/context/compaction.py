@@ -54,7 +54,7 @@ def _worth_a_look(view: View, policy: ContextPolicy, now: float) -> bool:
     """
     if view.calls and now - view.called_at > policy.economy.cold_after:
         return True
-    return view.items.grown_since(view.anchor.length if view.anchor is not None else 0)
+    return view.items.has_grown_since(view.anchor.length if view.anchor is not None else 0)
 
 
 def make_budget(

@@ -141,7 +141,7 @@ def _collect_lines(stretch: Sequence[Passage]) -> dict[str, _Line]:
     for where in range(len(stretch) - 1, -1, -1):
         passage = stretch[where]
         kind = 1 << passage.source
-        for row, raw in _reversed_rows(passage.text):
+        for row, raw in _enumerate_reversed(passage.text):
             distance += len(raw) + 1
             if len(raw) < _LEAST_CHARS:
                 continue
@@ -158,7 +158,7 @@ def _collect_lines(stretch: Sequence[Passage]) -> dict[str, _Line]:
     return lines
 
 
-def _reversed_rows(text: str) -> Iterable[tuple[int, str]]:
+def _enumerate_reversed(text: str) -> Iterable[tuple[int, str]]:
     rows = text.split("\n")
     return zip(range(len(rows) - 1, -1, -1), reversed(rows), strict=True)
 

@@ -94,7 +94,7 @@ class Tally(Struct):
     """Units of thinking before the last user message."""
     mark: float = 0.0
     marked_at: int = 0
-    """The length at which tool results last grew by a tenth; see `Items.grown_since`."""
+    """The length at which tool results last grew by a tenth; see `Items.has_grown_since`."""
     outgoing: int = 0
     """Number of messages that are sent: those that are not empty."""
     waiting: frozenset[CallId] = frozenset()
@@ -236,7 +236,7 @@ class Items(Sequence[Item]):
         """Units of thinking before the last user message."""
         return self._tally.past_reasoning
 
-    def grown_since(self, length: int) -> bool:
+    def has_grown_since(self, length: int) -> bool:
         """Return whether tool results grew by a tenth after the first `length` items.
 
         A caller that checks all results only then has a constant cost per message, however

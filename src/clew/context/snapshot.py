@@ -128,7 +128,7 @@ def _unpack(shown: _PackedItems, entries: Sequence[Entry], meter: Meter) -> Item
         )
         return Item.of(ids[index], message, kind, meter=meter)
 
-    def sent(index: int) -> Message:
+    def load_message(index: int) -> Message:
         message = None if index in changed else _message_of(entries, ids[index])
         return outgoing_message(items[index]) if message is None else message
 
@@ -136,7 +136,9 @@ def _unpack(shown: _PackedItems, entries: Sequence[Entry], meter: Meter) -> Item
     for index in changed:
         # Make changed items now: an item that is not made is its entry's own message.
         items[index]
-    return Items.restore(items, LazyList(len(ids), sent), known=shown.known, tally=shown.tally)
+    return Items.restore(
+        items, LazyList(len(ids), load_message), known=shown.known, tally=shown.tally
+    )
 
 
 def _message_of(entries: Sequence[Entry], entry_id: EntryId) -> Message | None:

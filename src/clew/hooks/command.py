@@ -164,7 +164,12 @@ async def run_command(
         build_argv(handler, paths),
         stdin=payload.encode(hook.event),
         cwd=choose_folder(payload, context),
-        env={**_inherited(context.environ), **hook.env, **paths, **_session(payload, context)},
+        env={
+            **_inherit_environment(context.environ),
+            **hook.env,
+            **paths,
+            **_session(payload, context),
+        },
     )
 
 
@@ -210,7 +215,7 @@ def _paths(hook: Hook, context: HookContext) -> dict[str, str]:
     return paths
 
 
-def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
+def _inherit_environment(environ: Mapping[str, str]) -> dict[str, str]:
     # The session itself may run under a plugin, whose folders are not those of this hook.
     foreign = ("CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
     return {name: value for name, value in environ.items() if name not in foreign}

@@ -39,7 +39,7 @@ class TaskStarter(Protocol):
         ...
 
 
-def _unchanged(text: str) -> str:
+def _keep_text(text: str) -> str:
     return text
 
 
@@ -58,7 +58,7 @@ class HookContext(Struct, frozen=True, kw_only=True):
     """Without it, `if` compares only the name of the tool."""
     background: TaskStarter | None = None
     """Owns the tasks of `async` hooks; without it, the session waits for them."""
-    redact: Callable[[str], str] = _unchanged
+    redact: Callable[[str], str] = _keep_text
     """Applied to every text that a hook returns."""
     parallel: int = 8
     """The most hooks of one event that run at the same time."""

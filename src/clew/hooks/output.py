@@ -101,7 +101,7 @@ def interpret_exit(event: HookEvent, ended: ProcessResult) -> HookVerdict:
     loose = event in PLAIN_CONTEXT
     printed = parse_output(ended.stdout, loose=loose, dropped=ended.dropped)
     if ended.code == 2:
-        return _blocked(event, ended, printed)
+        return _interpret_block(event, ended, printed)
     if isinstance(printed, MalformedOutput):
         return report_failure(event, printed.why)
     unasked = event is HookEvent.WORKTREE_CREATE and ended.code
@@ -242,7 +242,7 @@ def _decision(output: HookOutput) -> Decision | None:
             return Decision(Verdict(said), reason)
 
 
-def _blocked(event: HookEvent, ended: ProcessResult, printed: ParsedOutput) -> HookVerdict:
+def _interpret_block(event: HookEvent, ended: ProcessResult, printed: ParsedOutput) -> HookVerdict:
     plain = printed if isinstance(printed, str) else ""
     words = ended.stderr.strip() or plain or _NO_REASON
     said = interpret_output(event, printed) if isinstance(printed, HookOutput) else HookVerdict()

@@ -91,8 +91,8 @@ class HookRunner:
                 return await self._ask(hook, payload)
         except Exception as error:
             logger.exception("%s crashed", self._context.redact(hook.label))
-            return _failed(hook, f"crashed: {error!r}")
-        return _failed(hook, f"timed out after {seconds:g} s; its output is ignored")
+            return _report_failure(hook, f"crashed: {error!r}")
+        return _report_failure(hook, f"timed out after {seconds:g} s; its output is ignored")
 
     async def _ask(self, hook: Hook, payload: HookInput) -> HookVerdict:
         match hook.handler:
@@ -109,7 +109,7 @@ class HookRunner:
         try:
             ended = await run_command(hook, handler, payload, self._context)
         except (OSError, ValueError) as error:
-            return _failed(hook, f"could not start: {error}")
+            return _report_failure(hook, f"could not start: {error}")
         if _is_background(hook):
             return interpret_background(
                 ended, rewake=handler.async_rewake, rewake_message=handler.rewake_message
@@ -127,7 +127,7 @@ class HookRunner:
         return arrived
 
 
-def _failed(hook: Hook, why: str) -> HookVerdict:
+def _report_failure(hook: Hook, why: str) -> HookVerdict:
     # The verdict of a background hook decides nothing, even if it fails.
     return HookVerdict(reports=(why,)) if _is_background(hook) else report_failure(hook.event, why)
 

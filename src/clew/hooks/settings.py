@@ -223,7 +223,7 @@ def _event(name: str, groups: object, source: HookSource) -> HookTable:
     except ValueError:
         if name == "description":
             return HookTable()
-        return HookTable(problems=(f"{source.name}: unknown event {_named(name)}; ignored",))
+        return HookTable(problems=(f"{source.name}: unknown event {_quote_key(name)}; ignored",))
     return merge_tables(
         *(
             _group(event, group, source, f"{name}[{index}]")
@@ -272,7 +272,7 @@ def _handler(event: HookEvent, raw: object, where: str) -> tuple[HookHandler | N
     try:
         handler = msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise _malformed(error, where) from error
+        raise _explain_invalid(error, where) from error
     odd = list(_unknown(raw, {*kind.__struct_encode_fields__, *_SHOWN_ONLY}))
     if handler.if_ and event not in TOOL_EVENTS:
         return None, [*odd, f"`if` applies to tool events, so on {event} the hook never runs"]
@@ -281,7 +281,7 @@ def _handler(event: HookEvent, raw: object, where: str) -> tuple[HookHandler | N
     return handler, odd
 
 
-def _malformed(error: msgspec.ValidationError, where: str) -> ConfigError:
+def _explain_invalid(error: msgspec.ValidationError, where: str) -> ConfigError:
     reason, path = split_validation_error(error)
     found = _FIELD.search(reason)
     key = found[1] if found else re.split(r"\W", path, maxsplit=1)[0]
@@ -292,10 +292,10 @@ def _malformed(error: msgspec.ValidationError, where: str) -> ConfigError:
 
 def _unknown(raw: Mapping[str, Any], known: Iterable[str]) -> Iterator[str]:
     for key in sorted(raw.keys() - set(known)):
-        yield f"the key {_named(key)} is unknown and has no effect"
+        yield f"the key {_quote_key(key)} is unknown and has no effect"
 
 
-def _named(key: str) -> str:
+def _quote_key(key: str) -> str:
     return key if _WORD.fullmatch(key) else quote_value(key)
 
 

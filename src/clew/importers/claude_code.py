@@ -257,7 +257,7 @@ class _Builder:
             self._boundary = None
             self._drafts.append(summary_draft(_text(line.blocks) or _NO_SUMMARY, at=at))
             return
-        self._lost_summary()
+        self._add_missing_summary()
         parts: list[Part] = []
         for block in line.blocks:
             if block.type == "tool_result":
@@ -267,14 +267,14 @@ class _Builder:
         if parts or not line.blocks:
             self._drafts.append(Draft(role=Role.USER, parts=parts, at=at))
 
-    def _lost_summary(self) -> None:
+    def _add_missing_summary(self) -> None:
         if self._boundary is not None:
             self._notes.add("a compaction has no summary in the file")
             self._drafts.append(summary_draft(_NO_SUMMARY, at=self._boundary))
             self._boundary = None
 
     def _assistant(self, line: _Line) -> None:
-        self._lost_summary()
+        self._add_missing_summary()
         message = line.message or _Message()
         key = message.id or line.uuid
         draft = self._answers.get(key)

@@ -172,7 +172,7 @@ class _Reader:
             case "session_meta":
                 self._header(_meta.decode(line.payload))
             case "compacted":
-                self._compacted(_compaction.decode(line.payload), at)
+                self._add_compaction(_compaction.decode(line.payload), at)
             case _:
                 self._notes.count_unknown(line.type)
 
@@ -246,15 +246,15 @@ class _Reader:
             self._uncounted.usage = _usage(counts.last_token_usage)
             self._answer = self._uncounted = None
 
-    def _compacted(self, compaction: _Compaction, at: float) -> None:
-        text = _kept_text(compaction)
+    def _add_compaction(self, compaction: _Compaction, at: float) -> None:
+        text = _join_kept_text(compaction)
         if not text:
             self._notes.add("a compaction has no readable summary in the file")
         self._uncounted = None
         self._add(summary_draft(text or _NO_SUMMARY, at=at))
 
 
-def _kept_text(compaction: _Compaction) -> str:
+def _join_kept_text(compaction: _Compaction) -> str:
     """Return what the model kept: messages with their roles, then the summary."""
     history = compaction.replacement_history or []
     texts = [f"[{item.role}]\n{text}" for item in history if (text := _text(item.content))]

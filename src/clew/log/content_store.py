@@ -41,7 +41,7 @@ def payload_folder(path: Path) -> Path:
     return path.with_suffix(".payloads")
 
 
-def shared_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
+def count_shared_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
     """Return how many leading elements two lists share; usually that is all of `old`."""
     if len(new) >= len(old) and new[: len(old)] == old:
         return len(old)
@@ -104,7 +104,7 @@ class ContentIndex:
         self._lists[name] = (owner, items)
         if is_first and len(items) > _SPELL_OUT and tuple(items) == tuple(history):
             return PrefixDelta(of=HISTORY, same=len(items))
-        same = shared_prefix(last, items)
+        same = count_shared_prefix(last, items)
         new = (msgspec.json.decode(i) if isinstance(i, bytes) else i for i in items[same:])
         return PrefixDelta(of=of if same else "", same=same, new=tuple(map(self.add, new)))
 

@@ -24,7 +24,7 @@ from clew.core.entries import (
 from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId
 from clew.core.messages import Message
-from clew.log.content_store import content_hash, shared_prefix
+from clew.log.content_store import content_hash, count_shared_prefix
 from clew.log.events import (
     HISTORY,
     SETUP_CONTENTS,
@@ -188,7 +188,7 @@ class ReplayState:
         if event.purpose == TURN:
             self._turn = _SentList(owner, messages)
             if self._is_reliable and messages is not None and tuple(messages) != history:
-                first = shared_prefix(messages, list(history)) + 1
+                first = count_shared_prefix(messages, list(history)) + 1
                 text = f"{owner} differs from the history at message {first}"
                 self.reader.report(FaultCode.REQUEST_HISTORY_MISMATCH, text)
 

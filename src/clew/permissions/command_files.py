@@ -12,7 +12,7 @@ from clew.permissions.paths import (
     denies_path,
     denies_some,
     denies_within,
-    fixed_folder,
+    find_fixed_folder,
     mentions_path,
     resolve,
 )
@@ -116,7 +116,7 @@ def _file_access(file: FileAccess, targets: Sequence[str]) -> Access:
 
 def _refuse_file(file: FileAccess, policy: Policy, dirs: WorkingDirs) -> str:
     word = file.path
-    places = dirs.resolve(word.text if word.known else fixed_folder(word.text))
+    places = dirs.resolve(word.text if word.known else find_fixed_folder(word.text))
     access = _file_access(file, places)
     if file.redirected:
         found = match_paths.find_allow_rules(access, policy)

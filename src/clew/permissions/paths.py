@@ -43,7 +43,7 @@ _ONE_FOLDER = re.compile(r"[^/]+/\*\*")
 
 def resolve(path: str, folder: Path) -> Path | None:
     """Return the real path, or None if it cannot be resolved."""
-    real = _real_path(_below(_expanded(path), str(folder)))
+    real = _real_path(_below(_expand_home(path), str(folder)))
     return None if real is None else Path(real)
 
 
@@ -72,7 +72,7 @@ def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -
     """
     if rule.covers_all:
         return True
-    written = _written(path, cwd)
+    written = _normalize_path(path, cwd)
     real = _real_path(written)
     targets = {written} if real is None else {written, real}
     if fold is None:
@@ -85,7 +85,7 @@ def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -
 
 def mentions_path(rule: Rule, path: str, cwd: Path) -> bool:
     """Does a deny rule match the path as written, without following links?"""
-    return _matches(_denying(rule, cwd), {_written(path, cwd)}, fold=folds_case(str(cwd)))
+    return _matches(_denying(rule, cwd), {_normalize_path(path, cwd)}, fold=folds_case(str(cwd)))
 
 
 def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
@@ -95,7 +95,7 @@ def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
         return False
     patterns = _denying(rule, cwd)
     for pattern in patterns | {_real_prefix(each) for each in patterns}:
-        fixed = Path(_fixed_part(pattern))
+        fixed = Path(_find_fixed_part(pattern))
         if fixed.is_relative_to(target) and _exists(fixed):
             return True
         if str(fixed) != pattern and target.is_relative_to(fixed):
@@ -105,7 +105,7 @@ def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
 
 def denies_some(rule: Rule, pattern: str, cwd: Path) -> bool:
     """May a file name pattern in a command match something that the rule denies?"""
-    pattern = _written(pattern, cwd)
+    pattern = _normalize_path(pattern, cwd)
     for denied in _denying(rule, cwd):
         if not _WILD & set(denied):
             if _glob(pattern).matches(denied) or _glob(f"{pattern}/**").matches(denied):
@@ -115,9 +115,9 @@ def denies_some(rule: Rule, pattern: str, cwd: Path) -> bool:
     return False
 
 
-def fixed_folder(pattern: str) -> str:
+def find_fixed_folder(pattern: str) -> str:
     """Return the folder that all matches of a file name pattern are in."""
-    return _fixed_part(pattern, otherwise="/" if pattern.startswith("/") else ".")
+    return _find_fixed_part(pattern, otherwise="/" if pattern.startswith("/") else ".")
 
 
 def is_folder(path: Path) -> bool:
@@ -153,7 +153,7 @@ def _allowing(rule: Rule, cwd: Path) -> Iterable[str]:
     if pattern.startswith("//"):
         yield _real_prefix(pattern[1:])
     elif pattern.startswith("~"):
-        yield _real_prefix(_expanded(pattern))
+        yield _real_prefix(_expand_home(pattern))
     elif pattern.startswith("/"):
         yield f"{_real(Path(rule.base)) if rule.base else root}{pattern}"
     elif "/" not in pattern:
@@ -169,7 +169,7 @@ def _denying(rule: Rule, cwd: Path) -> set[str]:
     if pattern.startswith("//"):
         found.add(pattern[1:])
     elif pattern.startswith("~"):
-        found.add(_expanded(pattern))
+        found.add(_expand_home(pattern))
     elif pattern.startswith("/"):
         # One slash means the project's folder, but many users mean the root of the disk.
         found.add(pattern)
@@ -180,14 +180,14 @@ def _denying(rule: Rule, cwd: Path) -> set[str]:
 
 def _matches(patterns: Iterable[str], targets: Iterable[str], *, fold: bool) -> bool:
     return any(
-        _glob(_folded(pattern, fold=fold), below=True).matches(_folded(each, fold=fold))
+        _glob(_fold_case(pattern, fold=fold), below=True).matches(_fold_case(each, fold=fold))
         for pattern in patterns
         for each in targets
     )
 
 
-def _written(path: str, cwd: Path) -> str:
-    return os.path.normpath(_below(_expanded(path), str(_real(cwd))))
+def _normalize_path(path: str, cwd: Path) -> str:
+    return os.path.normpath(_below(_expand_home(path), str(_real(cwd))))
 
 
 def _exists(path: Path) -> bool:
@@ -208,20 +208,20 @@ def _as_folder(pattern: str) -> str:
     return f"{pattern}**" if pattern.endswith("/") else pattern
 
 
-def _folded(text: str, *, fold: bool) -> str:
+def _fold_case(text: str, *, fold: bool) -> str:
     return unicodedata.normalize("NFC", text).casefold() if fold else text
 
 
 def _real(folder: Path) -> Path:
-    return _resolved(str(folder))
+    return _resolve_folder(str(folder))
 
 
 @lru_cache(maxsize=64)
-def _resolved(folder: str) -> Path:
+def _resolve_folder(folder: str) -> Path:
     return Path(folder).resolve()
 
 
-def _expanded(path: str) -> str:
+def _expand_home(path: str) -> str:
     if not path.startswith("~"):
         return path
     head, slash, rest = path.partition("/")
@@ -235,14 +235,14 @@ def _below(path: str, folder: str) -> str:
     return path if path.startswith("/") else f"{folder}/{path.removeprefix('./')}"
 
 
-def _fixed_part(pattern: str, *, otherwise: str = "/") -> str:
+def _find_fixed_part(pattern: str, *, otherwise: str = "/") -> str:
     folders = pattern.split("/")
     fixed = next((at for at, part in enumerate(folders) if _WILD & set(part)), len(folders))
     return "/".join(folders[:fixed]) or otherwise
 
 
 def _real_prefix(pattern: str) -> str:
-    fixed = _fixed_part(pattern)
+    fixed = _find_fixed_part(pattern)
     real = _real_path(fixed)
     if real is None:
         return pattern
@@ -252,7 +252,7 @@ def _real_prefix(pattern: str) -> str:
 
 def _may_meet(one: str, other: str) -> bool:
     """May two patterns match the same path? Compares their literal beginnings and ends."""
-    first, second = Path(_fixed_part(one)), Path(_fixed_part(other))
+    first, second = Path(_find_fixed_part(one)), Path(_find_fixed_part(other))
     if not (first.is_relative_to(second) or second.is_relative_to(first)):
         return False
     ends = [re.split(r"[*?\]]", each)[-1] for each in (one, other)]

@@ -98,7 +98,7 @@ class Bedrock(Adapter):
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Post the request and yield the response."""
-        body = encode(self.complete_request(request), self._kept(request), cache=self._cache)
+        body = encode(self.complete_request(request), self._find_cache(request), cache=self._cache)
         action = "converse-stream" if self.streaming else "converse"
         await self._prepare()
         answer = stream_call(
@@ -118,13 +118,13 @@ class Bedrock(Adapter):
         Raises:
             ProviderRejected: Bedrock cannot count tokens for this model.
         """
-        body = encode_count(self.complete_request(request), self._kept(request))
+        body = encode_count(self.complete_request(request), self._find_cache(request))
         await self._prepare()
         path = _path(count_tokens_name(request.model), "count-tokens")
         answer = await post(self.transport, path, body)
         return self.decode(answer, _Counted).input_tokens
 
-    def _kept(self, request: Request) -> MessageCache[EncodedContent]:
+    def _find_cache(self, request: Request) -> MessageCache[EncodedContent]:
         return self._fragments[find_traits(request.model).signs]
 
     async def _prepare(self) -> None:

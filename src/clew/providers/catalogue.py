@@ -40,7 +40,7 @@ CATALOGUE: dict[str, ModelFacts] = {
 
 
 @cache
-def _spelled() -> Mapping[str, ModelFacts]:
+def _normalize_catalogue() -> Mapping[str, ModelFacts]:
     return {normalize_name(name): facts for name, facts in CATALOGUE.items()}
 
 
@@ -51,7 +51,7 @@ def lookup(model: str) -> ModelFacts:
     The longest known prefix applies, so names with dates, sizes, suffixes and vendor prefixes match
     their family. An unknown name gets conservative defaults.
     """
-    facts = match_name(model, _spelled())
+    facts = match_name(model, _normalize_catalogue())
     return replace(facts, name=model) if facts else ModelFacts(name=model, known=False)
 
 

@@ -106,11 +106,11 @@ class Compatible(Adapter):
 
     async def models(self) -> list[ModelFacts]:
         """Return the models of the server; `facts` knows them afterwards."""
-        found = await self._listed()
+        found = await self._list_models()
         self._told = {facts.name: facts for facts in found}
         return found
 
-    async def _listed(self) -> list[ModelFacts]:
+    async def _list_models(self) -> list[ModelFacts]:
         try:
             match self.profile.listing:
                 case ModelListApi.LM_STUDIO:

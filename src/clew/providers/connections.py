@@ -124,9 +124,9 @@ class Connections:
             )
         except aiohttp.ClientResponseError as error:
             # The exception holds the headers, which contain the key.
-            raise _unanswered(error, endpoint, self._provider) from None
+            raise _translate_error(error, endpoint, self._provider) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _unanswered(error, endpoint, self._provider) from error
+            raise _translate_error(error, endpoint, self._provider) from error
         answer = HttpResponse(response, endpoint, provider=self._provider, open_ones=self._open)
         if response.status < 300:
             return answer
@@ -163,7 +163,7 @@ def _timeout(endpoint: Endpoint) -> aiohttp.ClientTimeout:
     )
 
 
-def _unanswered(error: Exception, endpoint: Endpoint, provider: str) -> ProviderError:
+def _translate_error(error: Exception, endpoint: Endpoint, provider: str) -> ProviderError:
     """Translate an error that occurred before any response."""
     where = endpoint.host
     if isinstance(error, aiohttp.ConnectionTimeoutError):

@@ -44,7 +44,7 @@ class EventStream:
             # The events before the damage are returned first.
             self._broken = error
         if self._broken is not None and not events:
-            raise self._damaged() from self._broken
+            raise self._make_error() from self._broken
         return events
 
     def close(self) -> list[ServerEvent]:
@@ -54,14 +54,14 @@ class EventStream:
             StreamBroken: The last bytes were not valid frames.
         """
         if self._broken is not None:
-            raise self._damaged() from self._broken
+            raise self._make_error() from self._broken
         return []
 
     def _next(self) -> ServerEvent | None:
         frame = next(self._buffer, None)
         return None if frame is None else _event(frame.headers, frame.payload)
 
-    def _damaged(self) -> StreamBroken:
+    def _make_error(self) -> StreamBroken:
         return StreamBroken(
             f"{self._provider} sent an invalid event stream ({self._broken})."
             " The partial response is kept; send the message again to continue.",

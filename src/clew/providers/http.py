@@ -138,12 +138,12 @@ async def stream_call(
 
 async def post(transport: Transport, path: str, body: bytes) -> bytes:
     """Post `body` and return the whole response; busy servers are retried."""
-    return await _retried(transport, lambda: _whole(transport, path, body, "POST"))
+    return await _retry(transport, lambda: _whole(transport, path, body, "POST"))
 
 
 async def get(transport: Transport, path: str) -> bytes:
     """Fetch `path` and return the whole response; busy servers are retried."""
-    return await _retried(transport, lambda: _whole(transport, path, None, "GET"))
+    return await _retry(transport, lambda: _whole(transport, path, None, "GET"))
 
 
 async def _attempt(
@@ -218,7 +218,7 @@ async def _rest(response: ResponseStream) -> bytes:
     return b"".join(pieces)
 
 
-async def _retried(transport: Transport, work: Callable[[], Awaitable[T]]) -> T:
+async def _retry(transport: Transport, work: Callable[[], Awaitable[T]]) -> T:
     for attempt in count(1):
         try:
             return await work()

@@ -122,7 +122,7 @@ def error_for(
             f"{where} is overloaded or unavailable{said} Try again later.",
             provider=provider,
             status=status,
-            retry_after=retry_after(headers) or _asked_in(body),
+            retry_after=retry_after(headers) or _find_retry_delay(body),
         )
     hint = "the base URL and the model name" if status == 404 else "the model and the settings"
     return ProviderRejected(
@@ -151,7 +151,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _asked_in(body: str) -> float | None:
+def _find_retry_delay(body: str) -> float | None:
     """Return the delay that Google puts into the body."""
     found = re.search(r'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d+)?)s"', body)
     return float(found[1]) if found else None

@@ -155,7 +155,7 @@ def _deepseek(settings: ProviderSettings) -> Provider:
     return DeepSeek(settings.api_key, base_url=settings.base_url or BASE_URL, **settings.common())
 
 
-def _embedded(settings: ProviderSettings) -> Provider:
+def _make_embedded(settings: ProviderSettings) -> Provider:
     from clew.providers.embedded.provider import Embedded  # noqa: PLC0415
 
     _refuse("embedded", web_search=settings.web_search, web_fetch=settings.web_fetch)
@@ -235,7 +235,7 @@ _OWN = (
     ),
     ProviderFamily(
         name="embedded",
-        make=_embedded,
+        make=_make_embedded,
         needs_key=False,
         default_model=SMOLLM2.name,
         prefixes=(SMOLLM2.name,),

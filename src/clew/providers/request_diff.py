@@ -92,7 +92,9 @@ class Comparison:
         for name in ("role", "interrupted", "provenance"):
             one, other = getattr(expected, name), getattr(found, name)
             if one != other:
-                return _text(f"{where}, {name}", _shown(one), _shown(other), message=number)
+                return _text(
+                    f"{where}, {name}", _format_value(one), _format_value(other), message=number
+                )
         for place, (a, b) in enumerate(zip_longest(expected.parts, found.parts), 1):
             if a != b:
                 return _part(where, place, a, b, message=number)
@@ -101,7 +103,7 @@ class Comparison:
     def _plain(self, name: str, expected: str | None, found: str) -> Difference | None:
         if expected is None or expected == found:
             return None
-        found = self._cleaned(found)
+        found = self._clean(found)
         return None if expected == found else _text(name, expected, found)
 
     def _tools(self, expected: RecordedRequest, request: Request) -> Difference | None:
@@ -109,7 +111,7 @@ class Comparison:
             return None
         pairs = zip_longest(expected.tools, request.tools)
         for place, (one, other) in enumerate(pairs, 1):
-            a, b = msgspec.to_builtins(one), self._cleaned(msgspec.to_builtins(other))
+            a, b = msgspec.to_builtins(one), self._clean(msgspec.to_builtins(other))
             if a != b:
                 return _text(f"tool {place}", _json(a), _json(b))
         return None
@@ -117,14 +119,14 @@ class Comparison:
     def _head(self, expected: RecordedRequest, request: Request) -> Difference | None:
         if expected.head is None:
             return None
-        found = self._cleaned(extra_fields(request))
+        found = self._clean(extra_fields(request))
         for name in sorted({*expected.head, *found}):
             one, other = expected.head.get(name), found.get(name)
             if one != other:
                 return _text(name, _json(one), _json(other))
         return None
 
-    def _cleaned(self, value: Any) -> Any:
+    def _clean(self, value: Any) -> Any:
         return value if self._redact is None else self._redact(value)
 
 
@@ -145,7 +147,11 @@ def _part(
         one, other = getattr(expected, name), getattr(found, name)
         if one != other:
             return _text(
-                f"{where}, {name}", _shown(one), _shown(other), message=message, part=place
+                f"{where}, {name}",
+                _format_value(one),
+                _format_value(other),
+                message=message,
+                part=place,
             )
     raise AssertionError
 
@@ -186,7 +192,7 @@ def _kind(part: Part | None) -> str:
     return "nothing" if part is None else str(part.__struct_config__.tag)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else _json(msgspec.to_builtins(value))
 
 

@@ -31,12 +31,7 @@ from clew.sdk.model_choice import ModelChooser, ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
 from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
 from clew.sdk.permissions import can_save_rules, connect_gate
-from clew.sdk.project_scan import (
-    ProjectScan,
-    choose_sandbox,
-    memory_folder,
-    scan_project,
-)
+from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.session.calibrations import CalibrationFile
 from clew.session.call import ask_aside
 from clew.session.config import CALLBACKS, SessionOptions
@@ -140,7 +135,7 @@ class _Builder:
         events: list[MemoryEvent] = []
         memory = ProjectMemory(memory_folder(blueprint.cwd), on_event=events.append)
         language = options.get("language") or self._settings.language
-        shared = self._shared_options()
+        shared = self._build_shared_options()
         agents = self._agents(tools, gate, shared)
         callbacks: SessionOptions = {key: options[key] for key in CALLBACKS & options.keys()}  # type: ignore[literal-required,assignment]
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
@@ -240,7 +235,7 @@ class _Builder:
         chooser = ModelChooser(self._settings, self._scan.loaded.environ)
         return ModelSwitcher(chooser, current=self._blueprint.provider)
 
-    def _shared_options(self) -> SessionOptions:
+    def _build_shared_options(self) -> SessionOptions:
         """Return the options that hold for the session and for its subagents alike."""
         blueprint, project = self._blueprint, self._scan.project
         found: SessionOptions = {

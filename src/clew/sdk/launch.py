@@ -20,9 +20,10 @@ from clew.sdk.host import Host
 from clew.sdk.local_servers import find_local_server
 from clew.sdk.model_choice import ModelChoice, ModelChooser, ModelSwitcher
 from clew.sdk.options import InteractiveOptions
-from clew.sdk.project_scan import choose_sandbox, load_project_settings
+from clew.sdk.project_scan import choose_sandbox
 from clew.sdk.session import InteractiveSession
 from clew.sdk.session_store import ProjectStore, find_session, project_store
+from clew.sdk.settings import load_project_settings
 from clew.sdk.spec import SessionSpec
 from clew.session.event_bus import EnvelopeListener
 from clew.stores.record import StoredSession

@@ -12,10 +12,7 @@ from clew.core.errors import ConfigError
 from clew.core.events import PermissionDenied, Warned
 from clew.sdk.folders import Homes
 from clew.sdk.parts import Blueprint
-from clew.sdk.project_scan import (
-    load_project_settings,
-    trust_record,
-)
+from clew.sdk.settings import load_project_settings, trust_record
 from clew.session.gate import Gate, Remember
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.config.settings import LoadedSettings, Settings, load_settings, load_trusted
-from clew.config.trust import Trust
+from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
@@ -19,6 +18,7 @@ from clew.extensions.project import ProjectContext, PromptParts, build_system_pr
 from clew.extensions.project.prompt import IDENTITY
 from clew.extensions.skills import FoundSkills, Skill, format_skill_list
 from clew.sdk.folders import Homes
+from clew.sdk.settings import load_project_settings
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
 _MOST_NAMED = 3
@@ -40,11 +40,6 @@ def memory_folder(cwd: Path) -> Path:
     return cwd / ".clew" / "memory"
 
 
-def trust_record(homes: Homes) -> Trust:
-    """Return the record of the folders that the user trusts."""
-    return Trust(homes.clew / "trust.json")
-
-
 def scan_project(
     cwd: Path, homes: Homes, environ: Mapping[str, str], *, accepted: bool | None = None
 ) -> ProjectScan:
@@ -61,9 +56,9 @@ def scan_project(
         *_withheld_warning(loaded),
         *project.warnings,
         *ProjectMemory(memory_folder(cwd)).problems(),
-        *_skipped((*skills.found().refused, *agents.refused)),
-        *_replaced(skills.found(), agents),
-        *_unlisted(skills.found().skills),
+        *_warn_skipped((*skills.find_skills().refused, *agents.refused)),
+        *_warn_replaced(skills.find_skills(), agents),
+        *_warn_unlisted(skills.find_skills().skills),
     )
     return ProjectScan(
         loaded=loaded,
@@ -73,28 +68,6 @@ def scan_project(
         # File names can contain line breaks, control characters and invalid text.
         warnings=tuple(map(one_line, warnings)),
     )
-
-
-def load_project_settings(
-    cwd: Path, homes: Homes, environ: Mapping[str, str], *, accepted: bool | None = None
-) -> LoadedSettings:
-    """Read the settings of a folder; its own count only as far as the user trusts it.
-
-    Args:
-        cwd: The project's folder.
-        homes: The user's folders.
-        environ: Environment variables.
-        accepted: Whether to trust the folder; None for what the user once decided.
-
-    Raises:
-        ConfigError: A settings file is wrong.
-    """
-    user, clew = homes.user, homes.clew
-    if accepted is None:
-        return load_trusted(
-            cwd, user_home=user, clew_home=clew, environ=environ, trust=trust_record(homes)
-        )
-    return load_settings(cwd, user_home=user, clew_home=clew, environ=environ, accepted=accepted)
 
 
 def _withheld_warning(loaded: LoadedSettings) -> list[str]:
@@ -107,7 +80,7 @@ def _withheld_warning(loaded: LoadedSettings) -> list[str]:
     ]
 
 
-def _skipped(refused: Iterable[Refused]) -> tuple[str, ...]:
+def _warn_skipped(refused: Iterable[Refused]) -> tuple[str, ...]:
     """Return one warning for each reason that skills or agents were skipped."""
     reasons: dict[str, list[Path]] = {}
     for one in refused:
@@ -119,7 +92,7 @@ def _skipped(refused: Iterable[Refused]) -> tuple[str, ...]:
     return summarize_warnings(said, _MOST_REASONS, "reasons for skipping skills or agents")
 
 
-def _replaced(skills: FoundSkills, agents: FoundAgents) -> list[str]:
+def _warn_replaced(skills: FoundSkills, agents: FoundAgents) -> list[str]:
     """Return a warning about the user's skills and agents that the project replaces."""
     winners = {skill.name: skill for skill in skills.skills}
     names = [
@@ -137,7 +110,7 @@ def _replaced(skills: FoundSkills, agents: FoundAgents) -> list[str]:
     return [f"this folder replaces {_first(list(dict.fromkeys(names)))}"]
 
 
-def _unlisted(skills: Sequence[Skill]) -> list[str]:
+def _warn_unlisted(skills: Sequence[Skill]) -> list[str]:
     offered = sum(skill.model_invocable for skill in skills)
     told = sum(line.startswith("- ") for line in format_skill_list(skills).splitlines())
     if told == offered:
@@ -170,7 +143,7 @@ def build_prompt(
             claude_md=project.claude_md,
             memory=memory,
             tasks=project.tasks,
-            skills=format_skill_list(scan.skills.found().skills),
+            skills=format_skill_list(scan.skills.find_skills().skills),
             agents=format_agent_list(agents),
             language=language,
         )

@@ -96,7 +96,7 @@ _START = EntryId(0)
 def project_history(entries: Iterable[Entry], *, after: EntryId = _START) -> list[HistoryEntry]:
     """Return the history of a journal, or the part of it that comes after an entry."""
     known = list(entries)
-    turn = _Turn(_noted_states(known))
+    turn = _Turn(_read_noted_states(known))
     found: list[HistoryEntry] = []
     for entry in known:
         if _is_prompt(entry.body):
@@ -199,7 +199,7 @@ def _is_prompt(body: Body) -> bool:
     return isinstance(body, MessageAdded) and body.message.role is Role.USER
 
 
-def _noted_states(entries: Iterable[Entry]) -> dict[str, ToolState]:
+def _read_noted_states(entries: Iterable[Entry]) -> dict[str, ToolState]:
     """Return the tool states in the notes of earlier releases, by call id."""
     found: dict[str, ToolState] = {}
     for entry in entries:

@@ -253,7 +253,7 @@ def new_record(session_id: SessionId, cwd: Path, *, now: float = 0.0) -> Session
     return SessionRecord(id=session_id, cwd=str(cwd), created_at=now, updated_at=now)
 
 
-def unopened_journal(store: Store, record: SessionRecord, setup: SetupChanged) -> Journal:
+def make_unopened_journal(store: Store, record: SessionRecord, setup: SetupChanged) -> Journal:
     """Return the journal of a session that is not open: it is empty and cannot be written."""
     start = load_state((), text_units)
     view = fold([Entry(id=EntryId(1), at=record.created_at, body=setup)])

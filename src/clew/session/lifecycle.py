@@ -35,12 +35,12 @@ from clew.session.config import (
     subscribe_callbacks,
 )
 from clew.session.hook_events import fire, fire_session_start
-from clew.session.journal import Journal, new_record, unopened_journal
+from clew.session.journal import Journal, make_unopened_journal, new_record
 from clew.session.limits import LoopGuard, make_cost_limit
 from clew.session.recall_tool import RECALL_SPEC, Recall
 from clew.session.state import SessionState
 from clew.stores.record import StoredSession
-from clew.stores.stored_entries import damaged_ids
+from clew.stores.stored_entries import find_damaged_ids
 from clew.tools.protocol import ToolContext
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
     record = new_record(SessionId(options["session_id"] or new_session_id()), cwd)
     state = SessionState(
         options=options,
-        journal=unopened_journal(options["store"], record, setup),
+        journal=make_unopened_journal(options["store"], record, setup),
         provider=provider,
         gate=make_gate(options),
         policy=make_policy(options),
@@ -138,7 +138,7 @@ async def close_session(state: SessionState, reason: str) -> None:
 
 async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> None:
     source = _find_source(journal)
-    _warn_of_damage(state, damaged_ids(entry for _, entry in journal.entries.iter_made()))
+    _warn_of_damage(state, find_damaged_ids(entry for _, entry in journal.entries.iter_made()))
     checkpoints = _make_checkpoints(state.options, journal)
     state.journal = journal
     journal.on_entry = lambda entry: state.emit(EntryAdded(entry))

@@ -55,26 +55,26 @@ async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False
     if isinstance(prepared, CallOutcome):
         return prepared
     try:
-        return await (_run(state, prepared) if decided else _judged(state, prepared))
+        return await (_run(state, prepared) if decided else _judge(state, prepared))
     except Exception as error:
         logger.warning("tool %s crashed", call.name, exc_info=True)
-        return failed_outcome(f"Error: {call.name} crashed: {error!r}", "crashed")
+        return make_failed_outcome(f"Error: {call.name} crashed: {error!r}", "crashed")
 
 
 def _prepare(state: SessionState, call: ToolCall) -> Prepared | CallOutcome:
     tool = state.tools.get(call.name)
     if tool is None:
         known = ", ".join(sorted(state.tools)) or "none"
-        return failed_outcome(
+        return make_failed_outcome(
             f"Error: there is no tool {call.name}. Known tools: {known}.", "unknown_tool"
         )
     try:
         return Prepared(call=call, tool=tool, arguments=call.decode_arguments())
     except ValueError as error:
-        return failed_outcome(f"Error: {error}", "bad_arguments")
+        return make_failed_outcome(f"Error: {error}", "bad_arguments")
 
 
-async def _judged(state: SessionState, prepared: Prepared) -> CallOutcome:
+async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
     """Run a call if the rules, the hooks and, where these leave it open, the user allow it."""
     access, policy = _access(state, prepared), state.gate.policy()
     decision = state.gate.decide(access, policy)
@@ -83,10 +83,10 @@ async def _judged(state: SessionState, prepared: Prepared) -> CallOutcome:
         verdict = await _before(state, prepared)
         if verdict.stop is not None:
             state.ending = RunStopped(f"a hook stopped the run: {verdict.stop}")
-            return _denied(f"a hook stopped the run: {verdict.stop}", "hook_stopped")
+            return _make_denied(f"a hook stopped the run: {verdict.stop}", "hook_stopped")
         wish = verdict.decision
         if wish is not None and wish.verdict is Verdict.DENY:
-            return _denied(f"a hook blocked this call: {wish.reason}", "hook_blocked")
+            return _make_denied(f"a hook blocked this call: {wish.reason}", "hook_blocked")
         if verdict.updated_input is not None:
             prepared = replace(prepared, arguments=verdict.updated_input)
             access = _access(state, prepared)
@@ -95,7 +95,7 @@ async def _judged(state: SessionState, prepared: Prepared) -> CallOutcome:
             decision = state.gate.decide(access)
     final = await state.gate.judge(access, decision=decision, wish=wish)
     if final.verdict is not Verdict.ALLOW:
-        return _denied(final.reason, "denied")
+        return _make_denied(final.reason, "denied")
     return await _run(state, prepared)
 
 
@@ -113,13 +113,15 @@ async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
             " same each time. Tell it what to do differently."
         )
     if advice in {LoopAdvice.REFUSE, LoopAdvice.STOP}:
-        return failed_outcome(f"Error: {name} was not run. {_REPEATED}", "repeated")
+        return make_failed_outcome(f"Error: {name} was not run. {_REPEATED}", "repeated")
     started = anyio.current_time()
     timeout = state.options["tool_timeout"]
     with anyio.move_on_after(timeout) as limit:
         output = await prepared.tool.run(prepared.arguments, state.tool_context)
     if limit.cancelled_caught:
-        return failed_outcome(f"Error: {name} was ended after {timeout:g} seconds.", "timed_out")
+        return make_failed_outcome(
+            f"Error: {name} was ended after {timeout:g} seconds.", "timed_out"
+        )
     state.loop_guard.record(prepared.call, output.text)
     if advice is LoopAdvice.WARN:
         output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
@@ -199,16 +201,16 @@ def make_result(
     return Message(role=Role.TOOL, parts=(result,)), full_text
 
 
-def interrupted_outcome() -> CallOutcome:
+def make_interrupted_outcome() -> CallOutcome:
     """Return the outcome of a call that was cut off."""
-    return failed_outcome(_INTERRUPTED, "interrupted_outcome")
+    return make_failed_outcome(_INTERRUPTED, "interrupted")
 
 
-def failed_outcome(text: str, error_code: str) -> CallOutcome:
+def make_failed_outcome(text: str, error_code: str) -> CallOutcome:
     """Return the outcome of a call that failed, with the reason as its text."""
     return CallOutcome(output=ToolOutput(text=text, failed=True), error_code=error_code)
 
 
-def _denied(reason: str, error_code: str) -> CallOutcome:
+def _make_denied(reason: str, error_code: str) -> CallOutcome:
     output = ToolOutput(text=f"Permission denied: {reason}.", failed=True)
     return CallOutcome(output=output, denied=True, error_code=error_code)

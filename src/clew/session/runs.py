@@ -114,19 +114,19 @@ class RunTracker:
                     error_code=event.error_code,
                     failed=event.failed,
                 )
-                started = self._started(event.call_id, event.name)
+                started = self._find_started(event.call_id, event.name)
                 self._tools[event.call_id] = end_state(
                     started, report, text=event.display, failed=event.failed
                 )
             case ServerToolEnded() as event:
-                started = self._started(event.call_id, event.name)
+                started = self._find_started(event.call_id, event.name)
                 self._tools[event.call_id] = end_state(
                     started, ToolReport(), text=event.text, failed=event.failed
                 )
             case _:
                 pass
 
-    def _started(self, call_id: str, name: str) -> ToolState:
+    def _find_started(self, call_id: str, name: str) -> ToolState:
         return self._tools.get(call_id) or ToolState(tool_name=name, call_id=call_id)
 
 

@@ -15,7 +15,7 @@ from clew.core.messages import ToolCall
 from clew.core.tool_states import ToolReport, report_call
 from clew.session.one_call import (
     CallOutcome,
-    interrupted_outcome,
+    make_interrupted_outcome,
     make_result,
     redact_output,
     run_call,
@@ -66,7 +66,7 @@ async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
         with anyio.CancelScope(shield=True):
             for index in range(len(calls)):
                 if index not in outcomes:
-                    outcomes[index] = interrupted_outcome()
+                    outcomes[index] = make_interrupted_outcome()
             await commit_ready()
     ending, state.ending = state.ending, None
     if ending is not None:
@@ -76,7 +76,7 @@ async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
 async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutcome | None) -> None:
     """Commit the result of `call`; None stands for a call that was cut off."""
     with anyio.CancelScope(shield=True):
-        await _commit(state, call, outcome or interrupted_outcome())
+        await _commit(state, call, outcome or make_interrupted_outcome())
 
 
 async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> None:

@@ -98,7 +98,7 @@ class NameIndex:
 
     @cached_property
     def _called(self) -> list[frozenset[str]]:
-        return [_called_names(message) for message in self._messages]
+        return [_find_called_names(message) for message in self._messages]
 
     @cached_property
     def _sources(self) -> list[dict[str, int]]:
@@ -116,7 +116,7 @@ class NameIndex:
         return found
 
 
-def _called_names(message: Message) -> frozenset[str]:
+def _find_called_names(message: Message) -> frozenset[str]:
     if not message.calls:
         return frozenset()
     quoted = split_passages([_item(message)])

@@ -183,7 +183,7 @@ class _Simulation:
     def _count(self, answer: Message, same: int) -> Usage:
         """Return the usage that the provider would report."""
         whole = estimate_tokens(self._counting, self._view.units)
-        cached = estimate_tokens(self._counting, self._cached_units(same))
+        cached = estimate_tokens(self._counting, self._count_cached_units(same))
         return Usage(
             input_tokens=whole,
             output_tokens=estimate_tokens(self._counting, message_units(answer)),
@@ -191,7 +191,7 @@ class _Simulation:
             cache_write_tokens=whole - cached,
         )
 
-    def _cached_units(self, same: int) -> int:
+    def _count_cached_units(self, same: int) -> int:
         """Return the size of the view that the provider reads from its cache."""
         cold = self._at - self._view.called_at > self._scenario.policy.economy.cold_after
         if self._sent is None or cold:

@@ -104,7 +104,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _transaction(self, isolation: IsolationLevel | None) -> Iterator[PostgresConnection]:
-        with self._translated(), self._connection() as connection:
+        with self._translate_errors(), self._connection() as connection:
             connection.isolation_level = isolation
             with connection.transaction():
                 yield PostgresConnection(connection)
@@ -150,7 +150,7 @@ class PostgresDatabase:
             connection.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Turn errors of psycopg into errors of a store."""
         try:
             yield

@@ -70,7 +70,7 @@ class SqliteDatabase:
         """Run `work` in a read transaction, after the work that was requested before."""
 
         def run() -> _T:
-            with self._opened() as connection, read_transaction(connection):
+            with self._open() as connection, read_transaction(connection):
                 return work(connection, *args, **kwargs)
 
         return await to_thread.run_sync(run, limiter=self._limiter)
@@ -93,7 +93,7 @@ class SqliteDatabase:
         **kwargs: _P.kwargs,
     ) -> _T:
         """Run `work` in a write transaction on this thread."""
-        with self._opened() as connection, write_transaction(connection):
+        with self._open() as connection, write_transaction(connection):
             return work(connection, *args, **kwargs)
 
     async def update_index(self) -> None:
@@ -105,7 +105,7 @@ class SqliteDatabase:
         """Move the write-ahead log into the file: pages in the log are not overwritten."""
 
         def run() -> None:
-            with self._opened() as connection:
+            with self._open() as connection:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
         await to_thread.run_sync(run, limiter=self._limiter)
@@ -122,8 +122,8 @@ class SqliteDatabase:
         await to_thread.run_sync(run, limiter=self._limiter)
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, _translated(self._path):
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, _translate_errors(self._path):
             if self._connection is None:
                 self._connection = connect(self._path)
                 self._inode = self._path.stat().st_ino
@@ -163,7 +163,7 @@ def _readable_rows(connection: SqlConnection, session_id: SessionId) -> list[tup
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     """Turn errors of SQLite and the system into errors of a store."""
     try:
         yield

@@ -54,7 +54,7 @@ class StoredEntries(LazyList[Entry]):
         super().__init__(len(rows), read)
 
 
-def damaged_ids(entries: Iterable[Entry]) -> list[EntryId]:
+def find_damaged_ids(entries: Iterable[Entry]) -> list[EntryId]:
     """Return the numbers of the entries that could not be decoded."""
     return [entry.id for entry in entries if entry.schema == _DAMAGED]
 

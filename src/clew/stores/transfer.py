@@ -17,7 +17,7 @@ from clew.core.errors import SessionBusy, StoreDamaged
 from clew.core.ids import EntryId, new_session_id
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
-from clew.stores.stored_entries import damaged_ids, decode_entry
+from clew.stores.stored_entries import decode_entry, find_damaged_ids
 
 _BATCH = 500
 _HEAD = EntryId(0)
@@ -42,7 +42,7 @@ def export_lines(record: StoredSession, entries: Iterable[Entry]) -> Iterator[by
     """Yield the lines of the file, each with its line end; damaged entries are skipped."""
     head = UnknownBody(msgspec.json.encode(_Head(record=record)))
     kept = list(entries)
-    lost = set(damaged_ids(kept))
+    lost = set(find_damaged_ids(kept))
     for entry in (Entry(id=_HEAD, at=record.updated_at, body=head), *kept):
         if entry.id not in lost:
             # A raw line end can only stand between JSON values, where a space means the same.

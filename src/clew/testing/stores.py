@@ -294,15 +294,15 @@ async def finds_words(store: Store) -> None:
     await store.append(A, [Entry(id=EntryId(2), at=2.0, body=Cleared()), an_entry(3, "the exit")])
     await store.append(B, [an_entry(1, "nothing"), an_entry(2, "a labyrinth, and more")])
 
-    async def found(query: str) -> list[tuple[str, int | None]]:
+    async def find(query: str) -> list[tuple[str, int | None]]:
         return [(hit.session.id, hit.entry_id) for hit in await store.search(query)]
 
-    assert await found("LABYR") == [("b", 2), ("a", 1)]
-    assert await found("cafe labyrinth") == [("a", 1)]
-    assert await found("labyrinth exit") == []
-    assert await found("算機") == [("a", 1)]
-    assert await found("機算") == []
-    assert await found("  -'\"*() ") == []
+    assert await find("LABYR") == [("b", 2), ("a", 1)]
+    assert await find("cafe labyrinth") == [("a", 1)]
+    assert await find("labyrinth exit") == []
+    assert await find("算機") == [("a", 1)]
+    assert await find("機算") == []
+    assert await find("  -'\"*() ") == []
     assert len(await store.search("the", limit=1)) == 1
     hit = (await store.search("the"))[0]
     assert (hit.matches, hit.entry_id, hit.excerpt) == (2, 3, "the exit")

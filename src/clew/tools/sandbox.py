@@ -130,7 +130,7 @@ class Sandbox:
             "Processes that they start end with them."
         )
 
-    def unsuited(self, folder: Path) -> str:
+    def explain_unsuited(self, folder: Path) -> str:
         """Return why the sandbox does not work for the project in `folder`, or an empty string."""
         # Inside, only the current user exists, and root cannot write files of other users.
         if os.getuid() == 0 and folder.stat().st_uid != 0:

@@ -72,13 +72,13 @@ class ToolSignature(Struct, frozen=True, kw_only=True):
         what, where = split_validation_error(error)
         if missing := _MISSING.fullmatch(what):
             place = f" of `{where}`" if where else ""
-            return f"`{missing[1]}`{place} is required and missing. {self._expected()}"
+            return f"`{missing[1]}`{place} is required and missing. {self._describe_expected()}"
         if unknown := _UNKNOWN.fullmatch(what):
             place = f" of `{where}`" if where else ""
-            return f"`{unknown[1]}`{place} is not known. {self._expected()}"
-        return f"`{where}`: {what[:1].lower()}{what[1:]}. {self._expected()}"
+            return f"`{unknown[1]}`{place} is not known. {self._describe_expected()}"
+        return f"`{where}`: {what[:1].lower()}{what[1:]}. {self._describe_expected()}"
 
-    def _expected(self) -> str:
+    def _describe_expected(self) -> str:
         properties = self.schema["properties"]
         required = self.schema.get("required", [])
         if not isinstance(properties, dict) or not isinstance(required, list) or not properties:

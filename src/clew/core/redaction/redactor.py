@@ -69,7 +69,7 @@ class Redactor:
     def _copy(self, value: object, name: SecretName | None, todo: list[_Open]) -> object:
         match value:
             case str():
-                return self._named_text(value, name) if name else self.text(value)
+                return self._redact_named_text(value, name) if name else self.text(value)
             case dict():
                 made = self._with_clean_keys(value)
                 todo.append((made, None if _is_schema_type(value.get("type")) else name))
@@ -83,7 +83,7 @@ class Redactor:
             case _:
                 return value
 
-    def _named_text(self, value: str, name: SecretName) -> str:
+    def _redact_named_text(self, value: str, name: SecretName) -> str:
         text = self.text(value)
         start, end = find_secret_part(value, name, ValueForm.FIELD)
         if not end or text.startswith(MARK, start):

@@ -158,9 +158,9 @@ def _change(
         case Undone(target=target):
             return f"#{target} was reverted"
         case Rewound(before=None, files=files):
-            return _restored(files)
+            return _describe_restored(files)
         case Rewound(before=before, files=files):
-            restored = f", and {_restored(files)}" if files else ""
+            restored = f", and {_describe_restored(files)}" if files else ""
             return f"the conversation went back to before #{before}{restored}"
         case PinChanged(target=target, pinned=pinned):
             return f"#{target} was {'pinned' if pinned else 'unpinned'}"
@@ -168,5 +168,5 @@ def _change(
             return f"permission mode {one_line(mode, 40)}"
 
 
-def _restored(files: Sequence[str]) -> str:
+def _describe_restored(files: Sequence[str]) -> str:
     return pluralize(len(files), "file was restored", "files were restored")

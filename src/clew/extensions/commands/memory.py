@@ -121,9 +121,9 @@ async def _reject(memory: ProjectMemory, rest: str) -> CommandResult:
     return _outcome(await _in_thread(partial(memory.reject, _waiting(rest, "reject"))))
 
 
-async def _used(memory: ProjectMemory, rest: str) -> CommandResult:
+async def _show_used(memory: ProjectMemory, rest: str) -> CommandResult:
     reject_arguments(rest, "memory used")
-    used = memory.used()
+    used = memory.list_used()
     lines = [f"  {one.path}" for one in used]
     return build_result(lines or ["this session has not used the memory yet"], used=_facts(used))
 
@@ -177,7 +177,7 @@ _ACTIONS: Mapping[str, _Action] = MappingProxyType(
         "pending": _pending,
         "approve": _approve,
         "reject": _reject,
-        "used": _used,
+        "used": _show_used,
         "find": _find,
     }
 )

@@ -113,12 +113,12 @@ class Command(Struct, frozen=True, kw_only=True):
         """The name that always means this command."""
         return f"{self.source}:{self.short_name}"
 
-    def chosen(self, arguments: str) -> "Command":
+    def resolve_subcommand(self, arguments: str) -> "Command":
         """Return the subcommand that the first words of `arguments` name, or this command."""
         word, *rest = arguments.split(maxsplit=1)[:2] or [""]
         for sub in self.subcommands:
             if sub.name.lower() == word.lower().removeprefix("--"):
-                return sub.chosen(*rest or [""])
+                return sub.resolve_subcommand(*rest or [""])
         return self
 
 

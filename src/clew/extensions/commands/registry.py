@@ -110,7 +110,7 @@ class CommandRegistry:
         command = self.find(first)
         if command is None:
             return []
-        chosen = command.chosen(rest)
+        chosen = command.resolve_subcommand(rest)
         return list(chosen.subcommands)
 
     def resolve_qualified_name(self, short: str) -> str | None:
@@ -210,7 +210,7 @@ async def _run(row: _Row, host: CommandHost, arguments: str) -> CommandResult:
 
 
 def _refusal(command: Command, arguments: str, by: Invoker) -> str:
-    chosen = command.chosen(arguments)
+    chosen = command.resolve_subcommand(arguments)
     name = command.name if chosen is command else f"{command.name} {chosen.name}"
     if by == "model" and not (command.model_invocable and chosen.model_invocable):
         return f"/{name} is only for the user: ask the user to type it"

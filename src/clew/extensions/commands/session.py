@@ -180,7 +180,7 @@ async def _go_back(host: CommandHost, entry: EntryId, wish: RewindOptions) -> Co
         ) from error
     lines = [_describe_rewind(done, wish)]
     lines += (f"  restored: {one_line(path, _PATH)}" for path in done.files.restored)
-    lines += map(_skipped_line, done.files.skipped)
+    lines += map(_format_skipped, done.files.skipped)
     return build_result(
         lines,
         entry=None if done.entry is None else done.entry.id,
@@ -207,7 +207,7 @@ def _describe_rewind(done: Rewind, wish: RewindOptions) -> str:
     return f"back to before #{done.before}: the conversation and {files}. /undo reverts this"
 
 
-def _skipped_line(skip: SkippedFile) -> str:
+def _format_skipped(skip: SkippedFile) -> str:
     hint = "; --force overwrites it" if skip.forceable else ""
     return f"  unchanged: {one_line(skip.path, _PATH)} ({skip.why}{hint})"
 

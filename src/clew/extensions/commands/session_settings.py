@@ -102,7 +102,7 @@ async def _permissions(host: CommandHost, arguments: str) -> CommandResult:
     match word.lower():
         case "" | "list":
             reject_arguments(rest, "permissions list")
-            return _listed(host)
+            return _list_permissions(host)
         case "clear":
             reject_arguments(rest, "permissions clear")
             count = len(host.session.list_grants())
@@ -113,7 +113,7 @@ async def _permissions(host: CommandHost, arguments: str) -> CommandResult:
             raise unknown_subcommand("permissions", word, PERMISSIONS)
 
 
-def _listed(host: CommandHost) -> CommandResult:
+def _list_permissions(host: CommandHost) -> CommandResult:
     gate, grants = host.gate, host.session.list_grants()
     rules = {"allow": gate.allow, "ask": gate.ask_rules, "deny": gate.deny}
     lines = [f"permission mode: {gate.mode} ({_MODES[gate.mode]})"]

@@ -53,7 +53,7 @@ class SkillCommandSource:
         self._found: FoundSkills | None = None
         self._commands: tuple[Command, ...] = ()
 
-    def found(self) -> FoundSkills:
+    def find_skills(self) -> FoundSkills:
         """Return the skills, and refused files with the reason."""
         if self._found is None:
             self._found = discover_skills(
@@ -67,7 +67,7 @@ class SkillCommandSource:
 
     def commands(self) -> Sequence[Command]:
         """Return the skills as commands."""
-        self.found()
+        self.find_skills()
         return self._commands
 
     def refresh(self) -> None:

@@ -58,26 +58,26 @@ class ExecuteCommand:
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Declare the risk of the command or subcommand."""
-        name, rest = _asked(arguments)
+        name, rest = _parse_arguments(arguments)
         command = self._registry.find(name)
         risk = Risk.INSPECT if command is None else _RISKS[_worst(command, rest)]
         return Access(tool=EXECUTE_COMMAND, risk=risk, target=f"{name} {rest}".strip())
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Run the command; commands that are not for models are refused."""
-        name, rest = _asked(arguments)
+        name, rest = _parse_arguments(arguments)
         if not name:
-            return _failed("`command` is missing or not a string; `args` must be one string")
+            return _make_error("`command` is missing or not a string; `args` must be one string")
         result = await self._registry.execute(self._host(), name, rest, by="model")
         if result is None:
-            return _failed(f"there is no command {one_line(name, _NAME)}")
+            return _make_error(f"there is no command {one_line(name, _NAME)}")
         text = result.message if result.success else f"Error: {result.message}"
         return ToolOutput(
             text=text, failed=not result.success, data={"command": name, **result.data}
         )
 
 
-def _asked(arguments: dict[str, Any]) -> tuple[str, str]:
+def _parse_arguments(arguments: dict[str, Any]) -> tuple[str, str]:
     """Return the name and the arguments of a call; no name if they are not valid."""
     name, rest = arguments.get("command"), arguments.get("args", "")
     if not isinstance(name, str) or not isinstance(rest, str | None):
@@ -87,21 +87,21 @@ def _asked(arguments: dict[str, Any]) -> tuple[str, str]:
 
 
 def _worst(command: Command, rest: str) -> Safety:
-    return command.chosen(rest).safety
+    return command.resolve_subcommand(rest).safety
 
 
-def _failed(text: str) -> ToolOutput:
+def _make_error(text: str) -> ToolOutput:
     return ToolOutput(text=f"Error: {text}.", failed=True)
 
 
 def _description(registry: CommandRegistry, *, skills: bool) -> str:
-    parts = [_HEAD, _listed(registry.descriptors(), "commands")]
+    parts = [_HEAD, _format_descriptors(registry.descriptors(), "commands")]
     if skills:
-        parts.append(_listed(registry.skill_descriptors(), "skills"))
+        parts.append(_format_descriptors(registry.skill_descriptors(), "skills"))
     return "\n\n".join(part for part in parts if part)
 
 
-def _listed(descriptors: Iterable[Descriptor], things: str) -> str:
+def _format_descriptors(descriptors: Iterable[Descriptor], things: str) -> str:
     entries = [(_call(one), _says(one)) for one in descriptors]
     return format_list(entries, max_chars=_MOST_CHARS, things=things)
 

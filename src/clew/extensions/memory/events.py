@@ -83,7 +83,7 @@ class AuditTrail:
             )
             self._on_event(event)
 
-    def saved(self, fact: Fact, *, deduplicated: bool, id_: str = "") -> MemoryOutcome:
+    def record_saved(self, fact: Fact, *, deduplicated: bool, id_: str = "") -> MemoryOutcome:
         """Record that a fact is stored, and return that outcome."""
         if deduplicated:
             self.emit("skipped", fact, id_=id_, why="It is already known.")
@@ -91,13 +91,13 @@ class AuditTrail:
             self.emit("saved", fact, id_=id_)
         return build_outcome("saved", fact, id_=id_, deduplicated=deduplicated)
 
-    def skipped(self, fact: Fact, why: str, *, id_: str = "") -> MemoryOutcome:
+    def record_skipped(self, fact: Fact, why: str, *, id_: str = "") -> MemoryOutcome:
         """Record that a fact may not be stored, without its text, and return that outcome."""
         bare = Fact(text="", topic=fact.topic, kind=fact.kind)
         self.emit("skipped", bare, id_=id_, why=why)
         return build_outcome("skipped", bare, id_=id_, why=why)
 
-    def retrieved(self, references: Sequence[MemoryReference], query: str = "") -> None:
+    def record_retrieved(self, references: Sequence[MemoryReference], query: str = "") -> None:
         """Record references as retrieved and used."""
         self.mark_used(references)
         asked = redact(one_line(query))

@@ -62,11 +62,11 @@ class PendingMemoryStore:
         try:
             file = msgspec.json.decode(data, type=_File)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._damaged(str(error)) from error
+            raise self._make_error(str(error)) from error
         if file.version != _VERSION:
-            raise self._damaged(f"it has version {file.version}, not {_VERSION}")
+            raise self._make_error(f"it has version {file.version}, not {_VERSION}")
         if len({record.id for record in file.records}) != len(file.records):
-            raise self._damaged("two facts have the same id")
+            raise self._make_error("two facts have the same id")
         return file.records
 
     def get(self, id_: str) -> PendingFact:
@@ -120,7 +120,7 @@ class PendingMemoryStore:
     def _home(self) -> Path:
         return resolve_inside(self._folder, inside=self._root)
 
-    def _damaged(self, why: str) -> StoreDamaged:
+    def _make_error(self, why: str) -> StoreDamaged:
         return StoreDamaged(
             f"{self._path} cannot be read: {why}. It was not changed: repair it, or remove it"
             " to start with an empty list."

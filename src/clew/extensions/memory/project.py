@@ -96,7 +96,7 @@ class ProjectMemory:
             reference = MemoryReference(topic=parse_topic(topic), path=path)
         else:
             reference, text = MemoryReference(topic="", path=INDEX), self._store.index()
-        self._trail.retrieved((reference,))
+        self._trail.record_retrieved((reference,))
         return text
 
     def add(self, text: str, *, topic: str, kind: str = "project") -> MemoryOutcome:
@@ -107,10 +107,10 @@ class ProjectMemory:
         """
         fact = _fact(text, topic, kind)
         if why := find_objection(text):
-            return self._trail.skipped(fact, why)
-        with self._held():
+            return self._trail.record_skipped(fact, why)
+        with self._lock():
             deduplicated = self._store.append(fact)
-        return self._trail.saved(fact, deduplicated=deduplicated)
+        return self._trail.record_saved(fact, deduplicated=deduplicated)
 
     def propose(
         self, text: str, *, topic: str, kind: str = "project", source: str = ""
@@ -122,7 +122,7 @@ class ProjectMemory:
         """
         fact = _fact(text, topic, kind)
         if why := find_objection(text):
-            return self._trail.skipped(fact, why)
+            return self._trail.record_skipped(fact, why)
         return self._queue(fact, source=source)
 
     def capture(
@@ -159,7 +159,7 @@ class ProjectMemory:
             ConfigError: There is no such waiting fact.
             ClewError: A file cannot be read or written.
         """
-        with self._held():
+        with self._lock():
             record = self._pending.get(id_)
             fact = _fact(record.text, record.topic, record.kind)
             if not (why := find_objection(record.text)):
@@ -167,9 +167,9 @@ class ProjectMemory:
                 deduplicated = self._store.append(fact)
                 self._pending.remove(id_)
         if why:
-            return self._trail.skipped(fact, why, id_=id_)
+            return self._trail.record_skipped(fact, why, id_=id_)
         self._trail.emit("approved", fact, id_=id_)
-        return self._trail.saved(fact, deduplicated=deduplicated, id_=id_)
+        return self._trail.record_saved(fact, deduplicated=deduplicated, id_=id_)
 
     def reject(self, id_: str) -> MemoryOutcome:
         """Discard a waiting fact. Of several concurrent calls, one succeeds.
@@ -178,7 +178,7 @@ class ProjectMemory:
             ConfigError: There is no such waiting fact.
             ClewError: The file cannot be read or written.
         """
-        with self._held():
+        with self._lock():
             record = self._pending.remove(id_)
         fact = Fact(text=redact(one_line(record.text)), topic=record.topic, kind=record.kind)
         self._trail.emit("rejected", fact, id_=id_)
@@ -194,10 +194,10 @@ class ProjectMemory:
         """
         pages = (MemoryPage(topic.name, topic.path, text) for topic, text in self._store.pages())
         found = (service or MemoryRetrievalService()).find(query, pages)
-        self._trail.retrieved(found, query)
+        self._trail.record_retrieved(found, query)
         return found
 
-    def used(self) -> tuple[MemoryReference, ...]:
+    def list_used(self) -> tuple[MemoryReference, ...]:
         """Return what was shown or found so far, each file once, the latest last."""
         return self._trail.used
 
@@ -212,7 +212,7 @@ class ProjectMemory:
         decision = judge.evaluate(candidate.text, confidence=candidate.confidence)
         if decision.action == "skip":
             self._trail.emit("extracted", Fact(text="", topic=fact.topic, kind=fact.kind))
-            return self._trail.skipped(fact, decision.why)
+            return self._trail.record_skipped(fact, decision.why)
         self._trail.emit("extracted", fact, id_=pending_id(fact))
         if decision.action == "save":
             return self.add(fact.text, topic=fact.topic, kind=fact.kind)
@@ -220,16 +220,16 @@ class ProjectMemory:
 
     def _queue(self, fact: Fact, *, source: str, confidence: float = 1.0) -> MemoryOutcome:
         record = make_pending(fact, at=self._clock(), source=source, confidence=confidence)
-        with self._held():
+        with self._lock():
             is_known = self._store.has(fact)
             is_new = not is_known and self._pending.put(record)
         if is_known:
-            return self._trail.saved(fact, deduplicated=True)
+            return self._trail.record_saved(fact, deduplicated=True)
         if is_new:
             self._trail.emit("queued", fact, id_=record.id)
         return build_outcome("queued", fact, id_=record.id, deduplicated=not is_new)
 
-    def _held(self) -> AbstractContextManager[None]:
+    def _lock(self) -> AbstractContextManager[None]:
         return create_and_lock(self._folder, inside=self._root)
 
 

@@ -57,8 +57,8 @@ class MemoryRetrievalService:
 
     def _match(self, wanted: frozenset[str], page: MemoryPage) -> MemoryReference | None:
         lines = [line for line in page.text.splitlines() if line.strip()]
-        in_lines = [_shared(wanted, line) for line in lines]
-        in_name = _shared(wanted, page.topic.replace("-", " ").replace("_", " "))
+        in_lines = [_find_shared_words(wanted, line) for line in lines]
+        in_name = _find_shared_words(wanted, page.topic.replace("-", " ").replace("_", " "))
         in_text = frozenset[str]().union(*in_lines)
         score = _IN_NAME * len(in_name) + _IN_TEXT * len(in_text)
         if not score:
@@ -74,13 +74,13 @@ class MemoryRetrievalService:
 
 def query_words(text: str) -> frozenset[str]:
     """Return the words of a query that are worth searching."""
-    found = dict.fromkeys(_WORD.findall(_folded(text)))
+    found = dict.fromkeys(_WORD.findall(_fold_text(text)))
     kept = [w for w in found if w not in _COMMON and (len(w) >= _SHORTEST or not w.isascii())]
     return frozenset(kept[:_MOST])
 
 
-def _shared(wanted: frozenset[str], text: str) -> frozenset[str]:
-    folded = _folded(text)
+def _find_shared_words(wanted: frozenset[str], text: str) -> frozenset[str]:
+    folded = _fold_text(text)
     there = frozenset(_WORD.findall(folded))
     return frozenset(word for word in wanted if _occurs(word, there, folded))
 
@@ -91,5 +91,5 @@ def _occurs(word: str, there: frozenset[str], folded: str) -> bool:
     return word in there or (len(word) >= _STEM and any(w.startswith(word) for w in there))
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()

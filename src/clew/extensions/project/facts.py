@@ -66,10 +66,10 @@ def _command(folder: Path, trait: Trait, cwd: Path) -> str:
 
 
 def _each(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_filled(words)))
+    return tuple(dict.fromkeys(_drop_empty(words)))
 
 
-def _filled(words: Iterable[str]) -> Iterator[str]:
+def _drop_empty(words: Iterable[str]) -> Iterator[str]:
     return (word for word in words if word)
 
 
@@ -92,7 +92,7 @@ def read_branch(folders: Sequence[Path]) -> str:
     for folder in reversed(folders):
         place = folder / ".git"
         if exists(place):
-            return _head(place if place.is_dir() else _named(place))
+            return _head(place if place.is_dir() else _read_gitdir(place))
     return ""
 
 
@@ -104,7 +104,7 @@ def _head(repository: Path | None) -> str:
     return "detached" if _COMMIT.fullmatch(head) else ""
 
 
-def _named(file: Path) -> Path | None:
+def _read_gitdir(file: Path) -> Path | None:
     key, _, place = _line(Path(os.path.realpath(file))).partition(": ")
     return file.parent / place if key == "gitdir" and place else None
 

@@ -107,7 +107,7 @@ def load_instructions(roots: InstructionRoots) -> Instructions:
     state = _LoadState(roots)
     files = tuple(_find_files(state))
     read = [(root, _read(root, state)) for root in reversed(files)]
-    groups = [(note, *_imported(note, root, state)) for root, note in read if note is not None]
+    groups = [(note, *_load_imports(note, root, state)) for root, note in read if note is not None]
     return Instructions(
         groups=tuple(reversed(groups)), warnings=_limit_warnings(tuple(state.warnings))
     )
@@ -165,7 +165,7 @@ def _is_from_another_user(folder: Path, real: Path, roots: InstructionRoots) -> 
         return True
 
 
-def _imported(note: Instruction, root: _Found, state: _LoadState) -> Iterator[Instruction]:
+def _load_imports(note: Instruction, root: _Found, state: _LoadState) -> Iterator[Instruction]:
     """Yield the imports of `note` and their imports, breadth first."""
     waiting = deque([(note, root)])
     while waiting:
@@ -189,7 +189,7 @@ def _target(
     """Return the file that an import names, if it may be read and was not read yet."""
     roots = state.roots
     saying = f"{roots.display_path(importer.path)} imports @{escape_line(written, 200)},"
-    real = _resolved(written, importer.path, roots)
+    real = _resolve_import(written, importer.path, roots)
     if real is None:
         if is_surely_path(written):
             _warn(state, f"{saying} which does not exist.")
@@ -216,7 +216,7 @@ def _target(
     return _Found(path=real, kind=importer.kind, zone=zone, chain=chain)
 
 
-def _resolved(written: str, importer: Path, roots: InstructionRoots) -> Path | None:
+def _resolve_import(written: str, importer: Path, roots: InstructionRoots) -> Path | None:
     for spelling in import_spellings(written):
         if spelling.startswith("~/"):
             path = roots.user_home / spelling[2:]

@@ -126,7 +126,7 @@ def _python(look: ProjectFolder) -> Iterator[Trait]:
         return
     project = look.text("pyproject.toml")
     configured = re.search(r"^\[tool\.(uv|poetry|pdm|pixi|hatch)\b", project, re.MULTILINE)
-    manager = _locked(look, _PYTHON_LOCKS) or (configured.group(1) if configured else "pip")
+    manager = _find_manager(look, _PYTHON_LOCKS) or (configured.group(1) if configured else "pip")
     run = f"{manager} run " if manager not in ("pip", "hatch") else ""
     test = ""
     if _uses_pytest(look, project):
@@ -151,7 +151,7 @@ def _node(look: ProjectFolder) -> Iterator[Trait]:
         return
     package = _json(look.text("package.json"))
     declared = str(package.get("packageManager", "")).partition("@")[0]
-    manager = declared if declared in _NODE_TESTS else _locked(look, _NODE_LOCKS) or "npm"
+    manager = declared if declared in _NODE_TESTS else _find_manager(look, _NODE_LOCKS) or "npm"
     script = _table(package.get("scripts")).get("test")
     tested = isinstance(script, str) and "no test specified" not in script
     yield Trait(
@@ -216,7 +216,7 @@ def _targets(look: ProjectFolder) -> Iterator[Trait]:
             yield Trait(marker=marker, manager=program, test=f"{program} test" if tested else "")
 
 
-def _locked(look: ProjectFolder, locks: tuple[tuple[str, str], ...]) -> str:
+def _find_manager(look: ProjectFolder, locks: tuple[tuple[str, str], ...]) -> str:
     return next((manager for name, manager in locks if look.above(name)), "")
 
 

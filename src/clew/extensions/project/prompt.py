@@ -52,10 +52,10 @@ def build_system_prompt(parts: PromptParts) -> str:
     sections = (
         PromptSection(title="Project instructions: AGENTS.md", text=parts.agents_md),
         PromptSection(title="Project instructions: CLAUDE.md", text=parts.claude_md),
-        PromptSection(title="Project Memory", text=_marked("memory", parts.memory)),
-        PromptSection(title="Active Task Context", text=_marked("tasks", parts.tasks)),
-        PromptSection(title="Skills", text=_marked("skills", parts.skills)),
-        PromptSection(title="Agents", text=_marked("agents", parts.agents)),
+        PromptSection(title="Project Memory", text=_wrap_section("memory", parts.memory)),
+        PromptSection(title="Active Task Context", text=_wrap_section("tasks", parts.tasks)),
+        PromptSection(title="Skills", text=_wrap_section("skills", parts.skills)),
+        PromptSection(title="Agents", text=_wrap_section("agents", parts.agents)),
         *parts.extra,
         PromptSection(title="Environment", text="\n".join(_environment(parts))),
     )
@@ -67,7 +67,7 @@ def build_system_prompt(parts: PromptParts) -> str:
     return "\n\n".join(text for text in (parts.identity.strip(), *texts) if text)
 
 
-def _marked(tag: str, text: str) -> str:
+def _wrap_section(tag: str, text: str) -> str:
     return wrap_in_tag(tag, text) if text.strip() else ""
 
 

@@ -172,7 +172,7 @@ def add_progress(text: str, message: str, date: str) -> str:
     last = max(p for p in range(day.place, day.stop) if document.lines[p].strip())
     if last == day.place:
         return _with_block(document, last + 1, f"- {message}")
-    before = _ended(document.lines[: last + 1], document.end)
+    before = _end_last_line(document.lines[: last + 1], document.end)
     return "".join([*before, f"- {message}{document.end}", *document.lines[last + 1 :]])
 
 
@@ -184,7 +184,7 @@ def _with_metadata(document: Document, line: str) -> list[str]:
             return [*lines[:place], line + end, *lines[place:]]
     titles = [heading.place for heading in document.headings if heading.level == 1]
     if titles and titles[0] in header:
-        before, after = _ended(lines[: titles[0] + 1], end), lines[titles[0] + 1 :]
+        before, after = _end_last_line(lines[: titles[0] + 1], end), lines[titles[0] + 1 :]
         return [*before, end, line + end, *_gap(after, end), *after]
     mark = "\ufeff" if lines and lines[0].startswith("\ufeff") else ""
     rest = [lines[0].removeprefix("\ufeff"), *lines[1:]] if lines else []
@@ -196,7 +196,7 @@ def _with_block(document: Document, place: int, *new: str) -> str:
     end = document.end
     while place and not document.lines[place - 1].strip():
         place -= 1
-    before, after = _ended(document.lines[:place], end), document.lines[place:]
+    before, after = _end_last_line(document.lines[:place], end), document.lines[place:]
     above = [end] if before else []
     return "".join([*before, *above, *(line + end for line in new), *_gap(after, end), *after])
 
@@ -206,7 +206,7 @@ def _gap(after: list[str], end: str) -> list[str]:
     return [end] if after and after[0].strip() else []
 
 
-def _ended(lines: list[str], end: str) -> list[str]:
+def _end_last_line(lines: list[str], end: str) -> list[str]:
     return [*lines[:-1], lines[-1] + end] if lines and not lines[-1].endswith("\n") else lines
 
 

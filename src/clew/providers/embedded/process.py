@@ -62,7 +62,7 @@ class ServerProcess:
         """True while the process runs."""
         return self.process.returncode is None
 
-    async def ended(self, *, within: float) -> bool:
+    async def wait_for_end(self, *, within: float) -> bool:
         """Return whether the process ends within `within` seconds."""
         with anyio.move_on_after(within):
             await self.process.wait()
@@ -84,7 +84,7 @@ class ServerProcess:
         with anyio.CancelScope(shield=True):
             if self.process.stdin is not None:
                 await self.process.stdin.aclose()
-            if not await self.ended(within=STOP_LIMIT):
+            if not await self.wait_for_end(within=STOP_LIMIT):
                 self.process.kill()
             await self.process.aclose()
         self.stderr.close()
@@ -157,5 +157,5 @@ async def _failure(
                 " Try again when the machine is less busy.",
                 provider=provider,
             )
-    await child.ended(within=STOP_LIMIT)
+    await child.wait_for_end(within=STOP_LIMIT)
     return child.exit_error(provider)

@@ -87,20 +87,20 @@ class Embedded:
                 async for chunk in chunks:
                     yield chunk
         except ProviderError as error:
-            raise await self._explained(running, error) from error
+            raise await self._explain_error(running, error) from error
 
     async def count_tokens(self, request: Request) -> int:
         """Return how many tokens `request` has; raises as `stream` does."""
         running, chat, _ = await self._ensure()
         body = self._body(request, streaming=False)
-        found = await self._asked(running, post(chat, _COUNT_PATH, body))
+        found = await self._await_response(running, post(chat, _COUNT_PATH, body))
         return msgspec.json.decode(found, type=_Count).input_tokens
 
     async def tokens_of(self, text: str) -> int:
         """Return how many tokens `text` has; raises as `stream` does."""
         running, _, plain = await self._ensure()
         body = msgspec.json.encode({"content": text})
-        found = await self._asked(running, post(plain, "tokenize", body))
+        found = await self._await_response(running, post(plain, "tokenize", body))
         return len(msgspec.json.decode(found, type=_Tokens).tokens)
 
     async def aclose(self) -> None:
@@ -113,11 +113,13 @@ class Embedded:
         fitted = replace(request, max_output_tokens=limit, tools=())
         return encode(fitted, self._fragments, streaming=streaming)
 
-    async def _asked(self, running: process.ServerProcess, answer: Awaitable[bytes]) -> bytes:
+    async def _await_response(
+        self, running: process.ServerProcess, answer: Awaitable[bytes]
+    ) -> bytes:
         try:
             return await answer
         except ProviderError as error:
-            raise await self._explained(running, error) from error
+            raise await self._explain_error(running, error) from error
 
     async def _ensure(self) -> tuple[process.ServerProcess, Transport, Transport]:
         async with self._lock:
@@ -141,11 +143,11 @@ class Embedded:
         )
         return Transport(endpoint, provider=self.name)
 
-    async def _explained(
+    async def _explain_error(
         self, running: process.ServerProcess, error: ProviderError
     ) -> ProviderError:
         """Return the error of a process that died instead of the connection error it caused."""
-        if error.status is not None or not await running.ended(within=_DEATH_LIMIT):
+        if error.status is not None or not await running.wait_for_end(within=_DEATH_LIMIT):
             return error
         return running.exit_error(self.name)
 

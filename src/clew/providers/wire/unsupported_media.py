@@ -12,7 +12,7 @@ def replace_media(message: Message) -> Message:
     """
     if not any(map(_shows, message.parts)):
         return message
-    return replace(message, parts=tuple(map(_told, message.parts)))
+    return replace(message, parts=tuple(map(_describe_media, message.parts)))
 
 
 def media_note(part: Image | File) -> str:
@@ -26,7 +26,7 @@ def _shows(part: Part) -> bool:
     return isinstance(part, Image | File) or (isinstance(part, ToolResult) and bool(part.images))
 
 
-def _told(part: Part) -> Part:
+def _describe_media(part: Part) -> Part:
     match part:
         case Image() | File():
             return Text(media_note(part))

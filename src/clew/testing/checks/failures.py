@@ -147,7 +147,7 @@ async def never_retries_after_first_chunk(harness: HttpHarness) -> None:
 async def reports_mid_stream_errors(harness: HttpHarness) -> None:
     """An error after the first word ends the answer with an error, and is not retried."""
     begun, rest = split_stream(harness)
-    script = (harness.stream_response(*begun, _overloaded(harness), *rest), OK)
+    script = (harness.stream_response(*begun, _make_overload_error(harness), *rest), OK)
     naps = FakeSleep()
     async with harness.serve(*script, retry=instant_retry(naps)) as (provider, server):
         _, found = await expect_error(harness, provider, StreamBroken, "an overload in mid-stream")
@@ -158,7 +158,7 @@ async def reports_mid_stream_errors(harness: HttpHarness) -> None:
 async def retries_error_in_first_event(harness: HttpHarness) -> None:
     """An overload that is told before any word, under a good status, is worth another try."""
     naps = FakeSleep()
-    script = (harness.stream_response(_overloaded(harness)), OK)
+    script = (harness.stream_response(_make_overload_error(harness)), OK)
     async with harness.serve(*script, retry=instant_retry(naps)) as (provider, _):
         assert_equal(
             join_text(await collect_chunks(harness, provider)), "ok", "the answer after an overload"
@@ -239,7 +239,7 @@ async def never_leaks_api_key(harness: HttpHarness) -> None:
         answers += [harness.stream_response(*begun, harness.stream_error(text))]
     for answer in answers:
         async with harness.serve(answer) as (provider, _):
-            with _logged() as lines:
+            with _collect_logs() as lines:
                 error, _ = await expect_error(
                     harness, provider, ProviderError, "an error with the key"
                 )
@@ -260,14 +260,14 @@ async def marks_unknown_models(harness: HttpHarness) -> None:
         assert not provider.facts("no-such-model-2b7e").known, "an unknown model passes for known"
 
 
-def _overloaded(harness: HttpHarness) -> bytes:
+def _make_overload_error(harness: HttpHarness) -> bytes:
     if harness.stream_error is None:
         raise SkipTest("this API has no errors in mid-stream")
     return harness.stream_error("overloaded")
 
 
 @contextmanager
-def _logged() -> Iterator[list[str]]:
+def _collect_logs() -> Iterator[list[str]]:
     """Collect every line that is logged meanwhile."""
     lines: list[str] = []
 

@@ -73,7 +73,7 @@ class FakeConverseApi:
             content.append({"reasoningContent": {"reasoningText": said}})
         if reply.words:
             content.append({"text": "".join(reply.words)})
-        content += ({"toolUse": _called(call)} for call in reply.calls)
+        content += ({"toolUse": _encode_call(call)} for call in reply.calls)
         body = {
             "metrics": {"latencyMs": 120},
             "output": {"message": {"role": "assistant", "content": content}},
@@ -88,7 +88,7 @@ class FakeConverseApi:
 
     def _blocks(self, reply: ModelReply) -> Iterator[bytes]:
         index = 0
-        for pieces in filter(None, (_thought(reply), _spoken(reply))):
+        for pieces in filter(None, (_encode_thoughts(reply), _encode_words(reply))):
             for piece in pieces:
                 yield event("contentBlockDelta", contentBlockIndex=index, delta=piece)
             yield event("contentBlockStop", contentBlockIndex=index)
@@ -103,18 +103,18 @@ class FakeConverseApi:
             yield event("contentBlockStop", contentBlockIndex=place)
 
 
-def _thought(reply: ModelReply) -> list[dict[str, Any]]:
+def _encode_thoughts(reply: ModelReply) -> list[dict[str, Any]]:
     pieces = [{"text": piece} for piece in reply.thoughts]
     if reply.signature:
         pieces.append({"signature": reply.signature})
     return [{"reasoningContent": piece} for piece in pieces]
 
 
-def _spoken(reply: ModelReply) -> list[dict[str, Any]]:
+def _encode_words(reply: ModelReply) -> list[dict[str, Any]]:
     return [{"text": word} for word in reply.words]
 
 
-def _called(call: ToolCall) -> dict[str, object]:
+def _encode_call(call: ToolCall) -> dict[str, object]:
     given = Raw((call.arguments or "{}").encode())
     return {"input": given, "name": call.name, "toolUseId": call.call_id}
 

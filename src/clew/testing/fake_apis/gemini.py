@@ -31,7 +31,7 @@ class FakeGeminiApi:
 
     def stream(self, reply: ModelReply) -> list[bytes]:
         """Return the reply as server-sent events, one per delta."""
-        parts = [_thought(piece) for piece in reply.thoughts]
+        parts = [_encode_thought(piece) for piece in reply.thoughts]
         parts += [{"text": piece} for piece in reply.words]
         parts += _calls(reply)
         if reply.signature and not reply.calls:
@@ -39,18 +39,18 @@ class FakeGeminiApi:
         *before, last = parts or [{"text": ""}]
         counts = {"promptTokenCount": reply.usage.input_tokens}
         events = [_answer([part], usageMetadata=counts) for part in before]
-        return [*map(_event, events), _event(_ended(reply, [last]))]
+        return [*map(_event, events), _event(_encode_end(reply, [last]))]
 
     def whole(self, reply: ModelReply) -> bytes:
         """Return the reply as one document."""
-        parts = [_thought("".join(reply.thoughts))] if reply.thoughts else []
+        parts = [_encode_thought("".join(reply.thoughts))] if reply.thoughts else []
         if reply.words:
             parts.append({"text": "".join(reply.words)})
         parts += _calls(reply)
         if reply.signature and not reply.calls:
             parts = parts if reply.words else [*parts, {"text": ""}]
             parts[-1] = {**parts[-1], "thoughtSignature": reply.signature}
-        return _json.encode(_ended(reply, parts))
+        return _json.encode(_encode_end(reply, parts))
 
     def error(self, status: int, message: str) -> bytes:
         """Return the body of an error response."""
@@ -58,7 +58,7 @@ class FakeGeminiApi:
         return _json.encode({"error": {"code": status, "message": message, "status": name}})
 
 
-def _thought(text: str) -> dict[str, Any]:
+def _encode_thought(text: str) -> dict[str, Any]:
     return {"text": text, "thought": True}
 
 
@@ -73,7 +73,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"name": call.name, "args": Raw(call.arguments), "id": call.call_id}
 
 
-def _ended(reply: ModelReply, parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _encode_end(reply: ModelReply, parts: list[dict[str, Any]]) -> dict[str, Any]:
     reason = _REASONS.get(reply.reason, "STOP") if reply.reason else "STOP"
     return _answer(parts, {"finishReason": reason}, usageMetadata=_counts(reply.usage))
 

@@ -30,9 +30,9 @@ class FakeResponsesApi:
         for index, item in enumerate(_items(reply)):
             place = {"output_index": index, "item_id": item["id"]}
             events.append(
-                _event("response.output_item.added", output_index=index, item=_announced(item))
+                _event("response.output_item.added", output_index=index, item=_clear_item(item))
             )
-            events += _grown(item, reply, place)
+            events += _encode_deltas(item, reply, place)
             events.append(_event("response.output_item.done", output_index=index, item=item))
         ended = _response(reply)
         return [*events, _event(f"response.{ended['status']}", response=ended)]
@@ -96,13 +96,13 @@ def _items(reply: ModelReply) -> list[dict[str, Any]]:
     return found
 
 
-def _announced(item: dict[str, Any]) -> dict[str, Any]:
+def _clear_item(item: dict[str, Any]) -> dict[str, Any]:
     """Return an item as it is before anything of it has come."""
     empty = {"summary": [], "content": [], "arguments": "", "status": "in_progress"}
     return {name: empty.get(name, value) for name, value in item.items()}
 
 
-def _grown(item: dict[str, Any], reply: ModelReply, place: dict[str, Any]) -> list[bytes]:
+def _encode_deltas(item: dict[str, Any], reply: ModelReply, place: dict[str, Any]) -> list[bytes]:
     """Return the events that bring the pieces of an item."""
     match item:
         case {"type": "reasoning", "summary": [part]}:

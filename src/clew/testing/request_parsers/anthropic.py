@@ -136,18 +136,18 @@ class _Reader:
         """Return one message of the API as one, or as its results and the rest."""
         message = _message.decode(raw)
         if message.role not in {"user", "assistant"}:
-            return [self._made(Role.USER, [self._native(raw)])]
+            return [self._make_message(Role.USER, [self._native(raw)])]
         content = _content.decode(message.content)
         parts: list[Part] = [Text(content)] if isinstance(content, str) else []
         parts += [] if isinstance(content, str) else map(self._part, content)
         if message.role == "assistant":
-            return [self._made(Role.ASSISTANT, parts)]
+            return [self._make_message(Role.ASSISTANT, parts)]
         results = [part for part in parts if isinstance(part, ToolResult)]
         rest = [part for part in parts if not isinstance(part, ToolResult)]
-        found = [self._made(Role.TOOL, results)] if results else []
-        return found + ([self._made(Role.USER, rest)] if rest or not results else [])
+        found = [self._make_message(Role.TOOL, results)] if results else []
+        return found + ([self._make_message(Role.USER, rest)] if rest or not results else [])
 
-    def _made(self, role: Role, parts: Sequence[Part]) -> Message:
+    def _make_message(self, role: Role, parts: Sequence[Part]) -> Message:
         private = any(isinstance(part, Native) or part.extra for part in parts)
         provenance = self._provenance if private else ""
         return Message(role=role, parts=tuple(parts), provenance=provenance)
@@ -158,7 +158,7 @@ class _Reader:
             case "text":
                 return Text(read_text(fields, "text"), encode_extra(drop_fields(fields, "text")))
             case "thinking" | "redacted_thinking":
-                return self._thought(fields)
+                return self._parse_reasoning(fields)
             case "tool_use":
                 return self._call(fields)
             case "tool_result":
@@ -178,7 +178,7 @@ class _Reader:
         note = block_text.summarize_block(block, tool)
         return Native(provenance=self._provenance, data=bytes(raw).decode(), note=note)
 
-    def _thought(self, fields: RawFields) -> Reasoning:
+    def _parse_reasoning(self, fields: RawFields) -> Reasoning:
         return Reasoning(
             text=read_text(fields, "thinking"),
             provenance=self._provenance,

@@ -123,16 +123,16 @@ class _Reader:
         """Return one message."""
         match fields.get("role"):
             case "user":
-                return self._made(Role.USER, self._asked(dict(fields)))
+                return self._make_message(Role.USER, self._parse_user(dict(fields)))
             case "assistant":
-                return self._made(Role.ASSISTANT, self._answer(dict(fields)))
+                return self._make_message(Role.ASSISTANT, self._answer(dict(fields)))
             case "tool":
-                return self._made(Role.TOOL, [self._result(dict(fields))])
+                return self._make_message(Role.TOOL, [self._result(dict(fields))])
             case role:
                 note = _text(fields.get("content")) if role in _SYSTEM else ""
-                return self._made(Role.USER, [self._native(fields, note)])
+                return self._make_message(Role.USER, [self._native(fields, note)])
 
-    def _made(self, role: Role, parts: list[Part]) -> Message:
+    def _make_message(self, role: Role, parts: list[Part]) -> Message:
         private = any(isinstance(part, Native) or part.extra for part in parts)
         return Message(
             role=role, parts=tuple(parts), provenance=self._provenance if private else ""
@@ -141,19 +141,19 @@ class _Reader:
     def _native(self, fields: dict[str, Any], note: str) -> Native:
         return Native(provenance=self._provenance, data=_json.encode(fields).decode(), note=note)
 
-    def _asked(self, fields: dict[str, Any]) -> list[Part]:
+    def _parse_user(self, fields: dict[str, Any]) -> list[Part]:
         del fields["role"]
         parts = self._content(fields.pop("content", ""))
         return _with_above(parts, fields)
 
     def _answer(self, fields: dict[str, Any]) -> list[Part]:
         del fields["role"]
-        parts: list[Part] = [part for part in [self._thought(fields)] if part is not None]
+        parts: list[Part] = [part for part in [self._parse_reasoning(fields)] if part is not None]
         parts += self._content(fields.pop("content", "") or "")
         parts += [self._call(call) for call in fields.pop("tool_calls", ())]
         return _with_above(parts, fields)
 
-    def _thought(self, fields: dict[str, Any]) -> Reasoning | None:
+    def _parse_reasoning(self, fields: dict[str, Any]) -> Reasoning | None:
         above = {key: fields.pop(key) for key in _THOUGHTS if key in fields}
         details = fields.pop("reasoning_details", None)
         if not above and details is None:

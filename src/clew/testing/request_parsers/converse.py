@@ -57,12 +57,12 @@ def parse_request(body: bytes, *, provenance: str) -> Request:
         ValueError: Clew has no request that would make this body.
     """
     try:
-        return _request(_counted(body), provenance)
+        return _request(_unwrap_count(body), provenance)
     except (msgspec.DecodeError, KeyError) as error:
         raise ValueError(f"it is no request of Converse: {error}") from error
 
 
-def _counted(body: bytes) -> bytes:
+def _unwrap_count(body: bytes) -> bytes:
     """Return the request whose length is asked for, or `body` itself."""
     asked = _keys.decode(body).get("input")
     if asked is None:
@@ -159,7 +159,7 @@ class _Reader:
                 text, extra = parse_citations(inner)
                 return Text(text, extra) if text.strip() else None
             case "reasoningContent":
-                return self._thought(_fields.decode(inner))
+                return self._parse_reasoning(_fields.decode(inner))
             case "toolUse":
                 return self._call(_keys.decode(inner))
             case "toolResult" if role is Role.USER:
@@ -168,7 +168,7 @@ class _Reader:
                 return media.parse_media(kind, _fields.decode(inner))
         return None
 
-    def _thought(self, fields: dict[str, Any]) -> Reasoning | None:
+    def _parse_reasoning(self, fields: dict[str, Any]) -> Reasoning | None:
         match fields:
             case {"redactedContent": str(redacted), **rest} if not rest:
                 return Reasoning(provenance=self._provenance, redacted=redacted)

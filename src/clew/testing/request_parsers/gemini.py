@@ -110,12 +110,12 @@ class _Contents:
 
     def _part(self, found: dict[str, Any]) -> Part:
         if "functionCall" in found:
-            return _kept(self._call(found["functionCall"]), found, "functionCall")
+            return _keep_extra(self._call(found["functionCall"]), found, "functionCall")
         if "functionResponse" in found:
-            return _kept(self._result(found["functionResponse"]), found, "functionResponse")
+            return _keep_extra(self._result(found["functionResponse"]), found, "functionResponse")
         part = self._common(found)
         is_bare = isinstance(part, Reasoning) and not part.signature
-        if part is not None and (is_bare or _written(part) == _sent(found)):
+        if part is not None and (is_bare or _reencode(part) == _normalize_data(found)):
             return part
         return Native(provenance=self._provenance, data=_json.encode(found).decode())
 
@@ -168,20 +168,20 @@ def _blob(blob: dict[str, Any], extra: str) -> Part | None:
         return None
 
 
-def _kept(part: ToolCall | ToolResult, found: dict[str, Any], name: str) -> Part:
+def _keep_extra(part: ToolCall | ToolResult, found: dict[str, Any], name: str) -> Part:
     """Return `part` with all in its `extra` that the common form cannot say."""
-    same = _written(part)[name] == found[name]
+    same = _reencode(part)[name] == found[name]
     extra = _rest(found, name) if same else _json.encode(found).decode()
     return msgspec.structs.replace(part, extra=extra)
 
 
-def _written(part: Part) -> dict[str, Any]:
+def _reencode(part: Part) -> dict[str, Any]:
     """Return what `part` is sent as; nothing where it is left out."""
     found = encode_part(part)
     return _body.decode(_json.encode(found[0])) if found else {}
 
 
-def _sent(found: dict[str, Any]) -> dict[str, Any]:
+def _normalize_data(found: dict[str, Any]) -> dict[str, Any]:
     """Return a part with its data in the alphabet that `encode` writes."""
     blob = found.get("inlineData")
     if blob is None:

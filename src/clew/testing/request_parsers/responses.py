@@ -192,7 +192,7 @@ def _piece(piece: ItemFields, more: ItemFields, provenance: str) -> Part:
 
 def _picture(piece: ItemFields) -> Image:
     url = as_text(piece.get("image_url"))
-    if held := _held(url):
+    if held := _decode_data_url(url):
         return Image(media_type=held[0], data=held[1])
     return Image(media_type=guess_type(url)[0] or "image/png", url=url)
 
@@ -200,11 +200,11 @@ def _picture(piece: ItemFields) -> Image:
 def _file(piece: ItemFields) -> File | None:
     if url := as_text(piece.get("file_url")):
         return File(media_type=guess_type(url)[0] or "application/octet-stream", url=url)
-    held, name = _held(as_text(piece.get("file_data"))), as_text(piece.get("filename"))
+    held, name = _decode_data_url(as_text(piece.get("file_data"))), as_text(piece.get("filename"))
     return File(media_type=held[0], data=held[1], name=name) if held and name else None
 
 
-def _held(address: str) -> tuple[str, bytes] | None:
+def _decode_data_url(address: str) -> tuple[str, bytes] | None:
     """Return what an address holds itself, if it would be written the same way again."""
     found = _DATA.fullmatch(address)
     if found is None:

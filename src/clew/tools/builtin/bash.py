@@ -100,7 +100,7 @@ def _call(command: str, seconds: float, context: ToolContext, options: BashOptio
             f"The next command starts in {context.cwd}."
         )
     active = options.sandbox.active
-    reason = options.sandbox.unsuited(context.cwd) if active else ""
+    reason = options.sandbox.explain_unsuited(context.cwd) if active else ""
     if reason and options.sandbox.policy.mode is SandboxMode.ON:
         raise ToolFailure(f"Not run: commands must run in the sandbox, but {reason}.")
     return BashCall(
@@ -134,7 +134,7 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
 @contextmanager
 def _report() -> Iterator[int]:
     """Open the file into which a shell writes its final folder."""
-    file = _unnamed_file()
+    file = _create_unnamed_file()
     try:
         high = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)
     finally:
@@ -145,7 +145,7 @@ def _report() -> Iterator[int]:
         os.close(high)
 
 
-def _unnamed_file() -> int:
+def _create_unnamed_file() -> int:
     # In memory if possible: when the disk is full, commands must still run to free space.
     if sys.platform == "linux":
         return os.memfd_create("clew-cwd")

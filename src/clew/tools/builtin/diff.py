@@ -22,8 +22,8 @@ def format_short(change: FileChange) -> str:
 def compare(old: str, new: str, path: str, *, created: bool = False) -> FileChange:
     """Return the change that turns `old` into `new`."""
     before, after = _lines(old), _lines(new)
-    head = _shared(before, after)
-    tail = _shared(before[head:][::-1], after[head:][::-1])
+    head = _count_shared(before, after)
+    tail = _count_shared(before[head:][::-1], after[head:][::-1])
     start = max(0, head - _CONTEXT)
     stop = max(0, tail - _CONTEXT)
     hunks = _hunks(before[start : len(before) - stop], after[start : len(after) - stop], start)
@@ -39,7 +39,7 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def _shared(before: list[str], after: list[str]) -> int:
+def _count_shared(before: list[str], after: list[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after)))  # noqa: B905
 
 
@@ -52,13 +52,15 @@ def _hunks(before: list[str], after: list[str], offset: int) -> tuple[Hunk, ...]
         Hunk.of(
             offset + group[0][1] + 1,
             offset + group[0][3] + 1,
-            (line for code in group for line in _marked(code, before, after)),
+            (line for code in group for line in _mark_lines(code, before, after)),
         )
         for group in matcher.get_grouped_opcodes(_CONTEXT)
     )
 
 
-def _marked(code: tuple[str, int, int, int, int], before: list[str], after: list[str]) -> list[str]:
+def _mark_lines(
+    code: tuple[str, int, int, int, int], before: list[str], after: list[str]
+) -> list[str]:
     kind, old_from, old_to, new_from, new_to = code
     if kind == "equal":
         return [f" {line}" for line in before[old_from:old_to]]

@@ -160,10 +160,10 @@ def describe_near_misses(text: str, wanted: str) -> str:
     if said and all(_NUMBERED.match(line) for line in said):
         return "It has line numbers, which are not part of the file: remove them and the tab."
     if places := list(_same_words(lines, asked)):
-        return _quoted(lines, places, len(asked), "With other whitespace it is")
+        return _quote_lines(lines, places, len(asked), "With other whitespace it is")
     plain = [line.translate(_LOOKALIKES) for line in lines]
     if places := list(_same_words(plain, [line.translate(_LOOKALIKES) for line in asked])):
-        return _quoted(lines, places, len(asked), "With characters that look alike it is")
+        return _quote_lines(lines, places, len(asked), "With characters that look alike it is")
     return _nearest(lines, asked)
 
 
@@ -186,7 +186,7 @@ def _same_words(lines: Sequence[str], asked: Sequence[str]) -> Iterator[int]:
             yield at
 
 
-def _quoted(lines: Sequence[str], places: Sequence[int], size: int, how: str) -> str:
+def _quote_lines(lines: Sequence[str], places: Sequence[int], size: int, how: str) -> str:
     first, others = places[0], len(places) - 1
     where = f"line {first + 1}" if size == 1 else f"lines {first + 1}-{first + size}"
     more = f" and in {pluralize(others, 'other place')}" if others else ""

@@ -74,10 +74,10 @@ def _follows_link(root: Path, parts: Sequence[str]) -> bool:
 
 
 def _sort_by_age(root: Path, names: list[str]) -> list[str]:
-    return sorted(names, key=lambda name: (-_modified(root / name), name))
+    return sorted(names, key=lambda name: (-_read_mtime(root / name), name))
 
 
-def _modified(file: Path) -> int:
+def _read_mtime(file: Path) -> int:
     try:
         return file.stat().st_mtime_ns
     except OSError:

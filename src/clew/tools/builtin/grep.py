@@ -107,7 +107,7 @@ def _filter(query: GrepQuery, matches: list[_Match]) -> list[_Match]:
 
 
 def _content(query: GrepQuery, found: list[MatchLine], partial: str) -> ToolOutput:
-    named = {each.path: _shown_path(query, each.path) for each in found}
+    named = {each.path: _format_path(query, each.path) for each in found}
     lines: list[str] = []
     last: tuple[str, int] | None = None
     for each in sorted(found, key=lambda each: (named[each.path], each.line)):
@@ -121,7 +121,7 @@ def _content(query: GrepQuery, found: list[MatchLine], partial: str) -> ToolOutp
 
 
 def _counts(query: GrepQuery, counted: list[MatchCount], partial: str) -> ToolOutput:
-    pairs = sorted((_shown_path(query, each.path), each.count) for each in counted)
+    pairs = sorted((_format_path(query, each.path), each.count) for each in counted)
     if query.mode == "count":
         lines = [f"{path}:{count}" for path, count in pairs]
         facts = {"files": len(pairs), "lines": sum(count for _, count in pairs)}
@@ -142,7 +142,7 @@ def _format(query: GrepQuery, lines: list[str], partial: str, facts: dict[str, i
     )
 
 
-def _shown_path(query: GrepQuery, path: str) -> str:
+def _format_path(query: GrepQuery, path: str) -> str:
     relative = os.path.relpath(path, query.root)
     if relative == ".":
         return query.shown_root

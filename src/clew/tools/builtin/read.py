@@ -145,7 +145,7 @@ def _text(part: FilePart, file: TextFile, cells: str | None) -> ToolOutput:
         notes.append(f"lines {part.first}-{last} of {len(lines)}; continue with offset={last + 1}")
     if cells is not None:
         notes.append("a notebook as text; in the file each cell is JSON")
-    return _numbered(part, shown, (*notes, *_encoding(file)), total=len(lines))
+    return _number_lines(part, shown, (*notes, *_encoding(file)), total=len(lines))
 
 
 def _read_large(part: FilePart) -> ToolOutput:
@@ -159,7 +159,7 @@ def _read_large(part: FilePart) -> ToolOutput:
     note = f"lines {part.first}-{last} of a file of {size:,} bytes"
     if more:
         note += f"; continue with offset={last + 1}, or search it with Grep"
-    return _numbered(part, lines, (note, *_encoding(file)), total=None)
+    return _number_lines(part, lines, (note, *_encoding(file)), total=None)
 
 
 def _encoding(file: TextFile) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _encoding(file: TextFile) -> Iterator[str]:
         yield f"encoded as {file.encoding}"
 
 
-def _numbered(
+def _number_lines(
     part: FilePart, lines: list[str], notes: tuple[str, ...], *, total: int | None
 ) -> ToolOutput:
     numbered = (
@@ -198,7 +198,7 @@ def render_notebook(data: bytes) -> str | None:
 
 def _cell(number: int, cell: _Cell) -> str:
     name = f" {cell.id}" if cell.id else ""
-    parts = [f"# cell {number}{name} ({cell.cell_type})", _joined(cell.source)]
+    parts = [f"# cell {number}{name} ({cell.cell_type})", _join_lines(cell.source)]
     printed = [text for output in cell.outputs if (text := _output(output))]
     if printed:
         parts += [f"# output of cell {number}", *printed]
@@ -209,21 +209,21 @@ def _output(output: dict[str, Any]) -> str:
     if output.get("output_type") == "error":
         text = f"{output.get('ename', 'Error')}: {output.get('evalue', '')}"
     elif "text" in output:
-        text = _joined(output["text"])
+        text = _join_lines(output["text"])
     else:
-        text = _shown(output.get("data"))
+        text = _format_data(output.get("data"))
     if len(text) > _LONGEST_OUTPUT:
         return f"{text[:_LONGEST_OUTPUT]}\n[cut: {len(text) - _LONGEST_OUTPUT} more characters]"
     return text
 
 
-def _shown(data: object) -> str:
+def _format_data(data: object) -> str:
     if not isinstance(data, dict):
         return ""
     if "text/plain" in data and not any(kind.startswith("image/") for kind in data):
-        return _joined(data["text/plain"])
+        return _join_lines(data["text/plain"])
     return f"[{', '.join(map(str, data))}]" if data else ""
 
 
-def _joined(lines: object) -> str:
+def _join_lines(lines: object) -> str:
     return "".join(map(str, lines)) if isinstance(lines, list) else str(lines)

@@ -62,14 +62,14 @@ def add_breakpoints(fragments: Iterable[Fragment], ends: Iterable[int], ttl: str
     splice = b',"%b":%b}' % (FIELD.encode(), msgspec.json.encode(make_cache_control(ttl)))
     for end in ends:
         for place in range(end - 1, -1, -1):
-            made = _marked(found[place], splice)
+            made = _mark_breakpoint(found[place], splice)
             if made is not None:
                 found[place] = made
                 break
     return found
 
 
-def _marked(fragment: Fragment, splice: bytes) -> Fragment | None:
+def _mark_breakpoint(fragment: Fragment, splice: bytes) -> Fragment | None:
     for place in range(len(fragment) - 1, -1, -1):
         piece = fragment[place]
         blocks = piece.blocks() if piece.role != WHOLE else []

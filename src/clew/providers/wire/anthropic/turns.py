@@ -115,12 +115,12 @@ def encode_turns(message: Message) -> tuple[EncodedTurn, ...]:
     """Return `message` as turns; empty if nothing of it is sent."""
     found: list[EncodedTurn] = []
     if results := result_blocks(message):
-        found.append(_marked(make_turn(USER, results, len(results))))
+        found.append(_count_marks(make_turn(USER, results, len(results))))
     if blocks := other_blocks(message):
         links = [_link(part.data) for part in message.parts if isinstance(part, Native)]
         role = ASSISTANT if message.role is Role.ASSISTANT else USER
-        piece = _marked(make_turn(WHOLE if any(link.role for link in links) else role, blocks))
-        found.append(_linked(piece, links) if links else piece)
+        piece = _count_marks(make_turn(WHOLE if any(link.role for link in links) else role, blocks))
+        found.append(_link_calls(piece, links) if links else piece)
     return tuple(found)
 
 
@@ -136,13 +136,13 @@ def _has_no_results(piece: EncodedTurn) -> bool:
     return not piece.results
 
 
-def _marked(piece: EncodedTurn) -> EncodedTurn:
+def _count_marks(piece: EncodedTurn) -> EncodedTurn:
     # Quotes inside strings are escaped, so text never matches.
     marks = piece.data.count(b'"cache_control":')
     return msgspec.structs.replace(piece, marks=marks) if marks else piece
 
 
-def _linked(piece: EncodedTurn, links: Iterable[_Link]) -> EncodedTurn:
+def _link_calls(piece: EncodedTurn, links: Iterable[_Link]) -> EncodedTurn:
     asked = {link.id for link in links if link.id and (link.type or "").endswith("tool_use")}
     answered = {link.tool_use_id for link in links if link.tool_use_id}
     return msgspec.structs.replace(
@@ -192,22 +192,24 @@ _role = attrgetter("role")
 
 def arrange_turns(fragments: Iterable[tuple[EncodedTurn, ...]]) -> list[EncodedTurn]:
     """Return the conversation as turns, without what the API would reject."""
-    turns = _grouped(drop_unpaired([piece for fragment in fragments for piece in fragment]))
+    turns = _group_by_role(drop_unpaired([piece for fragment in fragments for piece in fragment]))
     if any(turn.ends_thinking for turn in turns):
-        turns = _grouped(kept for turn in turns if (kept := _ended(turn)) is not None)
+        turns = _group_by_role(
+            kept for turn in turns if (kept := _drop_trailing_thinking(turn)) is not None
+        )
     if turns and turns[0].role == ASSISTANT:
         turns.insert(0, _opening)
     if turns and turns[-1].role == ASSISTANT:
-        turns[-1] = _trimmed(turns[-1])
+        turns[-1] = _trim_trailing_space(turns[-1])
     return turns
 
 
-def _grouped(pieces: Iterable[EncodedTurn]) -> list[EncodedTurn]:
+def _group_by_role(pieces: Iterable[EncodedTurn]) -> list[EncodedTurn]:
     runs = (list(run) for _, run in groupby(pieces, key=_role))
     return [run[0] if len(run) == 1 else join_turns(run) for run in runs]
 
 
-def _ended(turn: EncodedTurn) -> EncodedTurn | None:
+def _drop_trailing_thinking(turn: EncodedTurn) -> EncodedTurn | None:
     """Return a turn that does not end with thinking, as an interrupted response does."""
     if not turn.ends_thinking:
         return turn
@@ -217,7 +219,7 @@ def _ended(turn: EncodedTurn) -> EncodedTurn | None:
     return make_turn(turn.role, blocks) if blocks else None
 
 
-def _trimmed(turn: EncodedTurn) -> EncodedTurn:
+def _trim_trailing_space(turn: EncodedTurn) -> EncodedTurn:
     """Return the last turn without trailing whitespace, which the API rejects there."""
     *blocks, last = turn.blocks()
     if not is_text(last):

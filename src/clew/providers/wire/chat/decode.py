@@ -159,9 +159,9 @@ class ChatResponse:
             elif self._splitter is None:
                 found.append(TextChunk(content))
             else:
-                found += self._said(self._splitter.feed(content))
+                found += self._make_chunks(self._splitter.feed(content))
         if delta.tool_calls or delta.function_call:
-            found += self._called(delta)
+            found += self._decode_calls(delta)
         return [*found, *self._rest(delta)] if _has_more(delta) else found
 
     def _rest(self, delta: ChatDelta) -> list[Chunk]:
@@ -178,17 +178,17 @@ class ChatResponse:
             found.append(TextChunk("", extra=_json.encode(private).decode()))
         return found
 
-    def _called(self, delta: ChatDelta) -> list[Chunk]:
+    def _decode_calls(self, delta: ChatDelta) -> list[Chunk]:
         calls = list(delta.tool_calls or ())
         if delta.function_call is not None and delta.function_call.name:
             calls.append(ToolCallDelta(index=0, function=delta.function_call))
-        return [*self._held(), *map(self._calls.chunk, calls)] if calls else []
+        return [*self._flush_markup(), *map(self._calls.chunk, calls)] if calls else []
 
-    def _held(self) -> list[Chunk]:
+    def _flush_markup(self) -> list[Chunk]:
         """Return the text that was held back as possible markup."""
-        return [] if self._splitter is None else self._said(self._splitter.close())
+        return [] if self._splitter is None else self._make_chunks(self._splitter.close())
 
-    def _said(self, parts: list[MarkupItem]) -> list[Chunk]:
+    def _make_chunks(self, parts: list[MarkupItem]) -> list[Chunk]:
         found: list[Chunk] = []
         for part in parts:
             if not isinstance(part, TextRun):
@@ -219,7 +219,7 @@ class ChatResponse:
         if self._ended:
             return []
         self._ended = True
-        found = self._held()
+        found = self._flush_markup()
         if seal := self._details.whole():
             found.append(ReasoningChunk(index=0, signature=seal))
         return [*found, *self._calls.end(), *self._tools.end()]

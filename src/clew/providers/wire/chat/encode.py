@@ -83,11 +83,11 @@ def encode(
 
 
 def _fragment(dialect: Dialect, message: Message) -> tuple[tuple[WireMessage, ...], int]:
-    found = _sent(wire_messages(message, dialect))
+    found = _encode_messages(wire_messages(message, dialect))
     return found, sum(len(sent.data) for sent in found)
 
 
-def _sent(messages: Iterable[dict[str, Any] | msgspec.Raw]) -> tuple[WireMessage, ...]:
+def _encode_messages(messages: Iterable[dict[str, Any] | msgspec.Raw]) -> tuple[WireMessage, ...]:
     return tuple(WireMessage(_role(each), _json.encode(each)) for each in messages)
 
 
@@ -131,7 +131,7 @@ def _mark(
         for place in range(end - 1, -1, -1):
             made = add_cache_control(kept.prepare(request.messages[place], request), dialect)
             if made:
-                found[place] = _sent(made)
+                found[place] = _encode_messages(made)
                 break
 
 
@@ -146,14 +146,14 @@ def arrange_messages(messages: Iterable[WireMessage], dialect: Dialect, model: s
         if last is not None:
             if bridges and last.role == TOOL and message.role == USER:
                 found.append(_bridge)
-            elif dialect.merge_roles and (both := _merged(last, message)) is not None:
+            elif dialect.merge_roles and (both := _merge_messages(last, message)) is not None:
                 found[-1] = both
                 continue
         found.append(message)
     return [message.data for message in found]
 
 
-def _merged(first: WireMessage, second: WireMessage) -> WireMessage | None:
+def _merge_messages(first: WireMessage, second: WireMessage) -> WireMessage | None:
     """Return two messages as one, or None if they cannot be merged."""
     if first.role != second.role or first.role not in {USER, ASSISTANT}:
         return None
@@ -161,11 +161,11 @@ def _merged(first: WireMessage, second: WireMessage) -> WireMessage | None:
     # Results must follow calls, and other fields of a message cannot be merged.
     if one.keys() != _PLAIN or other.keys() - {_CALLS} != _PLAIN:
         return None
-    content = _joined(bytes(one["content"]), bytes(other["content"]))
+    content = _join_contents(bytes(one["content"]), bytes(other["content"]))
     return WireMessage(first.role, _json.encode({**other, "content": Raw(content)}))
 
 
-def _joined(one: bytes, other: bytes) -> bytes:
+def _join_contents(one: bytes, other: bytes) -> bytes:
     """Return two contents as one: texts with a blank line between, else a list of parts."""
     if b"null" in {one, other}:
         return other if one == b"null" else one

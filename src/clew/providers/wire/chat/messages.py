@@ -41,7 +41,7 @@ def wire_messages(message: Message, dialect: Dialect) -> list[dict[str, Any] | m
             found.append(msgspec.Raw(part.data.encode()))
         elif not isinstance(part, ToolResult):
             rest.append(part)
-    said = _answer(rest, dialect) if message.role is Role.ASSISTANT else _asked(rest, dialect)
+    said = _answer(rest, dialect) if message.role is Role.ASSISTANT else _encode_user(rest, dialect)
     return [*found, said] if said else found
 
 
@@ -82,7 +82,7 @@ def data_url(part: Image | File) -> str:
     return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
 
 
-def _asked(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
+def _encode_user(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
     pieces = [piece for part in parts if (piece := _piece(part, dialect)) is not None]
     above = _above(parts)
     if not pieces and not above and not any(isinstance(part, Text) for part in parts):
@@ -112,7 +112,7 @@ def _words(parts: list[Part], dialect: Dialect) -> str | list[Any]:
             # The API accepts neither from the assistant, so a note replaces them.
             pieces.append({"type": "text", "text": _note(part)})
         elif isinstance(part, Reasoning) and dialect.reasoning is ReasoningField.PARTS:
-            pieces.append(_thought(part))
+            pieces.append(_encode_reasoning(part))
         elif (piece := _piece(part, dialect)) is not None:
             pieces.append(piece)
     if all(map(_is_bare, pieces)):
@@ -133,9 +133,9 @@ def _thinking(thoughts: list[Reasoning], dialect: Dialect) -> dict[str, Any]:
     return found
 
 
-def _thought(part: Reasoning) -> dict[str, Any]:
+def _encode_reasoning(part: Reasoning) -> dict[str, Any]:
     piece = {"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}
-    return _laid_over(piece, part.extra)
+    return _merge_extra(piece, part.extra)
 
 
 def _call(part: ToolCall, dialect: Dialect) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _call(part: ToolCall, dialect: Dialect) -> dict[str, Any]:
         "type": "function",
         "function": function,
     }
-    return _laid_over(call, part.extra)
+    return _merge_extra(call, part.extra)
 
 
 def _content(pieces: list[Any], dialect: Dialect) -> str | list[Any]:
@@ -162,16 +162,16 @@ def _is_bare(piece: Any) -> bool:
 def _piece(part: Part, dialect: Dialect) -> dict[str, Any] | msgspec.Raw | None:
     match part:
         case Text(text=text, extra=extra):
-            fields = _laid_over({"type": "text", "text": text}, extra)
+            fields = _merge_extra({"type": "text", "text": text}, extra)
             return fields if text or len(fields) > 2 else None
         case Image(data=b"", url="", extra="") | File(data=b"", url="", extra=""):
             # The API rejects an empty one.
             return None
         case Image(extra=extra):
             picture = {"type": "image_url", "image_url": {"url": data_url(part)}}
-            return _laid_over(picture, extra)
+            return _merge_extra(picture, extra)
         case File(extra=extra):
-            return _laid_over(file_part(part, dialect.documents), extra)
+            return _merge_extra(file_part(part, dialect.documents), extra)
         case Native(data=data):
             return msgspec.Raw(data.encode())
         case Reasoning() | ToolCall() | ToolResult():
@@ -191,7 +191,7 @@ def _result(result: ToolResult, dialect: Dialect) -> dict[str, Any]:
         content = text + "".join(f"\n{_note(image)}" for image in result.images)
     call_id = sanitize_name(result.call_id, dialect.ids)
     found = {"role": "tool", "tool_call_id": call_id, "content": content}
-    return _laid_over(found, result.extra)
+    return _merge_extra(found, result.extra)
 
 
 def _note(part: Image | File) -> str:
@@ -206,7 +206,7 @@ def _with_mark(content: str | list[Any]) -> list[Any]:
     return [*pieces[:-1], {**pieces[-1], "cache_control": _MARK}]
 
 
-def _laid_over(block: dict[str, Any], extra: str) -> dict[str, Any]:
+def _merge_extra(block: dict[str, Any], extra: str) -> dict[str, Any]:
     """Return `block` merged with the private fields of its part, objects recursively."""
     if not extra:
         return block

@@ -116,7 +116,7 @@ def parse_models(body: bytes) -> list[ModelFacts]:
     """Parse a list of models, without those that are known not to chat."""
     found = _models.decode(body)
     every = found if isinstance(found, list) else found.data
-    return [_told(model) for model in every if _answers(model)]
+    return [_parse_model(model) for model in every if _answers(model)]
 
 
 def parse_ollama_names(body: bytes) -> list[str]:
@@ -155,7 +155,7 @@ def _answers(model: _Model) -> bool:
     return known and talks is not False and model.supports_chat is not False
 
 
-def _told(model: _Model) -> ModelFacts:
+def _parse_model(model: _Model) -> ModelFacts:
     top = model.top_provider or _TopProvider()
     return _facts(
         model.id,

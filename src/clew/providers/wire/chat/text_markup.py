@@ -90,12 +90,12 @@ class MarkupSplitter:
         held, self._held = self._held, ""
         match self._inside:
             case ThinkTags():
-                return self._said(held, thought=True)
+                return self._emit_text(held, thought=True)
             case CallTags(opening=opening):
                 self._inside = None
-                return self._said(opening + held)
+                return self._emit_text(opening + held)
             case None:
-                return self._said(held)
+                return self._emit_text(held)
 
     def _step(self, found: list[MarkupItem]) -> bool:
         """Process one tag; False when that needs more text."""
@@ -120,20 +120,20 @@ class MarkupSplitter:
     def _think(self, marks: ThinkTags, found: list[MarkupItem]) -> bool:
         thought, closing, rest = self._held.partition(marks.closing)
         if closing:
-            found += self._said(thought, thought=True)
+            found += self._emit_text(thought, thought=True)
             self._held, self._inside, self._trims = rest, None, True
             return True
-        found += self._said(self._all_but([marks.closing]), thought=True)
+        found += self._emit_text(self._all_but([marks.closing]), thought=True)
         return False
 
     def _speak(self, found: list[MarkupItem]) -> bool:
         places = [(self._held.find(marks.opening), marks) for marks in self._calls]
         begun = [(place, marks) for place, marks in places if place >= 0]
         if not begun:
-            found += self._said(self._all_but([marks.opening for marks in self._calls]))
+            found += self._emit_text(self._all_but([marks.opening for marks in self._calls]))
             return False
         place, marks = min(begun, key=lambda each: each[0])
-        found += self._said(self._held[:place])
+        found += self._emit_text(self._held[:place])
         self._held, self._inside = self._held[place + len(marks.opening) :], marks
         self._partial = PartialTextCall(marks.form, marks.closing, self._tools)
         return True
@@ -150,7 +150,7 @@ class MarkupSplitter:
             self._held, self._trims = rest, True
         else:
             # Not a call, but one may follow, so skip only the opening tag.
-            found += self._said(marks.opening)
+            found += self._emit_text(marks.opening)
         return True
 
     def _all_but(self, marks: list[str]) -> str:
@@ -159,7 +159,7 @@ class MarkupSplitter:
         text, self._held = self._held[: len(self._held) - keep], self._held[-keep:] if keep else ""
         return text
 
-    def _said(self, text: str, *, thought: bool = False) -> list[MarkupItem]:
+    def _emit_text(self, text: str, *, thought: bool = False) -> list[MarkupItem]:
         if self._trims:
             text = text.lstrip()
             self._trims = not text

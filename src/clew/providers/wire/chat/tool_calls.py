@@ -86,10 +86,12 @@ class HostToolTracker:
 
     def read_delta(self, delta: ChatDelta) -> list[ServerToolChunk]:
         """Return the tools that a delta starts or ends."""
-        found = [chunk for tool in delta.executed_tools or () for chunk in self._executed(tool)]
+        found = [
+            chunk for tool in delta.executed_tools or () for chunk in self._track_executed(tool)
+        ]
         for note in delta.annotations or ():
             self._add(note.get("url_citation"))
-        return found + self._searched()
+        return found + self._start_search()
 
     def read_citations(self, payload: ChatPayload) -> list[ServerToolChunk]:
         """Return the search that a response's citations imply."""
@@ -97,7 +99,7 @@ class HostToolTracker:
             self._add(result)
         for address in payload.citations or ():
             self._add({"url": address})
-        return self._searched()
+        return self._start_search()
 
     def end(self) -> list[ServerToolChunk]:
         """Return the end of the search, with all its sources."""
@@ -107,7 +109,7 @@ class HostToolTracker:
         lines = (f"{title} {url}".strip() for url, title in self._sources.items())
         return [ServerToolChunk(call_id=_SEARCH, name=_SEARCH, text="\n".join(lines), ended=True)]
 
-    def _executed(self, tool: ExecutedTool) -> list[ServerToolChunk]:
+    def _track_executed(self, tool: ExecutedTool) -> list[ServerToolChunk]:
         call_id = f"executed-{tool.index or 0}"
         name = _NAMES.get(tool.type or "", tool.type or "tool")
         found: list[ServerToolChunk] = []
@@ -119,7 +121,7 @@ class HostToolTracker:
             found.append(ServerToolChunk(call_id=call_id, name=name, text=tool.output, ended=True))
         return found
 
-    def _searched(self) -> list[ServerToolChunk]:
+    def _start_search(self) -> list[ServerToolChunk]:
         """Return the start of a search when its first source arrives."""
         if not self._sources or _SEARCH in self._begun:
             return []

@@ -137,7 +137,7 @@ class BlockDecoder:
         if delta.citation:
             opened.citations.append(delta.citation)
         if delta.image is not None and delta.image.source is not None:
-            opened.picture += _decoded(delta.image.source.bytes or "")
+            opened.picture += _decode_base64(delta.image.source.bytes or "")
         opened.results += delta.tool_result or ()
         return chunks
 
@@ -269,7 +269,7 @@ def _words(result: Raw) -> str:
     return found.text or _text(found.json)
 
 
-def _decoded(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return b64decode(text)
     except NotBase64:

@@ -89,7 +89,7 @@ def encode_content(message: Message) -> tuple[EncodedContent, int]:
     if "document" in kinds and "text" not in kinds:
         # The API rejects a document without text.
         blocks.insert(0, _json.encode({"text": SEE_DOCUMENT}))
-    pieces, names = _joined(blocks)
+    pieces, names = _join_blocks(blocks)
     found = EncodedContent(
         role=role,
         pieces=pieces,
@@ -207,7 +207,7 @@ def _keys(data: str) -> dict[str, Raw]:
         return {}
 
 
-def _joined(blocks: Sequence[EncodedBlock]) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
+def _join_blocks(blocks: Sequence[EncodedBlock]) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
     """Join blocks with commas into the pieces around the names of documents."""
     if not blocks:
         return (), ()

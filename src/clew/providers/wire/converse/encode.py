@@ -91,7 +91,7 @@ def _inference(request: Request) -> dict[str, Any]:
 def _tools(request: Request, found: Sequence[EncodedContent]) -> list[dict[str, Any]]:
     declared = [*map(_tool, request.tools), *request.native_tools]
     # Bedrock rejects calls and results if no tools are declared.
-    return declared or [*_forgotten(found)]
+    return declared or [*_declare_mentioned(found)]
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"toolSpec": {**fields, "inputSchema": {"json": spec.schema}, **spec.extra}}
 
 
-def _forgotten(found: Sequence[EncodedContent]) -> Iterable[dict[str, Any]]:
+def _declare_mentioned(found: Sequence[EncodedContent]) -> Iterable[dict[str, Any]]:
     """Return declarations for the tools that the messages mention."""
     for name in dict.fromkeys(tool_name(name) for each in found for name in each.calls):
         yield _tool(ToolSpec(name=name, description=GONE, schema={"type": "object"}))
@@ -160,7 +160,7 @@ def _messages(
             continue
         if not role and each.role == "assistant":
             yield _message("user", OPENING) + b","
-        if each.role == role and not (answered and _refused(each, apart)):
+        if each.role == role and not (answered and _must_separate(each, apart)):
             yield b","
         else:
             if each.role == role:
@@ -178,7 +178,7 @@ def _messages(
         yield b"]}"
 
 
-def _refused(each: EncodedContent, apart: ResultSeparation) -> bool:
+def _must_separate(each: EncodedContent, apart: ResultSeparation) -> bool:
     """Return whether a message must be separate from the results before it."""
     match apart:
         case ResultSeparation.NOTHING:

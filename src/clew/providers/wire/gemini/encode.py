@@ -112,7 +112,7 @@ def encode_part(part: Part, *, new: bool = False) -> list[dict[str, Any] | Raw]:
         case Image() | File():
             return [merge_extra(_media(part), part.extra)] if part.data or part.url else []
         case Reasoning():
-            return [merge_extra(_thought(part), part.extra)] if part.signature else []
+            return [merge_extra(_encode_reasoning(part), part.extra)] if part.signature else []
         case ToolCall():
             return [merge_extra({"functionCall": _call(part)}, part.extra)]
         case ToolResult():
@@ -171,16 +171,16 @@ def _contents(turns: list[EncodedParts], model: str) -> list[bytes]:
 
 
 def _fragment(message: Message) -> tuple[EncodedParts, int]:
-    old = new = _joined(message, new=False)
+    old = new = _encode_parts(message, new=False)
     size = len(old)
-    sealed = _sealed(message)
+    sealed = _add_signature(message)
     if sealed is not message or any(result.images for result in message.results):
-        new = _joined(sealed, new=True)
+        new = _encode_parts(sealed, new=True)
         size += len(new)
     return EncodedParts(message.role is Role.ASSISTANT, old, new), size
 
 
-def _joined(message: Message, *, new: bool) -> bytes:
+def _encode_parts(message: Message, *, new: bool) -> bytes:
     found = [piece for part in message.parts for piece in encode_part(part, new=new)]
     if not found and message.role is Role.USER:
         # A request with only a system prompt still needs a user message.
@@ -188,7 +188,7 @@ def _joined(message: Message, *, new: bool) -> bytes:
     return b",".join(map(_json.encode, found))
 
 
-def _sealed(message: Message) -> Message:
+def _add_signature(message: Message) -> Message:
     """Return `message` with a placeholder if its first call lacks a signature.
 
     The API requires it only in the current turn, but bytes that were sent once must not change.
@@ -214,18 +214,18 @@ def _media(part: Image | File) -> dict[str, Any]:
     return {"inlineData": {**kind, "data": b64encode(part.data).decode()}}
 
 
-def _thought(part: Reasoning) -> dict[str, Any]:
+def _encode_reasoning(part: Reasoning) -> dict[str, Any]:
     text = {"text": part.text} if part.text else {}
     return {**text, "thought": True, "thoughtSignature": part.signature}
 
 
 def _call(part: ToolCall) -> dict[str, Any]:
-    return {**_named(part), "args": Raw(sanitize_arguments(part.arguments))}
+    return {**_encode_name(part), "args": Raw(sanitize_arguments(part.arguments))}
 
 
 def _result(part: ToolResult, *, new: bool) -> list[dict[str, Any] | Raw]:
     response = {"error" if part.failed else "output": part.text}
-    found: dict[str, Any] = {**_named(part), "response": response}
+    found: dict[str, Any] = {**_encode_name(part), "response": response}
     inside = [image for image in part.images if new and image.data]
     if inside:
         found["parts"] = [*map(_media, inside)]
@@ -233,6 +233,6 @@ def _result(part: ToolResult, *, new: bool) -> list[dict[str, Any] | Raw]:
     return [merge_extra({"functionResponse": found}, part.extra), *beside]
 
 
-def _named(part: ToolCall | ToolResult) -> dict[str, Any]:
+def _encode_name(part: ToolCall | ToolResult) -> dict[str, Any]:
     known = {} if is_generated_id(part.call_id) or not part.call_id else {"id": part.call_id}
     return {**known, "name": sanitize_name(part.name or "tool", NAMES)}

@@ -103,7 +103,7 @@ class PartDecoder:
         fields = _fields.decode(raw)
         is_text = part.text is not None or fields.keys() <= _ABOUT_THOUGHT
         if is_text and part.thought:
-            return self._thought(part, _rest(fields, "text", *_ABOUT_THOUGHT))
+            return self._decode_thought(part, _rest(fields, "text", *_ABOUT_THOUGHT))
         self._thinking = False
         if is_text:
             return self._words(part.text or "", _rest(fields, "text", "thought"))
@@ -113,7 +113,7 @@ class PartDecoder:
             blob = part.inline_data
             return [PartChunk(decode_media(blob.mime_type, blob.data, _rest(fields, "inlineData")))]
         if part.file_data is not None:
-            return [PartChunk(_addressed(part.file_data, _rest(fields, "fileData")))]
+            return [PartChunk(_decode_address(part.file_data, _rest(fields, "fileData")))]
         return self._native(part, raw)
 
     def close(self) -> list[Chunk]:
@@ -126,7 +126,7 @@ class PartDecoder:
         self._text += 2
         return [TextChunk(text, self._text - 1, extra)]
 
-    def _thought(self, part: _Part, extra: str) -> list[Chunk]:
+    def _decode_thought(self, part: _Part, extra: str) -> list[Chunk]:
         text, signature = part.text or "", part.thought_signature or ""
         alone = bool(signature or extra)
         if not (text or alone):
@@ -140,7 +140,7 @@ class PartDecoder:
     def _call(self, call: _Call, extra: str) -> list[Chunk]:
         if not call.name and self._arriving is None:
             return []
-        found = self._begin(call, extra) if call.name else self._added(extra)
+        found = self._begin(call, extra) if call.name else self._extend_call(extra)
         if self._arriving is not None:
             for piece in call.partial_args or ():
                 self._arriving.take(piece)
@@ -165,7 +165,7 @@ class PartDecoder:
         self.calls += 1
         return [*found, begun]
 
-    def _added(self, extra: str) -> list[Chunk]:
+    def _extend_call(self, extra: str) -> list[Chunk]:
         return [CallChunk(index=self.calls - 1, extra=extra)] if extra else []
 
     def _complete(self) -> list[Chunk]:
@@ -205,7 +205,7 @@ def decode_media(media_type: str, data: str, extra: str = "") -> Media:
     return File(media_type=media_type, data=found, extra=extra)
 
 
-def _addressed(found: _Address, extra: str) -> Media:
+def _decode_address(found: _Address, extra: str) -> Media:
     if found.mime_type.startswith("image/"):
         return Image(media_type=found.mime_type, url=found.file_uri, extra=extra)
     return File(media_type=found.mime_type, url=found.file_uri, extra=extra)

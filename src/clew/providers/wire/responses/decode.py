@@ -204,12 +204,12 @@ class ResponsesResponse:
         output = response.output or []
         if self._ended < len(output):
             for index, raw in enumerate(output):
-                item = self._known(index, raw)
+                item = self._find_item(index, raw)
                 if not item.ended:
                     chunks += self._stream.end_item(item, bytes(raw))
         return chunks
 
-    def _known(self, index: int, raw: Raw) -> StreamedItem:
+    def _find_item(self, index: int, raw: Raw) -> StreamedItem:
         """Return the state of an item, for servers that may not number them."""
         for key in (index, _id(raw)):
             if key in self._items:

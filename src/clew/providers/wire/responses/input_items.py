@@ -112,16 +112,16 @@ class _Writer:
                 else:
                     self._put(InputItem(kind, data.encode()))
             case Reasoning():
-                self._put(InputItem("reasoning", _json.encode(_thought(part))))
+                self._put(InputItem("reasoning", _json.encode(_encode_reasoning(part))))
             case ToolCall():
-                self._put(_called(_call(part)))
+                self._put(_encode_call_item(_call(part)))
             case ToolResult():
                 result = {
                     "type": RESULT,
                     "call_id": sanitize_name(part.call_id, IDS),
                     "output": encode_output(part),
                 }
-                self._put(_called({**result, **unpack_extra(part.extra)}))
+                self._put(_encode_call_item({**result, **unpack_extra(part.extra)}))
 
     def flush(self) -> None:
         """End the current message, if any."""
@@ -167,7 +167,7 @@ class _Writer:
             # The API rejects empty images and files.
             return
         if not self._answers:
-            self._say({**_attached(part), **fields}, head)
+            self._say({**_encode_media(part), **fields}, head)
         elif isinstance(part, Image) and head:
             made = {**head, "result": b64encode(part.data).decode()}
             self._put(InputItem(as_text(head.get("type")), _json.encode(made)))
@@ -181,7 +181,7 @@ def _is_empty(part: Image | File) -> bool:
     return not (part.data or part.url or part.extra)
 
 
-def _called(item: dict[str, Any]) -> InputItem:
+def _encode_call_item(item: dict[str, Any]) -> InputItem:
     return InputItem(item["type"], _json.encode(item), item["call_id"])
 
 
@@ -189,7 +189,7 @@ def _input(text: str) -> dict[str, Any]:
     return {"type": "input_text", "text": text}
 
 
-def _attached(part: Image | File) -> dict[str, Any]:
+def _encode_media(part: Image | File) -> dict[str, Any]:
     if isinstance(part, Image):
         return {"type": "input_image", "image_url": data_url(part)}
     if part.url:
@@ -218,7 +218,7 @@ def _free_text(call: ToolCall) -> str:
         return call.arguments
 
 
-def _thought(block: Reasoning) -> dict[str, Any]:
+def _encode_reasoning(block: Reasoning) -> dict[str, Any]:
     fields = unpack_extra(block.extra)
     whole = [len(block.text)] if block.text else []
     summary, content = fields.pop("summary", whole), fields.pop("content", [])

@@ -131,7 +131,7 @@ class ItemStream:
         last = item.places[-1] if item.places else None
         if place != last:
             item.places.append(place)
-        piece = self._thought(item)
+        piece = self._open_reasoning(item)
         text = piece.take(text if last in {None, place} else BETWEEN + text)
         return [ReasoningChunk(index=piece.number, text=text)]
 
@@ -192,7 +192,7 @@ class ItemStream:
     def _reasoning(self, item: StreamedItem, part: Reasoning, fields: ItemFields) -> list[Chunk]:
         if not part.text and not part.signature:
             return []
-        piece = self._thought(item)
+        piece = self._open_reasoning(item)
         late = piece.take(part.text, whole=True)
         if piece.text != part.text:
             part = parse_reasoning(fields, self._provenance, verbatim=True)
@@ -216,7 +216,7 @@ class ItemStream:
             self._open = None
         return item.private
 
-    def _thought(self, item: StreamedItem) -> TextBuffer:
+    def _open_reasoning(self, item: StreamedItem) -> TextBuffer:
         if item.private is None:
             item.private = TextBuffer(next(self._thoughts))
             self._open = None

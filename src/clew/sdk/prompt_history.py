@@ -1,4 +1,4 @@
-"""What was typed before, in one private file that all sessions share."""
+"""The prompts that the user typed before, in one private file for all sessions."""
 
 import contextlib
 import logging
@@ -14,26 +14,25 @@ from clew.files.locks import lock_descriptor
 
 logger = logging.getLogger(__name__)
 
-_MOST_BYTES = 2_000_000
-"""When the file is longer, its older half goes."""
+_MAX_BYTES = 2_000_000
+"""A longer file loses its older half."""
 _TIMEOUT = 2.0
-"""Seconds to wait for another session that writes now."""
-_LONGEST = 20_000
-"""Characters; longer ones are pastes that nobody looks for here."""
+"""Seconds to wait for another process that writes."""
+_MAX_CHARACTERS = 20_000
+"""Longer prompts are pastes, and are not stored."""
 
 
-class HistoryFile:
-    """A JSON text on each line, so that an entry may have several lines itself.
+class PromptHistory:
+    """Stores prompts as one JSON string per line, with secrets redacted.
 
-    Secrets are taken out before anything is written. That a line cannot be kept or read is
-    never an error: nobody shall lose a prompt over it.
+    A history that cannot be read or written is never an error. All methods block.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def entries(self) -> list[str]:
-        """Return all entries, the oldest first; damaged ones are left out."""
+        """Return all prompts, oldest first; skips damaged lines."""
         try:
             lines = self._path.read_bytes().splitlines()
         except OSError:
@@ -41,15 +40,15 @@ class HistoryFile:
         return list(_read(lines))
 
     def add(self, text: str) -> None:
-        """Write an entry down."""
-        if len(text) > _LONGEST:
+        """Append a prompt."""
+        if len(text) > _MAX_CHARACTERS:
             return
-        # Half of a surrogate pair, as a broken paste may leave it, is no text for a file.
+        # A broken paste may contain half of a surrogate pair, which UTF-8 cannot encode.
         clean = redact(text).encode(errors="replace").decode()
         try:
             self._append(msgspec.json.encode(clean) + b"\n")
         except OSError as error:
-            logger.debug("the history cannot be written: %s", error)
+            logger.debug("cannot write the prompt history: %s", error)
 
     def _append(self, line: bytes) -> None:
         make_private_folder(self._path.parent)
@@ -59,9 +58,9 @@ class HistoryFile:
                 os.fchmod(file, 0o600)
             with contextlib.suppress(TimeoutError):
                 lock_descriptor(file, timeout=_TIMEOUT)
-            if os.fstat(file).st_size > _MOST_BYTES:
-                _shorten(file)
-            os.write(file, line if _ends_whole(file) else b"\n" + line)
+            if os.fstat(file).st_size > _MAX_BYTES:
+                _truncate(file)
+            os.write(file, line if _is_complete(file) else b"\n" + line)
         finally:
             os.close(file)
 
@@ -72,8 +71,8 @@ def _read(lines: list[bytes]) -> Iterator[str]:
             yield msgspec.json.decode(line, type=str)
 
 
-def _ends_whole(file: int) -> bool:
-    """Does the file end with a line break, as it does unless a write was cut off?"""
+def _is_complete(file: int) -> bool:
+    """Return whether the file ends with a line break; it does not after an interrupted write."""
     size = os.lseek(file, 0, os.SEEK_END)
     if not size:
         return True
@@ -81,9 +80,9 @@ def _ends_whole(file: int) -> bool:
     return os.read(file, 1) == b"\n"
 
 
-def _shorten(file: int) -> None:
+def _truncate(file: int) -> None:
     size = os.fstat(file).st_size
-    os.lseek(file, size - _MOST_BYTES // 2, os.SEEK_SET)
-    _, _, kept = os.read(file, _MOST_BYTES).partition(b"\n")
+    os.lseek(file, size - _MAX_BYTES // 2, os.SEEK_SET)
+    _, _, kept = os.read(file, _MAX_BYTES).partition(b"\n")
     os.ftruncate(file, 0)
     os.write(file, kept)

@@ -1,0 +1,188 @@
+"""Find out what works on this machine, what is missing, and what to do about it.
+
+`diagnose` runs all checks: those of `clew.sdk.system_checks`, and those of models here.
+"""
+
+import http.client
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from clew.core.errors import ConfigError
+from clew.core.redaction import redact
+from clew.providers.embedded.model_file import model_path, verify
+from clew.providers.profiles import PROFILES
+from clew.providers.registry import FAMILIES, ollama_address
+from clew.sdk.folders import Homes
+from clew.sdk.system_checks import (
+    Check,
+    Finding,
+    Level,
+    Machine,
+    check_folders,
+    check_programs,
+    check_sandbox,
+    check_settings,
+    check_sqlite,
+    check_store,
+    check_versions,
+)
+
+__all__ = ["Check", "Finding", "Level", "Machine", "diagnose", "this_machine"]
+
+_TIMEOUT = 1.0
+_MAX_BYTES = 1_000_000
+_MAX_MODELS = 5
+_SUGGESTED_KEYS = "ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY"
+
+
+def this_machine(cwd: Path, environ: Mapping[str, str] | None = None) -> Machine:
+    """Return this machine, as seen from the folder `cwd`."""
+    environ = os.environ if environ is None else environ
+    homes = Homes.of(environ)
+    return Machine(
+        cwd=cwd,
+        user_home=homes.user,
+        clew_home=homes.clew,
+        environ=environ,
+        servers=_server_addresses(environ),
+    )
+
+
+def diagnose(machine: Machine, extra: Sequence[Check] = ()) -> list[Finding]:
+    """Run all checks at the same time; changes nothing, and no finding contains a secret.
+
+    Args:
+        machine: What to check.
+        extra: Checks of the client, such as one of the terminal; they come last.
+    """
+    checks: list[Check] = [
+        check_versions,
+        check_folders,
+        check_settings,
+        check_sqlite,
+        check_store,
+        check_keys,
+        *(partial(check_server, name) for name in machine.servers),
+        check_embedded,
+        check_programs,
+        check_sandbox,
+        *extra,
+    ]
+    with ThreadPoolExecutor(len(checks)) as pool:
+        found = pool.map(partial(_run_check, machine), checks)
+        return [_redact(finding) for findings in found for finding in findings]
+
+
+def _run_check(machine: Machine, check: Check) -> Sequence[Finding]:
+    try:
+        return list(check(machine))
+    except OSError as error:
+        return [Finding(name="doctor", level=Level.NOTE, text=f"a check failed: {error}")]
+
+
+def _redact(finding: Finding) -> Finding:
+    return msgspec.structs.replace(finding, text=redact(finding.text))
+
+
+def _server_addresses(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the usual addresses of local model servers; OLLAMA_HOST changes one of them."""
+    addresses = {name: PROFILES[name].base_url for name in ("lm_studio", "ollama", "llama_cpp")}
+    if host := environ.get("OLLAMA_HOST"):
+        with suppress(ConfigError):
+            addresses["ollama"] = ollama_address(host)
+    return addresses
+
+
+def check_keys(machine: Machine) -> Iterator[Finding]:
+    """Check which providers have an API key in the environment; its value is never shown."""
+    users: dict[str, list[str]] = {}
+    for family in FAMILIES.values():
+        for name in family.key_names:
+            if machine.environ.get(name):
+                users.setdefault(name, []).append(family.name)
+    if users:
+        keys = ", ".join(f"{name} for {' and '.join(who)}" for name, who in users.items())
+        yield Finding(name="keys", level=Level.OK, text=f"found {keys}")
+    else:
+        yield Finding(
+            name="keys",
+            level=Level.NOTE,
+            text="no API key is set",
+            remedy=f"set {_SUGGESTED_KEYS}, start a local server, or use the embedded model",
+        )
+
+
+def check_server(name: str, machine: Machine) -> Iterator[Finding]:
+    """Check whether a model server answers on this machine."""
+    address = machine.servers[name]
+    host = urlsplit(address).netloc
+    try:
+        status, body = _get(f"{address}/models")
+    except (OSError, http.client.HTTPException) as error:
+        refused = isinstance(error, ConnectionRefusedError)
+        reason = "not running" if refused else f"no answer ({type(error).__name__})"
+        yield Finding(
+            name=name,
+            level=Level.NOTE,
+            text=f"{reason} at {host}",
+            remedy="start the server to use it",
+        )
+        return
+    models = _parse_models(body)
+    if models is None:
+        text = f"a server answers at {host} but lists no models (status {status})"
+        yield Finding(name=name, level=Level.NOTE, text=text)
+        return
+    shown = ", ".join(models[:_MAX_MODELS]) or "none loaded"
+    more = f" and {len(models) - _MAX_MODELS} more" if len(models) > _MAX_MODELS else ""
+    yield Finding(name=name, level=Level.OK, text=f"running at {host}, models: {shown}{more}")
+
+
+def check_embedded(machine: Machine) -> Iterator[Finding]:
+    """Check whether the embedded model can run."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        yield Finding(
+            name="embedded",
+            level=Level.MISSING,
+            text="xllamacpp, which runs the embedded model, is not installed",
+            remedy="pip install 'clew[embedded]'",
+        )
+    path = model_path(machine.environ)
+    try:
+        verify(path)
+    except ConfigError as error:
+        yield Finding(name="embedded", level=Level.MISSING, text=str(error))
+    else:
+        yield Finding(name="embedded", level=Level.OK, text=f"the model is at {path}")
+
+
+def _get(address: str) -> tuple[int, bytes]:
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_TIMEOUT)
+    try:
+        connection.request("GET", parts.path)
+        reply = connection.getresponse()
+        return reply.status, reply.read(_MAX_BYTES)
+    finally:
+        connection.close()
+
+
+def _parse_models(body: bytes) -> list[str] | None:
+    """Return the names in a model list; None if it is not one."""
+    try:
+        found: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("data", ""), list | None):
+        return None
+    listed = found["data"] or []
+    return [str(one.get("id", "?")) for one in listed if isinstance(one, dict)]
