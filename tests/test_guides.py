@@ -154,7 +154,7 @@ def test_every_link_resolves(path: Path) -> None:
         assert not anchor or anchor in anchors(file), target
 
 
-@pytest.mark.parametrize("path", [*GUIDES, ROOT / "AGENTS.md"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_guide_is_written_in_plain_english(path: Path) -> None:
     quaint = r"\b(?:shall|somebody|whoever)\b|so many|go on with|what had|is no name|be told"
 

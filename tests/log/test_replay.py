@@ -20,7 +20,7 @@ from clew.core.messages import Image, Message, Role, Text, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.log.events import LogLevel
-from clew.log.replay_state import ReplayedLog, replay_log
+from clew.log.replay_state import replay_log
 from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
 from clew.providers.protocol import ReasoningChunk, TextChunk
@@ -86,9 +86,6 @@ class Bench:
     def live(self) -> Session:
         assert self.session is not None
         return self.session
-
-    def replayed(self) -> ReplayedLog:
-        return replay_log(self.path) if self.path.exists() else ReplayedLog()
 
 
 async def answer(bench: Bench, words: str) -> None:
@@ -238,12 +235,12 @@ async def _check(
             await operation(bench, said)
         except ClewError:
             bench.replies.clear()
-        now = bench.replayed()
         history, request = bench.live.get_history(), render(bench.live.journal.view)
         if bench.path.exists():
+            now = replay_log(bench.path)
             assert now.history == history
             assert now.request == request
-            assert list(now.entries) == bench.live.journal.entries
+            assert now.entries == bench.live.journal.entries
             assert [str(fault) for fault in validate_log(bench.path).faults] == []
             bench.points.append((lines(bench.path), history, request))
     await bench.live.shutdown()

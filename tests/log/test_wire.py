@@ -10,7 +10,6 @@ from clew.core.access import Risk
 from clew.core.ids import CallId
 from clew.core.messages import ToolCall
 from clew.log.events import LogLevel, NativePayload
-from clew.log.reader import LogReader
 from clew.log.replay_state import ReplayState
 from clew.log.validation import validate_log
 from clew.log.writer import SessionLog
@@ -43,10 +42,8 @@ def replies(harness: HttpHarness) -> list[ModelReply]:
 
 def sent(path: Path) -> list[dict[str, Any]]:
     """Put the bodies together again that went over the wire."""
-    state, bodies = ReplayState(), []
-    for line in LogReader(path):
-        assert line.event is not None
-        state.apply(line.event)
+    state, bodies = ReplayState(path), []
+    for line in state.lines():
         event = line.event
         if isinstance(event, NativePayload) and event.payload_kind == "request":
             lists = {name: state.wire_list(name) for name in event.lists}

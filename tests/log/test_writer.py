@@ -339,10 +339,8 @@ async def test_http_bodies_are_written_as_differences_and_without_the_api_key(
         await provider.aclose()
         bodies = list(server.requests)
 
-    state, sent = ReplayState(), []
-    for line in LogReader(tmp_path / "s.jsonl"):
-        assert line.event is not None
-        state.apply(line.event)
+    state, sent = ReplayState(tmp_path / "s.jsonl"), []
+    for line in state.lines():
         if line.fields.get("payload_kind") == "request":
             lists = {name: state.wire_list(name) for name in line.fields.get("lists", {})}
             named = line.fields.get("named", {})

@@ -4,15 +4,15 @@ A secret may be split between two deltas. Buffers therefore redact text as a str
 the end of it until no secret can continue there.
 """
 
-import codecs
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from clew.core.redaction import Redactor, StreamRedactor
 from clew.providers.protocol import Chunk
 
 _BUFFER_CHARS = 4_096
@@ -20,25 +20,13 @@ _BUFFER_SECONDS = 1.0
 _BUFFER_CHUNKS = 32
 
 
-class RedactionStream(Protocol):
-    """Redacts text that arrives in pieces; the output may lag behind the input."""
-
-    def feed(self, piece: str) -> str:
-        """Add text, and return what is safe to write."""
-        ...
-
-    def close(self) -> str:
-        """Return the rest."""
-        ...
-
-
 class Redaction(Struct, frozen=True, kw_only=True):
     """How the log removes secrets before anything reaches the disk."""
 
     value: Callable[[Any], Any]
     """Redacts a whole value."""
-    stream: Callable[[], RedactionStream]
-    """Creates a redactor for streamed text."""
+    stream: Callable[[], StreamRedactor]
+    """Creates a redactor for streamed text; its output may lag behind its input."""
 
     @classmethod
     def standard(
@@ -50,22 +38,16 @@ class Redaction(Struct, frozen=True, kw_only=True):
             extra_keys: More names of secrets.
             extra_values: More texts to hide wherever they appear.
         """
-        # Imported here because its patterns take a while to compile.
-        from clew.core.redaction import Redactor, StreamRedactor  # noqa: PLC0415
-
-        keys, values = tuple(extra_keys), tuple(extra_values)
-        return cls(
-            value=Redactor(keys, values).redact,
-            stream=partial(StreamRedactor, extra_keys=keys, extra_values=values),
-        )
+        extra = tuple(extra_keys), tuple(extra_values)
+        return cls(value=Redactor(*extra).redact, stream=partial(StreamRedactor, *extra))
 
 
 class LogTextBuffer:
     """Merges text deltas until they fill a line or a second has passed."""
 
-    def __init__(self, stream: Callable[[], RedactionStream]) -> None:
+    def __init__(self, stream: Callable[[], StreamRedactor]) -> None:
         self._new_stream = stream
-        self._stream: RedactionStream | None = None
+        self._stream: StreamRedactor | None = None
         self._ready = ""
         self._since = 0.0
 
@@ -93,22 +75,6 @@ class LogTextBuffer:
         return self.take()
 
 
-class ByteBuffer:
-    """A `LogTextBuffer` for bytes; invalid UTF-8 becomes hexadecimal escapes."""
-
-    def __init__(self, stream: Callable[[], RedactionStream]) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
-        self._text = LogTextBuffer(stream)
-
-    def add(self, data: bytes) -> str:
-        """Add bytes; returns text when there is enough of it to write."""
-        return self._text.add(self._decoder.decode(data))
-
-    def close(self) -> str:
-        """Return all remaining text."""
-        return self._text.add(self._decoder.decode(b"", final=True)) + self._text.close()
-
-
 class ChunkBuffer:
     """Merges consecutive chunks that differ only in their text."""
 
@@ -126,7 +92,8 @@ class ChunkBuffer:
 
     def add(self, chunk: Chunk) -> list[dict[str, Any]]:
         """Add a chunk; returns merged chunks when there are enough to write."""
-        fields = {"type": type(chunk).__name__, **_set_fields(chunk)}
+        fields = {"type": type(chunk).__name__, **msgspec.to_builtins(chunk)}
+        fields = {k: v for k, v in fields.items() if v is not None and v is not False and v != ""}
         field = "arguments" if "arguments" in fields else "text"
         text = fields.pop(field, "")
         if (fields, field) != (self._current, self._field):
@@ -157,12 +124,3 @@ class ChunkBuffer:
         self._is_started = True
         chunk = self._redact(self._current)
         self._merged.append({**chunk, self._field: text} if text else chunk)
-
-
-def _set_fields(chunk: Chunk) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(chunk)
-    return {
-        name: value
-        for name, value in fields.items()
-        if value is not None and value is not False and value != ""
-    }

@@ -1,16 +1,19 @@
 """Log model calls: requests as differences from the previous one, responses, HTTP bodies."""
 
+import codecs
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Raw
 
-from clew.core.errors import ContextOverflow, ProviderBusy, ProviderError
+from clew.core.errors import ProviderError
 from clew.core.messages import Message
-from clew.log.buffer import ByteBuffer, ChunkBuffer
+from clew.log.buffer import ChunkBuffer, LogTextBuffer
 from clew.log.content_store import ContentIndex
 from clew.log.events import (
+    ABORTED,
+    TURN,
     LogLevel,
     NativePayload,
     PrefixDelta,
@@ -26,13 +29,12 @@ from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Chunk, Finished, Provider, Request
 from clew.providers.recorded_calls import extra_fields
 
-ABORTED = "Aborted"
-TURN = "turn"
-_SPELL_OUT = 32
-"""A longer first request is written as a reference to the history."""
 _SMALL_FIELD = 256
 """Smaller fields of an HTTP body stay in the line."""
+_ERROR_FIELDS = ("status", "retry_after", "limit")
+"""Arguments that restore the error of a call, where its class has them."""
 
+_Decoder = codecs.getincrementaldecoder("utf-8")
 _body_fields = msgspec.json.Decoder(dict[str, Raw])
 _elements = msgspec.json.Decoder(list[Raw])
 
@@ -54,45 +56,30 @@ class CallLogger:
         if purpose == TURN:
             self._translator.round += 1
             self._translator.execution_id = execution_id
-        wire = None
+            messages = self.contents.add_list(TURN, request.messages, execution_id, history=history)
+        else:
+            messages = PrefixDelta(new=tuple(map(self.contents.add, request.messages)))
+        name, wire = provider.name, None
         is_raw = self._level is LogLevel.RAW
         if is_raw and isinstance(provider, _ShowsWire):
             wire = WireLog(self._file, self.contents, execution_id)
+            provider = provider.with_tap(wire)
         event = ProviderRequest(
             execution_id=execution_id,
             run=self._translator.run,
             round=self._translator.round,
             purpose=purpose,
-            provider=provider.name,
+            provider=name,
             model=request.model,
-            messages=self._messages(request.messages, purpose, execution_id, history),
-            system=self.contents.add_slot("system", request.system),
-            tools=self.contents.add_slot("tools", request.tools),
+            messages=messages,
+            system=self.contents.add(request.system, "system") if request.system else "",
+            tools=self.contents.add(request.tools, "tools") if request.tools else "",
             head=self._file.redaction.value(extra_fields(request)),
             content=self.contents.take(),
             native=wire is not None,
         )
         self._file.write(event, redacted=True)
-        call = CallLog(self._file, event, is_raw=is_raw, wire=wire)
-        if wire is not None and isinstance(provider, _ShowsWire):
-            return call, provider.with_tap(wire)
-        return call, provider
-
-    def _messages(
-        self,
-        messages: tuple[Message, ...],
-        purpose: str,
-        execution_id: str,
-        history: Sequence[Message],
-    ) -> PrefixDelta:
-        if purpose != TURN:
-            return PrefixDelta(new=tuple(map(self.contents.add, messages)))
-        is_history = (
-            self.contents.is_first(TURN)
-            and len(messages) > _SPELL_OUT
-            and messages == tuple(history)
-        )
-        return self.contents.add_list(TURN, messages, execution_id, is_history=is_history)
+        return CallLog(self._file, event, is_raw=is_raw, wire=wire), provider
 
 
 class CallLog:
@@ -113,7 +100,7 @@ class CallLog:
         with self._file.guard():
             self._builder.add(chunk)
             if self._chunks is not None:
-                self._write_chunks(self._chunks.count, self._chunks.add(chunk))
+                self._write_chunks(self._chunks, self._chunks.add(chunk))
             if isinstance(chunk, Finished):
                 self._end(chunk)
 
@@ -125,9 +112,10 @@ class CallLog:
             self._end(None)
             self._file.write(_to_event(self._id, error))
 
-    def _write_chunks(self, before: int, chunks: list[dict[str, Any]]) -> None:
+    def _write_chunks(self, buffer: ChunkBuffer, chunks: list[dict[str, Any]]) -> None:
         if chunks:
-            event = StreamDelta(execution_id=self._id, sequence=before + 1, chunks=tuple(chunks))
+            first = buffer.count - len(chunks) + 1
+            event = StreamDelta(execution_id=self._id, sequence=first, chunks=tuple(chunks))
             self._file.write(event, redacted=True)
 
     def _end(self, finished: Finished | None) -> None:
@@ -135,7 +123,7 @@ class CallLog:
         if self._wire is not None:
             self._wire.close()
         if self._chunks is not None:
-            self._write_chunks(self._chunks.count, self._chunks.close())
+            self._write_chunks(self._chunks, self._chunks.close())
             self._file.write(
                 ResponseRaw(
                     execution_id=self._id,
@@ -169,7 +157,8 @@ class WireLog:
         self._kind = ""
         self._attempt = 0
         self._sequence = 0
-        self._buffer: ByteBuffer | None = None
+        self._buffer: LogTextBuffer | None = None
+        self._decoder = _Decoder(errors="backslashreplace")
 
     def on_request(self, path: str, body: bytes | None) -> None:
         """Log a request body."""
@@ -182,13 +171,14 @@ class WireLog:
     def on_response(self, *, is_whole: bool) -> None:
         """Prepare for a response: one document, or a stream."""
         self._kind = "response" if is_whole else "stream_event"
-        self._buffer = ByteBuffer(self._file.redaction.stream)
+        self._decoder.reset()
+        self._buffer = LogTextBuffer(self._file.redaction.stream)
 
     def on_data(self, data: bytes) -> None:
         """Log bytes of the response once there are enough of them."""
         if self._buffer is not None and data:
             with self._file.guard():
-                self._write_text(self._buffer.add(data))
+                self._write_text(self._buffer.add(self._decoder.decode(data)))
 
     def on_error(self, error: ProviderError) -> None:
         """Log that there was no response, or that it broke off."""
@@ -205,7 +195,8 @@ class WireLog:
     def _flush(self) -> None:
         buffer, self._buffer = self._buffer, None
         if buffer is not None:
-            self._write_text(buffer.close())
+            rest = buffer.add(self._decoder.decode(b"", final=True))
+            self._write_text(rest + buffer.close())
 
     def _write_request(self, body: bytes) -> None:
         """Split a body into contents, so that only the new ones are written."""
@@ -264,10 +255,7 @@ class _ShowsWire(Protocol):
 def _to_event(execution_id: str, error: BaseException) -> ProviderFailed:
     kind = type(error).__name__ if isinstance(error, Exception) else ABORTED
     fields: dict[str, Any] = {}
-    if isinstance(error, ProviderError) and error.status is not None:
-        fields["status"] = error.status
-    if isinstance(error, ProviderBusy) and error.retry_after is not None:
-        fields["retry_after"] = error.retry_after
-    if isinstance(error, ContextOverflow) and error.limit is not None:
-        fields["limit"] = error.limit
+    if isinstance(error, ProviderError):
+        found = ((name, getattr(error, name, None)) for name in _ERROR_FIELDS)
+        fields = {name: value for name, value in found if value is not None}
     return ProviderFailed(execution_id=execution_id, kind=kind, text=str(error), fields=fields)

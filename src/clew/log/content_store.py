@@ -20,6 +20,8 @@ from clew.log.events import HISTORY, PrefixDelta
 INLINE_LIMIT = 8_192
 PAYLOAD_KEY = "$payload"
 _ESCAPED = re.compile(r"\$+payload")
+_SPELL_OUT = 32
+"""A longer first request is written as a reference to the history."""
 _SCALAR_BYTES = 8
 _REFERENCE_BYTES = 100
 
@@ -32,6 +34,11 @@ def sha256(data: bytes) -> str:
 def content_hash(tree: Any) -> str:
     """Hash a content: the JSON of a redacted tree."""
     return sha256(msgspec.json.encode(tree))
+
+
+def payload_folder(path: Path) -> Path:
+    """Return the folder for the large fields of the log at `path`."""
+    return path.with_suffix(".payloads")
 
 
 def count_shared_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
@@ -52,39 +59,37 @@ class ContentIndex:
         self._redact = redact
         self._held: set[str] = set()
         self._new: dict[str, Any] = {}
-        self._slots: dict[str, tuple[Any, str]] = {}
-        self._messages: dict[int, tuple[Any, str]] = {}
-        """Hashes of messages that history lines contain, by object id."""
+        self._known: dict[int | str, tuple[Any, str]] = {}
+        """Values and their hashes: messages of history lines by object id, others by slot."""
         self._lists: dict[str, tuple[str, Sequence[Any]]] = {}
 
     def hold(self, sha256: str, message: Any = None) -> None:
         """Remember a content that a history line contains."""
         self._held.add(sha256)
         if message is not None:
-            self._messages[id(message)] = (message, sha256)
+            self._known[id(message)] = (message, sha256)
 
-    def add(self, value: Any) -> str:
-        """Return the hash of a content; `take` returns the content if it is new."""
-        if known := self._messages.get(id(value)):
+    def add(self, value: Any, slot: str = "") -> str:
+        """Return the hash of a content; `take` returns the content if it is new.
+
+        Args:
+            value: A message, or any other value that JSON can represent.
+            slot: A name for a value that rarely changes; an unchanged one is not hashed again.
+        """
+        known = self._known.get(slot or id(value))
+        if known is not None and known[0] == value:
             return known[1]
         tree = self._redact(msgspec.to_builtins(value))
         name = content_hash(tree)
         if name not in self._held:
             self._held.add(name)
             self._new[name] = tree
+        if slot:
+            self._known[slot] = (value, name)
         return name
 
-    def add_slot(self, slot: str, value: Any) -> str:
-        """Do the same for a value that rarely changes; an unchanged one is not hashed again."""
-        if not value:
-            return ""
-        known = self._slots.get(slot)
-        if known is None or known[0] != value:
-            known = self._slots[slot] = (value, self.add(value))
-        return known[1]
-
     def add_list(
-        self, name: str, items: Sequence[Any], owner: str, *, is_history: bool = False
+        self, name: str, items: Sequence[Any], owner: str, *, history: Sequence[Any] = ()
     ) -> PrefixDelta:
         """Describe a list by its difference from the previous list of the same name.
 
@@ -92,32 +97,25 @@ class ContentIndex:
             name: Which sequence of lists it belongs to.
             items: Messages, or encoded JSON values.
             owner: The request that contains the list.
-            is_history: True for a first list that readers can derive from the history.
+            history: A first list that is long and equal to this one is written as a reference.
         """
+        is_first = name not in self._lists
         of, last = self._lists.get(name, ("", ()))
         self._lists[name] = (owner, items)
-        if is_history:
+        if is_first and len(items) > _SPELL_OUT and tuple(items) == tuple(history):
             return PrefixDelta(of=HISTORY, same=len(items))
         same = count_shared_prefix(last, items)
-        new = tuple(map(self._add_item, items[same:]))
-        return PrefixDelta(of=of if same else "", same=same, new=new)
-
-    def _add_item(self, item: Any) -> str:
-        return self.add(msgspec.json.decode(item) if isinstance(item, bytes) else item)
-
-    def is_first(self, name: str) -> bool:
-        """Return True when no list of that name was added yet."""
-        return name not in self._lists
+        new = (msgspec.json.decode(i) if isinstance(i, bytes) else i for i in items[same:])
+        return PrefixDelta(of=of if same else "", same=same, new=tuple(map(self.add, new)))
 
     def take(self) -> dict[str, Any]:
         """Return the contents that are new since the last call, by hash."""
         new, self._new = self._new, {}
-        self._messages.clear()
         return new
 
     def reset(self) -> None:
         """Forget everything, because the log lost lines or another session starts."""
-        for known in (self._held, self._new, self._slots, self._messages, self._lists):
+        for known in (self._held, self._new, self._known, self._lists):
             known.clear()
 
 

@@ -1,7 +1,8 @@
 """The events of a session log.
 
 Each line is a JSON object with `seq`, `timestamp`, `session_id`, `event` and the fields of that
-event. Field names and tags are part of the file format.
+event. Field names and tags are part of the file format. Streamed text and warnings have the same
+form as on a screen, so the log writes those events of `clew.core.events` as they are.
 """
 
 from enum import StrEnum
@@ -11,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.context_state import ContextState
+from clew.core.events import ReasoningDelta, TextDelta, Warned
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
@@ -55,6 +57,10 @@ class PrefixDelta(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 HISTORY = "history"
 """The value of `PrefixDelta.of` for a list that equals the history."""
+TURN = "turn"
+"""The purpose of a call that continues the conversation."""
+ABORTED = "Aborted"
+"""The kind of a `ProviderFailed` when the session cancelled the call."""
 SETUP_CONTENTS = frozenset({"system", "tools"})
 """Fields of a setup entry that requests refer to."""
 
@@ -116,7 +122,7 @@ class ProviderRequest(CallEvent, frozen=True, kw_only=True, tag="provider_reques
     round: int
     """The number of the call within the run."""
     purpose: str
-    """`turn`, or `summary` for the summary of a compaction."""
+    """`TURN`, or `summary` for the summary of a compaction."""
     provider: str
     model: str
     messages: PrefixDelta
@@ -180,7 +186,7 @@ class ProviderFailed(CallEvent, frozen=True, kw_only=True, tag="provider_error")
     """A model call failed or was cancelled."""
 
     kind: str
-    """The class of the error; `Aborted` when the session cancelled the call."""
+    """The class of the error, or `ABORTED`."""
     text: str = ""
     fields: dict[str, Any] = {}
 
@@ -237,18 +243,6 @@ class HistoryMutation(_Event, frozen=True, kw_only=True, tag="history_mutation")
     entry: dict[str, Any]
 
 
-class TextWritten(_Event, frozen=True, kw_only=True, tag="text_delta"):
-    """Streamed response text, buffered."""
-
-    text: str
-
-
-class ReasoningWritten(_Event, frozen=True, kw_only=True, tag="reasoning_delta"):
-    """Streamed reasoning text, buffered."""
-
-    text: str
-
-
 class ServerTool(_Event, frozen=True, kw_only=True, tag="server_tool"):
     """A tool that the provider runs itself started or ended."""
 
@@ -303,12 +297,6 @@ class RunFailure(_Event, frozen=True, kw_only=True, tag="error"):
     interrupted: bool = False
 
 
-class Notice(_Event, frozen=True, kw_only=True, tag="warning"):
-    """A warning that did not stop anything."""
-
-    text: str
-
-
 class SessionShutdown(_Event, frozen=True, kw_only=True, tag="session_shutdown"):
     """The session ended."""
 
@@ -329,15 +317,15 @@ LogEvent: TypeAlias = (
     | ToolOutcome
     | ToolCommitted
     | HistoryMutation
-    | TextWritten
-    | ReasoningWritten
+    | TextDelta
+    | ReasoningDelta
     | ServerTool
     | ContextReading
     | ContextCompact
     | CompactFailed
     | Assistant
     | RunFailure
-    | Notice
+    | Warned
     | SessionShutdown
 )
 EVENT_NAMES: tuple[str, ...] = tuple(str(kind.__struct_config__.tag) for kind in get_args(LogEvent))

@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.text import make_encodable
 from clew.files.atomic import make_private_folder
 from clew.log.buffer import Redaction
-from clew.log.content_store import PayloadWriter
+from clew.log.content_store import PayloadWriter, payload_folder
 from clew.log.events import LogEvent
 
 logger = logging.getLogger(__name__)
@@ -26,17 +27,8 @@ _BLOCK = 65_536
 
 
 class LogTail(Struct, frozen=True, kw_only=True):
-    """The end of an existing log."""
+    """The end of an existing log: its last number, and its last `history_mutation`."""
 
-    seq: int = 0
-    entry_id: int = 0
-    """The last journal entry in the log."""
-    sha256: str = ""
-    is_torn: bool = False
-    """True when the last line is incomplete."""
-
-
-class _Head(Struct, frozen=True):
     seq: int
     event: str
     entry_id: int = 0
@@ -47,7 +39,7 @@ class _Fields(Struct):
     fields: dict[str, Any]
 
 
-_head = msgspec.json.Decoder(_Head)
+_tail = msgspec.json.Decoder(LogTail)
 
 
 def log_path(folder: Path, session_id: str) -> Path:
@@ -57,11 +49,6 @@ def log_path(folder: Path, session_id: str) -> Path:
         plain = re.sub(r"[^A-Za-z0-9]+", "-", session_id)[:60].strip("-")
         name = f"{plain}-{hashlib.sha256(session_id.encode()).hexdigest()[:12]}"
     return folder / f"{name}.jsonl"
-
-
-def payload_folder(path: Path) -> Path:
-    """Return the folder for the large fields of the log at `path`."""
-    return path.with_suffix(".payloads")
 
 
 class LogFile:
@@ -112,13 +99,14 @@ class LogFile:
         try:
             os.fchmod(self._file, 0o600)
             tail = _read_tail(self._file)
+            size = os.fstat(self._file).st_size
+            self._is_torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
         except BaseException:
             self.close()
             raise
         self._payloads = PayloadWriter(payload_folder(path), limit=self._limit)
         self._session_id = session_id
         self._seq = tail.seq
-        self._is_torn = tail.is_torn
         return tail
 
     @property
@@ -177,18 +165,15 @@ class LogFile:
 def _read_tail(file: int) -> LogTail:
     """Read the file from its end, so that the time does not depend on its length."""
     seq = 0
-    is_torn = False
-    for index, line in enumerate(_lines_backwards(file)):
-        if index == 0:
-            is_torn = bool(line)
+    for line in _lines_backwards(file):
         try:
-            head = _head.decode(line)
+            tail = _tail.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
-        seq = max(seq, head.seq)
-        if head.event == "history_mutation":
-            return LogTail(seq=seq, entry_id=head.entry_id, sha256=head.sha256, is_torn=is_torn)
-    return LogTail(seq=seq, is_torn=is_torn)
+        seq = max(seq, tail.seq)
+        if tail.event == "history_mutation":
+            return replace(tail, seq=seq)
+    return LogTail(seq=seq, event="")
 
 
 def _lines_backwards(file: int) -> Iterator[bytes]:

@@ -2,19 +2,19 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
 from clew.files.safe_read import read_regular
-from clew.log.content_store import PAYLOAD_KEY, sha256, unescape
+from clew.log.content_store import PAYLOAD_KEY, payload_folder, sha256, unescape
 from clew.log.events import ENVELOPE, EVENT_NAMES, LogEvent, parse_event
-from clew.log.log_file import payload_folder
 
 _PAYLOAD_NAME = re.compile(r"[0-9a-f]{64}\.(?:txt|json)")
 
@@ -101,7 +101,7 @@ class LogLine(Struct, frozen=True, kw_only=True):
     event: LogEvent | None
     """None when this version cannot read the event."""
     fields: dict[str, Any]
-    is_complete: bool = True
+    is_complete: bool
     """False when a payload is missing."""
 
 
@@ -129,6 +129,10 @@ def is_log(path: Path) -> bool:
     return False
 
 
+class _Unresolved(Exception):
+    """A payload that is not text is missing, so the event cannot be parsed."""
+
+
 class LogReader:
     """Iterates over the lines of the log at `path` and collects faults.
 
@@ -138,11 +142,14 @@ class LogReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.payloads = PayloadReader(payload_folder(path))
         self.faults: list[LogFault] = []
         self.lines = 0
         """How many lines were read so far."""
-        self._torn: tuple[int, str] | None = None
+        self.payloads: dict[str, int] = {}
+        """The size of each payload file that was read."""
+        self._seq = 0
+        self._unreadable: LogFault | None = None
+        """An unreadable line; the next one shows whether a crash explains it."""
         if not path.is_file() or not os.access(path, os.R_OK):
             raise ConfigError(f"cannot read the session log {path}")
 
@@ -152,122 +159,92 @@ class LogReader:
                 self.lines += 1
                 if not line.isspace() and (read := self._read(line)) is not None:
                     yield read
-        self._judge_torn(is_tolerated=True)
+        self._judge_unreadable(is_torn=True)
 
-    def report(self, code: FaultCode, text: str, line: LogLine | None = None) -> None:
-        """Add a fault in `line`, or in the line that was read last."""
-        number, seq = (line.number, line.seq) if line else (self.lines, 0)
-        self.faults.append(LogFault(code=code, text=text, line=number, seq=seq))
+    def report(self, code: FaultCode, text: str) -> None:
+        """Add a fault in the line that was read last."""
+        self.faults.append(LogFault(code=code, text=text, line=self.lines, seq=self._seq))
 
     def _read(self, data: bytes) -> LogLine | None:
         try:
             fields = msgspec.json.decode(data, type=dict[str, Any])
             envelope = msgspec.convert(fields, _Envelope)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._judge_torn(is_tolerated=False)
-            self._torn = self.lines, f"not a log line: {error}"
+            self._judge_unreadable(is_torn=False)
+            text = f"not a log line: {error}"
+            self._unreadable = LogFault(code=FaultCode.LINE_INVALID, text=text, line=self.lines)
             return None
-        self._judge_torn(is_tolerated=envelope.event == "session_init")
-        line = LogLine(
+        name, self._seq = envelope.event, envelope.seq
+        self._judge_unreadable(is_torn=name == "session_init")
+        known_faults = len(self.faults)
+        fields = {key: value for key, value in fields.items() if key not in ENVELOPE}
+        event: LogEvent | None = None
+        try:
+            if name not in EVENT_NAMES:
+                self.report(FaultCode.EVENT_UNKNOWN, f"unknown event {name!r:.60}")
+            else:
+                if PAYLOAD_KEY.encode() in data:
+                    fields = self._resolve(fields)
+                event = parse_event(fields)
+        except _Unresolved:
+            pass
+        except msgspec.ValidationError as error:
+            self.report(FaultCode.EVENT_INVALID, f"{name}: {error}")
+        return LogLine(
             number=self.lines,
             seq=envelope.seq,
             timestamp=envelope.timestamp,
             session_id=envelope.session_id,
-            name=envelope.event,
-            event=None,
-            fields={key: value for key, value in fields.items() if key not in ENVELOPE},
+            name=name,
+            event=event,
+            fields=fields,
+            is_complete=len(self.faults) == known_faults,
         )
-        if line.name not in EVENT_NAMES:
-            self.report(FaultCode.EVENT_UNKNOWN, f"unknown event {line.name!r:.60}", line)
-            return line
-        return self._parse(line, data)
 
-    def _parse(self, line: LogLine, data: bytes) -> LogLine:
-        fields = line.fields
-        before = len(self.faults)
-        try:
-            if PAYLOAD_KEY.encode() in data:
-                fields = self.payloads.resolve(
-                    fields, lambda code, text: self.report(code, text, line)
-                )
-            event = parse_event(fields)
-        except _Unresolved:
-            return line
-        except msgspec.ValidationError as error:
-            self.report(FaultCode.EVENT_INVALID, f"{line.name}: {error}", line)
-            return line
-        is_complete = len(self.faults) == before
-        return msgspec.structs.replace(line, fields=fields, event=event, is_complete=is_complete)
+    def _judge_unreadable(self, *, is_torn: bool) -> None:
+        if fault := self._unreadable:
+            self.faults.append(replace(fault, code=FaultCode.LINE_TORN) if is_torn else fault)
+        self._unreadable = None
 
-    def _judge_torn(self, *, is_tolerated: bool) -> None:
-        """Report an unreadable line; what follows shows whether a crash explains it."""
-        if self._torn is not None:
-            number, text = self._torn
-            self._torn = None
-            code = FaultCode.LINE_TORN if is_tolerated else FaultCode.LINE_INVALID
-            self.faults.append(LogFault(code=code, text=text, line=number))
-
-
-ReportFault: TypeAlias = Callable[[FaultCode, str], None]
-
-
-class _Unresolved(Exception):
-    """A payload that is not text is missing, so the event cannot be parsed."""
-
-
-class PayloadReader:
-    """Replaces references by the contents of their files, after checking size and hash."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.files: dict[str, int] = {}
-        """The size of each file that was read."""
-
-    def resolve(self, value: Any, report: ReportFault) -> Any:
-        """Return `value` with its contents; a missing text is replaced by a note.
-
-        Raises:
-            _Unresolved: Something other than a text is missing.
-        """
+    def _resolve(self, value: Any) -> Any:
+        """Return `value` with its payloads; a missing text is replaced by a note."""
         match value:
             case dict() if PAYLOAD_KEY in value:
-                return self._content(value, report)
+                return self._payload(value)
             case dict():
-                return {unescape(k): self.resolve(v, report) for k, v in value.items()}
+                return {unescape(key): self._resolve(inner) for key, inner in value.items()}
             case list():
-                return [self.resolve(v, report) for v in value]
+                return [self._resolve(inner) for inner in value]
             case _:
                 return value
 
-    def _content(self, reference: dict[str, Any], report: ReportFault) -> Any:
-        name, size = reference.get(PAYLOAD_KEY), reference.get("bytes")
-        if (
-            not isinstance(name, str)
-            or not isinstance(size, int)
-            or not _PAYLOAD_NAME.fullmatch(name)
-        ):
-            text = f"{reference!r:.200} is not a payload reference"
-            report(FaultCode.PAYLOAD_REFERENCE_INVALID, text)
-            raise _Unresolved
-        data = self._read(name, size, report)
+    def _payload(self, reference: dict[str, Any]) -> Any:
+        match reference:
+            case {"$payload": str(name), "bytes": int(size)} if _PAYLOAD_NAME.fullmatch(name):
+                data = self._read_payload(name, size)
+            case _:
+                text = f"{reference!r:.200} is not a payload reference"
+                self.report(FaultCode.PAYLOAD_REFERENCE_INVALID, text)
+                raise _Unresolved
         if name.endswith(".txt"):
             return f"[payload {name} is lost]" if data is None else data.decode(errors="replace")
         if data is None:
             raise _Unresolved
-        return self.resolve(msgspec.json.decode(data), report)
+        return self._resolve(msgspec.json.decode(data))
 
-    def _read(self, name: str, size: int, report: ReportFault) -> bytes | None:
+    def _read_payload(self, name: str, size: int) -> bytes | None:
+        """Return the content of a payload file if its size and hash are right."""
         try:
-            data = read_regular(self._folder / name)
+            data = read_regular(payload_folder(self.path) / name)
         except OSError as error:
-            report(FaultCode.PAYLOAD_MISSING, f"cannot read {name}: {error.strerror}")
-        else:
-            if len(data) != size:
-                text = f"{name} has {len(data):,} bytes instead of {size:,}"
-                report(FaultCode.PAYLOAD_SIZE_MISMATCH, text)
-            elif sha256(data) != name[:64]:
-                report(FaultCode.PAYLOAD_SHA256_MISMATCH, f"the content of {name} has changed")
-            else:
-                self.files[name] = size
-                return data
-        return None
+            self.report(FaultCode.PAYLOAD_MISSING, f"cannot read {name}: {error.strerror}")
+            return None
+        if len(data) != size:
+            text = f"{name} has {len(data):,} bytes instead of {size:,}"
+            self.report(FaultCode.PAYLOAD_SIZE_MISMATCH, text)
+            return None
+        if sha256(data) != name[:64]:
+            self.report(FaultCode.PAYLOAD_SHA256_MISMATCH, f"the content of {name} has changed")
+            return None
+        self.payloads[name] = size
+        return data

@@ -1,11 +1,10 @@
-"""Replay a log: rebuild the history and the requests, event by event."""
+"""Replay a log: rebuild the history and the requests, line by line."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from clew.context.render import render
 from clew.context.view import View, advance
@@ -29,67 +28,15 @@ from clew.log.content_store import content_hash, count_shared_prefix
 from clew.log.events import (
     HISTORY,
     SETUP_CONTENTS,
+    TURN,
     HistoryMutation,
-    LogEvent,
     NativePayload,
     PrefixDelta,
     ProviderRequest,
     SessionInit,
 )
-from clew.log.reader import FaultCode, LogFault, LogReader, ReportFault
-
-
-class ReplayedLog(Struct, frozen=True, kw_only=True):
-    """A session as its log describes it."""
-
-    session_id: str = ""
-    cwd: str = ""
-    entries: tuple[Entry, ...] = ()
-    view: View = View()
-    faults: tuple[LogFault, ...] = ()
-
-    @property
-    def history(self) -> list[Message]:
-        """The conversation, as `Session.get_history` returns it."""
-        return [item.message for item in self.view.items]
-
-    @property
-    def request(self) -> tuple[Message, ...]:
-        """The messages of the next request."""
-        return render(self.view)
-
-
-def replay_log(path: Path, *, until: int | None = None) -> ReplayedLog:
-    """Rebuild the history from the log at `path`, up to the line with the number `until`.
-
-    Raises:
-        ConfigError: The file cannot be opened.
-    """
-    reader = LogReader(path)
-    state = ReplayState(reader.report)
-    session_id = cwd = ""
-    for line in reader:
-        if until is not None and line.seq > until:
-            break
-        session_id = session_id or line.session_id
-        if isinstance(line.event, SessionInit):
-            cwd = line.event.cwd
-        if line.event is not None:
-            state.apply(line.event, is_complete=line.is_complete)
-    return ReplayedLog(
-        session_id=session_id,
-        cwd=cwd,
-        entries=tuple(state.entries),
-        view=state.view,
-        faults=tuple(reader.faults),
-    )
-
-
-class SentMessages(Struct, frozen=True, kw_only=True):
-    """The messages of a request: the first `keep` of the previous turn's request, then `new`."""
-
-    keep: int
-    new: tuple[Message, ...]
+from clew.log.reader import FaultCode, LogFault, LogLine, LogReader
+from clew.providers.recorded_calls import RecordedRequest
 
 
 class _SentList(NamedTuple):
@@ -102,16 +49,24 @@ _EMPTY = _SentList("", [])
 
 
 class ReplayState:
-    """The state of a session after the events that were applied so far."""
+    """A session as its log describes it, after the lines that were read so far.
 
-    def __init__(self, report: ReportFault | None = None) -> None:
-        self._report = report or _ignore
-        self.contents: dict[str, Any] = {}
-        """Messages and trees that the log contains so far, by hash."""
+    Raises:
+        ConfigError: The file cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.reader = LogReader(path)
+        self.session_id = ""
+        self.cwd = ""
         self.entries: list[Entry] = []
         self.view = View()
-        self.sent: SentMessages | None = None
-        """The messages of the last request; None when they cannot be rebuilt."""
+        self.added: Entry | None = None
+        """The entry of the last line, if it has one."""
+        self.contents: dict[str, Any] = {}
+        """Messages and trees that the log contains so far, by hash."""
+        self.sent: RecordedRequest | None = None
+        """The messages of the last model call; None when they cannot be rebuilt."""
         self._ids: set[EntryId] = set()
         self._last = EntryId(0)
         self._turn = _EMPTY
@@ -119,27 +74,52 @@ class ReplayState:
         self._is_reliable = True
         """False once part of the history is missing; requests are no longer compared with it."""
 
-    def apply(self, event: LogEvent, *, is_complete: bool = True) -> None:
-        """Apply the next event; an incomplete one has lost a payload."""
-        match event:
-            case SessionInit():
-                self._start(event)
-            case HistoryMutation():
-                self._mutate(event, is_complete=is_complete)
-            case ProviderRequest():
-                self._learn(event.content, is_complete=is_complete)
-                self._request(event)
-            case NativePayload(payload_kind="request"):
-                self._learn(event.content, is_complete=is_complete)
-                self._wire_request(event)
-            case _:
-                pass
+    @property
+    def history(self) -> list[Message]:
+        """The conversation, as `Session.get_history` returns it."""
+        return [item.message for item in self.view.items]
+
+    @property
+    def request(self) -> tuple[Message, ...]:
+        """The messages of the next request."""
+        return render(self.view)
+
+    @property
+    def faults(self) -> tuple[LogFault, ...]:
+        """What is wrong with the lines that were read."""
+        return tuple(self.reader.faults)
+
+    def lines(self, *, until: int | None = None) -> Iterator[LogLine]:
+        """Read the log up to the line with the number `until`; yields each line once applied."""
+        for line in self.reader:
+            if until is not None and line.seq > until:
+                return
+            self._apply(line)
+            yield line
 
     def wire_list(self, field: str) -> list[Any]:
         """Return a list from the last HTTP request body."""
         return self._wire.get(field, _EMPTY).items or []
 
+    def _apply(self, line: LogLine) -> None:
+        self.session_id = self.session_id or line.session_id
+        self.added = None
+        match line.event:
+            case SessionInit():
+                self._start(line.event)
+            case HistoryMutation():
+                self._mutate(line.event, is_complete=line.is_complete)
+            case ProviderRequest():
+                self._learn(line.event.content, is_complete=line.is_complete)
+                self._request(line.event)
+            case NativePayload(payload_kind="request"):
+                self._learn(line.event.content, is_complete=line.is_complete)
+                self._wire_request(line.event)
+            case _:
+                pass
+
     def _start(self, event: SessionInit) -> None:
+        self.cwd = event.cwd
         self._turn, self._wire = _EMPTY, {}
         if event.anew:
             self.entries, self.view = [], View()
@@ -151,21 +131,20 @@ class ReplayState:
         try:
             entry = decode(msgspec.json.encode(event.entry))
         except StoreDamaged as error:
-            self._report_damage(
-                FaultCode.HISTORY_ENTRY_INVALID, f"entry #{event.entry_id}: {error}"
-            )
+            self._damage(FaultCode.HISTORY_ENTRY_INVALID, f"entry #{event.entry_id}: {error}")
             self._last = max(self._last, event.entry_id)
             return
         order = f"entry #{entry.id} follows entry #{self._last}"
         if entry.id <= self._last:
-            self._report(FaultCode.HISTORY_ENTRY_DUPLICATE, order)
+            self.reader.report(FaultCode.HISTORY_ENTRY_DUPLICATE, order)
             return
         if entry.id != self._last + 1:
-            self._report_damage(FaultCode.HISTORY_ENTRY_GAP, order)
+            self._damage(FaultCode.HISTORY_ENTRY_GAP, order)
         if missing := sorted(set(_targets(entry.body)) - self._ids):
             text = f"entry #{entry.id} changes missing entries: #{', #'.join(map(str, missing))}"
-            self._report_damage(FaultCode.HISTORY_TARGET_UNKNOWN, text)
+            self._damage(FaultCode.HISTORY_TARGET_UNKNOWN, text)
         self._hold(event, entry, is_complete=is_complete)
+        self.added = entry
         self.entries.append(entry)
         self._ids.add(entry.id)
         self._last = entry.id
@@ -177,7 +156,7 @@ class ReplayState:
         hashed = body["message"] if isinstance(entry.body, MessageAdded) else body
         if is_complete and content_hash(hashed) != event.sha256:
             text = f"entry #{entry.id} does not match its hash"
-            self._report_damage(FaultCode.CONTENT_SHA256_MISMATCH, text)
+            self._damage(FaultCode.CONTENT_SHA256_MISMATCH, text)
         if isinstance(entry.body, MessageAdded):
             self.contents[event.sha256] = entry.body.message
         elif isinstance(entry.body, SetupChanged):
@@ -189,26 +168,29 @@ class ReplayState:
         for name, tree in content.items():
             if is_complete and content_hash(tree) != name:
                 text = f"the content {name} does not match its hash"
-                self._report(FaultCode.CONTENT_SHA256_MISMATCH, text)
+                self.reader.report(FaultCode.CONTENT_SHA256_MISMATCH, text)
             self.contents.setdefault(name, tree)
 
     def _request(self, event: ProviderRequest) -> None:
-        delta, owner = event.messages, event.execution_id
-        history = render(self.view)
+        delta, owner, history = event.messages, event.execution_id, self.request
         base = _SentList(HISTORY, list(history)) if delta.of == HISTORY else self._turn
         for name in filter(None, (event.system, event.tools)):
             self._find(name, owner)
-        messages = self._expand(delta, base, owner, _to_message)
+        messages = self._expand(delta, base, owner)
+        try:
+            messages = msgspec.convert(messages, list[Message] | None)
+        except msgspec.ValidationError:
+            messages = None
         self.sent = None
         if messages is not None:
             keep = 0 if delta.of == HISTORY else delta.same
-            self.sent = SentMessages(keep=keep, new=tuple(messages[keep:]))
-        if event.purpose == "turn":
+            self.sent = RecordedRequest(keep=keep, new=tuple(messages[keep:]))
+        if event.purpose == TURN:
             self._turn = _SentList(owner, messages)
             if self._is_reliable and messages is not None and tuple(messages) != history:
                 first = count_shared_prefix(messages, list(history)) + 1
                 text = f"{owner} differs from the history at message {first}"
-                self._report(FaultCode.REQUEST_HISTORY_MISMATCH, text)
+                self.reader.report(FaultCode.REQUEST_HISTORY_MISMATCH, text)
 
     def _wire_request(self, event: NativePayload) -> None:
         owner = f"{event.execution_id}/{event.attempt}"
@@ -218,15 +200,9 @@ class ReplayState:
             items = self._expand(delta, self._wire.get(field, _EMPTY), owner)
             self._wire[field] = _SentList(owner, items)
 
-    def _expand(
-        self,
-        delta: PrefixDelta,
-        last: _SentList,
-        owner: str,
-        convert: Callable[[Any], Any] = lambda tree: tree,
-    ) -> list[Any] | None:
+    def _expand(self, delta: PrefixDelta, last: _SentList, owner: str) -> list[Any] | None:
         """Rebuild a whole list from its difference to the last one; None when that fails."""
-        new = [convert(self._find(name, owner)) for name in delta.new]
+        new = [self._find(name, owner) for name in delta.new]
         base: list[Any] | None = []
         if delta.same and delta.of == last.owner:
             base = last.items
@@ -234,7 +210,7 @@ class ReplayState:
             return None
         if len(base) < delta.same:
             text = f"{owner} refers to {delta.same} elements of {delta.of}, which has {len(base)}"
-            self._report(FaultCode.REQUEST_BASE_INVALID, text)
+            self.reader.report(FaultCode.REQUEST_BASE_INVALID, text)
             return None
         return [*base[: delta.same], *new]
 
@@ -242,21 +218,24 @@ class ReplayState:
         """Return a content; report it when no line contains it."""
         if name not in self.contents:
             text = f"{owner} refers to {name}, which no earlier line contains"
-            self._report(FaultCode.CONTENT_MISSING, text)
+            self.reader.report(FaultCode.CONTENT_MISSING, text)
         return self.contents.get(name)
 
-    def _report_damage(self, code: FaultCode, text: str) -> None:
+    def _damage(self, code: FaultCode, text: str) -> None:
         self._is_reliable = False
-        self._report(code, text)
+        self.reader.report(code, text)
 
 
-def _to_message(content: Any) -> Message | None:
-    if content is None or isinstance(content, Message):
-        return content
-    try:
-        return msgspec.convert(content, Message)
-    except msgspec.ValidationError:
-        return None
+def replay_log(path: Path, *, until: int | None = None) -> ReplayState:
+    """Rebuild the history from the log at `path`, up to the line with the number `until`.
+
+    Raises:
+        ConfigError: The file cannot be opened.
+    """
+    state = ReplayState(path)
+    for _ in state.lines(until=until):
+        pass
+    return state
 
 
 def _targets(body: Body) -> Iterator[EntryId]:
@@ -275,7 +254,3 @@ def _targets(body: Body) -> Iterator[EntryId]:
             yield before
         case _:
             pass
-
-
-def _ignore(_code: FaultCode, _text: str) -> None:
-    pass

@@ -34,12 +34,6 @@ _MUTATIONS = {
 """Kinds of entries that have another name in a log."""
 
 
-class _Result(Struct, frozen=True):
-    entry_id: EntryId
-    texts: tuple[str | None, ...]
-    """The text for the model and the full text; the entry contains both."""
-
-
 class LogTranslator(Struct, kw_only=True):
     """Translates to log events, and remembers what later events refer to."""
 
@@ -52,8 +46,8 @@ class LogTranslator(Struct, kw_only=True):
     """The entry of the last response."""
     indexes: dict[CallId, int] = field(default_factory=dict)
     """The index of each running call in its batch."""
-    results: dict[CallId, _Result] = field(default_factory=dict)
-    """Results that are in the journal and whose `ToolEnded` has not arrived."""
+    results: dict[CallId, tuple[EntryId, str, str | None]] = field(default_factory=dict)
+    """Results whose `ToolEnded` has not arrived: the entry, its short text and its full text."""
 
     def start_run(self) -> None:
         """Count another run."""
@@ -73,7 +67,7 @@ class LogTranslator(Struct, kw_only=True):
         events: list[log.LogEvent] = []
         for result in message.results:
             call_id = result.call_id
-            self.results[call_id] = _Result(entry.id, (result.text, body.full_text))
+            self.results[call_id] = (entry.id, result.text, body.full_text)
             events.append(log.ToolCommitted(call_id=call_id, tool=result.name, entry_id=entry.id))
         return events
 
@@ -121,7 +115,7 @@ class LogTranslator(Struct, kw_only=True):
         )
 
     def _outcome(self, event: ToolEnded) -> log.ToolOutcome:
-        known = self.results.pop(event.call_id, _Result(EntryId(0), ()))
+        entry_id, *texts = self.results.pop(event.call_id, (EntryId(0),))
         return log.ToolOutcome(
             run=self.run,
             round=self.round,
@@ -130,9 +124,9 @@ class LogTranslator(Struct, kw_only=True):
             success=not event.failed,
             denied=event.denied,
             error_code=event.error_code,
-            display="" if event.display in known.texts else event.display,
+            display="" if event.display in texts else event.display,
             data=event.data,
-            entry_id=known.entry_id,
+            entry_id=entry_id,
             index=self.indexes.get(event.call_id, 0),
         )
 
@@ -172,8 +166,8 @@ def _translate_plain(event: Event) -> log.LogEvent | None:
             )
         case CompactionFailed(why=why):
             return log.CompactFailed(why=why)
-        case Warned(text=text):
-            return log.Notice(text=text)
+        case Warned():
+            return event
         case _:
             return None
 

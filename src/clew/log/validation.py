@@ -1,4 +1,7 @@
-"""Validate a log: check that it is complete and consistent."""
+"""Validate a log: check that it is complete and consistent.
+
+`ReplayState` reports what does not fit together; the checks here find what is missing.
+"""
 
 from pathlib import Path
 
@@ -8,7 +11,6 @@ from clew.core.ids import CallId
 from clew.log.events import (
     FORMAT,
     CallEvent,
-    LogEvent,
     LogLevel,
     NativePayload,
     ProviderFailed,
@@ -22,6 +24,14 @@ from clew.log.events import (
 )
 from clew.log.reader import FaultCode, LogFault, LogLine, LogReader
 from clew.log.replay_state import ReplayState
+
+_PREVENTED: dict[type[CallEvent], FaultCode] = {
+    NativePayload: FaultCode.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING,
+    ResponseRaw: FaultCode.PROVIDER_RESPONSE_RAW_MISSING,
+    ResponseNormalized: FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING,
+    ProviderFailed: FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING,
+}
+"""The fault that each part of a response prevents."""
 
 
 class ValidationReport(Struct, frozen=True, kw_only=True):
@@ -47,60 +57,63 @@ def validate_log(path: Path) -> ValidationReport:
     Raises:
         ConfigError: The file cannot be opened.
     """
-    reader = LogReader(path)
+    state = ReplayState(path)
+    reader = state.reader
     validator = _Validator(reader)
-    for line in reader:
+    for line in state.lines():
         validator.check(line)
-    validator.close()
+    faults = (*reader.faults, *validator.expected.values())
     return ValidationReport(
         lines=reader.lines,
         calls=validator.calls,
-        entries=len(validator.state.entries),
-        payloads=len(reader.payloads.files),
-        payload_bytes=sum(reader.payloads.files.values()),
-        faults=tuple(sorted(reader.faults, key=lambda fault: fault.line)),
+        entries=len(state.entries),
+        payloads=len(reader.payloads),
+        payload_bytes=sum(reader.payloads.values()),
+        faults=tuple(sorted(faults, key=lambda fault: fault.line)),
     )
 
 
 class _Validator:
-    """Checks a log line by line; only its end shows what is missing."""
+    """Checks each line against the lines before it; only the end shows what is missing."""
 
     def __init__(self, reader: LogReader) -> None:
-        self._reader = reader
-        self._line: LogLine | None = None
-        self.state = ReplayState(self._report)
+        self._report = reader.report
         self.calls = 0
+        self.expected: dict[tuple[FaultCode, str], LogFault] = {}
+        """Faults of lines whose counterparts have not come yet, by code and id of the call."""
         self._seq = 0
         self._session_id = ""
         self._level: LogLevel | None = None
         self._executions: set[str] = set()
         self._tools: set[CallId] = set()
         self._committed: set[CallId] = set()
-        self._expected: dict[tuple[FaultCode, str], tuple[LogLine, str]] = {}
-        """Faults to report if the lines that would prevent them never come."""
 
     def check(self, line: LogLine) -> None:
-        """Check one line against the lines before it."""
-        self._line = line
+        """Check one line."""
         self._check_envelope(line)
-        if line.event is None:
-            return
         match line.event:
             case SessionInit(level=level, format=version):
                 self._level = level
                 if version > FORMAT:
                     text = f"the log has format {version}, this Clew reads {FORMAT}; update Clew"
                     self._report(FaultCode.FORMAT_UNKNOWN, text)
-            case ToolRequest() | ToolOutcome() | ToolCommitted():
-                self._check_tool(line.event, line)
+            case ProviderRequest():
+                self._check_request(line.event, line)
+            case CallEvent():
+                self._check_response(line.event, line)
+            case ToolRequest(call_id=call_id):
+                if call_id in self._tools:
+                    self._report(FaultCode.TOOL_CALL_DUPLICATE, f"{call_id} started twice")
+                self._tools.add(call_id)
+                self._committed.discard(call_id)
+                self._expect(FaultCode.TOOL_RESULT_MISSING, call_id, line, "has no result")
+            case ToolCommitted(call_id=call_id):
+                self._committed.add(call_id)
+                self.expected.pop((FaultCode.TOOL_MESSAGE_MISSING, call_id), None)
+            case ToolOutcome(call_id=call_id):
+                self._check_tool_result(call_id, line)
             case _:
-                self._check_call(line.event, line)
-        self.state.apply(line.event, is_complete=line.is_complete)
-
-    def close(self) -> None:
-        """Report what never came."""
-        for (code, _), (line, text) in self._expected.items():
-            self._reader.report(code, text, line)
+                pass
 
     def _check_envelope(self, line: LogLine) -> None:
         order = f"{line.seq} follows {self._seq}"
@@ -117,76 +130,41 @@ class _Validator:
             self._report(FaultCode.SESSION_INIT_MISSING, "the log does not start with session_init")
             self._level = LogLevel.EVENTS
 
-    def _check_call(self, event: LogEvent, line: LogLine) -> None:
-        match event:
-            case ProviderRequest():
-                self._expect_response(event, line)
-            case CallEvent(execution_id=execution_id):
-                if execution_id not in self._executions:
-                    text = f"{line.name} belongs to {execution_id}, which has no request"
-                    self._report(FaultCode.PROVIDER_REQUEST_MISSING, text)
-                elif code := _find_prevented_fault(event):
-                    self._clear_expected(code, execution_id)
-            case _:
-                pass
-
-    def _expect_response(self, event: ProviderRequest, line: LogLine) -> None:
-        execution_id = event.execution_id
-        if execution_id in self._executions:
-            self._report(FaultCode.EXECUTION_ID_DUPLICATE, f"{execution_id} was used before")
-        self._executions.add(execution_id)
+    def _check_request(self, event: ProviderRequest, line: LogLine) -> None:
+        owner = event.execution_id
+        if owner in self._executions:
+            self._report(FaultCode.EXECUTION_ID_DUPLICATE, f"{owner} was used before")
+        self._executions.add(owner)
         self.calls += 1
         code = FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING
-        self._expect(
-            code, execution_id, line, f"{execution_id} has neither a response nor an error"
-        )
+        self._expect(code, owner, line, "has neither a response nor an error")
         if self._level is LogLevel.RAW:
             code = FaultCode.PROVIDER_RESPONSE_RAW_MISSING
-            self._expect(code, execution_id, line, f"{execution_id} has no raw response")
+            self._expect(code, owner, line, "has no raw response")
             if event.native:
                 code = FaultCode.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING
-                self._expect(code, execution_id, line, f"{execution_id} has no HTTP response body")
+                self._expect(code, owner, line, "has no HTTP response body")
 
-    def _check_tool(self, event: ToolRequest | ToolOutcome | ToolCommitted, line: LogLine) -> None:
-        call_id = event.call_id
-        match event:
-            case ToolRequest():
-                if call_id in self._tools:
-                    self._report(FaultCode.TOOL_CALL_DUPLICATE, f"{call_id} started twice")
-                self._tools.add(call_id)
-                self._committed.discard(call_id)
-                text = f"{call_id} has no result"
-                self._expect(FaultCode.TOOL_RESULT_MISSING, call_id, line, text)
-            case ToolCommitted():
-                self._committed.add(call_id)
-                self._clear_expected(FaultCode.TOOL_MESSAGE_MISSING, call_id)
-            case ToolOutcome() if call_id not in self._tools:
-                text = f"{call_id} has a result but no request"
-                self._report(FaultCode.TOOL_REQUEST_MISSING, text)
-            case ToolOutcome():
-                self._clear_expected(FaultCode.TOOL_RESULT_MISSING, call_id)
-                if call_id not in self._committed:
-                    text = f"the result of {call_id} is not in the history"
-                    self._expect(FaultCode.TOOL_MESSAGE_MISSING, call_id, line, text)
+    def _check_response(self, event: CallEvent, line: LogLine) -> None:
+        owner, code = event.execution_id, _PREVENTED.get(type(event))
+        is_sent = isinstance(event, NativePayload) and event.payload_kind == "request"
+        if owner not in self._executions:
+            text = f"{line.name} belongs to {owner}, which has no request"
+            self._report(FaultCode.PROVIDER_REQUEST_MISSING, text)
+        elif code and not is_sent:
+            self.expected.pop((code, owner), None)
+
+    def _check_tool_result(self, call_id: CallId, line: LogLine) -> None:
+        if call_id not in self._tools:
+            text = f"{call_id} has a result but no request"
+            self._report(FaultCode.TOOL_REQUEST_MISSING, text)
+            return
+        self.expected.pop((FaultCode.TOOL_RESULT_MISSING, call_id), None)
+        if call_id not in self._committed:
+            code = FaultCode.TOOL_MESSAGE_MISSING
+            self._expect(code, call_id, line, "has a result that is not in the history")
 
     def _expect(self, code: FaultCode, owner: str, line: LogLine, text: str) -> None:
-        self._expected[code, owner] = (line, text)
-
-    def _clear_expected(self, code: FaultCode, owner: str) -> None:
-        self._expected.pop((code, owner), None)
-
-    def _report(self, code: FaultCode, text: str) -> None:
-        self._reader.report(code, text, self._line)
-
-
-def _find_prevented_fault(event: LogEvent) -> FaultCode | None:
-    """Return the fault that a part of a response prevents."""
-    match event:
-        case NativePayload(payload_kind="response" | "stream_event"):
-            return FaultCode.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING
-        case ResponseRaw():
-            return FaultCode.PROVIDER_RESPONSE_RAW_MISSING
-        case ResponseNormalized() | ProviderFailed():
-            return FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING
-        case _:
-            return None
+        """Prepare a fault, in case its counterpart never comes."""
+        text = f"{owner} {text}"
+        self.expected[code, owner] = LogFault(code=code, text=text, line=line.number, seq=line.seq)

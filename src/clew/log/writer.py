@@ -29,13 +29,10 @@ from clew.log.content_store import INLINE_LIMIT, ContentIndex, content_hash
 from clew.log.events import (
     FORMAT,
     SETUP_CONTENTS,
-    LogEvent,
     LogLevel,
     PreRun,
-    ReasoningWritten,
     SessionInit,
     SessionShutdown,
-    TextWritten,
 )
 from clew.log.log_file import LogFile, LogTail, log_path
 from clew.log.protocol import LoggedJournal, LoggedSession
@@ -80,10 +77,7 @@ class SessionLog:
             on_loss=self._recover,
         )
         stream = self._file.redaction.stream
-        self._buffers: dict[type[Event], tuple[Callable[..., LogEvent], LogTextBuffer]] = {
-            TextDelta: (TextWritten, LogTextBuffer(stream)),
-            ReasoningDelta: (ReasoningWritten, LogTextBuffer(stream)),
-        }
+        self._buffers = {kind: LogTextBuffer(stream) for kind in (TextDelta, ReasoningDelta)}
         self._translator = LogTranslator()
         self._calls = CallLogger(self._file, level, self._translator)
         self._history = _HistoryWriter(self._file, self._calls.contents)
@@ -199,9 +193,8 @@ class SessionLog:
 
     def _write_event(self, event: Event, journal: LoggedJournal) -> None:
         if isinstance(event, TextDelta | ReasoningDelta):
-            kind, buffer = self._buffers[type(event)]
-            if text := buffer.add(event.text):
-                self._file.write(kind(text=text), redacted=True)
+            if text := self._buffers[type(event)].add(event.text):
+                self._file.write(type(event)(text), redacted=True)
             return
         self._flush(is_over=isinstance(event, _BOUNDARIES))
         if isinstance(event, EntryAdded):
@@ -212,9 +205,9 @@ class SessionLog:
             self._file.write(one)
 
     def _flush(self, *, is_over: bool) -> None:
-        for kind, buffer in self._buffers.values():
+        for kind, buffer in self._buffers.items():
             if text := buffer.close() if is_over else buffer.take():
-                self._file.write(kind(text=text), redacted=True)
+                self._file.write(kind(text), redacted=True)
 
     def _recover(self, warning: str | None) -> None:
         self._calls.contents.reset()
@@ -293,8 +286,6 @@ def _session_init(
 
 def _is_quiet(event: Event) -> bool:
     """Return True when an event alone does not start a log."""
-    match event:
-        case EntryAdded(entry=entry):
-            return isinstance(entry.body, SetupChanged | ModeChanged)
-        case _:
-            return isinstance(event, ContextUpdated | Warned)
+    if isinstance(event, EntryAdded):
+        return isinstance(event.entry.body, SetupChanged | ModeChanged)
+    return isinstance(event, ContextUpdated | Warned)

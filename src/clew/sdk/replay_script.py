@@ -16,15 +16,16 @@ from clew.core.messages import Message, Reasoning, Role
 from clew.core.models import ToolSpec
 from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
-from clew.log.calls import ABORTED, TURN
 from clew.log.events import (
+    ABORTED,
+    TURN,
     LogEvent,
     ProviderFailed,
     ProviderRequest,
     ResponseNormalized,
     ResponseRaw,
 )
-from clew.log.reader import LogFault, LogReader, is_log
+from clew.log.reader import LogFault, is_log
 from clew.log.replay_state import ReplayState
 from clew.providers.protocol import Finished, StopReason
 from clew.providers.recorded_calls import RecordedCall, RecordedRequest, Recording, to_chunks
@@ -82,15 +83,11 @@ def script_from_log(path: Path) -> ReplayScript:
     Raises:
         ConfigError: The file cannot be opened.
     """
-    reader = LogReader(path)
-    builder = _ScriptBuilder(reader)
-    session_id = ""
-    for line in reader:
-        session_id = session_id or line.session_id
-        if line.event is not None:
-            builder.add(line.event, is_complete=line.is_complete)
-    entries = tuple(builder.state.entries)
-    faults = tuple(reader.faults)
+    state = ReplayState(path)
+    builder = _ScriptBuilder(state)
+    for line in state.lines():
+        builder.add(line.event)
+    entries, faults, session_id = tuple(state.entries), state.faults, state.session_id
     if not builder.calls:
         return replace(script_from_journal(entries, session_id=session_id), faults=faults)
     calls = tuple(call.to_recorded() for call in builder.calls.values())
@@ -216,8 +213,8 @@ class _LoggedCall(Struct, kw_only=True):
 class _ScriptBuilder:
     """Builds a script from the events of a log."""
 
-    def __init__(self, reader: LogReader) -> None:
-        self.state = ReplayState(reader.report)
+    def __init__(self, state: ReplayState) -> None:
+        self._state = state
         self.calls: dict[str, _LoggedCall] = {}
         self.steps: list[ReplayStep] = []
         self._turns = 0
@@ -226,12 +223,10 @@ class _ScriptBuilder:
         self._is_known = True
         """False while the messages of requests cannot be rebuilt."""
 
-    def add(self, event: LogEvent, *, is_complete: bool) -> None:
-        """Add the next event."""
-        before = len(self.state.entries)
-        self.state.apply(event, is_complete=is_complete)
-        for entry in self.state.entries[before:]:
-            self._add_entry(entry)
+    def add(self, event: LogEvent | None) -> None:
+        """Add the event that the state applied last."""
+        if self._state.added is not None:
+            self._add_entry(self._state.added)
         if isinstance(event, ProviderRequest):
             self._add_request(event)
         elif isinstance(event, ResponseRaw | ResponseNormalized | ProviderFailed):
@@ -243,15 +238,14 @@ class _ScriptBuilder:
                     self._settle()
 
     def _add_request(self, event: ProviderRequest) -> None:
-        sent = self.state.sent
+        sent = self._state.sent
         is_turn = event.purpose == TURN
         request = None
         if is_turn:
             self._is_known = sent is not None and (self._is_known or not sent.keep)
         if sent is not None and (self._is_known or not is_turn):
-            request = RecordedRequest(
-                keep=sent.keep,
-                new=sent.new,
+            request = replace(
+                sent,
                 model=event.model,
                 system=self._content(event.system, str, ""),
                 tools=self._content(event.tools, tuple[ToolSpec, ...], ()),
@@ -268,7 +262,7 @@ class _ScriptBuilder:
     def _content(self, name: str, kind: Any, empty: Any) -> Any:
         if not name:
             return empty
-        found = self.state.contents.get(name)
+        found = self._state.contents.get(name)
         return None if found is None else msgspec.convert(found, kind)
 
     def _add_entry(self, entry: Entry) -> None:
