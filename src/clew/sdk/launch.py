@@ -89,12 +89,9 @@ async def launch(
         if on_envelope is not None:
             session.on_any(on_envelope)
         async with session:
+            resumed, rules = session_id is not None, sandbox.describe()
             yield LaunchedSession(
-                session=session,
-                choice=choice,
-                resumed=session_id is not None,
-                sandbox=sandbox.describe(),
-                place=place,
+                session=session, choice=choice, resumed=resumed, sandbox=rules, place=place
             )
     finally:
         if models is not None:
