@@ -56,7 +56,7 @@ async def launch(
     host: Host | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[LaunchedSession, None]:
-    """Open the session that a spec describes; closes everything at the end.
+    """Open the session that a spec describes; everything is closed at the end.
 
     Args:
         spec: Which session.
@@ -105,7 +105,7 @@ def _sandbox(spec: SessionSpec, settings: Settings) -> Sandbox:
 
 
 def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> InteractiveOptions:
-    """Return the options that a spec stands for; what it leaves open is left to the settings."""
+    """Return the options of a spec; the settings decide about fields that it leaves out."""
     options = cast("InteractiveOptions", dict(spec.options))
     options["cwd"], options["model"], options["agents"] = spec.cwd, choice.model, spec.agents
     if spec.permission_mode:
