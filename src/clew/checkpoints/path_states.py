@@ -68,14 +68,14 @@ def encode_path(path: Path | str) -> str:
 
 
 def decode_text(encoded: str) -> str:
-    """Return what was passed to `encode_path`, as a string."""
+    """Return the path that `encode_path` encoded, as a string."""
     if encoded.startswith(_RAW):
         return os.fsdecode(base64.b64decode(encoded[1:]))
     return encoded
 
 
 def decode_path(encoded: str) -> Path:
-    """Return what was passed to `encode_path`, as a path."""
+    """Return the path that `encode_path` encoded."""
     return Path(decode_text(encoded))
 
 

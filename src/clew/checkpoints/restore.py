@@ -162,7 +162,7 @@ def _refusal(
 
 
 def _foreign_change(path: str, turns: Sequence[Checkpoint], found: PathState) -> str | None:
-    """Say whether another program changed a path, between two turns or since the last."""
+    """Return whether another program changed a path between two turns or since the last turn."""
     nexts = [*(turn.kept[path] for turn in turns[1:]), found]
     for turn, following in zip(turns, nexts, strict=True):
         left = turn.left.get(path)

@@ -36,7 +36,7 @@ _OPTIONS = ("compact_instructions", "preserve_reasoning_as_text", "compress_reas
 def build_session_options(
     settings: Settings, provider: ResolvedProvider | None = None, *, model: str = ""
 ) -> SessionOptions:
-    """Return the options that the `context` and `session` settings stand for.
+    """Return the options from the `context` and `session` settings.
 
     Apart from the policy, only what is set is there: for the rest, a session has its defaults.
 

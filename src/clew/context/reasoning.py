@@ -1,4 +1,4 @@
-"""What a provider gets of a model's thinking and of other private blocks.
+"""Selects which thinking and other private blocks of a model a provider gets.
 
 Only the family that issued a signature accepts it. So each block is echoed, converted to
 text, or dropped: a pure function of the block, the reader and the policy.

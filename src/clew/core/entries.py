@@ -254,7 +254,7 @@ def _read_body(raw: bytes, schema: int) -> Body:
 
 
 def spending_of(body: Body) -> Spending:
-    """Return what the model call behind `body` cost; zero for an entry without a call."""
+    """Return the cost of the model call behind `body`; zero for an entry without a call."""
     match body:
         case MessageAdded(usage=None, cost=None, uncounted=False):
             return Spending()
@@ -271,5 +271,5 @@ def spending_of(body: Body) -> Spending:
 
 
 def total_spending(entries: Iterable[Entry]) -> Spending:
-    """Return what all of `entries` cost together."""
+    """Return the total cost of `entries`."""
     return sum((spending_of(entry.body) for entry in entries), Spending())

@@ -81,7 +81,7 @@ def end_state(started: ToolState, report: ToolReport, *, text: str, failed: bool
 def report_call(
     data: Mapping[str, Any], *, denied: bool, error_code: str, failed: bool, display: str = ""
 ) -> ToolReport:
-    """Return what the journal should keep about a call that ended."""
+    """Return the data that the journal keeps about a call that ended."""
     change = None if failed else read_file_change(data)
     return ToolReport(
         denied=denied,

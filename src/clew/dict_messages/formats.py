@@ -1,6 +1,6 @@
 """Read and write message dictionaries in the formats of OpenAI's and Anthropic's APIs.
 
-A dictionary is read as slices, each of which stays or goes as a whole: a call with its arguments,
+A dictionary is read as slices. A slice is kept or removed as a whole: a call with its arguments,
 a result, or consecutive text. Unchanged dictionaries are written back as the same objects.
 """
 

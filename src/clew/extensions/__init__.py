@@ -1,1 +1,1 @@
-"""What comes from outside: commands, skills, agent definitions, memory, the project itself."""
+"""Extensions of a session: commands, skills, agents, project memory and instructions."""

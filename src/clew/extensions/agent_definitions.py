@@ -1,4 +1,4 @@
-"""What defines an agent, and the agents that come with Clew."""
+"""The definition of an agent, and the built-in agents."""
 
 from pathlib import Path
 from typing import Literal, TypeAlias

@@ -32,7 +32,7 @@ from clew.extensions.discovery import (
     unique_folders,
 )
 from clew.extensions.frontmatter import Frontmatter, read_frontmatter
-from clew.extensions.listing import format_list
+from clew.extensions.text_lists import format_list
 from clew.providers.catalogue import families
 
 MAX_ALL = 4_000_000

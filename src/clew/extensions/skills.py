@@ -40,7 +40,7 @@ from clew.extensions.discovery import (
     unique_folders,
 )
 from clew.extensions.frontmatter import read_frontmatter
-from clew.extensions.listing import format_list
+from clew.extensions.text_lists import format_list
 
 SkillSource: TypeAlias = Literal["project", "user", "plugin"]
 

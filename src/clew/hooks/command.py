@@ -41,7 +41,7 @@ class BoundedOutput(Struct):
         self.dropped += max(0, len(chunk) - room)
 
     def text(self) -> str:
-        """Return what was kept."""
+        """Return the output that was kept."""
         return self.data.decode(errors="replace")
 
 

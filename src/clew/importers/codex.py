@@ -255,7 +255,7 @@ class _Reader:
 
 
 def _join_kept_text(compaction: _Compaction) -> str:
-    """Return what the model kept: messages with their roles, then the summary."""
+    """Return the text that the compaction kept: messages with their roles, then the summary."""
     history = compaction.replacement_history or []
     texts = [f"[{item.role}]\n{text}" for item in history if (text := _text(item.content))]
     message = compaction.message or ""

@@ -40,7 +40,7 @@ def covers(grant: Grant, access: Access, cwd: Path) -> bool:
 
 
 def session_grant(access: Access, cwd: Path, *, exact: bool) -> Grant:
-    """Return what an approval for the session covers: this call, or calls of its shape."""
+    """Return the grant of an approval for the session: this call, or calls of its shape."""
     return exact_grant(access) if exact else grant_for(access, cwd)
 
 

@@ -68,7 +68,7 @@ _EFFECTS = {
 
 
 def describe_mode(mode: PermissionMode, risk: Risk) -> str:
-    """Return what the table says about a risk, as a clause."""
+    """Return the table's rule for a risk, as a clause."""
     match MODE_TABLE[mode][risk]:
         case Verdict.ALLOW:
             return f"{mode} mode allows calls that {_EFFECTS[risk]}"

@@ -220,7 +220,7 @@ class _Placed:
         self.max_output_chars = inner.max_output_chars
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
-        """Return what a call would touch."""
+        """Return the access of a call."""
         return self._inner.access(arguments, context)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:

@@ -294,7 +294,7 @@ class _Builder:
 def make_hooks(
     blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: AgentRunner
 ) -> Hooks:
-    """Return what runs the hooks of the settings, with all that they may need of a session."""
+    """Return the runner for the hooks in the settings, with the context that hooks need."""
     table = loaded.settings.hooks
     if not table.hooks:
         return NoHooks()

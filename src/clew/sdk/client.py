@@ -53,11 +53,11 @@ class PromptInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A prompt for the model."""
 
     text: str
-    """What the model is sent."""
+    """The text that the model gets."""
     display_input: str | None = None
-    """What people are shown in its place."""
+    """The text that clients show in its place."""
     raw_input: str | None = None
-    """What hooks are asked about in its place."""
+    """The text that hooks get in its place."""
     images: tuple[Image, ...] = ()
 
 
@@ -75,7 +75,7 @@ class CommandInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CommandOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a line.
+    """The outcome of a line.
 
     A prompt or a skill is only accepted here: `run_id` names the run, whose events follow.
     """
@@ -85,16 +85,16 @@ class CommandOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The command or skill."""
     run_id: RunId | None = None
     message: str = ""
-    """What a command says, or the output of a shell command."""
+    """The message of a command, or the output of a shell command."""
     success: bool = True
     data: dict[str, object] = {}
-    """What a command says, as facts."""
+    """The same as data."""
     effect: Effect | None = None
-    """What is left for the client: opening another session. All else has been applied."""
+    """The effect that the client must apply: opening another session. All others are applied."""
 
 
 class SessionSnapshot(Struct, frozen=True, kw_only=True):
-    """All that a client needs to show a session; continue with `events(after=seq)`."""
+    """Everything that a client needs to show a session; continue with `events(after=seq)`."""
 
     session_id: SessionId
     name: str

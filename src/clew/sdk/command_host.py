@@ -41,7 +41,7 @@ class SessionCommandHost:
         """Instructions for a compaction after the current run, and whether to force it."""
 
     def bind(self, parts: SessionParts) -> None:
-        """Connect the host with the session that it stands for."""
+        """Connect the host with its session."""
         self._parts = parts
 
     @property
@@ -120,7 +120,7 @@ class SessionCommandHost:
         return (await self.parts.agents.run(AgentRequest(agent=name, prompt=prompt))).text
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
-        """Carry a skill out and return the result.
+        """Run a skill and return the result.
 
         During a run the model has asked for it: it gets the skill's instructions, or the answer
         of a subagent where the skill says `context: fork`.
@@ -164,7 +164,7 @@ class SessionCommandHost:
             self.parts.agents.definition(skill.agent or GENERAL_PURPOSE)
 
     async def set_name(self, name: str) -> None:
-        """Name the session; stored with it once something was said."""
+        """Name the session; the name is stored with its first message."""
         self.parts.name = name
         await self._store_name()
         self.publish_update()

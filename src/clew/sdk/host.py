@@ -75,7 +75,7 @@ class Host:
         self._owned.append(resource)
 
     def discard(self, resource: Closable) -> None:
-        """Own it no longer; does nothing when the host does not."""
+        """Stop owning it; does nothing when the host does not own it."""
         if resource in self._owned:
             self._owned.remove(resource)
 

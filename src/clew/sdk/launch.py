@@ -39,11 +39,12 @@ class LaunchedSession:
     resumed: bool
     sandbox: str
     """What commands can do, in a sentence."""
+    place: ProjectStore
+    """The store of the session."""
 
     async def other_sessions(self, limit: int = 200) -> list[StoredSession]:
         """Return the other sessions of the folder, the newest first."""
-        parts = self.session.parts
-        found = await parts.store.sessions(cwd=str(parts.blueprint.cwd), limit=limit)
+        found = await self.place.store.sessions(cwd=self.place.folder, limit=limit)
         return [one for one in found if one.id != self.session.get_session_id()]
 
 
@@ -55,7 +56,7 @@ async def launch(
     host: Host | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[LaunchedSession, None]:
-    """Open the session that a spec describes; closes everything at the end.
+    """Open the session that a spec describes; everything is closed at the end.
 
     Args:
         spec: Which session.
@@ -88,11 +89,9 @@ async def launch(
         if on_envelope is not None:
             session.on_any(on_envelope)
         async with session:
+            resumed, rules = session_id is not None, sandbox.describe()
             yield LaunchedSession(
-                session=session,
-                choice=choice,
-                resumed=session_id is not None,
-                sandbox=sandbox.describe(),
+                session=session, choice=choice, resumed=resumed, sandbox=rules, place=place
             )
     finally:
         if models is not None:
@@ -106,7 +105,7 @@ def _sandbox(spec: SessionSpec, settings: Settings) -> Sandbox:
 
 
 def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> InteractiveOptions:
-    """Return the options that a spec stands for; what it leaves open is left to the settings."""
+    """Return the options of a spec; the settings decide about fields that it leaves out."""
     options = cast("InteractiveOptions", dict(spec.options))
     options["cwd"], options["model"], options["agents"] = spec.cwd, choice.model, spec.agents
     if spec.permission_mode:

@@ -23,7 +23,7 @@ _SHUTDOWN_SECONDS = 30.0
 
 
 class Lifecycle:
-    """Builds the session once, and ends it once, whichever task asks for it."""
+    """Builds the session once and ends it once, from any task."""
 
     def __init__(self, provider: Provider | None, options: InteractiveOptions) -> None:
         given = options.get("session")

@@ -25,7 +25,7 @@ class OwnOptions(TypedDict, total=False):
     name: str
     """The name of the session."""
     wait_for_answers: bool
-    """Keep questions open while no client is attached; otherwise they are denied."""
+    """Keep permission requests open while no client is attached; otherwise they are denied."""
     accepted: bool | None
     """Trust the project's own settings, or not; unless given, what the user once decided."""
     command_modules: Sequence[CommandModule]
@@ -56,7 +56,7 @@ class OwnOptions(TypedDict, total=False):
 class InteractiveOptions(SessionOptions, OwnOptions, total=False):
     """All options of an interactive session: its own, and those of `Session`.
 
-    What is given here wins over the settings files.
+    These options override the settings files.
     """
 
 

@@ -25,7 +25,7 @@ def preview_request(request: PermissionRequest) -> list[str]:
             return scope + _diff(f"{old}\n", f"{new}\n")
         case "Write", {"content": str(content)}:
             current = _read(request.target)
-            return _diff(current, content) if current is not None else _added_lines(content)
+            return _diff(current, content) if current is not None else _format_addition(content)
         case _:
             return _other_arguments(request)
 
@@ -41,7 +41,7 @@ def _diff(old: str, new: str) -> list[str]:
     return [line for text in changed for line in text.split("\n")] or ["(no change)"]
 
 
-def _added_lines(content: str) -> list[str]:
+def _format_addition(content: str) -> list[str]:
     return [f"+{line}" for line in content.removesuffix("\n").split("\n")]
 
 

@@ -53,7 +53,7 @@ class PermissionRequests:
         return self._wait or self._bus.answerable
 
     async def ask(self, access: Access, decision: Decision) -> PermissionAnswer | None:
-        """Publish a request and wait for the answer; None when no client is there to answer."""
+        """Publish a request and wait for the answer; None when no client can answer."""
         if not self.attended:
             return None
         opened = _Open(

@@ -45,7 +45,7 @@ def rule_keeper(
 ) -> Remember:
     """Return a function that adds rules to the project's local settings.
 
-    When they cannot be added, it warns, and the call runs all the same.
+    When they cannot be added, it warns, and the call still runs.
     """
 
     async def remember(rules: Sequence[str]) -> None:

@@ -285,7 +285,7 @@ def _sender(stream: MemoryObjectSendStream[bytes]) -> _Send:
         try:
             stream.send_nowait(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            # The other end is gone; those who wait for an answer are told by `close`.
+            # The other end is gone; `close` fails the pending requests.
             return
 
     return send

@@ -12,11 +12,11 @@ from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agents import FoundAgents, discover_agents, format_agent_list
 from clew.extensions.commands.sources import SkillCommandSource
 from clew.extensions.discovery import Refused
-from clew.extensions.listing import summarize_warnings
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.project import ProjectContext, PromptParts, build_system_prompt, load_project
 from clew.extensions.project.prompt import IDENTITY
 from clew.extensions.skills import FoundSkills, Skill, format_skill_list
+from clew.extensions.text_lists import summarize_warnings
 from clew.sdk.folders import Homes
 from clew.sdk.settings import load_project_settings
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy

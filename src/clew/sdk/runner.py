@@ -56,7 +56,7 @@ class Runner:
         return await self._wait(self._join(label), new_run_id(), self._prompt_work(prompt))
 
     def submit(self, prompt: PromptInput) -> RunId:
-        """Run a prompt in the background; its events tell how it goes."""
+        """Run a prompt in the background; its events report its progress."""
         label = prompt.display_input or prompt.text
         return self._start(label, self._prompt_work(prompt))
 

@@ -30,7 +30,7 @@ _START = EntryId(0)
 
 
 class InteractiveSession:
-    """Takes prompts and commands, one at a time, and publishes all that happens as events.
+    """Takes prompts and commands, one at a time, and publishes everything that happens as events.
 
     Reads rules, memory, skills, agents and settings from `cwd` when it is opened, with
     `async with` or `open`. You close the provider, and a store or host that you passed in.
@@ -201,7 +201,7 @@ class InteractiveSession:
         return self.session.get_context_state()
 
     def get_streaming_text(self) -> str:
-        """Return what the model has written in the current run."""
+        """Return the text that the model has written in the current run."""
         return self.session.runs.tracker.text
 
     def get_active_tools(self) -> list[ToolState]:

@@ -1,4 +1,4 @@
-"""What a client is shown when it attaches, and pages of the history."""
+"""The snapshot that a client gets when it attaches, and pages of the history."""
 
 from collections.abc import Sequence
 

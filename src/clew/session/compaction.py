@@ -124,7 +124,7 @@ async def compact_now(
 
 
 def preview(state: SessionState) -> Compacted:
-    """Return what a compaction would do now, with a rule-based summary; changes nothing.
+    """Preview a compaction, with a rule-based summary; changes nothing.
 
     Raises:
         NothingToDrop: There is nothing to remove, or too little would be gained.

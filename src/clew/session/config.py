@@ -1,4 +1,4 @@
-"""The options of a session: declared once, with their defaults, and what they are made into.
+"""The options of a session: declared once, with their defaults and their conversion.
 
 `DataOptions` encode to JSON, so they can travel to another process (see `clew.sdk.spec`);
 `SessionOptions` adds the services, which exist in one process only. `complete_options` adds the
@@ -121,7 +121,7 @@ class SessionOptions(DataOptions, total=False):
     extra_facts: Callable[[], Sequence[str]] | None
     """Returns lines that every summary must contain, such as running background tasks."""
     before_compact: BeforeCompact | None
-    """May refuse a compaction. The `compaction` event tells of those that were done."""
+    """May refuse a compaction. The `compaction` event reports those that were done."""
     calibrations: CalibrationFile | None
     """Keeps the token counts that were learned per model for later sessions. Default: nothing."""
     hooks: Hooks
@@ -266,7 +266,7 @@ def check_mode(gate: Gate, mode: PermissionMode) -> None:
 
 
 def make_reasoning_policy(options: SessionOptions) -> ReasoningPolicy:
-    """Return what happens to reasoning that a provider cannot take back."""
+    """Return how to send reasoning that the provider cannot take back."""
     limit = options["compress_reasoning_text"]
     longest = LONGEST_TEXT if limit is True else limit or None
     return ReasoningPolicy(as_text=options["preserve_reasoning_as_text"], longest_text=longest)

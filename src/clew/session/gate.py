@@ -56,7 +56,7 @@ class Gate(Struct, kw_only=True):
         )
 
     def decide(self, access: Access, policy: Policy | None = None) -> Decision:
-        """Return what the rules and the mode say; `ASK` where they leave it to a person."""
+        """Return the decision of the rules and the mode; `ASK` where they leave it to a person."""
         # The shell analysis is slow to import, and many programs never judge a call.
         from clew.permissions.decide import decide  # noqa: PLC0415
 

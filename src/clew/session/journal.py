@@ -48,7 +48,7 @@ _WORTH_KEEPING = 64
 class Journal:
     """The append-only record of one session.
 
-    Made by `open` or `reopen`. It has one writer; `entries` and `view` may be read at any time.
+    Use `open` or `reopen`. It has one writer; `entries` and `view` may be read at any time.
     A session without messages leaves no trace in the store.
     """
 
@@ -211,19 +211,18 @@ class Journal:
         await save_snapshot(self._store, self.record.id, data)
 
     async def _reload(self) -> None:
-        """Read what the store has, after a write that failed or was cancelled."""
+        """Read the stored entries again, after a write that failed or was cancelled."""
         stored: Sequence[Entry] = ()
         try:
             _, stored = await self._store.load(self.record.id)
             self._is_stored = True
         except SessionNotFound:
-            # It was deleted meanwhile; the entries in memory are written again.
+            # Another process deleted it; the entries in memory are written again.
             self._is_stored = False
         if len(stored) > len(self.entries):
             self.entries.replace_all(stored)
             start = load_state(self.entries, self.view.meter)
-            self.view, self.spending = start.view, start.spending
-            self.call_ids = start.call_ids
+            self.view, self.spending, self.call_ids = start.view, start.spending, start.call_ids
         self._saved = len(stored)
         self._in_doubt = False
 

@@ -22,7 +22,7 @@ class CostLimit(Struct, frozen=True, kw_only=True):
     """Prices by model; they count before those of the catalogue."""
 
     def cost(self, usage: Usage, *, provider: str, model: str) -> float | None:
-        """Return what a call cost in US dollars; None when the price is unknown."""
+        """Return the cost of a call in US dollars; None when the price is unknown."""
         return price(usage, provider=provider, model=model, overrides=self.prices)
 
     def check(self, spent: Spending, *, provider: str, model: str) -> None:
@@ -75,7 +75,7 @@ class LoopAdvice(Enum):
 class LoopGuard:
     """Counts calls with the same arguments and the same result since the last prompt.
 
-    Polling is no loop: a model that waits for a build repeats its call, but the results differ.
+    Polling is not a loop: a model that waits for a build repeats its call, but the results differ.
     """
 
     def __init__(self, *, enabled: bool = True) -> None:
@@ -84,7 +84,7 @@ class LoopGuard:
         self._refused = 0
 
     def check(self, call: ToolCall) -> LoopAdvice:
-        """Return what to do with the next call."""
+        """Decide how to treat the next call."""
         times = self._times(call) if self._enabled else 0
         if times < REFUSE_AFTER:
             return LoopAdvice.WARN if times >= WARN_AFTER - 1 else LoopAdvice.RUN

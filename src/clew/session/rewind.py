@@ -50,7 +50,7 @@ class RewindOptions(TypedDict, total=False):
     conversation: bool
     """Remove messages from the view. Default: True."""
     force: bool
-    """Also overwrite files that were changed from outside meanwhile. Default: False."""
+    """Also overwrite files that other programs have changed since. Default: False."""
     outside: bool
     """Also restore files outside the project. Default: False."""
 

@@ -57,7 +57,7 @@ class RunGuard:
 
         Raises:
             AlreadyRunning: Other work is in progress.
-            AbortError: `abort` was called meanwhile.
+            AbortError: `abort` was called while it ran.
         """
         if self._scope is not None:
             raise AlreadyRunning("the session is busy with another run; wait for it or abort it")
@@ -259,7 +259,7 @@ class Runs:
 
 
 def measure_usage(before: Spending, after: Spending, state: ContextState) -> UsageSnapshot | None:
-    """Return what was spent between two readings; None when no model was called."""
+    """Return the difference between two readings; None when no model was called."""
     if after.calls == before.calls:
         return None
     used, earlier = after.usage, before.usage

@@ -98,7 +98,7 @@ class Session:
     async def execute(
         self, prompt: str | Message, **options: Unpack[RunOptions]
     ) -> ExecutionResult:
-        """Do the same as `run` and return the whole result; an abort is no error here."""
+        """Do the same as `run` and return the whole result; an abort is a result, not an error."""
         raw, display = options.get("raw_input"), options.get("display_input")
         asked = make_prompt(prompt, raw=raw, display=display)
         return await self.runs.execute(asked, run_id=options.get("run_id"))
@@ -127,7 +127,7 @@ class Session:
             return await compact_now(self.state, instructions, force=force)
 
     def preview_compaction(self) -> Compacted:
-        """Return what `compact` would do now, with a rule-based summary; changes nothing."""
+        """Preview what `compact` would do, with a rule-based summary; changes nothing."""
         return preview(self.state)
 
     async def set_model(self, model: str, **options: Unpack[ModelOptions]) -> None:
@@ -190,7 +190,7 @@ class Session:
         return self.gate.mode
 
     def list_grants(self) -> list[Grant]:
-        """Return what the user allowed for the rest of the session."""
+        """Return the calls that the user allowed for the rest of the session."""
         return list(self.gate.grants)
 
     def clear_grants(self) -> None:

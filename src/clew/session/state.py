@@ -110,7 +110,7 @@ class SessionState(Struct, kw_only=True):
         self.policy = replace(self.policy, thresholds=replace(self.policy.thresholds, **shares))
 
     def cost(self, usage: Usage, model: str | None = None) -> float | None:
-        """Return what a call to `model` (default: the session's) cost; None if unknown."""
+        """Return the cost of a call to `model` (default: the session's); None if unknown."""
         name = model or self.journal.view.setup.model.name
         return self.cost_limit.cost(usage, provider=self.provider.name, model=name)
 

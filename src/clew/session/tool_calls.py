@@ -74,7 +74,7 @@ async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
 
 
 async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutcome | None) -> None:
-    """Commit the result of `call`; None stands for a call that was cut off."""
+    """Commit the result of `call`; None means that the call was cut off."""
     with anyio.CancelScope(shield=True):
         await _commit(state, call, outcome or make_interrupted_outcome())
 

@@ -51,7 +51,7 @@ class Store(Protocol):
         ...
 
     async def snapshot(self, session_id: SessionId) -> bytes | None:
-        """Return what `save_snapshot` saved last; None if there is no snapshot or no session."""
+        """Return the last saved snapshot; None if there is no snapshot or no session."""
         ...
 
     async def save_snapshot(self, session_id: SessionId, data: bytes) -> None:

@@ -39,7 +39,7 @@ class SqliteStore(SqlStore):
         super().__init__(SqliteDatabase(path), SqliteDialect(), clock=clock)
 
     async def salvage(self, session_id: SessionId) -> tuple[StoredSession, Sequence[Entry]]:
-        """Return what can be read of a session in a damaged file.
+        """Return the readable entries of a session in a damaged file.
 
         Raises:
             SessionNotFound: There is no such session.

@@ -50,7 +50,7 @@ class EventLog:
                 self._seen = anyio.Event()
 
     async def until(self, name: str, times: int = 1) -> Envelope:
-        """Wait until an event has come that many times; returns the last of them."""
+        """Wait until an event has arrived that many times, and return the last one."""
         while True:
             found = [one for one in self.envelopes if one.name == name]
             if len(found) >= times:

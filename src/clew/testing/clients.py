@@ -51,7 +51,7 @@ from clew.testing.client_streams import (
 
 
 async def runs_a_prompt(open_client: OpenClient) -> None:
-    """A submitted prompt returns its id at once, and its events tell how it goes."""
+    """A submitted prompt returns its id at once; its events report its progress."""
     with anyio.fail_after(SECONDS):
         async with open_client(["Hello there."]) as client:
             before = await client.snapshot()
@@ -72,7 +72,7 @@ async def runs_a_prompt(open_client: OpenClient) -> None:
 
 
 async def queues_one_prompt(open_client: OpenClient) -> None:
-    """A second prompt waits, a third is refused, and all see what waits."""
+    """A second prompt waits, a third is refused, and every client sees the queue."""
     pause = Pause()
     with anyio.fail_after(SECONDS):
         async with open_client([[pause, *text_reply("first")], "second"]) as client:
@@ -111,7 +111,7 @@ async def cancels_the_prompt_that_waits(open_client: OpenClient) -> None:
 
 
 async def aborts_a_run(open_client: OpenClient) -> None:
-    """An abort is a result that has what arrived; the next prompt works."""
+    """An abort is a result with the text that arrived; the next prompt works."""
     pause = Pause()
     with anyio.fail_after(SECONDS):
         async with open_client([[TextChunk("Half"), pause], "whole"]) as client:
@@ -148,7 +148,7 @@ async def reports_a_failure(open_client: OpenClient) -> None:
 
 
 async def asks_for_permission(open_client: OpenClient) -> None:
-    """A request reaches the client and stands in the snapshot until its first answer."""
+    """A request reaches the client and is in the snapshot until its first answer."""
     replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "echo yes"})), "done"]
     with anyio.fail_after(SECONDS):
         async with open_client(replies) as client, anyio.create_task_group() as tasks:
@@ -171,7 +171,7 @@ async def asks_for_permission(open_client: OpenClient) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def denies_what_nobody_answers(open_client: OpenClient) -> None:
+async def denies_unanswered_requests(open_client: OpenClient) -> None:
     """A client that only watches is not asked: without another one, a request is denied."""
     replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "echo yes"})), "done"]
     with anyio.fail_after(SECONDS):
@@ -243,7 +243,7 @@ async def sets_what_it_is_told(open_client: OpenClient) -> None:
 
 
 async def leaves_sessions_to_the_client(open_client: OpenClient) -> None:
-    """Opening another session is the client's; the outcome says so."""
+    """Opening another session is left to the client; the outcome says so."""
     with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
             outcome = await client.execute("/reset")
@@ -252,7 +252,7 @@ async def leaves_sessions_to_the_client(open_client: OpenClient) -> None:
 
 
 async def names_unknown_commands(open_client: OpenClient) -> None:
-    """A mistyped command is an error that names the one that was meant."""
+    """A mistyped command is an error that suggests the right one."""
     with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
             message = await expect(SessionError, client.execute("/contxt"))
@@ -305,7 +305,7 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     aborts_a_run,
     reports_a_failure,
     asks_for_permission,
-    denies_what_nobody_answers,
+    denies_unanswered_requests,
     passes_a_reply_to_the_model,
     applies_the_effects_of_commands,
     sets_what_it_is_told,

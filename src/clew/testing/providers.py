@@ -52,11 +52,11 @@ AnswerCheck: TypeAlias = Callable[[ProviderHarness], Awaitable[None]]
 Check: TypeAlias = Callable[[HttpHarness], Awaitable[None]]
 
 ANSWER_CHECKS: tuple[AnswerCheck, ...] = _ANSWER_CHECKS
-"""What holds for any provider."""
+"""Checks for any provider."""
 PROVIDER_CHECKS: tuple[Check, ...] = (
     *ANSWER_CHECKS,
     *STREAM_CHECKS,
     *FAILURE_CHECKS,
     *SESSION_CHECKS,
 )
-"""What holds for a provider that speaks HTTP."""
+"""Checks for a provider over HTTP."""

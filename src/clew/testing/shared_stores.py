@@ -17,7 +17,7 @@ SharedStoreCheck = Callable[[Store, Store], Awaitable[None]]
 
 
 async def shares_entries(one: Store, other: Store) -> None:
-    """The other store sees at once what one store has written."""
+    """What one store writes, the other sees at once."""
     await one.create(a_record("a"))
     await one.append(A, [an_entry(1, "a thread")])
 

@@ -54,7 +54,7 @@ class FunctionTool(Generic[P, R]):
         return self._function(*args, **kwargs)
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
-        """Return what a call would access: the value of the target argument."""
+        """Return the access of a call: the value of the target argument."""
         return Access(
             tool=self.spec.name,
             risk=self._risk,

@@ -58,7 +58,7 @@ class Tool(Protocol):
         ...
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
-        """Return what a call with these arguments would access. Never raises."""
+        """Return the access that a call with these arguments needs. Never raises."""
         ...
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:

@@ -1,1 +1,1 @@
-"""Commands: what a person types after a slash, and what a model may invoke through one tool."""
+"""Slash commands, typed by users or run by a model through the tool `ExecuteCommand`."""

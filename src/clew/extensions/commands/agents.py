@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from clew.core.errors import SessionError
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.commands.parsing import (
+from clew.extensions.commands.arguments import (
     Builtin,
     build_result,
     reject_arguments,

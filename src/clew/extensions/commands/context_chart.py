@@ -27,7 +27,7 @@ _WIDTH = 80
 
 
 def draw_chart(state: ContextState, thresholds: Thresholds, *, model: str) -> list[str]:
-    """Draw what fills the window, at most 80 columns wide."""
+    """Draw the content of the window, at most 80 columns wide."""
     grid = _grid(state, thresholds)
     lines = zip_longest(grid, _legend(state, thresholds), fillvalue=" " * len(grid[0]))
     return [line.rstrip()[:_WIDTH] for line in (_title(state, model), "", *map("  ".join, lines))]

@@ -24,7 +24,7 @@ from clew.core.entries import (
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role
 from clew.core.text import one_line, pluralize
-from clew.extensions.commands.parsing import format_ranges
+from clew.extensions.commands.arguments import format_ranges
 
 _WORDS = 100
 

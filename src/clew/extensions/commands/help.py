@@ -2,7 +2,7 @@
 
 from clew.core.errors import SessionError
 from clew.core.text import one_line
-from clew.extensions.commands.parsing import Builtin, build_result
+from clew.extensions.commands.arguments import Builtin, build_result
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 
 _MOST = 100

@@ -13,7 +13,7 @@ from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError
 from clew.core.messages import Role
 from clew.core.text import one_line, pluralize
-from clew.extensions.commands.parsing import (
+from clew.extensions.commands.arguments import (
     Builtin,
     build_result,
     check_text,

@@ -139,7 +139,7 @@ class CommandRegistry:
         A failure is a result without success, not an exception.
 
         Raises:
-            AbortError: The session was aborted meanwhile.
+            AbortError: The session was aborted while the command ran.
         """
         row = self._row(name)
         if row is None:

@@ -6,7 +6,7 @@ from clew.checkpoints.values import CheckpointSummary, SkippedFile
 from clew.core.errors import ConfigError, SessionError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.core.text import one_line, pluralize
-from clew.extensions.commands.parsing import (
+from clew.extensions.commands.arguments import (
     Builtin,
     build_result,
     check_text,
@@ -155,7 +155,7 @@ def _checkpoint_line(one: CheckpointSummary) -> str:
 
 
 async def _find_entry(host: CommandHost, text: str, *, word: str) -> EntryId:
-    """Return the entry that a checkpoint's number, or the number of an entry, stands for."""
+    """Return the entry for the number of a checkpoint or of an entry."""
     if text.startswith("#"):
         return parse_entry_id(text)
     number = parse_number(text)
@@ -191,7 +191,7 @@ async def _go_back(host: CommandHost, entry: EntryId, wish: RewindOptions) -> Co
 
 
 def _describe_rewind(done: Rewind, wish: RewindOptions) -> str:
-    """Say what a rewind changed and what it left alone."""
+    """Describe which files and messages a rewind changed or skipped."""
     files = pluralize(len(done.files.restored), "file")
     if done.entry is None:
         if done.files.skipped:

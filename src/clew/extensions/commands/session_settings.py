@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from clew.core.access import PermissionMode
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize
-from clew.extensions.commands.parsing import (
+from clew.extensions.commands.arguments import (
     Builtin,
     build_result,
     check_text,

@@ -8,7 +8,7 @@ from clew.core.models import ToolSpec
 from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandHost, Descriptor, Safety
 from clew.extensions.commands.registry import CommandRegistry
-from clew.extensions.listing import format_list
+from clew.extensions.text_lists import format_list
 from clew.tools.protocol import ToolContext, ToolOutput
 
 EXECUTE_COMMAND = "ExecuteCommand"

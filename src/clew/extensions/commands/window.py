@@ -7,9 +7,7 @@ from clew.core.entries import Cleared, Compacted, MessageAdded, Rewound
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize
 from clew.core.usage import Spending
-from clew.extensions.commands.context_chart import draw_chart, list_categories, list_thresholds
-from clew.extensions.commands.entries import describe_entry, format_loss, list_entries, loss_data
-from clew.extensions.commands.parsing import (
+from clew.extensions.commands.arguments import (
     Builtin,
     build_result,
     check_text,
@@ -19,6 +17,8 @@ from clew.extensions.commands.parsing import (
     reject_arguments,
     split_flags,
 )
+from clew.extensions.commands.context_chart import draw_chart, list_categories, list_thresholds
+from clew.extensions.commands.entries import describe_entry, format_loss, list_entries, loss_data
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 
 _UNDONE = {Compacted: "compaction", Cleared: "clear", Rewound: "rewind"}

@@ -13,7 +13,7 @@ from clew.extensions.memory.candidates import (
 )
 from clew.extensions.memory.events import MemoryEvent, MemoryOutcome, MemoryReference
 from clew.extensions.memory.facts import FACT_KINDS, Fact, FactKind
-from clew.extensions.memory.pending import PendingFact, PendingMemoryStore
+from clew.extensions.memory.pending_facts import PendingFact, PendingMemoryStore
 from clew.extensions.memory.project import ProjectMemory
 from clew.extensions.memory.retrieval import MemoryPage, MemoryRetrievalService
 from clew.extensions.memory.store import ProjectMemoryStore, Topic

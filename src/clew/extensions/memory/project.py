@@ -26,7 +26,12 @@ from clew.extensions.memory.events import (
     build_outcome,
 )
 from clew.extensions.memory.facts import Fact, parse_kind, parse_topic
-from clew.extensions.memory.pending import PendingFact, PendingMemoryStore, make_pending, pending_id
+from clew.extensions.memory.pending_facts import (
+    PendingFact,
+    PendingMemoryStore,
+    make_pending,
+    pending_id,
+)
 from clew.extensions.memory.retrieval import MemoryPage, MemoryRetrievalService
 from clew.extensions.memory.store import INDEX, ProjectMemoryStore, Topic
 from clew.extensions.private_files import create_and_lock
@@ -69,7 +74,7 @@ class ProjectMemory:
             return ""
 
     def problems(self) -> tuple[str, ...]:
-        """Return what cannot be used, each with what to do about it.
+        """Return the files that cannot be used, each with a remedy.
 
         Topics are checked without reading them, so a large memory does not delay the start of a
         session. Of many problems, only a few are listed.
@@ -198,7 +203,7 @@ class ProjectMemory:
         return found
 
     def list_used(self) -> tuple[MemoryReference, ...]:
-        """Return what was shown or found so far, each file once, the latest last."""
+        """Return the references used so far: each file once, the latest last."""
         return self._trail.used
 
     def restore_used(self, references: Sequence[MemoryReference]) -> None:

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from clew.core.errors import ClewError, ConfigError, StoreUnavailable
 from clew.core.text import pluralize
-from clew.extensions.listing import summarize_warnings
 from clew.extensions.memory.facts import Fact, count_facts, decode_file, parse_topic, read_fact_keys
 from clew.extensions.private_files import (
     check_readable,
@@ -16,6 +15,7 @@ from clew.extensions.private_files import (
     resolve_inside,
     write_private,
 )
+from clew.extensions.text_lists import summarize_warnings
 
 INDEX: Final = "MEMORY.md"
 MAX_FILE: Final = 1024 * 1024

@@ -33,7 +33,7 @@ def find_imports(text: str) -> tuple[str, ...]:
 
 
 def import_spellings(path: str) -> tuple[str, ...]:
-    """Return what an import may mean: as written, or without the punctuation of the sentence."""
+    """Return the possible paths of an import: as written, or without trailing punctuation."""
     plain = path.rstrip(_TRAILING)
     return (path,) if plain in ("", path) else (path, plain)
 

@@ -14,10 +14,10 @@ from typing import Final, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from clew.core.errors import ClewError, ConfigError
-from clew.extensions.listing import summarize_warnings
 from clew.extensions.private_files import lock_folder, read_bounded, resolve_inside, write_private
 from clew.extensions.project.facts import read_branch as branch_of
 from clew.extensions.project.task_document import Document, add_progress, set_status
+from clew.extensions.text_lists import summarize_warnings
 
 SettableStatus: TypeAlias = Literal["todo", "in-progress", "blocked", "completed"]
 Status: TypeAlias = Literal["todo", "in-progress", "blocked", "completed", "unknown"]

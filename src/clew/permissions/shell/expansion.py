@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from clew.permissions.shell.command_line import ShellWord
 from clew.permissions.shell.programs import word_set
-from clew.permissions.shell.quoting import decode_ansi_c, unescape_double_quoted
+from clew.permissions.shell.quotes import decode_ansi_c, unescape_double_quoted
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clew.permissions.shell.builtins import Assignment
 from clew.permissions.shell.command_line import FileAccess, ShellWord
 from clew.permissions.shell.expansion import CONTINUED
-from clew.permissions.shell.quoting import parse_heredoc
+from clew.permissions.shell.quotes import parse_heredoc
 from clew.permissions.shell.visitor import VALUE_NODES, BashVisitor, NodeHandler, SimpleCommand
 
 if TYPE_CHECKING:

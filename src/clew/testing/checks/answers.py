@@ -194,7 +194,7 @@ async def _brings(harness: ProviderHarness, reply: ModelReply) -> Message:
 
 
 def comparable_call(call: ToolCall, capabilities: ApiCapabilities) -> tuple[str, str, object]:
-    """Return what of a call is the same however this API spells it."""
+    """Return the fields of a call that do not depend on how the API spells it."""
     arguments = call.arguments if capabilities.exact_arguments else call.decode_arguments()
     return call.call_id if capabilities.call_ids else "", call.name, arguments
 

@@ -126,7 +126,7 @@ class ProviderSpy:
         return self._provider.facts(model)
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Yield what the provider yields."""
+        """Yield the chunks of the provider."""
         self.requests.append(request)
         async with aclosing(self._provider.stream(request)) as chunks:
             async for chunk in chunks:

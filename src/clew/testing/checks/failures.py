@@ -85,7 +85,7 @@ async def retries_busy_servers(harness: HttpHarness) -> None:
 
 
 async def honors_retry_after(harness: HttpHarness) -> None:
-    """The delay that a server asks for is kept."""
+    """A retry waits as long as the server asks for."""
     naps = FakeSleep()
     script = (harness.error_response(429, "slow down", retry_after="7"), OK)
     async with harness.serve(*script, retry=instant_retry(naps)) as (provider, _):
@@ -109,7 +109,7 @@ async def limits_retries(harness: HttpHarness) -> None:
 
 
 async def retries_after_disconnect(harness: HttpHarness) -> None:
-    """A connection that is dropped before the answer is worth another attempt."""
+    """A connection that is dropped before the answer is retried."""
     naps = FakeSleep()
     script = (ScriptedResponse(steps=[Disconnect()]), OK)
     async with harness.serve(*script, retry=instant_retry(naps)) as (provider, server):
@@ -122,7 +122,7 @@ async def retries_after_disconnect(harness: HttpHarness) -> None:
 
 
 async def never_retries_after_first_chunk(harness: HttpHarness) -> None:
-    """A connection lost after the first word is an error: the word has been shown already."""
+    """A connection lost after the first word is an error, because the word was already shown."""
     begun, _ = split_stream(harness)
     # The server waits for the word to be read: what a dropped connection still held is lost.
     stall = Stall()
@@ -156,7 +156,7 @@ async def reports_mid_stream_errors(harness: HttpHarness) -> None:
 
 
 async def retries_error_in_first_event(harness: HttpHarness) -> None:
-    """An overload that is told before any word, under a good status, is worth another try."""
+    """An overload reported with status 200 before any text is retried."""
     naps = FakeSleep()
     script = (harness.stream_response(_make_overload_error(harness)), OK)
     async with harness.serve(*script, retry=instant_retry(naps)) as (provider, _):
@@ -268,7 +268,7 @@ def _make_overload_error(harness: HttpHarness) -> bytes:
 
 @contextmanager
 def _collect_logs() -> Iterator[list[str]]:
-    """Collect every line that is logged meanwhile."""
+    """Collect every line that is logged while the block runs."""
     lines: list[str] = []
 
     class Collector(logging.Handler):

@@ -1,4 +1,4 @@
-"""What a session must be able to do with a provider: tools, an abort, a way out of overflow."""
+"""Checks of a whole session on a provider: tools, an abort, recovery from overflow."""
 
 from collections.abc import Callable, Sequence
 
@@ -51,7 +51,7 @@ def whisper(word: str) -> str:
 
 
 async def runs_tools(harness: HttpHarness) -> None:
-    """Calls are run, their results go back behind them, and the model has the last word."""
+    """Calls are run, their results are sent after them, and the model gives the last answer."""
     reply = ModelReply(words=("Let me see.",), calls=(FIRST, SECOND))
     async with harness.serve(reply, DONE) as (provider, server):
         watched = ProviderSpy(provider)
@@ -68,7 +68,7 @@ async def runs_tools(harness: HttpHarness) -> None:
 
 
 async def echoes_reasoning(harness: HttpHarness) -> None:
-    """Thinking goes back with the results of calls to an API that asks for it, and to no other."""
+    """Thinking is sent back with tool results only to an API that asks for it."""
     capabilities = harness.capabilities
     require_capability(capabilities.thinking, "thinking")
     seal = SIGNATURE if capabilities.signatures else ""
@@ -81,11 +81,13 @@ async def echoes_reasoning(harness: HttpHarness) -> None:
     if capabilities.signatures or capabilities.echoes:
         _follow_each_other(body, "please", seal or "Let me think.", "ALPHA!")
     else:
-        assert b"Let me think." not in body, f"thinking was sent to who wants none: {body!r}"
+        assert b"Let me think." not in body, (
+            f"thinking was sent to an API that does not want it: {body!r}"
+        )
 
 
 async def continues_after_abort(harness: HttpHarness) -> None:
-    """What had arrived is kept, every call that stays is answered, and the next run works."""
+    """An abort keeps what has arrived and answers each kept call; the next run works."""
     frames = harness.api.stream(ModelReply(words=("Let me ", "see."), calls=(FIRST, SECOND)))
     begun = frames[: find_frame(frames, SECOND.name) + 1]
     held = harness.stream_response(*begun, Stall())
@@ -115,7 +117,7 @@ async def continues_after_abort(harness: HttpHarness) -> None:
 
 
 async def compacts_after_overflow(harness: HttpHarness) -> None:
-    """A server that finds the conversation too long gets a shorter one, and answers it."""
+    """A server that rejects the conversation as too long gets a shorter one and answers it."""
     limit = 20_000
 
     def answer(body: bytes) -> ScriptedResponse:
@@ -166,7 +168,7 @@ def _is_second(chunk: Chunk) -> bool:
 
 
 def _follow_each_other(body: bytes, *texts: str) -> None:
-    """Fail unless the request has each text, behind the one before it."""
+    """Fail unless the request contains all texts in this order."""
     place = 0
     for text in texts:
         found = body.find(text.encode(), place)
@@ -175,7 +177,7 @@ def _follow_each_other(body: bytes, *texts: str) -> None:
 
 
 def _is_accepted(harness: HttpHarness, asked: Request, body: bytes) -> None:
-    """Fail if a provider would reject the conversation, as asked for and as sent."""
+    """Fail if a provider would reject the conversation, as requested or as sent."""
     assert_equal(find_problems(asked.messages), [], "what is wrong with the messages")
     if harness.parse_request is None:
         return
@@ -189,7 +191,7 @@ def _is_accepted(harness: HttpHarness, asked: Request, body: bytes) -> None:
 
 
 def _uses(messages: Sequence[Message]) -> list[str]:
-    """Return the calls, by name, and the results, which not every API names, as they stand."""
+    """Return the names of the calls and the results in order; not every API names results."""
     found: list[str] = []
     for message in messages:
         found += ["result"] * len(message.results)

@@ -196,7 +196,7 @@ def find_frame(frames: list[bytes], text: str) -> int:
 
 
 async def _in_turn(scripts: dict[int, ScriptedResponse]) -> None:
-    """Let each answer go on by one piece, then each by the next, in an order that changes."""
+    """Release one piece of each answer in turn, in an order that changes."""
     stalls = {
         number: [step for step in answer.steps if isinstance(step, Stall)]
         for number, answer in scripts.items()
@@ -211,7 +211,7 @@ async def _in_turn(scripts: dict[int, ScriptedResponse]) -> None:
 
 
 def _in_pieces(harness: HttpHarness, reply: ModelReply) -> ScriptedResponse:
-    """Return an answer that stops after every few bytes until it is let go on."""
+    """Return an answer that stops after every few bytes until it is released."""
     data = b"".join(harness.api.stream(reply))
     steps: list[ResponseStep] = []
     for piece in _cut(data, list(range(PIECE, len(data), PIECE))):
@@ -244,7 +244,7 @@ def _without_own_ids(chunks: list[Chunk], capabilities: ApiCapabilities) -> list
 
 
 def _essence(message: Message, capabilities: ApiCapabilities) -> list[object]:
-    """Return what two messages must share: arguments compare as values where they are such."""
+    """Return the form in which two messages are compared: arguments that are JSON, as values."""
     loose = ApiCapabilities(call_ids=capabilities.call_ids, exact_arguments=False)
     return [
         comparable_call(part, loose) if isinstance(part, ToolCall) else part

@@ -83,7 +83,7 @@ def _message(reply: ModelReply) -> dict[str, Any]:
 
 
 def _growing(reply: ModelReply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Return each block as it begins, and what is added to it."""
+    """Return each block as it starts, and its deltas."""
     found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if reply.thoughts or reply.signature:
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in reply.thoughts]
@@ -107,7 +107,7 @@ def _reason(reply: ModelReply) -> str:
 
 
 def _counts(usage: Usage) -> dict[str, int]:
-    """Return the counts as the API gives them: what was cached is no part of the input."""
+    """Return the counts as the API reports them: the input excludes cached tokens."""
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     return {
         "input_tokens": usage.input_tokens - cached,

@@ -35,7 +35,7 @@ def frame(headers: Mapping[str, str], payload: bytes) -> bytes:
 
 
 def event(name: str, **fields: object) -> bytes:
-    """Return the frame of one event; like Bedrock's it is padded, so that lengths tell nothing."""
+    """Return the frame of one event, padded like those of Bedrock, which hides lengths."""
     headers = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
     return frame(headers, _json.encode({**fields, "p": "abcdefgh"}))
 

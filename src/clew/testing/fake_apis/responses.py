@@ -97,13 +97,13 @@ def _items(reply: ModelReply) -> list[dict[str, Any]]:
 
 
 def _clear_item(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item as it is before anything of it has come."""
+    """Return an item as the API announces it, without content."""
     empty = {"summary": [], "content": [], "arguments": "", "status": "in_progress"}
     return {name: empty.get(name, value) for name, value in item.items()}
 
 
 def _encode_deltas(item: dict[str, Any], reply: ModelReply, place: dict[str, Any]) -> list[bytes]:
-    """Return the events that bring the pieces of an item."""
+    """Return the events with the deltas of an item."""
     match item:
         case {"type": "reasoning", "summary": [part]}:
             here = {**place, "summary_index": 0}

@@ -65,7 +65,7 @@ _OWN = frozenset({"messages", "model", "system", "max_tokens", "temperature", "t
 
 
 def parse_request(body: bytes, *, provenance: str) -> Request:
-    """Return the request that `body` is.
+    """Parse a request body.
 
     Args:
         body: The JSON of a request for an answer, or for a count of its tokens.
@@ -103,7 +103,7 @@ def decode(fields: RawFields, name: str) -> Any:
 
 
 def _system(given: Any) -> tuple[str, list[Any] | None]:
-    """Return the system prompt as one text, and its blocks if they say more than that."""
+    """Return the system prompt as one text, and its blocks if they contain more than text."""
     if given is None or isinstance(given, str):
         return given or "", None
     text = "\n\n".join(block.get("text", "") for block in given)
@@ -126,14 +126,14 @@ def _tool(given: dict[str, Any]) -> ToolSpec:
 
 
 class _Reader:
-    """Reads the messages of one body in order, and remembers which tool was called how."""
+    """Reads the messages of one body in order, and remembers the names of called tools."""
 
     def __init__(self, provenance: str) -> None:
         self._provenance = provenance
         self._names: dict[str, str] = {}
 
     def read(self, raw: Raw) -> list[Message]:
-        """Return one message of the API as one, or as its results and the rest."""
+        """Return a message of the API as one message, or as its results and the rest."""
         message = _message.decode(raw)
         if message.role not in {"user", "assistant"}:
             return [self._make_message(Role.USER, [self._native(raw)])]
@@ -214,7 +214,7 @@ class _Reader:
 
 
 def _answer(fields: RawFields) -> tuple[str, tuple[Image, ...] | None]:
-    """Return the words and pictures of a tool result; no pictures if it holds more than that."""
+    """Return the text and images of a tool result; no images if it has other content too."""
     content = _content.decode(fields.get("content", b"[]"))
     if isinstance(content, str):
         return content, ()
@@ -259,7 +259,7 @@ def _document(fields: RawFields) -> File | None:
 
 
 def _read_source(fields: RawFields, kinds: frozenset[str]) -> _Source | None:
-    """Return a source, unless its bytes could not be written again as they were."""
+    """Return a source, unless encoding would change its bytes."""
     try:
         source = _source.decode(fields.get("source", b"null"))
         if source.type == "base64":

@@ -35,14 +35,14 @@ _AUDIO_TYPES = {"mp3": "audio/mpeg", "m4a": "audio/x-m4a"}
 
 
 def parse_request(body: bytes, *, provenance: str) -> Request:
-    """Return the request that `body` asks for.
+    """Parse a request body.
 
     Args:
-        body: What was sent.
+        body: The JSON that was sent.
         provenance: The family that the private fields in it are meant for.
 
     Raises:
-        ValueError: It is no request of this API, or calls tools that are no functions.
+        ValueError: It is not a request of this API, or it calls tools other than functions.
     """
     fields = msgspec.json.decode(body)
     if not isinstance(fields, dict) or not isinstance(fields.get("messages"), list):
@@ -66,7 +66,7 @@ def parse_request(body: bytes, *, provenance: str) -> Request:
 
 
 def _goes_on(message: Message) -> bool:
-    """Say whether a conversation with `message` in it may send thinking back: one did."""
+    """Return whether `message` shows that thinking is sent back in this conversation."""
     return any(isinstance(part, Reasoning | ToolCall) for part in message.parts)
 
 
@@ -113,7 +113,7 @@ def _function(tool: dict[str, Any], function: dict[str, Any]) -> ToolSpec:
 
 
 class _Reader:
-    """Reads the messages of one request in order: a result knows its call."""
+    """Reads the messages of one request in order, so that a result finds its call."""
 
     def __init__(self, provenance: str) -> None:
         self._provenance = provenance
@@ -169,7 +169,7 @@ class _Reader:
     def _call(self, fields: dict[str, Any]) -> ToolCall:
         function = fields.get("function")
         if not isinstance(function, dict):
-            raise ValueError("a call of something that is no function")  # noqa: TRY004
+            raise ValueError("the called tool is not a function")  # noqa: TRY004
         self._names[fields["id"]] = function["name"]
         return ToolCall(
             call_id=CallId(fields["id"]),
@@ -184,7 +184,7 @@ class _Reader:
         images = tuple(part for part in parts if isinstance(part, Image))
         private = {key: value for key, value in fields.items() if key not in _RESULT}
         text = "".join(part.text for part in parts if isinstance(part, Text))
-        # What is not one text and then pictures is sent as it was.
+        # Anything but one text followed by images is sent unchanged.
         if isinstance(content, list) and parts != [*([Text(text)] if text else []), *images]:
             private["content"] = content
         call_id = fields["tool_call_id"]
@@ -251,7 +251,7 @@ def _document(fields: dict[str, Any], private: dict[str, Any]) -> File:
 
 
 def _address(address: str, media_type: str) -> tuple[str, bytes, str]:
-    """Return kind, bytes and address; bytes that base64 would spell otherwise stay an address."""
+    """Return media type, bytes and URL; data that encoding would change stays a URL."""
     head, base64, text = address.partition(";base64,")
     if not base64 or not head.startswith("data:"):
         return media_type, b"", address
@@ -261,7 +261,7 @@ def _address(address: str, media_type: str) -> tuple[str, bytes, str]:
 
 
 def _with_above(parts: list[Part], fields: dict[str, Any]) -> list[Part]:
-    """Return `parts` with the fields of the message itself kept in the first that can."""
+    """Return `parts` with the fields of the message in the first part that can keep them."""
     if not fields:
         return parts
     for place, part in enumerate(parts):

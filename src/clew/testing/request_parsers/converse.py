@@ -51,19 +51,19 @@ _OWN = frozenset({"messages", "system", "inferenceConfig", "toolConfig"})
 
 
 def parse_request(body: bytes, *, provenance: str) -> Request:
-    """Return the request whose body this is; one that asks how long it would be counts too.
+    """Parse the body of a request, or of a request to count tokens.
 
     Raises:
-        ValueError: Clew has no request that would make this body.
+        ValueError: No `Request` encodes to this body.
     """
     try:
         return _request(_unwrap_count(body), provenance)
     except (msgspec.DecodeError, KeyError) as error:
-        raise ValueError(f"it is no request of Converse: {error}") from error
+        raise ValueError(f"it is not a Converse request: {error}") from error
 
 
 def _unwrap_count(body: bytes) -> bytes:
-    """Return the request whose length is asked for, or `body` itself."""
+    """Return the request inside a token count request, or `body` itself."""
     asked = _keys.decode(body).get("input")
     if asked is None:
         return body
@@ -101,7 +101,7 @@ def _request(body: bytes, provenance: str) -> Request:
 def _tools(
     config: dict[str, Any],
 ) -> tuple[tuple[ToolSpec, ...], tuple[dict[str, Any], ...], dict[str, Any]]:
-    """Return our own tools, those of the provider, and what else is said of tools."""
+    """Return Clew's tools, the provider's tools, and the other tool settings."""
     choice = dict(config)
     listed = choice.pop("tools", [])
     own = [tool["toolSpec"] for tool in listed if "toolSpec" in tool]
@@ -123,7 +123,7 @@ def _tool(spec: dict[str, Any]) -> ToolSpec:
 
 
 class _Reader:
-    """Reads the messages in order, so that a result knows the name of its tool."""
+    """Reads the messages in order, so that a result finds the name of its tool."""
 
     def __init__(self, provenance: str) -> None:
         self._provenance = provenance
@@ -149,10 +149,10 @@ class _Reader:
         return part or Native(provenance=self._provenance, data=_text(block))
 
     def _common(self, kind: str, inner: Raw, role: Role) -> Part | None:
-        """Return the part that a block is; None if only Bedrock has such a thing."""
+        """Return a block as a part; None if it has no common form."""
         match kind:
             case "text":
-                # Blank text is never sent unasked, so here it stands for itself.
+                # Blank text is never sent unasked, so here it is real text.
                 text = msgspec.json.decode(inner, type=str)
                 return Text(text) if text.strip() else None
             case "citationsContent":

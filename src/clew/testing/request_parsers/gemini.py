@@ -54,10 +54,10 @@ _OPAQUE = frozenset(
 
 
 def parse_request(body: bytes, *, provenance: str) -> Request:
-    """Return the request that `body` makes.
+    """Parse a request body.
 
     Raises:
-        ValueError: It is something else, or says what Clew cannot.
+        ValueError: It is not a request of this API, or Clew cannot represent it.
     """
     found = camel_case(_body.decode(body))
     found = found.get("generateContentRequest", found)
@@ -90,7 +90,7 @@ def camel_case(value: Any) -> Any:
 
 
 class _Contents:
-    """Reads contents in order, and gives calls that have no id one that Clew could have made."""
+    """Reads contents in order, and gives calls without an id an id as Clew generates them."""
 
     def __init__(self, provenance: str) -> None:
         self._provenance = provenance
@@ -98,7 +98,7 @@ class _Contents:
         self._waiting: defaultdict[str, deque[CallId]] = defaultdict(deque)
 
     def message(self, content: dict[str, Any]) -> Message:
-        """Return the message that one content is."""
+        """Return one content as a message."""
         role = _ROLES.get(content.get("role", "user"))
         if role is None:
             raise ValueError(f"the role {content['role']}")
@@ -169,20 +169,20 @@ def _blob(blob: dict[str, Any], extra: str) -> Part | None:
 
 
 def _keep_extra(part: ToolCall | ToolResult, found: dict[str, Any], name: str) -> Part:
-    """Return `part` with all in its `extra` that the common form cannot say."""
+    """Return `part` with the fields that have no common form in its `extra`."""
     same = _reencode(part)[name] == found[name]
     extra = _rest(found, name) if same else _json.encode(found).decode()
     return msgspec.structs.replace(part, extra=extra)
 
 
 def _reencode(part: Part) -> dict[str, Any]:
-    """Return what `part` is sent as; nothing where it is left out."""
+    """Return the encoded `part`; empty if it is not sent."""
     found = encode_part(part)
     return _body.decode(_json.encode(found[0])) if found else {}
 
 
 def _normalize_data(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a part with its data in the alphabet that `encode` writes."""
+    """Return a part with its data in the base64 alphabet of `encode`."""
     blob = found.get("inlineData")
     if blob is None:
         return found

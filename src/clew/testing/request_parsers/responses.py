@@ -31,7 +31,7 @@ FREE_TEXT: dict[str, object] = {
     "properties": {"input": {"type": "string"}},
     "required": ["input"],
 }
-"""What a custom tool is called with, as a schema that other providers understand."""
+"""The input of a custom tool, as a schema that other providers understand."""
 
 _RESULTS = frozenset({RESULT, "custom_tool_call_output"})
 _CLIENT_SENDS = frozenset(
@@ -63,10 +63,10 @@ _items = msgspec.json.Decoder(str | list[Raw])
 
 
 def parse_request(body: bytes, *, provenance: str) -> Request:
-    """Return the request that `body` asks for.
+    """Parse a request body.
 
     Raises:
-        ValueError: The body is none of the Responses API.
+        ValueError: It is not a request of the Responses API.
     """
     try:
         found = _body.decode(body)
@@ -105,7 +105,7 @@ def _tool(tool: ItemFields) -> ToolSpec:
 
 
 def _messages(items: str | list[Raw], provenance: str) -> Iterable[Message]:
-    """Group the items: what a model says in one go is one message."""
+    """Group the items of one response into one message."""
     if isinstance(items, str):
         items = [Raw(msgspec.json.encode({"role": "user", "content": items}))]
     names: dict[str, str] = {}
@@ -123,7 +123,7 @@ def _messages(items: str | list[Raw], provenance: str) -> Iterable[Message]:
 
 
 def _read(raw: bytes, provenance: str, names: dict[str, str]) -> tuple[Role, tuple[Part, ...]]:
-    """Read one item; `names` says which tool each call was of."""
+    """Read one item; `names` has the tool of each call id."""
     item = unpack_extra(raw.decode())
     kind = item.get("type") or "message"
     if kind == "message" and item.get("role") != "assistant":
@@ -205,7 +205,7 @@ def _file(piece: ItemFields) -> File | None:
 
 
 def _decode_data_url(address: str) -> tuple[str, bytes] | None:
-    """Return what an address holds itself, if it would be written the same way again."""
+    """Decode a data URL; None if encoding it again would change it."""
     found = _DATA.fullmatch(address)
     if found is None:
         return None

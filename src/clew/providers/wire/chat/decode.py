@@ -165,7 +165,7 @@ class ChatResponse:
         return [*found, *self._rest(delta)] if _has_more(delta) else found
 
     def _rest(self, delta: ChatDelta) -> list[Chunk]:
-        """Return what few responses contain."""
+        """Return the chunks of fields that few responses contain."""
         found: list[Chunk] = []
         if delta.audio is not None and delta.audio.transcript:
             found.append(TextChunk(delta.audio.transcript))
@@ -215,7 +215,7 @@ class ChatResponse:
         return self._end()
 
     def _end(self) -> list[Chunk]:
-        """Return what is known only at the end of the response, once."""
+        """Return the chunks that are known only at the end of the response, once."""
         if self._ended:
             return []
         self._ended = True

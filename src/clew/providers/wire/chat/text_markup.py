@@ -78,7 +78,7 @@ class MarkupSplitter:
         self._trims = False
 
     def feed(self, text: str) -> list[MarkupItem]:
-        """Return what the text so far contains; an incomplete tag is held back."""
+        """Return the items in the text so far; an incomplete tag is held back."""
         self._held += text
         found: list[MarkupItem] = []
         while self._step(found):
