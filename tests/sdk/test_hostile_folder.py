@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
-from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Entry, Noted
 from clew.core.errors import (
     AbortError,
@@ -32,6 +31,7 @@ from clew.core.events import Envelope, TaskStage
 from clew.core.ids import SessionId
 from clew.core.messages import ToolCall, ToolResult
 from clew.core.models import ModelFacts
+from clew.core.permissions import Access, Approval, Decision, PermissionMode
 from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import Command, CommandModule, CommandResult

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from clew.context.strategies.sliding_window import SlidingWindow
-from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Charged
 from clew.core.errors import (
     AbortError,
@@ -22,6 +21,7 @@ from clew.core.errors import (
     SessionError,
 )
 from clew.core.events import TaskStage
+from clew.core.permissions import Access, Approval, Decision, PermissionMode
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from clew.checkpoints.checkpoint_list import summarize
 from clew.checkpoints.manifest import BeginRecord, Checkpoint
 from clew.checkpoints.path_states import UnkeptState, display_path, find_affected_paths
 from clew.checkpoints.restore import RestoreRules, restore
 from clew.checkpoints.storage import CheckpointStorage
-from clew.checkpoints.summary import summarize
 from clew.checkpoints.values import (
     DEFAULT_CHECKPOINT_LIMITS,
     CheckpointCause,

@@ -14,7 +14,7 @@ from clew.extensions.commands.sources import SkillCommandSource
 from clew.extensions.discovery import Refused
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.project import ProjectContext, PromptParts, build_system_prompt, load_project
-from clew.extensions.project.prompt import IDENTITY
+from clew.extensions.project.system_prompt import IDENTITY
 from clew.extensions.skills import FoundSkills, Skill, format_skill_list
 from clew.extensions.text_lists import summarize_warnings
 from clew.sdk.folders import Homes

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from clew.context.estimate import pixel_size
-from clew.core.access import Risk, TargetKind
 from clew.core.messages import Image
+from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
 from clew.tools.builtin.files import (
     MAX_BYTES,

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from clew.core.access import Access, Risk
 from clew.core.models import ToolSpec
+from clew.core.permissions import Access, Risk
 from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandHost, Descriptor, Safety
 from clew.extensions.commands.registry import CommandRegistry
