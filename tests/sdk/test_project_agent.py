@@ -450,7 +450,7 @@ async def test_the_agent_tool_runs_an_agent_and_brings_its_last_words(place: Pla
     ("arguments", "words"),
     [
         ({"prompt": "x", "subagent_type": "nobody"}, "there is no agent 'nobody'"),
-        ({"prompt": " "}, "say in `prompt`"),
+        ({"prompt": " "}, "`prompt` is empty"),
         ({"prompt": "x", "jobs": [{}]}, "one call for each"),
         ({"prompt": "x", "isolation": "worktree"}, "worktree isolation is not supported"),
         ({"prompt": "x", "model": 3}, "`model` must be a text"),
