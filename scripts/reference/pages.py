@@ -35,6 +35,25 @@ PAGES = (
         ),
     ),
     Page(
+        name="administration",
+        title="Settings, stored sessions, logs and diagnostics",
+        intro="What the `clew` subcommands do, as functions for your own programs.",
+        modules=(
+            "clew.sdk.settings:ProjectSettings,SettingChange,describe_settings",
+            "clew.sdk.session_store",
+            "clew.sdk.session_admin",
+            "clew.sdk.session_logs:LogHistory,ReplayReport,describe_event,read_history,replay_file,"
+            "select_lines",
+            "clew.sdk.simulation:SimulatedSession,SimulationOptions,SimulationReport,compare_cost,"
+            "draw_longest,find_recordings,simulate_file",
+            "clew.sdk.diagnostics:diagnose,this_machine",
+            "clew.sdk.system_checks:Check,Finding,Level,Machine",
+            "clew.sdk.entries",
+            "clew.sdk.permission_preview",
+            "clew.sdk.embedded_model",
+        ),
+    ),
+    Page(
         name="session",
         title="Sessions",
         intro="The conversation alone, and the context engine for your own loop.",

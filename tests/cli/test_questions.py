@@ -134,7 +134,7 @@ async def test_what_models_and_tools_say_cannot_steer_the_terminal(tmp_path: Pat
         await terminal.shows("shown")
         await terminal.shows("> ")
         terminal.types("/recall owned\n")
-        await terminal.shows("␛]0;owned␇")
+        await terminal.shows("#3  Hel ]0;owned 2J abc Xlo")
         await terminal.shows("> ")
         assert "\x1b]0;" not in terminal.screen
 

@@ -33,16 +33,20 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(
         dest="command", metavar="{config,demo,doctor,log,models,sessions,simulate}"
     )
+    add_config(commands.add_parser("config", help="show, check and change settings"))
     demo = commands.add_parser("demo", help="take a guided tour on the embedded model")
     demo.add_argument(
-        "--window", type=_window, default=2_048, help="context window in tokens (default: 2048)"
+        "--window",
+        type=_window,
+        default=2_048,
+        metavar="TOKENS",
+        help="context window (default: 2048)",
     )
     demo.add_argument("--port", type=_port, default=0, help="port of the model server")
-    add_config(commands.add_parser("config", help="show, check and change settings"))
     add_doctor(commands.add_parser("doctor", help="check what works and what is missing"))
-    _add_sessions(commands.add_parser("sessions", help="manage stored sessions"))
-    _add_models(commands.add_parser("models", help="download the embedded model"))
     _add_log(commands.add_parser("log", help="show, validate and replay session logs"))
+    _add_models(commands.add_parser("models", help="download the embedded model"))
+    _add_sessions(commands.add_parser("sessions", help="manage stored sessions"))
     _add_simulate(
         commands.add_parser("simulate", help="compare context strategies on recorded sessions")
     )
@@ -69,7 +73,9 @@ def add_config(config: argparse.ArgumentParser) -> None:
     )
     show = actions.add_parser("show", help="show the settings that apply, with their files")
     show.add_argument("--json", action="store_true", help=_JSON)
-    actions.add_parser("path", help="list the settings files, lowest precedence first")
+    actions.add_parser(
+        "path", help="list the settings files, lowest precedence first; + marks those that exist"
+    )
     actions.add_parser("check", help="check the settings; the exit code is 1 if any is wrong")
     actions.add_parser("schema", help="print the JSON schema for editors")
     get = actions.add_parser("get", help="print a value")
@@ -190,7 +196,11 @@ def _add_simulate(simulate: argparse.ArgumentParser) -> None:
         help="use the limits of this model (default: the recorded one)",
     )
     simulate.add_argument(
-        "--window", type=_window, default=argparse.SUPPRESS, help="context window in tokens"
+        "--window",
+        type=_window,
+        default=argparse.SUPPRESS,
+        metavar="TOKENS",
+        help="context window (default: that of the model)",
     )
     simulate.add_argument(
         "--max-tokens", type=_window, metavar="N", help="compact at N tokens, below the threshold"
@@ -231,7 +241,7 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
         "--log",
         dest="log_level",
         choices=("events", "requests", "raw"),
-        help="write a session log: events; also model requests; also raw bytes",
+        help="write a session log with events only, with model requests, or with raw bytes too",
     )
     which = top.add_mutually_exclusive_group()
     which.add_argument("--resume", metavar="ID", help="resume a session by id or name")

@@ -4,6 +4,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 import anyio
@@ -129,12 +130,13 @@ async def _import(request: _Request) -> int:
         made = await admin.import_file(
             request.place.store, name, cwd=str(working_folder()), data=data
         )
+        label = "standard input" if name == "-" else Path(name).name
         for problem in made.problems:
-            write_err(f"{name}: {problem}")
+            write_err(f"{label}: {problem}")
         write_out(f"{made.record.id}\n")
         entries = pluralize(made.record.entries, "entry", "entries")
         heading = one_line(made.record.heading, 40)
-        write_err(f"{one_line(name, _MAX_HEADING)}: {entries}, {heading}")
+        write_err(f"{label}: {entries}, {heading}")
     return 0
 
 

@@ -28,12 +28,11 @@ _COLUMNS = (
     *("strategy", "calls", "input", "cached", "uncached", "cost", "of none", "compactions"),
     *("clearings", "look-ups", "peak", "invalid", "too long", "recall"),
 )
-_LEGEND = (
-    "cost: input tokens at the plain price, cached ones at {read:g} and others at {write:g}; "
-    "look-ups: calls that retrieve what left the view; too long: requests over the window, which "
-    "a session would not send; recall: share of the names needed after a compaction that stayed "
-    "in view"
-)
+_LEGEND = """\
+cost      input tokens at the plain price; cached ones count {read:g}, others {write:g}
+look-ups  calls that retrieve what left the view
+too long  requests over the window, which a session would not send
+recall    share of the names needed after a compaction that stayed in view"""
 
 
 def run_simulate(arguments: Namespace) -> int:

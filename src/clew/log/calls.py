@@ -147,7 +147,7 @@ class CallLog:
 
 
 class WireLog:
-    """Logs the HTTP bodies of one call; implements `clew.providers.transport_tap.Watch`."""
+    """Logs the HTTP bodies of one call; implements `clew.providers.transport_tap.TransportTap`."""
 
     def __init__(self, file: LogFile, contents: ContentIndex, execution_id: str) -> None:
         self._file = file

@@ -5,7 +5,6 @@ Fields that are too large for a line go to files beside the log, named by their 
 Messages, system prompts and tool lists that several requests share are written in full once.
 """
 
-import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Sequence
@@ -22,8 +21,6 @@ PAYLOAD_KEY = "$payload"
 _ESCAPED = re.compile(r"\$+payload")
 _SPELL_OUT = 32
 """A longer first request is written as a reference to the history."""
-_SCALAR_BYTES = 8
-_REFERENCE_BYTES = 100
 
 
 def sha256(data: bytes) -> str:
@@ -60,7 +57,7 @@ class ContentIndex:
         self._held: set[str] = set()
         self._new: dict[str, Any] = {}
         self._known: dict[int | str, tuple[Any, str]] = {}
-        """Values and their hashes: messages of history lines by object id, others by slot."""
+        """Values and their hashes: by slot, and by object id for messages of new history lines."""
         self._lists: dict[str, tuple[str, Sequence[Any]]] = {}
 
     def hold(self, sha256: str, message: Any = None) -> None:
@@ -111,6 +108,7 @@ class ContentIndex:
     def take(self) -> dict[str, Any]:
         """Return the contents that are new since the last call, by hash."""
         new, self._new = self._new, {}
+        self._known = {key: known for key, known in self._known.items() if isinstance(key, str)}
         return new
 
     def reset(self) -> None:
@@ -132,35 +130,31 @@ class PayloadWriter:
         line = msgspec.json.encode(fields)
         if len(line) <= self._limit and PAYLOAD_KEY.encode() not in line:
             return line
-        return msgspec.json.encode({key: self._shrink(v)[0] for key, v in fields.items()})
+        return msgspec.json.encode({key: self._shrink(value) for key, value in fields.items()})
 
-    def _shrink(self, value: Any) -> tuple[Any, int]:
-        """Return `value` or a reference to it, and its approximate size in bytes."""
+    def _shrink(self, value: Any) -> Any:
+        """Return `value`, or a reference if it is too large even after its parts have shrunk."""
         match value:
             case str():
-                data = value.encode()
-                size = len(data) + 2
-                return self._store(data, "txt") if size > self._limit else (value, size)
+                data, suffix = value.encode(), "txt"
             case dict():
-                fields = {_escape(key): self._shrink(v) for key, v in value.items()}
-                size = sum(len(key) + 4 + part[1] for key, part in fields.items())
-                small: Any = {key: part[0] for key, part in fields.items()}
+                value = {_escape(key): self._shrink(inner) for key, inner in value.items()}
+                data, suffix = msgspec.json.encode(value), "json"
             case list() | tuple():
-                parts = [self._shrink(v) for v in value]
-                size = sum(part[1] + 1 for part in parts)
-                small = [part[0] for part in parts]
+                value = [self._shrink(inner) for inner in value]
+                data, suffix = msgspec.json.encode(value), "json"
             case _:
-                return value, _SCALAR_BYTES
-        if size > self._limit:
-            return self._store(msgspec.json.encode(small), "json")
-        return small, size
-
-    def _store(self, data: bytes, suffix: str) -> tuple[dict[str, Any], int]:
+                return value
+        if len(data) <= self._limit:
+            return value
         name = f"{sha256(data)}.{suffix}"
+        path = self._folder / name
         if name not in self._stored:
-            _write_whole(self._folder / name, data)
+            if not path.is_file() or path.stat().st_size != len(data):
+                make_private_folder(self._folder)
+                replace_file(path, data, mode=0o600, durable=False)
             self._stored.add(name)
-        return {PAYLOAD_KEY: name, "bytes": len(data)}, _REFERENCE_BYTES
+        return {PAYLOAD_KEY: name, "bytes": len(data)}
 
 
 def unescape(key: str) -> str:
@@ -170,12 +164,3 @@ def unescape(key: str) -> str:
 
 def _escape(key: str) -> str:
     return f"${key}" if _ESCAPED.fullmatch(key) else key
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically; keep an existing one of the right size."""
-    with contextlib.suppress(FileNotFoundError):
-        if path.stat().st_size == len(data):
-            return
-    make_private_folder(path.parent)
-    replace_file(path, data, mode=0o600, durable=False)

@@ -33,11 +33,6 @@ class LogLevel(StrEnum):
     RAW = "raw"
     """Also the chunks of each response, and the HTTP bodies where the provider has any."""
 
-    @property
-    def has_requests(self) -> bool:
-        """True when the log contains model calls."""
-        return self is not LogLevel.EVENTS
-
 
 class PrefixDelta(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A list of content hashes that shares a prefix with an earlier list."""

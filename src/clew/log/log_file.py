@@ -1,6 +1,5 @@
 """The file of a session log: private, append-only, one write for each line."""
 
-import hashlib
 import logging
 import os
 import re
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 from clew.core.text import make_encodable
 from clew.files.atomic import make_private_folder
 from clew.log.buffer import Redaction
-from clew.log.content_store import PayloadWriter, payload_folder
+from clew.log.content_store import PayloadWriter, payload_folder, sha256
 from clew.log.events import LogEvent
 
 logger = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ def log_path(folder: Path, session_id: str) -> Path:
     name = session_id
     if not _SAFE_NAME.fullmatch(session_id):
         plain = re.sub(r"[^A-Za-z0-9]+", "-", session_id)[:60].strip("-")
-        name = f"{plain}-{hashlib.sha256(session_id.encode()).hexdigest()[:12]}"
+        name = f"{plain}-{sha256(session_id.encode())[:12]}"
     return folder / f"{name}.jsonl"
 
 

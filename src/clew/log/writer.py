@@ -141,7 +141,7 @@ class SessionLog:
         """Send `request` to `provider` and log both directions; raises as `Provider.stream`."""
         call: CallLog | None = None
         with self._file.guard():
-            if self.level.has_requests and (journal := self._start()):
+            if self.level is not LogLevel.EVENTS and (journal := self._start()):
                 self._flush(is_over=True)
                 self._history.write_new(journal.entries)
                 call, provider = self._calls.start(
@@ -245,14 +245,12 @@ class _HistoryWriter:
         while start and entries[start - 1].id > self.last_entry:
             start -= 1
         for entry in entries[start:]:
+            before, self.last_entry = self.last_entry, entry.id
             try:
                 self._write(entry)
             except OSError:
+                self.last_entry = before
                 raise
-            except Exception:
-                self.last_entry = entry.id
-                raise
-            self.last_entry = entry.id
 
     def _write(self, entry: Entry) -> None:
         mutation = to_mutation(entry, self._file.redaction.value)

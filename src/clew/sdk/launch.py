@@ -39,11 +39,12 @@ class LaunchedSession:
     resumed: bool
     sandbox: str
     """What commands can do, in a sentence."""
+    place: ProjectStore
+    """The store of the session."""
 
     async def other_sessions(self, limit: int = 200) -> list[StoredSession]:
         """Return the other sessions of the folder, the newest first."""
-        parts = self.session.parts
-        found = await parts.store.sessions(cwd=str(parts.blueprint.cwd), limit=limit)
+        found = await self.place.store.sessions(cwd=self.place.folder, limit=limit)
         return [one for one in found if one.id != self.session.get_session_id()]
 
 
@@ -88,11 +89,9 @@ async def launch(
         if on_envelope is not None:
             session.on_any(on_envelope)
         async with session:
+            resumed, rules = session_id is not None, sandbox.describe()
             yield LaunchedSession(
-                session=session,
-                choice=choice,
-                resumed=session_id is not None,
-                sandbox=sandbox.describe(),
+                session=session, choice=choice, resumed=resumed, sandbox=rules, place=place
             )
     finally:
         if models is not None:
