@@ -191,7 +191,7 @@ PAGES = (
             "clew.extensions.skills",
             "clew.extensions.skill_template",
             "clew.extensions.agent_definitions",
-            "clew.extensions.agents",
+            "clew.extensions.agent_discovery",
             "clew.extensions.frontmatter",
         ),
     ),

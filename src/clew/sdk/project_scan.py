@@ -9,7 +9,7 @@ from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.agents import FoundAgents, discover_agents, format_agent_list
+from clew.extensions.agent_discovery import FoundAgents, discover_agents, format_agent_list
 from clew.extensions.commands.sources import SkillCommandSource
 from clew.extensions.discovery import Refused
 from clew.extensions.memory import ProjectMemory

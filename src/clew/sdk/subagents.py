@@ -16,7 +16,7 @@ from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
 from clew.core.usage import Usage
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.agents import assemble_prompt, filter_tools, resolve_model
+from clew.extensions.agent_discovery import assemble_prompt, filter_tools, resolve_model
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
 from clew.log.protocol import SessionLogger
