@@ -81,7 +81,7 @@ PAGES = (
             "clew.context.strategies.sliding_window",
             "clew.context.strategies.compact",
             "clew.context.strategies.custom",
-            "clew.context.result_clearing",
+            "clew.context.cleared_results",
             "clew.context.summary_prompt",
         ),
     ),

@@ -4,6 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.context.cleared_results import (
+    MARKER,
+    Economy,
+    choose_worthwhile,
+    find_consumed,
+    make_marker,
+)
 from clew.context.compaction_plan import compact_by_rules, plan_clearing, plan_squeeze
 from clew.context.cuts import batches
 from clew.context.items import Item, ItemKind
@@ -11,13 +18,6 @@ from clew.context.plan import Budget, Strategy, Stuck
 from clew.context.policy import ContextPolicy
 from clew.context.render import LOST_RESULT, is_valid, render, repair
 from clew.context.render import find_problems as spoken_problems
-from clew.context.result_clearing import (
-    MARKER,
-    Economy,
-    choose_worthwhile,
-    find_consumed,
-    make_marker,
-)
 from clew.context.rule_summary import write_digest
 from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.strategies.compact import Compact

@@ -20,9 +20,9 @@ from clew import (
     Usage,
     tool,
 )
+from clew.context.cleared_results import Economy
 from clew.context.estimate import message_units
 from clew.context.plan import Strategy
-from clew.context.result_clearing import Economy
 from clew.providers.openai_chat import OpenAIChat
 from clew.providers.protocol import Chunk, ReasoningChunk, Request
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply

@@ -183,11 +183,12 @@ class Screen:
     def _dispatch(self, envelope: Envelope) -> None:
         event = envelope.event
         if envelope.task_id:
-            self._show_agent(envelope.task_id, event)
+            agent = self._agents.get(envelope.task_id, envelope.task_id)
+            show_agent(self, agent, event)
         elif isinstance(event, BackgroundTaskEvent):
             if event.stage is TaskStage.STARTED:
                 self._agents[event.task_id] = event.agent
-            self._put_row(task_row(event, _width()))
+            self.put_row(task_row(event, _width()))
         else:
             self._show(event)
 
@@ -208,7 +209,7 @@ class Screen:
                 if note := stop_note(result.stop_reason, result.stop_detail):
                     self.say(f"note: {note}", style="yellow")
             case _:
-                self._show_compaction(event)
+                show_compaction(self, event)
 
     def _show_tool(self, event: _ToolEvent) -> None:
         if self.by_hand:
@@ -219,33 +220,8 @@ class Screen:
         if isinstance(event, ToolEnded | ServerToolEnded):
             self.hint()
 
-    def _show_compaction(self, event: Event) -> None:
-        match event:
-            case CompactionStarted(trigger=trigger):
-                self.line(f"compacting ({trigger}) …", "yellow")
-            case CompactionProgress(stage=stage, done=done, total=total):
-                self.hint(f"{stage} {done:,}" + (f" of {total:,}" if total else " characters"))
-            case CompactionFailed(why=why):
-                self.say(f"the compaction failed; the view is unchanged: {why}", style="yellow")
-            case CompactionEnded(report=report, after=after):
-                self.say(*(f"  {line}" for line in format_loss_report(report)))
-                self.draw_gauge(after)
-                self.hint()
-            case _:
-                pass
-
-    def _show_agent(self, task_id: str, event: Event) -> None:
-        """Show the tool calls and the warnings of a subagent."""
-        agent = self._agents.get(task_id, task_id)
-        match event:
-            case ToolStarted(name=name, arguments=arguments):
-                self._put_row(agent_tool_row(agent, name, arguments, _width()))
-            case Warned(text=text):
-                self.say(f"note: {one_line(agent, _MAX_AGENT)}: {text}", style="yellow")
-            case _:
-                pass
-
-    def _put_row(self, row: StyledLine) -> None:
+    def put_row(self, row: StyledLine) -> None:
+        """Write a line, and the hint that work continues."""
         self.say(row.text, style=row.style)
         self.hint()
 
@@ -274,6 +250,34 @@ class Screen:
             except OutputLost as lost:
                 self._lost = lost
         self._open_line = False
+
+
+def show_compaction(screen: Screen, event: Event) -> None:
+    """Show the progress and the result of a compaction."""
+    match event:
+        case CompactionStarted(trigger=trigger):
+            screen.line(f"compacting ({trigger}) …", "yellow")
+        case CompactionProgress(stage=stage, done=done, total=total):
+            screen.hint(f"{stage} {done:,}" + (f" of {total:,}" if total else " characters"))
+        case CompactionFailed(why=why):
+            screen.say(f"the compaction failed; the view is unchanged: {why}", style="yellow")
+        case CompactionEnded(report=report, after=after):
+            screen.say(*(f"  {line}" for line in format_loss_report(report)))
+            screen.draw_gauge(after)
+            screen.hint()
+        case _:
+            pass
+
+
+def show_agent(screen: Screen, agent: str, event: Event) -> None:
+    """Show the tool calls and the warnings of a subagent."""
+    match event:
+        case ToolStarted(name=name, arguments=arguments):
+            screen.put_row(agent_tool_row(agent, name, arguments, _width()))
+        case Warned(text=text):
+            screen.say(f"note: {one_line(agent, _MAX_AGENT)}: {text}", style="yellow")
+        case _:
+            pass
 
 
 def tool_rows(event: _ToolEvent, width: int) -> list[StyledLine]:

@@ -4,18 +4,18 @@ The session carries them out and can let a model write the summary; `clew.fit` a
 simulator use them with summaries by rules.
 """
 
+from clew.context.cleared_results import (
+    choose_worthwhile,
+    exclude_recent,
+    find_consumed,
+    make_marker,
+)
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
-from clew.context.result_clearing import (
-    choose_worthwhile,
-    exclude_recent,
-    find_consumed,
-    make_marker,
-)
 from clew.context.strategies.selection import shorten_results
 from clew.context.view import View
 from clew.core.entries import Compacted, ResultsCleared, Trigger
