@@ -420,7 +420,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)
         assert "context 2" in person.status
         assert "what colour it is" in str(server.requests[8]["messages"])
-        assert await person.says("/compact undo") == ["reverted the compaction #21"]
+        assert await person.says("/compact undo") == ["reverted the compaction #20"]
         assert "context 33%" in before
         assert "context 33%" in person.status
 
