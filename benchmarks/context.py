@@ -15,17 +15,17 @@ import msgspec
 
 from benchmarks.conversations import conversation, facts_said, pairs_said
 from benchmarks.results import Section, write
-from clew.context.compaction import compact_by_rules, make_budget, plan_clearing
+from clew.context.compaction_plan import compact_by_rules, make_budget, plan_clearing
 from clew.context.items import Item
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.passages import split_passages
 from clew.context.plan import Stuck
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.render import find_problems
-from clew.context.state import compute_state
 from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.strategies.tiered import Tiered
 from clew.context.view import View, fold
+from clew.context.window_state import compute_state
 from clew.core.entries import Body, Entry, MessageAdded, SetupChanged
 from clew.core.errors import ContextFull
 from clew.core.ids import EntryId

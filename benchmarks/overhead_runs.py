@@ -20,10 +20,10 @@ import anyio
 import msgspec
 
 from benchmarks.fake_model import TOOL
-from clew.core.access import Risk
 from clew.core.entries import MessageAdded
 from clew.core.ids import CallId
 from clew.core.messages import Message, ToolCall, assistant, tool_result, user
+from clew.core.permissions import Risk
 from clew.providers.openai_chat import OpenAIChat
 from clew.session.session import Session
 from clew.tools.function import tool

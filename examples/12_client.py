@@ -15,7 +15,7 @@ from clew import InteractiveSession, PromptInput, SessionClient
 from clew.core.events import RunCompleted, TextDelta
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedProvider, text_reply
-from clew.sdk.pipe import connect
+from clew.sdk.pipe_client import connect
 
 
 async def join(client: SessionClient) -> None:

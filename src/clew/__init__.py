@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from clew.context.strategies.custom import Custom
     from clew.context.strategies.sliding_window import SlidingWindow
     from clew.context.strategies.tiered import Summarize, Tiered
-    from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, Verdict
     from clew.core.context_state import ContextState, LossReport
     from clew.core.errors import AbortError, ClewError
     from clew.core.events import Envelope, Event, PermissionRequest
     from clew.core.messages import Image, Message, Reasoning, Role, Text, ToolCall, ToolResult
     from clew.core.models import ModelFacts
+    from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk, Verdict
     from clew.core.results import ExecutionResult, UsageSnapshot
     from clew.core.tool_states import ToolState
     from clew.core.usage import Usage
@@ -68,7 +68,7 @@ _EXPORTS = {
     "clew.context.strategies.custom": "Custom",
     "clew.context.strategies.sliding_window": "SlidingWindow",
     "clew.context.strategies.tiered": "Summarize Tiered",
-    "clew.core.access": "Access Approval Decision PermissionMode Risk Verdict",
+    "clew.core.permissions": "Access Approval Decision PermissionMode Risk Verdict",
     "clew.core.context_state": "ContextState LossReport",
     "clew.core.errors": "AbortError ClewError",
     "clew.core.events": "Envelope Event PermissionRequest",

@@ -24,8 +24,8 @@ import pytest
 from clew import Session
 from clew.checkpoints.file_checkpoints import FileCheckpoints
 from clew.context.render import find_problems
-from clew.core.access import PermissionMode
 from clew.core.ids import EntryId, SessionId
+from clew.core.permissions import PermissionMode
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.session.gate import Gate
 from clew.stores.sqlite import SqliteStore

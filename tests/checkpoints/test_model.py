@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from clew.checkpoints.checkpoint_list import count_changed_lines
 from clew.checkpoints.file_checkpoints import FileCheckpoints
-from clew.checkpoints.summary import count_changed_lines
 from clew.core.ids import EntryId, SessionId
 
 NAMES = ["a", "b", "d", "d/x", "d/y", "d/e/z", "l", "l/x", "k"]

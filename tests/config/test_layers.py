@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError
+from clew.core.permissions import PermissionMode
 from tests.config.folders import Folders
 
 pytestmark = pytest.mark.req("CFG-1")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from clew.config.layers import merge
 from clew.config.settings import LoadedSettings
-from clew.core.access import Access, Risk, TargetKind, Verdict
 from clew.core.errors import ConfigError
+from clew.core.permissions import Access, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
 from tests.config.folders import Folders

@@ -12,8 +12,8 @@ import pytest
 from clew.config.providers import resolve_provider
 from clew.config.settings import Settings
 from clew.config.trust import Trust, format_withheld
-from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError
+from clew.core.permissions import PermissionMode
 from tests.config.folders import Folders
 
 pytestmark = pytest.mark.req("CFG-1")

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.policy import ContextPolicy, Thresholds
-from clew.context.state import compute_state
 from clew.context.view import fold
+from clew.context.window_state import compute_state
 from clew.core.context_state import Basis, Status
 from clew.core.entries import Body, Cleared, Entry, MessageAdded, SetupChanged
 from clew.core.errors import ConfigError

@@ -4,21 +4,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.context.compaction import compact_by_rules, plan_clearing, plan_squeeze
+from clew.context.compaction_plan import compact_by_rules, plan_clearing, plan_squeeze
 from clew.context.cuts import batches
-from clew.context.digest import write_digest
 from clew.context.items import Item, ItemKind
 from clew.context.plan import Budget, Strategy, Stuck
 from clew.context.policy import ContextPolicy
 from clew.context.render import LOST_RESULT, is_valid, render, repair
 from clew.context.render import find_problems as spoken_problems
+from clew.context.result_clearing import (
+    MARKER,
+    Economy,
+    choose_worthwhile,
+    find_consumed,
+    make_marker,
+)
+from clew.context.rule_summary import write_digest
 from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.custom import Custom, compact_to
 from clew.context.strategies.selection import shorten_results
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize, Tiered
-from clew.context.tool_results import MARKER, Economy, choose_worthwhile, find_consumed, make_marker
 from clew.context.view import View, fold
 from clew.core.entries import (
     Body,

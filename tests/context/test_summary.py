@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.compaction import compact_by_rules
-from clew.context.digest import choose_excerpts, choose_names, write_digest
+from clew.context.compaction_plan import compact_by_rules
 from clew.context.estimate import text_units
 from clew.context.facts import gather_facts
 from clew.context.items import Item
 from clew.context.passages import split_passages, strip_line_number
 from clew.context.policy import ContextPolicy
+from clew.context.rule_summary import choose_excerpts, choose_names, write_digest
 from clew.context.strategies.tiered import Tiered
-from clew.context.summary import (
+from clew.context.summary_prompt import (
     build_summary_prompt,
     find_compact_instructions,
     format_facts,

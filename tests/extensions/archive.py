@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.agents import scan_agents
+from clew.extensions.agent_discovery import scan_agents
 from clew.extensions.discovery import Folder, Refused, read_whole
 from clew.extensions.frontmatter import read_frontmatter
 from clew.extensions.skill_template import render_skill

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.agents import (
+from clew.extensions.agent_discovery import (
     FoundAgents,
     assemble_prompt,
     discover_agents,

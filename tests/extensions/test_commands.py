@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.context.policy import Thresholds
-from clew.core.access import Access, PermissionMode, Risk
 from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
 from clew.core.entries import (
     Charged,
@@ -25,6 +24,7 @@ from clew.core.entries import (
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId
 from clew.core.messages import Role
+from clew.core.permissions import Access, PermissionMode, Risk
 from clew.extensions.commands.context_chart import draw_chart, share_cells
 from clew.extensions.commands.protocol import (
     CommandResult,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import ConfigError, ProviderBusy
-from clew.extensions.agents import discover_agents
+from clew.extensions.agent_discovery import discover_agents
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,
     Command,

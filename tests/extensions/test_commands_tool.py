@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.render import render
-from clew.core.access import Access, Approval, Decision, Risk
 from clew.core.messages import Role
+from clew.core.permissions import Access, Approval, Decision, Risk
+from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import (
     BuiltinCommandSource,
     PluginCommand,
     PluginCommandSource,
 )
-from clew.extensions.commands.tool import ExecuteCommand
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.providers.scripted import ScriptedReply, call_reply

@@ -13,7 +13,7 @@ from clew.extensions.project import (
     build_system_prompt,
     load_project,
 )
-from clew.extensions.project.prompt import IDENTITY
+from clew.extensions.project.system_prompt import IDENTITY
 
 pytestmark = pytest.mark.req("PCX-1")
 

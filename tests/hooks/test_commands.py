@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from clew.core.access import Decision, Verdict
+from clew.core.permissions import Decision, Verdict
 from clew.hooks.command import MAX_BYTES, build_argv, choose_folder
 from clew.hooks.context import HookContext
 from clew.hooks.handlers import CommandHook

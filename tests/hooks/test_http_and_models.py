@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from clew.core.access import Decision, Verdict
+from clew.core.permissions import Decision, Verdict
 from clew.hooks.command import MAX_BYTES
 from clew.hooks.context import AgentTask, HookContext
 from clew.hooks.handlers import HttpHook

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.access import Decision, Verdict
+from clew.core.permissions import Decision, Verdict
 from clew.hooks.output import (
     ProcessResult,
     interpret_answer,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.access import Decision, PermissionMode, Verdict
+from clew.core.permissions import Decision, PermissionMode, Verdict
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict, NoHooks
 from clew.hooks.runner import NamedVerdict, map_texts, merge_verdicts
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.core.access import Verdict
+from clew.core.permissions import Verdict
 from clew.hooks.context import HookContext
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner

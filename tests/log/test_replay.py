@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from clew import Session, tool
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.render import render
-from clew.core.access import PermissionMode, Risk
 from clew.core.entries import UnknownBody
 from clew.core.errors import AbortError, ClewError, ContextOverflow, ProviderBusy, SignatureRejected
 from clew.core.messages import Image, Message, Role, Text, user
 from clew.core.models import ModelFacts
+from clew.core.permissions import PermissionMode, Risk
 from clew.core.usage import Usage
 from clew.log.events import LogLevel
 from clew.log.replay_state import replay_log

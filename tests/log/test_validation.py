@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from clew import Session, tool
-from clew.core.access import Risk
+from clew.core.permissions import Risk
 from clew.log.content_store import content_hash
 from clew.log.events import LogLevel
 from clew.log.reader import FaultCode

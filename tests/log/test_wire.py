@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from clew import Session, tool
-from clew.core.access import Risk
 from clew.core.ids import CallId
 from clew.core.messages import ToolCall
+from clew.core.permissions import Risk
 from clew.log.events import LogLevel, NativePayload
 from clew.log.replay_state import ReplayState
 from clew.log.validation import validate_log

@@ -15,13 +15,13 @@ import pytest
 
 from clew import Session, tool
 from clew.context.render import render
-from clew.core.access import Risk
 from clew.core.entries import Cleared, Entry, SessionRecord
 from clew.core.errors import ConfigError
 from clew.core.events import Event, Warned
 from clew.core.ids import SessionId
 from clew.core.messages import Image, Message, Role, Text, assistant, user
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.log.buffer import Redaction
 from clew.log.events import ENVELOPE, EVENT_NAMES, LogLevel, parse_event
 from clew.log.reader import FaultCode, LogReader

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.access import Access, Decision, PermissionMode, Risk, TargetKind, Verdict
+from clew.core.permissions import Access, Decision, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.grants import grant_for
 from clew.permissions.policy import MODE_TABLE, Grant, Policy

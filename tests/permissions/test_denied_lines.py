@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.access import Verdict
+from clew.core.permissions import Verdict
 from tests.permissions.command_lines import judge, pairs
 
 pytestmark = pytest.mark.req("PRM-2")

@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, TargetKind, Verdict
+from clew.core.permissions import (
+    Access,
+    Approval,
+    Decision,
+    PermissionMode,
+    Risk,
+    TargetKind,
+    Verdict,
+)
 from clew.permissions.rules import parse_rule
 from clew.session.gate import Gate
 

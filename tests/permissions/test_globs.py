@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.access import Access, Risk, TargetKind, Verdict
 from clew.core.errors import ConfigError
+from clew.core.permissions import Access, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.grants import grant_for, rules_for
 from clew.permissions.match_text import denies_address, matches_text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.access import Access, PermissionMode, Risk, TargetKind, Verdict
+from clew.core.permissions import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.grants import covers, exact_grant, grant_for, rules_for
 from clew.permissions.policy import Grant, Policy

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.access import Access, PermissionMode, Risk, TargetKind, Verdict
+from clew.core.permissions import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule

@@ -16,7 +16,6 @@ from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, Strea
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.endpoint import Retry
-from clew.providers.http import stream_call
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -28,6 +27,7 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.sse import EventParser, ServerEvent
+from clew.providers.transport import stream_call
 from clew.testing.providers import AdapterParams
 from tests.providers.tiny import Tiny, TinyDecoder, encode
 

@@ -14,7 +14,7 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.scripted import ScriptedProvider, ScriptedStep
-from clew.testing.checks.failures import FAILURE_CHECKS
+from clew.testing.provider_checks.failures import FAILURE_CHECKS
 from clew.testing.providers import (
     ANSWER_CHECKS,
     PROVIDER_CHECKS,

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from clew import Session, tool
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.view import fold
-from clew.core.access import Risk
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import ConfigError, ContextOverflow, ProviderBusy, ProviderError
 from clew.core.ids import CallId
@@ -26,6 +25,7 @@ from clew.core.messages import (
     user,
 )
 from clew.core.models import ModelFacts, ToolSpec
+from clew.core.permissions import Risk
 from clew.core.usage import Usage
 from clew.importers.clew_jsonl import export_jsonl
 from clew.importers.journal import build_journal

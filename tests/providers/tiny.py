@@ -10,7 +10,6 @@ from clew.core.errors import StreamBroken
 from clew.core.messages import Message, Reasoning
 from clew.core.usage import Usage
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.http import stream_call
 from clew.providers.http_errors import error_for
 from clew.providers.protocol import (
     CallChunk,
@@ -22,6 +21,7 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.providers.sse import ServerEvent
+from clew.providers.transport import stream_call
 from clew.testing.providers import ApiCapabilities, HttpHarness, ModelReply
 
 NAME = "tiny"

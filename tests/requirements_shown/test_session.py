@@ -21,7 +21,6 @@ from clew import (
     Verdict,
     tool,
 )
-from clew.core.access import Access
 from clew.core.context_state import Basis
 from clew.core.entries import Noted
 from clew.core.errors import ProviderBusy, ProviderTimeout, SessionError, TurnLimitReached
@@ -35,6 +34,7 @@ from clew.core.events import (
     ToolStarted,
 )
 from clew.core.messages import assistant, user
+from clew.core.permissions import Access
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.providers.protocol import Chunk, Finished, Request, StopReason, TextChunk
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply

@@ -22,7 +22,7 @@ from clew import (
 )
 from clew.context.estimate import message_units
 from clew.context.plan import Strategy
-from clew.context.tool_results import Economy
+from clew.context.result_clearing import Economy
 from clew.providers.openai_chat import OpenAIChat
 from clew.providers.protocol import Chunk, ReasoningChunk, Request
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply

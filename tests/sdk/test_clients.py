@@ -8,7 +8,7 @@ import pytest
 
 from clew.providers.scripted import ScriptedReply
 from clew.sdk.client import SessionClient
-from clew.sdk.pipe import connect
+from clew.sdk.pipe_client import connect
 from clew.testing.clients import CLIENT_CHECKS, ClientCheck
 from tests.sdk.places import Place
 

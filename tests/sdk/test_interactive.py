@@ -3,7 +3,6 @@
 import anyio
 import pytest
 
-from clew.core.access import Access, Approval, Decision, PermissionMode, Risk
 from clew.core.errors import (
     PromptCancelled,
     ProviderRejected,
@@ -14,6 +13,7 @@ from clew.core.errors import (
 )
 from clew.core.events import PermissionDenied, PermissionRequest
 from clew.core.messages import Role
+from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk
 from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.providers.protocol import TextChunk

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from clew.context.strategies.sliding_window import SlidingWindow
-from clew.core.access import Access, Approval, Decision, PermissionMode
 from clew.core.entries import Charged
 from clew.core.errors import (
     AbortError,
@@ -22,6 +21,7 @@ from clew.core.errors import (
     SessionError,
 )
 from clew.core.events import TaskStage
+from clew.core.permissions import Access, Approval, Decision, PermissionMode
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,
@@ -450,7 +450,7 @@ async def test_the_agent_tool_runs_an_agent_and_brings_its_last_words(place: Pla
     ("arguments", "words"),
     [
         ({"prompt": "x", "subagent_type": "nobody"}, "there is no agent 'nobody'"),
-        ({"prompt": " "}, "say in `prompt`"),
+        ({"prompt": " "}, "`prompt` is empty"),
         ({"prompt": "x", "jobs": [{}]}, "one call for each"),
         ({"prompt": "x", "isolation": "worktree"}, "worktree isolation is not supported"),
         ({"prompt": "x", "model": 3}, "`model` must be a text"),

@@ -14,13 +14,13 @@ from clew import Session, tool
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.render import find_problems, render
 from clew.context.view import View, fold
-from clew.core.access import Risk
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.errors import SessionNotFound
 from clew.core.events import EntryAdded, Event
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Role, assistant, user
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.log.events import LogLevel
 from clew.log.replay_state import replay_log
 from clew.log.writer import SessionLog

@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 
 from clew import Session
-from clew.core.access import PermissionMode
 from clew.core.entries import SetupChanged
 from clew.core.events import EntryAdded, Event
 from clew.core.models import ModelFacts
+from clew.core.permissions import PermissionMode
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.session.gate import Gate
 from clew.stores import open_store

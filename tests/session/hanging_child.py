@@ -6,10 +6,10 @@ from pathlib import Path
 import anyio
 
 from clew import Session, tool
-from clew.core.access import Risk
 from clew.core.entries import MessageAdded
 from clew.core.events import EntryAdded
 from clew.core.messages import Role
+from clew.core.permissions import Risk
 from clew.providers.scripted import ScriptedProvider, call_reply
 from clew.stores.sqlite import SqliteStore
 

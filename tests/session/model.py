@@ -19,7 +19,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.core.access import PermissionMode
 from clew.core.entries import MessageAdded, Rewound, Undone
 from clew.core.errors import (
     AbortError,
@@ -32,6 +31,7 @@ from clew.core.errors import (
 )
 from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import assistant, user
+from clew.core.permissions import PermissionMode
 from clew.providers.protocol import CallChunk, Chunk, Finished, StopReason, TextChunk
 from clew.providers.scripted import Pause, ScriptedStep
 from tests.session.bench import WINDOW, Bench, Seat

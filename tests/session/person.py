@@ -11,12 +11,12 @@ import anyio
 
 from clew import Session, tool
 from clew.context.render import find_problems
-from clew.core.access import Risk
 from clew.core.entries import Entry
 from clew.core.events import EntryAdded, Event, Warned
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import ToolCall
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.log.writer import SessionLog
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.stores.sqlite import SqliteStore

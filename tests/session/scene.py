@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from clew import Session, tool
-from clew.core.access import Risk
 from clew.core.events import Event
 from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.log.reader import LogReader
 from clew.log.writer import SessionLog

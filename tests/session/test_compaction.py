@@ -8,7 +8,6 @@ import pytest
 from clew import Session, tool
 from clew.context.estimate import message_units
 from clew.context.policy import ContextPolicy, Thresholds
-from clew.core.access import Risk
 from clew.core.entries import Compacted, ResultsCleared
 from clew.core.errors import (
     AbortError,
@@ -22,6 +21,7 @@ from clew.core.errors import (
 from clew.core.events import CompactionEnded, CompactionStarted, ContextUpdated, Event, Warned
 from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply
 from clew.stores.sqlite import SqliteStore

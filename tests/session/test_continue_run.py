@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from clew import Session, tool
-from clew.core.access import Risk
 from clew.core.entries import MessageAdded
 from clew.core.errors import ProviderBusy, SessionError, TurnLimitReached
 from clew.core.events import (
@@ -24,6 +23,7 @@ from clew.core.events import (
 from clew.core.ids import CallId, RunId, SessionId
 from clew.core.messages import Role, ToolCall, assistant, user
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply
 from clew.session.journal import Journal

@@ -9,8 +9,7 @@ from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize
-from clew.context.summary import find_compact_instructions
-from clew.core.access import Risk
+from clew.context.summary_prompt import find_compact_instructions
 from clew.core.entries import Compacted, SetupChanged
 from clew.core.errors import ConfigError, NothingToDrop, ProviderError
 from clew.core.events import (
@@ -23,6 +22,7 @@ from clew.core.events import (
 )
 from clew.core.messages import Role, assistant, user
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.core.usage import Usage
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.calibrations import CalibrationFile

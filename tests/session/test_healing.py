@@ -4,13 +4,13 @@ import pytest
 
 from clew import Session, SlidingWindow, tool
 from clew.context.reasoning import Echoes, ReasoningReader, adapt_message
-from clew.core.access import Risk
 from clew.core.entries import ReasoningDropped
 from clew.core.errors import ContextOverflow, SignatureRejected, StreamBroken
 from clew.core.events import Event, RunCompleted, ServerToolEnded, ServerToolStarted, Warned
 from clew.core.ids import CallId
 from clew.core.messages import Native, Reasoning, Text
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.providers.protocol import (
     CallChunk,
     Finished,

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew import Session, tool
-from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, Verdict
 from clew.core.entries import Compacted
 from clew.core.errors import (
     ClewError,
@@ -31,6 +30,7 @@ from clew.core.errors import (
 )
 from clew.core.events import Event, ToolEnded, ToolStarted, Warned
 from clew.core.models import ModelFacts
+from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk, Verdict
 from clew.hooks.context import HookContext
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner

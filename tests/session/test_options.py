@@ -10,12 +10,12 @@ import pytest
 from clew import Session, tool
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.sliding_window import SlidingWindow
-from clew.core.access import Access, Approval, Decision, PermissionMode, Risk
 from clew.core.context_state import ContextState, Status
 from clew.core.errors import ConfigError, ContextFull, SessionError
 from clew.core.events import CompactionEnded, ServerToolStarted, ToolEnded, ToolStarted
 from clew.core.messages import Role, user
 from clew.core.models import ModelFacts
+from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk
 from clew.providers.prices import Price
 from clew.providers.protocol import Finished, ServerToolChunk, StopReason, TextChunk
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply

@@ -7,7 +7,6 @@ import pytest
 
 from clew import Session, SlidingWindow, tool
 from clew.context.reasoning import Echoes, ReasoningReader
-from clew.core.access import Risk
 from clew.core.entries import (
     Body,
     Cleared,
@@ -20,6 +19,7 @@ from clew.core.entries import (
 )
 from clew.core.errors import SignatureRejected
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.providers.protocol import ReasoningChunk, Request
 from clew.providers.scripted import (
     ScriptedProvider,

@@ -12,7 +12,6 @@ from clew import Session, tool
 from clew.checkpoints.values import CheckpointLimits
 from clew.context.render import find_problems
 from clew.context.view import View, advance, fold
-from clew.core.access import PermissionMode, Risk
 from clew.core.entries import (
     Body,
     Cleared,
@@ -40,6 +39,7 @@ from clew.core.events import EntryAdded, Event, ToolEnded, Warned
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, assistant, user
 from clew.core.models import ModelFacts
+from clew.core.permissions import PermissionMode, Risk
 from clew.core.usage import Usage
 from clew.importers.clew_jsonl import export_jsonl, parse
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply

@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from clew import Session, tool
-from clew.core.access import Access, Approval, Decision, PermissionMode, Risk
 from clew.core.entries import Entry, Noted, Undone
 from clew.core.errors import (
     AlreadyRunning,
@@ -24,6 +23,7 @@ from clew.core.events import Event, RunCompleted, RunFailed, UserMessage
 from clew.core.ids import CallId, SessionId
 from clew.core.messages import Image, Message, Role, Text, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
+from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Finished, StopReason, TextChunk
 from clew.providers.scripted import (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from clew import Session
-from clew.core.access import PermissionMode
 from clew.core.events import Event
 from clew.core.models import ModelFacts
+from clew.core.permissions import PermissionMode
 from clew.core.redaction import redact
 from clew.hooks.context import HookContext
 from clew.hooks.runner import HookRunner

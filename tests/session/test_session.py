@@ -7,7 +7,6 @@ import anyio
 import pytest
 
 from clew import Session, tool
-from clew.core.access import Access, Approval, Decision, PermissionMode, Risk, TargetKind, Verdict
 from clew.core.context_state import Basis
 from clew.core.entries import Entry, MessageAdded, Noted, SetupChanged
 from clew.core.errors import (
@@ -34,6 +33,15 @@ from clew.core.events import (
 from clew.core.ids import SessionId
 from clew.core.messages import Message, Role, user
 from clew.core.models import ModelFacts
+from clew.core.permissions import (
+    Access,
+    Approval,
+    Decision,
+    PermissionMode,
+    Risk,
+    TargetKind,
+    Verdict,
+)
 from clew.core.usage import Usage
 from clew.permissions.rules import parse_rule
 from clew.providers.protocol import CallChunk, TextChunk

@@ -3,10 +3,10 @@
 import pytest
 
 from clew import Session, tool
-from clew.core.access import Risk
 from clew.core.entries import Charged
 from clew.core.errors import AbortError, BudgetReached, ConfigError, StreamBroken
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.core.usage import Usage
 from clew.providers.prices import Price
 from clew.providers.protocol import Finished, StopReason, TextChunk, UsageChunk

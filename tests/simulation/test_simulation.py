@@ -12,7 +12,7 @@ from clew.context.estimate import message_units, text_units
 from clew.context.items import Item
 from clew.context.plan import Budget, Plan, Reduce, Wording
 from clew.context.policy import ContextPolicy, Thresholds
-from clew.context.tool_results import make_marker
+from clew.context.result_clearing import make_marker
 from clew.context.view import View
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import ConfigError

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from clew.core.access import Risk
+from clew.core.permissions import Risk
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.files import MAX_BYTES
 from clew.tools.protocol import Tool, ToolContext, ToolOutput

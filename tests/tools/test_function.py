@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from clew.core.access import Risk
+from clew.core.permissions import Risk
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.access import Risk
 from clew.core.errors import ConfigError
+from clew.core.permissions import Risk
 from clew.testing.server import Disconnect, FakeServer, ScriptedResponse, Stall, serve
 from clew.tools.builtin.webfetch import MAX_IMAGE_BYTES, ResponseCache, webfetch_tool
 from clew.tools.builtin.websearch import search_backend, websearch_tool

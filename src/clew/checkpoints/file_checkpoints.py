@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from clew.checkpoints.checkpoint_list import summarize
 from clew.checkpoints.manifest import BeginRecord, Checkpoint
 from clew.checkpoints.path_states import UnkeptState, display_path, find_affected_paths
 from clew.checkpoints.restore import RestoreRules, restore
 from clew.checkpoints.storage import CheckpointStorage
-from clew.checkpoints.summary import summarize
 from clew.checkpoints.values import (
     DEFAULT_CHECKPOINT_LIMITS,
     CheckpointCause,
@@ -85,7 +85,7 @@ class FileCheckpoints:
         with self._lock:
             try:
                 paths = [p for p in find_affected_paths(path) if not p.is_relative_to(self._folder)]
-                self._storage.keep(self._running(), paths)
+                self._storage.keep(self._open_checkpoint(), paths)
             except OSError as error:
                 why = f"its current content cannot be kept for a rewind ({error.strerror})"
                 raise OSError(error.errno, why) from error
@@ -179,7 +179,7 @@ class FileCheckpoints:
         if running is not None:
             self._storage.seal(running, last=EntryId(max(last, running.first)))
 
-    def _running(self) -> Checkpoint:
+    def _open_checkpoint(self) -> Checkpoint:
         """Return the checkpoint of the turn; a change outside a turn gets one of its own."""
         history = self._storage.history
         between = self._begin_record("turn", history.next_entry, "")

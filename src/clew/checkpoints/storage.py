@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 
+from clew.checkpoints.checkpoint_list import compare
 from clew.checkpoints.manifest import (
     BeginRecord,
     Checkpoint,
@@ -23,7 +24,6 @@ from clew.checkpoints.path_states import (
     read_state,
     read_state_and_content,
 )
-from clew.checkpoints.summary import compare
 from clew.checkpoints.values import CheckpointLimits
 from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId

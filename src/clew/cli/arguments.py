@@ -2,7 +2,7 @@
 
 import argparse
 
-from clew.core.access import PermissionMode
+from clew.core.permissions import PermissionMode
 from clew.sdk.folders import working_folder
 from clew.sdk.spec import SessionSpec
 

@@ -20,9 +20,9 @@ from clew.cli.permission_prompt import (
     parse_approval,
 )
 from clew.cli.screen import Screen
-from clew.core.access import Approval
 from clew.core.errors import SessionError
 from clew.core.events import PermissionRequest
+from clew.core.permissions import Approval
 from clew.sdk.client import SessionClient
 
 _T = TypeVar("_T")

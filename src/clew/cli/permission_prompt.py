@@ -6,8 +6,8 @@ Every line of a model, a tool or a file stands behind a bar, so that it cannot i
 from collections.abc import Iterator
 
 from clew.cli.sanitize import one_line, sanitize, split_rows
-from clew.core.access import Approval, Risk
 from clew.core.events import PermissionRequest
+from clew.core.permissions import Approval, Risk
 from clew.core.text import pluralize
 from clew.sdk.permission_preview import preview_request
 

@@ -34,8 +34,8 @@ from clew.core.events import (
 from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
+from clew.sdk.input_line import similar_command
 from clew.sdk.launch import launch
-from clew.sdk.lines import similar_command
 
 _PIPE_SECONDS = 3.0
 """How long to wait for the first input from a pipe."""

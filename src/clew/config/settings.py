@@ -25,7 +25,7 @@ from clew.config.schema import (
     SettingsFile,
 )
 from clew.config.trust import ScreenedLayer, Trust, WithheldSetting, danger_rank, screen_layer
-from clew.core.access import PermissionMode
+from clew.core.permissions import PermissionMode
 from clew.hooks.settings import HookTable, merge_tables
 from clew.permissions.rules import Rule
 

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from clew.config.layers import Layer, Names, get_value, iter_values, put_value
-from clew.core.access import PermissionMode
 from clew.core.errors import ConfigError
+from clew.core.permissions import PermissionMode
 from clew.core.redaction import redact
 from clew.core.text import truncate
 from clew.files.atomic import make_private_folder, replace_file

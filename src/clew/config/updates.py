@@ -172,7 +172,7 @@ def _check(place: SettingsPath, content: bytes) -> None:
 
 def _drop(data: dict[str, Any], kind: Any, path: tuple[str, ...]) -> bool:
     """Remove the value at `path`, and objects that are empty without it."""
-    key = _spelling(data, kind, path[0])
+    key = _find_spelling(data, kind, path[0])
     if len(path) == 1:
         return data.pop(key, _MISSING) is not _MISSING
     below = data.get(key)
@@ -183,7 +183,7 @@ def _drop(data: dict[str, Any], kind: Any, path: tuple[str, ...]) -> bool:
     return True
 
 
-def _spelling(data: Mapping[str, Any], kind: Any, name: str) -> str:
+def _find_spelling(data: Mapping[str, Any], kind: Any, name: str) -> str:
     """Return the spelling of a key in the file; its canonical name if the file does not have it."""
     names: dict[str, str] = {}
     for section in section_types(kind):
@@ -193,7 +193,7 @@ def _spelling(data: Mapping[str, Any], kind: Any, name: str) -> str:
 
 def _put(data: dict[str, Any], kind: Any, path: tuple[str, ...], value: Any) -> None:
     """Set the value at `path`, with the spelling that the file already has."""
-    key = _spelling(data, kind, path[0])
+    key = _find_spelling(data, kind, path[0])
     if len(path) == 1:
         data[key] = value
         return

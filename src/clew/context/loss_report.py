@@ -6,8 +6,8 @@ from msgspec import Struct
 from clew.context.items import ItemKind
 from clew.context.plan import Reduce
 from clew.context.policy import Thresholds
-from clew.context.state import compute_state
 from clew.context.view import View
+from clew.context.window_state import compute_state
 from clew.core.context_state import LossReport
 from clew.core.entries import Compacted, Entry, Trigger
 from clew.core.ids import EntryId

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.context.tool_results import Economy
+from clew.context.result_clearing import Economy
 from clew.core.errors import ConfigError
 
 _CHARS_PER_TOKEN = 3

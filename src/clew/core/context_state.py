@@ -1,7 +1,7 @@
 """The state of the context window, and the report of a compaction.
 
 `ContextState` is the one number that the status bar, `/context`, automatic compaction and
-the capacity guard share. `clew.context.state` computes it.
+the capacity guard share. `clew.context.window_state` computes it.
 """
 
 from enum import StrEnum

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from clew.core.access import Risk
 from clew.core.context_state import ContextState, LossReport
 from clew.core.entries import Entry, Trigger
 from clew.core.ids import CallId, RunId, SessionId
+from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
 
 

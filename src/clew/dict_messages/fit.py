@@ -6,16 +6,16 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.compaction import plan_squeeze, summarise_by_rules
+from clew.context.compaction_plan import plan_squeeze, summarise_by_rules
 from clew.context.estimate import text_units
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import Thresholds
-from clew.context.state import compute_state
 from clew.context.strategies import make_strategy
-from clew.context.summary import build_summary_prompt, format_facts, format_transcript
+from clew.context.summary_prompt import build_summary_prompt, format_facts, format_transcript
 from clew.context.view import View
+from clew.context.window_state import compute_state
 from clew.core.context_state import ContextState
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, ContextFull

@@ -72,12 +72,12 @@ def _pair_results(messages: Sequence[Dict], notes: list[str]) -> list[Dict]:
         waiting = [call_id for call_id in waiting if call_id not in given]
         kept = _keep_results(message, answered) if given else message
         if waiting and (not given or (kept is not None and _has_text(kept))):
-            result += _answers_for(waiting, notes, anthropic=anthropic)
+            result += _make_answers(waiting, notes, anthropic=anthropic)
             waiting = []
         if kept is not None:
             result.append(kept)
         waiting += call_ids(message) if message["role"] == "assistant" else []
-    return result + _answers_for(waiting, notes, anthropic=anthropic)
+    return result + _make_answers(waiting, notes, anthropic=anthropic)
 
 
 def call_ids(message: Dict) -> list[str]:
@@ -125,7 +125,7 @@ def _keep_results(message: Dict, answers: Sequence[str]) -> Dict | None:
     return {**message, "content": kept} if kept else None
 
 
-def _answers_for(waiting: Sequence[str], notes: list[str], *, anthropic: bool) -> list[Dict]:
+def _make_answers(waiting: Sequence[str], notes: list[str], *, anthropic: bool) -> list[Dict]:
     notes += [f"the call {call_id} has no result" for call_id in waiting]
     if not anthropic or not waiting:
         return [{"role": "tool", "tool_call_id": one, "content": NO_RESULT} for one in waiting]

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from clew.core.access import Decision, Verdict
+from clew.core.permissions import Decision, Verdict
 from clew.hooks.protocol import HookEvent, HookVerdict
 
 PLAIN_CONTEXT = frozenset({HookEvent.USER_PROMPT_SUBMIT, HookEvent.SESSION_START})

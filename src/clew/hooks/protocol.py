@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from clew.core.access import Decision, PermissionMode
+from clew.core.permissions import Decision, PermissionMode
 from clew.core.text import make_encodable
 
 

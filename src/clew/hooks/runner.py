@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import anyio
 import msgspec
 
-from clew.core.access import Decision, Verdict
+from clew.core.permissions import Decision, Verdict
 from clew.core.text import replace_surrogates
 from clew.hooks.command import run_command
 from clew.hooks.context import AgentTask, HookContext, RuleMatcher

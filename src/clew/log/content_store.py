@@ -57,7 +57,7 @@ class ContentIndex:
         self._held: set[str] = set()
         self._new: dict[str, Any] = {}
         self._known: dict[int | str, tuple[Any, str]] = {}
-        """Values and their hashes: messages of history lines by object id, others by slot."""
+        """Values and their hashes: by slot, and by object id for messages of new history lines."""
         self._lists: dict[str, tuple[str, Sequence[Any]]] = {}
 
     def hold(self, sha256: str, message: Any = None) -> None:
@@ -108,6 +108,7 @@ class ContentIndex:
     def take(self) -> dict[str, Any]:
         """Return the contents that are new since the last call, by hash."""
         new, self._new = self._new, {}
+        self._known = {key: known for key, known in self._known.items() if isinstance(key, str)}
         return new
 
     def reset(self) -> None:

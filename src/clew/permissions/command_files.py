@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.core.access import Access, Risk, TargetKind
+from clew.core.permissions import Access, Risk, TargetKind
 from clew.permissions import match_paths
 from clew.permissions.paths import (
     allows_path,

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.access import Access, Decision, PermissionMode, TargetKind, Verdict
+from clew.core.permissions import Access, Decision, PermissionMode, TargetKind, Verdict
 from clew.permissions import match_commands, match_paths, match_text
 from clew.permissions.grants import covers, exact_grant, is_command
 from clew.permissions.policy import MODE_TABLE, Policy, describe_mode

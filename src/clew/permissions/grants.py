@@ -8,7 +8,7 @@ covered only by a grant for exactly that call. A grant never covers another tool
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from clew.core.access import Access, Risk, TargetKind
+from clew.core.permissions import Access, Risk, TargetKind
 from clew.permissions.match_text import host_of
 from clew.permissions.paths import escape_glob, is_folder, resolve
 from clew.permissions.policy import Grant

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from clew.core.access import Access
+from clew.core.permissions import Access
 from clew.permissions import command_files
 from clew.permissions.command_files import WorkingDirs, follow_cd
 from clew.permissions.match_text import allows_command, denies_text, spells

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from clew.core.access import Access, PermissionMode, Risk, Verdict
+from clew.core.permissions import Access, PermissionMode, Risk, Verdict
 from clew.permissions.paths import allows_path, denies_path, denies_within, resolve
 from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
 from clew.permissions.rules import Rule, guards_files, may_allow, names_tool

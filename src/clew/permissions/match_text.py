@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from clew.core.access import Access, TargetKind, Verdict
+from clew.core.permissions import Access, TargetKind, Verdict
 from clew.permissions.globs import (
     Glob,
     GlobStep,

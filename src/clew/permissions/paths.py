@@ -58,7 +58,7 @@ def allows_path(rule: Rule, path: str, cwd: Path) -> bool:
     target = resolve(path, cwd)
     if target is None:
         return False
-    return any(_glob(each).matches(str(target)) for each in _allowing(rule, cwd))
+    return any(_glob(each).matches(str(target)) for each in _expand_allowed(rule, cwd))
 
 
 def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -> bool:
@@ -77,7 +77,7 @@ def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -
     targets = {written} if real is None else {written, real}
     if fold is None:
         fold = folds_case((real or written).rpartition("/")[0])
-    patterns = _denying(rule, cwd)
+    patterns = _expand_denied(rule, cwd)
     return _matches(patterns, targets, fold=fold) or _matches(
         {_real_prefix(each) for each in patterns} - patterns, targets, fold=fold
     )
@@ -85,7 +85,9 @@ def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -
 
 def mentions_path(rule: Rule, path: str, cwd: Path) -> bool:
     """Does a deny rule match the path as written, without following links?"""
-    return _matches(_denying(rule, cwd), {_normalize_path(path, cwd)}, fold=folds_case(str(cwd)))
+    return _matches(
+        _expand_denied(rule, cwd), {_normalize_path(path, cwd)}, fold=folds_case(str(cwd))
+    )
 
 
 def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
@@ -93,7 +95,7 @@ def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
     target = resolve(path, cwd)
     if target is None or not is_folder(target):
         return False
-    patterns = _denying(rule, cwd)
+    patterns = _expand_denied(rule, cwd)
     for pattern in patterns | {_real_prefix(each) for each in patterns}:
         fixed = Path(_find_fixed_part(pattern))
         if fixed.is_relative_to(target) and _exists(fixed):
@@ -106,7 +108,7 @@ def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
 def denies_some(rule: Rule, pattern: str, cwd: Path) -> bool:
     """May a file name pattern in a command match something that the rule denies?"""
     pattern = _normalize_path(pattern, cwd)
-    for denied in _denying(rule, cwd):
+    for denied in _expand_denied(rule, cwd):
         if not _WILD & set(denied):
             if _glob(pattern).matches(denied) or _glob(f"{pattern}/**").matches(denied):
                 return True
@@ -147,7 +149,7 @@ def escape_glob(path: str) -> str:
     return re.sub(r"([*?\[\]\\])", r"\\\1", path)
 
 
-def _allowing(rule: Rule, cwd: Path) -> Iterable[str]:
+def _expand_allowed(rule: Rule, cwd: Path) -> Iterable[str]:
     pattern = _as_folder(rule.pattern or "")
     root = str(_real(cwd))
     if pattern.startswith("//"):
@@ -162,9 +164,9 @@ def _allowing(rule: Rule, cwd: Path) -> Iterable[str]:
         yield _below(pattern, root)
 
 
-def _denying(rule: Rule, cwd: Path) -> set[str]:
+def _expand_denied(rule: Rule, cwd: Path) -> set[str]:
     pattern = _as_folder(rule.pattern or "")
-    found = set(_allowing(rule, cwd))
+    found = set(_expand_allowed(rule, cwd))
     root = str(_real(cwd))
     if pattern.startswith("//"):
         found.add(pattern[1:])

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from clew.core.access import PermissionMode, Risk, Verdict
+from clew.core.permissions import PermissionMode, Risk, Verdict
 from clew.permissions.rules import Rule
 
 

@@ -26,8 +26,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from clew.core.access import Risk
 from clew.core.errors import ConfigError
+from clew.core.permissions import Risk
 from clew.permissions.globs import Glob, any_char, any_text, build_glob
 
 _RULE = re.compile(r"(?s)\s*([A-Za-z_*?][\w.*?-]*)\s*(?:\((.*)\))?\s*")

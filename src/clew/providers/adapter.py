@@ -12,8 +12,8 @@ from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import lookup
 from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Retry, Sign
-from clew.providers.http import Transport
 from clew.providers.protocol import Request
+from clew.providers.transport import Transport
 from clew.providers.transport_tap import TappedTransport, TransportTap
 
 if TYPE_CHECKING:

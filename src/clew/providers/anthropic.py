@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
-from clew.providers.http import get, post, stream_call
 from clew.providers.protocol import Chunk, Request
+from clew.providers.transport import get, post, stream_call
 from clew.providers.wire.anthropic.decode import messages_decoder
 from clew.providers.wire.anthropic.encode import encode, encode_count, message_cache
 

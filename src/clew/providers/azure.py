@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
-from clew.providers.http import stream_call
 from clew.providers.protocol import Chunk, Request
 from clew.providers.responses_api import ResponsesApi
+from clew.providers.transport import stream_call
 from clew.providers.wire.chat import decode as chat_decode
 from clew.providers.wire.chat import encode as chat_encode
 from clew.providers.wire.chat.dialect import IDS, NAMES, Dialect

@@ -19,8 +19,8 @@ from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ConfigError
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.eventstream import EventStream, import_botocore
-from clew.providers.http import post, stream_call
 from clew.providers.protocol import Chunk, Request
+from clew.providers.transport import post, stream_call
 from clew.providers.wire.converse.block_encoder import EncodedContent
 from clew.providers.wire.converse.decode import converse_decoder
 from clew.providers.wire.converse.encode import encode, encode_count, message_cache

@@ -84,7 +84,7 @@ def match_name(model: str, kept: Mapping[str, T]) -> T | None:
     The keys of `kept` are normalized names. A name ends at a word boundary, so `gpt-4` does not
     match `gpt-4o`. A vendor or region before the model's name may be part of a key.
     """
-    longest = max((_beginning(reading, kept) for reading in _readings(model)), key=len)
+    longest = max((_find_longest_prefix(reading, kept) for reading in _readings(model)), key=len)
     return kept[longest] if longest else None
 
 
@@ -97,7 +97,7 @@ def _readings(model: str) -> Iterator[str]:
         yield normalize_name(rest)
 
 
-def _beginning(reading: str, kept: Mapping[str, T]) -> str:
+def _find_longest_prefix(reading: str, kept: Mapping[str, T]) -> str:
     """Return the longest name in `kept` that is a prefix of `reading`; paths match whole."""
     shortest = reading.rfind("/") + 1
     for end in range(len(reading), shortest, -1):

@@ -14,9 +14,9 @@ from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError, ProviderRejected
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.http import Transport, get, post, stream_call
 from clew.providers.profiles import Profile, WebToolFields, find_profile
 from clew.providers.protocol import Chunk, Request
+from clew.providers.transport import Transport, get, post, stream_call
 from clew.providers.wire.chat import model_list
 from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.encode import encode, message_cache

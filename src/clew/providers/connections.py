@@ -39,7 +39,7 @@ class JsonBody(aiohttp.Payload):
 
 
 class HttpResponse:
-    """A response that is being read; see `clew.providers.http.ResponseStream`."""
+    """A response that is being read; see `clew.providers.transport.ResponseStream`."""
 
     def __init__(
         self,

@@ -12,8 +12,8 @@ from typing import Unpack
 from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.http import get, stream_call
 from clew.providers.protocol import Chunk, Request
+from clew.providers.transport import get, stream_call
 from clew.providers.wire.chat import model_list
 from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.dialect import NAMES, Dialect, ReasoningField

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
-from clew.providers.http import get, post
 from clew.providers.protocol import Chunk, Request
 from clew.providers.responses_api import ResponsesApi
+from clew.providers.transport import get, post
 
 BASE_URL = "https://api.openai.com/v1"
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ProviderRejected
-from clew.providers.http import Transport, stream_call
 from clew.providers.protocol import Chunk, Request
+from clew.providers.transport import Transport, stream_call
 from clew.providers.wire.responses.decode import responses_decoder
 from clew.providers.wire.responses.encode import STATELESS, encode, message_cache
 

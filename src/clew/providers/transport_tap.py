@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from clew.core.errors import ProviderError
-from clew.providers.http import ResponseStream, Transport
+from clew.providers.transport import ResponseStream, Transport
 
 
 class TransportTap(Protocol):

@@ -11,13 +11,13 @@ from msgspec import Struct
 from clew.config.providers import ResolvedProvider, current_type, resolve_provider
 from clew.config.session_options import build_session_options
 from clew.config.settings import LoadedSettings
-from clew.core.access import PermissionMode, Verdict
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
+from clew.core.permissions import PermissionMode, Verdict
 from clew.core.redaction import redact
+from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
-from clew.extensions.commands.tool import ExecuteCommand
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.hooks.context import AgentTask, HookContext, RuleMatcher
 from clew.hooks.protocol import HookInput, Hooks, NoHooks
@@ -25,17 +25,17 @@ from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
 from clew.providers.registry import FAMILIES, split_options
-from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.model_choice import ModelChooser, ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
-from clew.sdk.parts import Blueprint, SessionParts, offers_agents, write_prompt
 from clew.sdk.permissions import can_save_rules, connect_gate
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
+from clew.sdk.session_parts import Blueprint, SessionParts, offers_agents, write_prompt
+from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.session.calibrations import CalibrationFile
-from clew.session.call import ask_aside
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
+from clew.session.model_call import ask_aside
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore

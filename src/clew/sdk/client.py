@@ -10,7 +10,6 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from clew.core.access import Approval, PermissionMode
 from clew.core.context_state import ContextState
 from clew.core.errors import RunError
 from clew.core.events import (
@@ -23,6 +22,7 @@ from clew.core.events import (
 )
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Image
+from clew.core.permissions import Approval, PermissionMode
 from clew.core.results import ExecutionResult
 from clew.core.tool_states import ToolState
 from clew.extensions.commands.protocol import (

@@ -7,17 +7,17 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.context.policy import Thresholds
-from clew.core.access import PermissionMode
 from clew.core.entries import Entry, Noted
 from clew.core.errors import SessionNotFound, StoreError
 from clew.core.events import SessionUpdated, Warned
+from clew.core.permissions import PermissionMode
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
 from clew.extensions.skill_template import render_skill
 from clew.extensions.skills import Skill
-from clew.sdk.agents import GENERAL_PURPOSE, AgentRequest
-from clew.sdk.parts import SessionParts
+from clew.sdk.session_parts import SessionParts
+from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.history import MEMORY

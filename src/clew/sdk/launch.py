@@ -11,9 +11,9 @@ from typing import cast
 from anyio import to_thread
 
 from clew.config.settings import Settings
-from clew.core.access import PermissionMode
 from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
+from clew.core.permissions import PermissionMode
 from clew.log.protocol import SessionLogger
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host

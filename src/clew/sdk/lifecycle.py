@@ -13,9 +13,9 @@ from clew.sdk.builder import BuiltSession, build_session
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host
 from clew.sdk.options import SESSION_ONLY, InteractiveOptions
-from clew.sdk.parts import Blueprint
 from clew.sdk.permission_requests import PermissionRequests
-from clew.sdk.runner import Runner
+from clew.sdk.prompt_runner import PromptRunner
+from clew.sdk.session_parts import Blueprint
 from clew.session.event_bus import EventBus
 
 _SHUTDOWN_SECONDS = 30.0
@@ -33,7 +33,7 @@ class Lifecycle:
         self.bus = given.bus if given is not None else EventBus()
         self.requests = PermissionRequests(self.bus, wait=options.get("wait_for_answers", False))
         self.host = options.get("host") or Host()
-        self.runner = Runner(self.bus, self.host, self._end_if_closed)
+        self.runner = PromptRunner(self.bus, self.host, self._end_if_closed)
         self._provider = _check_provider(provider, options)
         self._options = options
         self._opening, self._ending = anyio.Lock(), anyio.Lock()

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Generator
 
 import anyio
 
-from clew.core.access import Access, Approval, Decision, PermissionAnswer
 from clew.core.errors import SessionError
 from clew.core.events import PermissionRequest, PermissionResolved
+from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
 from clew.session.event_bus import EventBus
 
 

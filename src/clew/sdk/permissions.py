@@ -7,11 +7,11 @@ from anyio import to_thread
 
 from clew.config.settings import LoadedSettings
 from clew.config.updates import add_allow_rules, find_target
-from clew.core.access import Access, Decision
 from clew.core.errors import ConfigError
 from clew.core.events import PermissionDenied, Warned
+from clew.core.permissions import Access, Decision
 from clew.sdk.folders import Homes
-from clew.sdk.parts import Blueprint
+from clew.sdk.session_parts import Blueprint
 from clew.sdk.settings import load_project_settings, trust_record
 from clew.session.gate import Gate, Remember
 

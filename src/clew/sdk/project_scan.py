@@ -9,12 +9,12 @@ from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.agents import FoundAgents, discover_agents, format_agent_list
+from clew.extensions.agent_discovery import FoundAgents, discover_agents, format_agent_list
 from clew.extensions.commands.sources import SkillCommandSource
 from clew.extensions.discovery import Refused
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.project import ProjectContext, PromptParts, build_system_prompt, load_project
-from clew.extensions.project.prompt import IDENTITY
+from clew.extensions.project.system_prompt import IDENTITY
 from clew.extensions.skills import FoundSkills, Skill, format_skill_list
 from clew.extensions.text_lists import summarize_warnings
 from clew.sdk.folders import Homes

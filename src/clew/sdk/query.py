@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, Unpack
 
-from clew.core.access import PermissionMode
+from clew.core.permissions import PermissionMode
 from clew.providers.protocol import Provider
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.session import InteractiveSession

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from clew.context.estimate import text_units
 from clew.context.reasoning import ReasoningPolicy
-from clew.core.access import Access, PermissionMode, Risk
 from clew.core.entries import (
     Body,
     Compacted,
@@ -35,18 +34,19 @@ from clew.core.errors import ProviderError
 from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.core.models import ToolSpec
+from clew.core.permissions import Access, PermissionMode, Risk
 from clew.core.usage import Usage
 from clew.providers.protocol import Provider
 from clew.providers.request_diff import Difference, compare_messages
 from clew.providers.tokenizers import meter_for
 from clew.sdk.replay_script import AppendEntry, RepeatCall, ReplayScript
-from clew.session.call import call_model
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.journal import Journal
 from clew.session.lifecycle import create_state
+from clew.session.model_call import call_model
 from clew.session.state import SessionState
-from clew.session.tool_calls import run_calls
+from clew.session.tool_batch import run_calls
 from clew.stores.memory import MemoryStore
 from clew.tools.protocol import ToolContext, ToolOutput
 

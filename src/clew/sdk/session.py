@@ -4,22 +4,22 @@ from collections.abc import AsyncGenerator, Awaitable
 from typing import Self, Unpack
 
 from clew.checkpoints.values import CheckpointSummary
-from clew.core.access import Approval, PermissionAnswer, PermissionMode
 from clew.core.context_state import ContextState
 from clew.core.errors import SessionError
 from clew.core.events import Envelope
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Message
+from clew.core.permissions import Approval, PermissionAnswer, PermissionMode
 from clew.core.results import ExecutionResult
 from clew.core.tool_states import ToolState
 from clew.extensions.commands.protocol import Command, CommandResult
 from clew.extensions.skills import Skill
 from clew.providers.protocol import Provider
 from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput, SessionSnapshot
+from clew.sdk.input_line import describe_command, execute_line
 from clew.sdk.lifecycle import Lifecycle
-from clew.sdk.lines import describe_command, execute_line
 from clew.sdk.options import REJECTED, InteractiveOptions
-from clew.sdk.parts import SessionParts
+from clew.sdk.session_parts import SessionParts
 from clew.sdk.snapshot import page_history, take_snapshot
 from clew.session.event_bus import EnvelopeListener, Listener, Unsubscribe
 from clew.session.history import HistoryEntry, project_history

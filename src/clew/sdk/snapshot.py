@@ -6,8 +6,8 @@ from clew.core.entries import Entry
 from clew.core.events import PermissionRequest
 from clew.core.ids import EntryId
 from clew.sdk.client import SessionSnapshot
-from clew.sdk.parts import SessionParts
 from clew.sdk.prompt_queue import PromptQueue
+from clew.sdk.session_parts import SessionParts
 from clew.session.history import HistoryEntry, project_history, project_tail
 
 _HISTORY_ITEMS = 50

@@ -6,7 +6,7 @@ The strategy decides when (before a model call, in `fit`) and what goes. The sum
 
 from inspect import isawaitable
 
-from clew.context.compaction import (
+from clew.context.compaction_plan import (
     compact_by_rules,
     make_budget,
     plan_clearing,

@@ -17,7 +17,6 @@ from clew.context.policy import ContextPolicy
 from clew.context.reasoning import LONGEST_TEXT, ReasoningPolicy
 from clew.context.strategies import make_strategy
 from clew.context.strategies.tiered import Tiered
-from clew.core.access import PermissionMode
 from clew.core.context_state import ContextState
 from clew.core.entries import Trigger
 from clew.core.errors import ConfigError
@@ -31,6 +30,7 @@ from clew.core.events import (
 )
 from clew.core.ids import SessionId
 from clew.core.models import ModelFacts
+from clew.core.permissions import PermissionMode
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.log.protocol import SessionLogger
 from clew.providers.prices import Price

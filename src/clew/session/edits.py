@@ -9,10 +9,10 @@ from clew.core.errors import NothingToUndo, SessionError
 from clew.core.ids import EntryId, new_call_id
 from clew.core.messages import Message, Role, ToolCall, assistant, user
 from clew.session.hook_events import fire_session_start, format_reminder
-from clew.session.one_call import run_call
 from clew.session.rewind import record_checkpoint, undo_restore
 from clew.session.state import SessionState
-from clew.session.tool_calls import commit_outcome
+from clew.session.tool_batch import commit_outcome
+from clew.session.tool_execution import run_call
 from clew.tools.protocol import ToolOutput
 
 

@@ -8,7 +8,14 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.core.access import Access, Approval, Decision, PermissionAnswer, PermissionMode, Verdict
+from clew.core.permissions import (
+    Access,
+    Approval,
+    Decision,
+    PermissionAnswer,
+    PermissionMode,
+    Verdict,
+)
 from clew.permissions.policy import Grant, Policy
 from clew.permissions.rules import DEFAULT_ALLOW, Rule, parse_rule
 

@@ -169,7 +169,7 @@ class Journal:
         async with self._writing:
             if self._in_doubt:
                 await self._reload()
-            fresh = [self._next(b, after=n) for n, b in enumerate(self._missing_results(body))]
+            fresh = [self._next(b, after=n) for n, b in enumerate(self._make_missing_results(body))]
             entry = self._next(body, after=len(fresh))
             added = [*fresh, entry]
             if self._saved or not isinstance(body, SetupChanged | ModeChanged):
@@ -226,7 +226,7 @@ class Journal:
         self._saved = len(stored)
         self._in_doubt = False
 
-    def _missing_results(self, body: Body) -> list[Body]:
+    def _make_missing_results(self, body: Body) -> list[Body]:
         if isinstance(body, MessageAdded) and body.message.role is not Role.TOOL:
             return [MessageAdded(message=m) for m in answer_missing_calls(self.view.items)]
         return []

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
-from clew.core.access import PermissionMode
 from clew.core.entries import MessageAdded, SetupChanged
 from clew.core.events import EntryAdded, Warned
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
 from clew.core.models import ModelFacts
+from clew.core.permissions import PermissionMode
 from clew.core.text import pluralize
 from clew.hooks.protocol import HookEvent
 from clew.log.protocol import LoggedSession

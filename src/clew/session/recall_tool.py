@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from clew.context.recall import RECALL, entry_text, excerpt_around, search
-from clew.core.access import Access, Risk
 from clew.core.entries import Compacted, Entry, MessageAdded
 from clew.core.messages import Role
 from clew.core.models import ToolSpec
+from clew.core.permissions import Access, Risk
 from clew.tools.protocol import ToolContext, ToolOutput
 
 RECALL_SPEC = ToolSpec(

@@ -27,10 +27,10 @@ from clew.core.results import ExecutionResult, UsageSnapshot
 from clew.core.text import replace_surrogates
 from clew.core.tool_states import ToolReport, ToolState, end_state, report_call, start_state
 from clew.core.usage import Spending
-from clew.session.call import ModelAnswer
 from clew.session.event_bus import EventBus
 from clew.session.hook_events import report_failure
 from clew.session.lifecycle import open_session, save_calibration
+from clew.session.model_call import ModelAnswer
 from clew.session.state import SessionState
 from clew.session.turn import Delegate, Prompt, continue_turn, delegate_turn, make_prompt, run_turn
 

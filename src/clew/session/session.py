@@ -4,12 +4,12 @@ from typing import Literal, Self, TypedDict, Unpack
 
 from clew.checkpoints.values import CheckpointSummary
 from clew.context.recall import search
-from clew.core.access import PermissionMode
 from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, Entry, ModeChanged, Noted
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Message, Role
+from clew.core.permissions import PermissionMode
 from clew.core.results import ExecutionResult
 from clew.core.usage import Spending
 from clew.permissions.policy import Grant

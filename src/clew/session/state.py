@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import ReasoningPolicy
-from clew.context.state import compute_state
+from clew.context.window_state import compute_state
 from clew.core.context_state import ContextState
 from clew.core.errors import SessionError
 from clew.core.events import ContextUpdated, Event

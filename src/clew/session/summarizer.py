@@ -11,12 +11,12 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.compaction import summarise_by_rules
+from clew.context.compaction_plan import summarise_by_rules
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind, Items
 from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce, Wording
-from clew.context.summary import (
+from clew.context.summary_prompt import (
     SUMMARY_SYSTEM,
     build_summary_prompt,
     format_facts,

@@ -23,14 +23,14 @@ from clew.core.events import Warned
 from clew.core.ids import EntryId
 from clew.core.messages import Image, Message, Role, assistant, user
 from clew.providers.protocol import StopReason
-from clew.session.call import ModelAnswer, call_model
 from clew.session.compaction import compact, fit
 from clew.session.config import LEAST_WINDOW, override_window
 from clew.session.hook_events import admit_prompt, check_stop
 from clew.session.lifecycle import check_view
+from clew.session.model_call import ModelAnswer, call_model
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
-from clew.session.tool_calls import run_calls
+from clew.session.tool_batch import run_calls
 
 _MOST_PAUSES = 20
 _CONTINUE = "Your last answer was interrupted. Continue where it stopped."

@@ -12,13 +12,13 @@ from itertools import takewhile
 from msgspec.structs import replace
 
 from clew.context.calibration import default_for, estimate_tokens, family_of
-from clew.context.compaction import compact_by_rules, plan_clearing
+from clew.context.compaction_plan import compact_by_rules, plan_clearing
 from clew.context.estimate import message_units
 from clew.context.items import Item, ItemKind, Items
 from clew.context.plan import Stuck
 from clew.context.render import find_problems, render
-from clew.context.state import compute_state
 from clew.context.view import View
+from clew.context.window_state import compute_state
 from clew.core.entries import Body, Entry, MessageAdded, SetupChanged
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Role

@@ -11,7 +11,6 @@ with `replies` (see `clew.providers.scripted`) in an empty folder, and yields a 
 
 import anyio
 
-from clew.core.access import Approval, PermissionMode
 from clew.core.errors import (
     ProviderRejected,
     QueueFull,
@@ -26,6 +25,7 @@ from clew.core.events import (
     SessionUpdated,
 )
 from clew.core.ids import EntryId
+from clew.core.permissions import Approval, PermissionMode
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.sdk.client import (

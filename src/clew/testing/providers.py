@@ -23,11 +23,11 @@ skipped.
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from clew.testing.checks.answers import ANSWER_CHECKS as _ANSWER_CHECKS
-from clew.testing.checks.failures import FAILURE_CHECKS
-from clew.testing.checks.sessions import SESSION_CHECKS
-from clew.testing.checks.streams import STREAM_CHECKS
 from clew.testing.fake_apis.protocol import FakeApi, ModelReply
+from clew.testing.provider_checks.answers import ANSWER_CHECKS as _ANSWER_CHECKS
+from clew.testing.provider_checks.failures import FAILURE_CHECKS
+from clew.testing.provider_checks.sessions import SESSION_CHECKS
+from clew.testing.provider_checks.streams import STREAM_CHECKS
 from clew.testing.provider_harness import (
     AdapterParams,
     ApiCapabilities,

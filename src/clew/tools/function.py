@@ -15,8 +15,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 import anyio.to_thread
 import msgspec
 
-from clew.core.access import Access, Risk, TargetKind
 from clew.core.models import ToolSpec
+from clew.core.permissions import Access, Risk, TargetKind
 from clew.tools.protocol import ToolContext, ToolOutput
 from clew.tools.schema import inspect_signature, parse_docstring
 

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from clew.core.access import Access
 from clew.core.messages import Image
 from clew.core.models import ToolSpec
+from clew.core.permissions import Access
 
 
 class ToolOutput(Struct, frozen=True, kw_only=True):

@@ -262,10 +262,10 @@ def find_git_folder(folder: Path) -> Path | None:
 
 
 def _resolve_existing(*paths: Path) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(_existing(paths)))
+    return tuple(dict.fromkeys(_iter_existing(paths)))
 
 
-def _existing(paths: tuple[Path, ...]) -> Iterator[Path]:
+def _iter_existing(paths: tuple[Path, ...]) -> Iterator[Path]:
     for path in paths:
         try:
             yield path.resolve(strict=True)

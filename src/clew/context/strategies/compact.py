@@ -6,8 +6,8 @@ from clew.context.cuts import turn_starts
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind
 from clew.context.plan import Budget, Plan, Reduce, Wording
+from clew.context.result_clearing import find_consumed, make_marker
 from clew.context.strategies.selection import is_reached, set_aside, target_tokens
-from clew.context.tool_results import find_consumed, make_marker
 from clew.context.view import View
 from clew.core.entries import Replacement
 from clew.core.messages import Text, ToolCall

@@ -9,8 +9,8 @@ from msgspec import Struct
 from clew.context.estimate import text_units
 from clew.context.items import ItemKind
 from clew.context.plan import Budget, Plan, Reduce, Wording
+from clew.context.result_clearing import exclude_recent, find_consumed, make_marker
 from clew.context.strategies.selection import is_reached, set_aside, target_tokens
-from clew.context.tool_results import exclude_recent, find_consumed, make_marker
 from clew.context.view import View
 from clew.core.entries import Replacement
 

@@ -104,7 +104,7 @@ def _user_texts(entries: Iterable[Entry]) -> Iterator[str]:
             yield entry.body.display or entry_text(entry)
 
 
-async def _pending(memory: ProjectMemory, rest: str) -> CommandResult:
+async def _show_pending(memory: ProjectMemory, rest: str) -> CommandResult:
     reject_arguments(rest, "memory pending")
     waiting = await _in_thread(memory.pending)
     lines = [f"  {one.id}  {one.topic}: {one_line(one.text, _SHOWN)}" for one in waiting]
@@ -114,11 +114,11 @@ async def _pending(memory: ProjectMemory, rest: str) -> CommandResult:
 
 
 async def _approve(memory: ProjectMemory, rest: str) -> CommandResult:
-    return _outcome(await _in_thread(partial(memory.approve, _waiting(rest, "approve"))))
+    return _outcome(await _in_thread(partial(memory.approve, _parse_id(rest, "approve"))))
 
 
 async def _reject(memory: ProjectMemory, rest: str) -> CommandResult:
-    return _outcome(await _in_thread(partial(memory.reject, _waiting(rest, "reject"))))
+    return _outcome(await _in_thread(partial(memory.reject, _parse_id(rest, "reject"))))
 
 
 async def _show_used(memory: ProjectMemory, rest: str) -> CommandResult:
@@ -141,7 +141,7 @@ async def _in_thread(work: Callable[[], _T]) -> _T:
     return await to_thread.run_sync(work)
 
 
-def _waiting(rest: str, action: str) -> str:
+def _parse_id(rest: str, action: str) -> str:
     if not rest or len(rest.split()) > 1:
         raise SessionError(
             f"give the id of one fact: /memory {action} ID; /memory pending lists them"
@@ -174,7 +174,7 @@ _ACTIONS: Mapping[str, _Action] = MappingProxyType(
         "list": _list,
         "show": _show,
         "add": _add,
-        "pending": _pending,
+        "pending": _show_pending,
         "approve": _approve,
         "reject": _reject,
         "used": _show_used,
@@ -183,11 +183,11 @@ _ACTIONS: Mapping[str, _Action] = MappingProxyType(
 )
 
 
-def _reads(name: str, description: str, hint: str = "") -> Command:
+def _describe_reader(name: str, description: str, hint: str = "") -> Command:
     return Command(name=name, description=description, argument_hint=hint, model_invocable=True)
 
 
-def _writes(name: str, description: str, hint: str) -> Command:
+def _describe_writer(name: str, description: str, hint: str) -> Command:
     return Command(
         name=name,
         description=description,
@@ -208,15 +208,15 @@ MEMORY = Command(
     model_invocable=True,
     safety="changes-files",
     subcommands=(
-        _reads("list", "list the topics"),
-        _reads("show", "show the index, or a whole topic", "[TOPIC]"),
-        _reads("find", "search the topics", "WORDS"),
-        _writes("add", "remember a fact", f"[{'|'.join(FACT_KINDS)}] TOPIC TEXT"),
-        _writes("extract", "queue facts that you stated in this session for approval", ""),
-        _reads("pending", "list the facts that wait for approval"),
-        _writes("approve", "save a waiting fact", "ID"),
-        _writes("reject", "discard a waiting fact", "ID"),
-        _reads("used", "list what this session has read from the memory"),
+        _describe_reader("list", "list the topics"),
+        _describe_reader("show", "show the index, or a whole topic", "[TOPIC]"),
+        _describe_reader("find", "search the topics", "WORDS"),
+        _describe_writer("add", "remember a fact", f"[{'|'.join(FACT_KINDS)}] TOPIC TEXT"),
+        _describe_writer("extract", "queue facts that you stated in this session for approval", ""),
+        _describe_reader("pending", "list the facts that wait for approval"),
+        _describe_writer("approve", "save a waiting fact", "ID"),
+        _describe_writer("reject", "discard a waiting fact", "ID"),
+        _describe_reader("used", "list what this session has read from the memory"),
     ),
 )
 MEMORY_COMMANDS: tuple[Builtin, ...] = (Builtin(MEMORY, _memory),)

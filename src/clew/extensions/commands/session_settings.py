@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from clew.core.access import PermissionMode
 from clew.core.errors import SessionError
+from clew.core.permissions import PermissionMode
 from clew.core.text import one_line, pluralize
 from clew.extensions.commands.arguments import (
     Builtin,

@@ -6,12 +6,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.extensions.commands.agents import AGENT_COMMANDS
+from clew.extensions.commands.context import WINDOW_COMMANDS
 from clew.extensions.commands.help import HELP_COMMANDS
 from clew.extensions.commands.memory import MEMORY_COMMANDS
 from clew.extensions.commands.protocol import Command, SystemCommand
 from clew.extensions.commands.session import SESSION_COMMANDS
 from clew.extensions.commands.session_settings import SETTINGS_COMMANDS
-from clew.extensions.commands.window import WINDOW_COMMANDS
 from clew.extensions.skills import FoundSkills, Skill, discover_skills
 
 BUILTINS: tuple[SystemCommand, ...] = (

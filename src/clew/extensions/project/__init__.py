@@ -2,7 +2,7 @@
 
 from clew.extensions.project.context import ProjectContext, load_project
 from clew.extensions.project.facts import ProjectFacts
-from clew.extensions.project.prompt import PromptParts, PromptSection, build_system_prompt
+from clew.extensions.project.system_prompt import PromptParts, PromptSection, build_system_prompt
 
 __all__ = [
     "ProjectContext",

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from clew.core.text import replace_surrogates
 from clew.extensions.project.imports import find_imports, import_spellings, is_surely_path
 from clew.extensions.project.instruction_roots import InstructionRoots, Zone
-from clew.extensions.project.prompt import escape_line, wrap_in_tag
+from clew.extensions.project.system_prompt import escape_line, wrap_in_tag
 from clew.extensions.project.text_files import (
     InstructionText,
     UnreadableFile,

@@ -94,10 +94,10 @@ def inspect_builtin(words: Sequence[ShellWord]) -> BuiltinEffect:
         case "cd" | "pushd":
             return BuiltinEffect(cd_target=_folder(rest))
         case "read":
-            return BuiltinEffect(inert=True, doubt=_naming(_read_targets(rest)))
+            return BuiltinEffect(inert=True, doubt=_find_name_risk(_read_targets(rest)))
         case "printf" if rest and rest[0].text.startswith("-v"):
             named = rest[1:2] if rest[0].text == "-v" else ()
-            return BuiltinEffect(inert=True, doubt=_naming(named or (_UNKNOWN_WORD,)))
+            return BuiltinEffect(inert=True, doubt=_find_name_risk(named or (_UNKNOWN_WORD,)))
         case "set":
             benign = all(BENIGN_SET.fullmatch(word.text) for word in rest)
             return BuiltinEffect(inert=True, doubt="" if benign else "it uses `set`")
@@ -121,7 +121,7 @@ def _folder(words: Sequence[ShellWord]) -> ShellWord:
     return operands[0]
 
 
-def _naming(names: Sequence[ShellWord]) -> str:
+def _find_name_risk(names: Sequence[ShellWord]) -> str:
     for word in names:
         if not (word.known and _VARIABLE_NAME.fullmatch(word.text)):
             return "it sets a variable whose name is known only at run time"

@@ -15,8 +15,8 @@ from clew.core.models import ModelFacts
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.embedded import model_file, process
 from clew.providers.endpoint import Endpoint
-from clew.providers.http import Transport, post, stream_call
 from clew.providers.protocol import Chunk, Request
+from clew.providers.transport import Transport, post, stream_call
 from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.encode import encode, message_cache
 

@@ -41,7 +41,7 @@ class FakeMessagesApi:
         begun["usage"] = {**_counts(reply.usage), "output_tokens": 1}
         events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
         events.append({"type": "ping"})
-        for index, (first, deltas) in enumerate(_growing(reply)):
+        for index, (first, deltas) in enumerate(_split_blocks(reply)):
             events.append({"type": "content_block_start", "index": index, "content_block": first})
             events += (
                 {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
@@ -82,7 +82,7 @@ def _message(reply: ModelReply) -> dict[str, Any]:
     }
 
 
-def _growing(reply: ModelReply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _split_blocks(reply: ModelReply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Return each block as it starts, and its deltas."""
     found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if reply.thoughts or reply.signature:

@@ -18,7 +18,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from clew.core.access import Risk
+from clew.core.permissions import Risk
 from clew.tools.builtin.child_process import ChildProcess, ChildResult, child_environment, run_child
 from clew.tools.builtin.files import ToolFailure, failure
 from clew.tools.function import tool

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import anyio.to_thread
 from msgspec import Struct
 
-from clew.core.access import Risk, TargetKind
+from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
 from clew.tools.builtin.files import (

@@ -79,7 +79,7 @@ def examine(path: Path, shown: str) -> os.stat_result:
     try:
         facts = path.stat()
     except FileNotFoundError:
-        raise ToolFailure(_missing(path, shown)) from None
+        raise ToolFailure(_explain_missing(path, shown)) from None
     except (OSError, ValueError) as error:
         raise ToolFailure(f"{shown} cannot be read: {describe_error(error)}.") from error
     if stat.S_ISDIR(facts.st_mode):
@@ -171,7 +171,7 @@ def _looks_binary(sample: bytes) -> bool:
     return odd > len(sample) * 0.05
 
 
-def _missing(path: Path, shown: str) -> str:
+def _explain_missing(path: Path, shown: str) -> str:
     try:
         names = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:

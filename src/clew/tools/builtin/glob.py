@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from clew.core.access import Risk, TargetKind
+from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
 from clew.tools.builtin.files import ToolFailure, failure, resolve
 from clew.tools.builtin.ripgrep import (

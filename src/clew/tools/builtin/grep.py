@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import anyio
 from msgspec import Meta
 
-from clew.core.access import Risk, TargetKind
+from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
 from clew.tools.builtin.files import ToolFailure, failure, resolve, truncate_line
 from clew.tools.builtin.ripgrep import (

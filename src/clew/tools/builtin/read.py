@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from clew.context.estimate import pixel_size
-from clew.core.access import Risk, TargetKind
 from clew.core.messages import Image
+from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
 from clew.tools.builtin.files import (
     MAX_BYTES,
@@ -145,7 +145,7 @@ def _text(part: FilePart, file: TextFile, cells: str | None) -> ToolOutput:
         notes.append(f"lines {part.first}-{last} of {len(lines)}; continue with offset={last + 1}")
     if cells is not None:
         notes.append("a notebook as text; in the file each cell is JSON")
-    return _number_lines(part, shown, (*notes, *_encoding(file)), total=len(lines))
+    return _number_lines(part, shown, (*notes, *_note_encoding(file)), total=len(lines))
 
 
 def _read_large(part: FilePart) -> ToolOutput:
@@ -159,10 +159,10 @@ def _read_large(part: FilePart) -> ToolOutput:
     note = f"lines {part.first}-{last} of a file of {size:,} bytes"
     if more:
         note += f"; continue with offset={last + 1}, or search it with Grep"
-    return _number_lines(part, lines, (note, *_encoding(file)), total=None)
+    return _number_lines(part, lines, (note, *_note_encoding(file)), total=None)
 
 
-def _encoding(file: TextFile) -> Iterator[str]:
+def _note_encoding(file: TextFile) -> Iterator[str]:
     if file.encoding == "latin-1":
         yield "not valid UTF-8, shown as Latin-1"
     elif file.encoding != "utf-8":

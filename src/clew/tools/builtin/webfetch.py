@@ -12,8 +12,8 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct, field
 
-from clew.core.access import Access, Risk, TargetKind
 from clew.core.messages import Image
+from clew.core.permissions import Access, Risk, TargetKind
 from clew.tools.builtin.files import failure
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput

@@ -6,7 +6,7 @@ them, so it cannot mean to change them.
 
 import anyio.to_thread
 
-from clew.core.access import Risk, TargetKind
+from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
 from clew.tools.builtin.files import TextFile, ToolFailure, decode, failure, load, resolve

@@ -56,7 +56,7 @@ async def fetch(url: str, limits: FetchLimits) -> WebResponse:
                 return await _follow(client, address, limits)
     except (aiohttp.ClientError, OSError) as error:
         raise SiteUnreachable(
-            f"{address.origin} cannot be reached: {_why(error, limits)}."
+            f"{address.origin} cannot be reached: {_explain_error(error, limits)}."
         ) from error
 
 
@@ -125,7 +125,7 @@ async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
     return bytes(body)
 
 
-def _why(error: Exception, limits: FetchLimits) -> str:
+def _explain_error(error: Exception, limits: FetchLimits) -> str:
     match error:
         case aiohttp.ServerTimeoutError():
             return f"it did not answer within {limits.connect_seconds:g} s"

@@ -94,7 +94,7 @@ def _answer(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
     calls = [_call(part, dialect) for part in parts if isinstance(part, ToolCall)]
     thoughts = [part for part in parts if isinstance(part, Reasoning)]
     content = _words(parts, dialect)
-    above = {**_thinking(thoughts, dialect), **_above(parts)}
+    above = {**_encode_thinking(thoughts, dialect), **_above(parts)}
     if not content and not calls and not above:
         return None
     found: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
@@ -120,7 +120,7 @@ def _words(parts: list[Part], dialect: Dialect) -> str | list[Any]:
     return pieces
 
 
-def _thinking(thoughts: list[Reasoning], dialect: Dialect) -> dict[str, Any]:
+def _encode_thinking(thoughts: list[Reasoning], dialect: Dialect) -> dict[str, Any]:
     """Return the fields of a message that contain its reasoning."""
     found: dict[str, Any] = {}
     text = "".join(part.text for part in thoughts)

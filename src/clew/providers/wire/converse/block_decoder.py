@@ -131,7 +131,7 @@ class BlockDecoder:
         if delta.text:
             chunks.append(TextChunk(delta.text, index))
         if delta.reasoning_content is not None:
-            chunks.append(_thinking(index, delta.reasoning_content))
+            chunks.append(_decode_thinking(index, delta.reasoning_content))
         if delta.tool_use is not None and delta.tool_use.input:
             chunks += self._arguments(index, opened, delta.tool_use.input)
         if delta.citation:
@@ -175,7 +175,7 @@ class BlockDecoder:
                     text = msgspec.json.decode(inner, type=str)
                     return [TextChunk(text, index)] if text else []
                 case "reasoningContent":
-                    return [_thinking(index, _thought.decode(inner))]
+                    return [_decode_thinking(index, _thought.decode(inner))]
                 case "citationsContent":
                     text, extra = parse_citations(inner)
                     return [TextChunk(text, index, extra)]
@@ -236,7 +236,7 @@ def parse_citations(block: Raw) -> tuple[str, str]:
     return text, _json.encode(fields).decode()
 
 
-def _thinking(index: int, thought: _Thought) -> ReasoningChunk:
+def _decode_thinking(index: int, thought: _Thought) -> ReasoningChunk:
     inner = thought.reasoning_text or thought
     return ReasoningChunk(
         index=index,

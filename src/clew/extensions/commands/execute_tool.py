@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from clew.core.access import Access, Risk
 from clew.core.models import ToolSpec
+from clew.core.permissions import Access, Risk
 from clew.core.text import one_line
 from clew.extensions.commands.protocol import Command, CommandHost, Descriptor, Safety
 from clew.extensions.commands.registry import CommandRegistry
@@ -102,7 +102,7 @@ def _description(registry: CommandRegistry, *, skills: bool) -> str:
 
 
 def _format_descriptors(descriptors: Iterable[Descriptor], things: str) -> str:
-    entries = [(_call(one), _says(one)) for one in descriptors]
+    entries = [(_call(one), _describe(one)) for one in descriptors]
     return format_list(entries, max_chars=_MOST_CHARS, things=things)
 
 
@@ -110,5 +110,5 @@ def _call(one: Descriptor) -> str:
     return one_line(f"{one_line(one.name, _NAME)} {one_line(one.argument_hint, _HINT)}", 2 * _HINT)
 
 
-def _says(one: Descriptor) -> str:
+def _describe(one: Descriptor) -> str:
     return ". ".join(text.rstrip(".") for text in (one.description, one.when_to_use) if text)

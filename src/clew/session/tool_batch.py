@@ -13,14 +13,14 @@ from clew.core.errors import ClewError
 from clew.core.events import ToolEnded
 from clew.core.messages import ToolCall
 from clew.core.tool_states import ToolReport, report_call
-from clew.session.one_call import (
+from clew.session.state import SessionState
+from clew.session.tool_execution import (
     CallOutcome,
     make_interrupted_outcome,
     make_result,
     redact_output,
     run_call,
 )
-from clew.session.state import SessionState
 
 
 async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:

@@ -16,10 +16,10 @@ import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from msgspec import Struct
 
-from clew.core.access import Approval, PermissionMode
 from clew.core.errors import ClewError, SessionClosed
 from clew.core.events import Envelope
 from clew.core.ids import EntryId, RunId
+from clew.core.permissions import Approval, PermissionMode
 from clew.sdk.client import (
     CommandInfo,
     CommandOutcome,
@@ -28,7 +28,7 @@ from clew.sdk.client import (
     SessionClient,
     SessionSnapshot,
 )
-from clew.sdk.wire import (
+from clew.sdk.client_json import (
     AnswerParams,
     ErrorBody,
     ExecuteParams,

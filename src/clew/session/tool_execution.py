@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.access import Access, Decision, Verdict
 from clew.core.errors import LoopDetected, RunStopped
 from clew.core.events import ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
+from clew.core.permissions import Access, Decision, Verdict
 from clew.core.redaction import redact
 from clew.core.text import truncate_middle
 from clew.hooks.protocol import HookEvent, HookVerdict

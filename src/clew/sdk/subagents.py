@@ -9,14 +9,14 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.core.access import Access, Risk
 from clew.core.entries import Charged
 from clew.core.errors import AbortError, ClewError, ConfigError
 from clew.core.events import BackgroundTaskEvent, EntryAdded, Envelope, TaskStage
 from clew.core.models import ToolSpec
+from clew.core.permissions import Access, Risk
 from clew.core.usage import Usage
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.agents import assemble_prompt, filter_tools, resolve_model
+from clew.extensions.agent_discovery import assemble_prompt, filter_tools, resolve_model
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
 from clew.log.protocol import SessionLogger

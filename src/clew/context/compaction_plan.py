@@ -10,8 +10,13 @@ from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
+from clew.context.result_clearing import (
+    choose_worthwhile,
+    exclude_recent,
+    find_consumed,
+    make_marker,
+)
 from clew.context.strategies.selection import shorten_results
-from clew.context.tool_results import choose_worthwhile, exclude_recent, find_consumed, make_marker
 from clew.context.view import View
 from clew.core.entries import Compacted, ResultsCleared, Trigger
 from clew.core.ids import EntryId
@@ -114,7 +119,7 @@ def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSumma
         for item in staying
     )
     room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken - _HEADING_UNITS))
-    from clew.context.digest import write_digest  # noqa: PLC0415 - few sessions ever need it
+    from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 
     text = write_digest((*view.archived, *gone), max_units=room, known=render_text(staying))
     return WrittenSummary(text=text, author="rules")

@@ -24,7 +24,7 @@ from clew.session.session import Session
 Work: TypeAlias = Callable[[RunId], Awaitable[ExecutionResult]]
 
 
-class Runner:
+class PromptRunner:
     """Takes turns from the queue and does the work of each.
 
     Args:

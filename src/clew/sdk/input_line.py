@@ -16,7 +16,7 @@ from clew.extensions.commands.protocol import (
 )
 from clew.sdk.builder import BuiltSession
 from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput
-from clew.sdk.runner import Runner
+from clew.sdk.prompt_runner import PromptRunner
 
 _SIMILARITY = 0.75
 _MAX_NAME = 40
@@ -24,7 +24,7 @@ _MAX_LINES = 40
 _MAX_LINE = 2_000
 
 
-async def execute_line(runner: Runner, built: BuiltSession, line: str) -> CommandOutcome:
+async def execute_line(runner: PromptRunner, built: BuiltSession, line: str) -> CommandOutcome:
     """Carry out a line; see `SessionClient.execute`."""
     if line.startswith("!"):
         return await _run_shell(built, line)

@@ -18,7 +18,8 @@ from clew.core.errors import (
     StreamBroken,
 )
 from clew.providers.protocol import Chunk
-from clew.testing.checks.assertions import (
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_checks.assertions import (
     assert_equal,
     collect_chunks,
     expect_error,
@@ -27,8 +28,7 @@ from clew.testing.checks.assertions import (
     make_request,
     run_concurrently,
 )
-from clew.testing.checks.streams import split_stream
-from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_checks.streams import split_stream
 from clew.testing.provider_harness import API_KEY, FakeSleep, HttpHarness, instant_retry
 from clew.testing.server import Disconnect, ResponseStep, ScriptedResponse, Stall
 

@@ -6,13 +6,13 @@ from clew.core.ids import CallId
 from clew.core.messages import Message, Part, Reasoning, Text, ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import Finished, StopReason, TextChunk
-from clew.testing.checks.assertions import (
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_checks.assertions import (
     assert_equal,
     build_message,
     collect_chunks,
     require_capability,
 )
-from clew.testing.fake_apis.protocol import ModelReply
 from clew.testing.provider_harness import ApiCapabilities, ProviderHarness
 
 SIGNATURE = "EqQBCkgIARABGAIiQL+9/aZ3bW0k7Jx1cGhlcg=="

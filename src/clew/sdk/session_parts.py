@@ -9,13 +9,13 @@ from clew.extensions.commands.protocol import AGENT_RUNTIME
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.providers.protocol import Provider
-from clew.sdk.agents import AgentRunner
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host
 from clew.sdk.model_choice import ModelSwitcher
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.permission_requests import PermissionRequests
 from clew.sdk.project_scan import ProjectScan, build_prompt
+from clew.sdk.subagents import AgentRunner
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.session import Session

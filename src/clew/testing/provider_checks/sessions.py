@@ -5,22 +5,22 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from clew.context.render import find_problems
-from clew.core.access import Risk
 from clew.core.errors import AbortError
 from clew.core.ids import CallId
 from clew.core.messages import Message, Role, ToolCall, assistant, user
+from clew.core.permissions import Risk
 from clew.providers.protocol import CallChunk, Chunk, Provider, Request
 from clew.session.session import Session
-from clew.testing.checks.answers import SIGNATURE, comparable_call
-from clew.testing.checks.assertions import (
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_checks.answers import SIGNATURE, comparable_call
+from clew.testing.provider_checks.assertions import (
     ProviderSpy,
     assert_equal,
     fail_after,
     require_capability,
     run_concurrently,
 )
-from clew.testing.checks.streams import find_frame
-from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_checks.streams import find_frame
 from clew.testing.provider_harness import HttpHarness
 from clew.testing.server import ScriptedResponse, Stall
 from clew.tools.function import tool

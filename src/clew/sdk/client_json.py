@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from clew.core import errors
-from clew.core.access import Approval, PermissionMode
 from clew.core.errors import ClewError, RunError, SessionError
 from clew.core.ids import EntryId
+from clew.core.permissions import Approval, PermissionMode
 from clew.sdk.client import (
     CommandInfo,
     CommandOutcome,

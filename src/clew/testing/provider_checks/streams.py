@@ -13,8 +13,9 @@ from clew.core.ids import CallId
 from clew.core.messages import Message, ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Chunk, Finished, Provider
-from clew.testing.checks.answers import EMPTY, ODD, SIGNATURE, comparable_call
-from clew.testing.checks.assertions import (
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.provider_checks.answers import EMPTY, ODD, SIGNATURE, comparable_call
+from clew.testing.provider_checks.assertions import (
     assert_equal,
     build_message,
     collect_chunks,
@@ -24,7 +25,6 @@ from clew.testing.checks.assertions import (
     require_capability,
     run_concurrently,
 )
-from clew.testing.fake_apis.protocol import ModelReply
 from clew.testing.provider_harness import ApiCapabilities, HttpHarness
 from clew.testing.server import ResponseStep, ScriptedResponse, Stall
 
