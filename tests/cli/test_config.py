@@ -191,7 +191,7 @@ def test_a_folder_can_be_forgotten(folders: Folders, clew: Clew) -> None:
     assert clew("get", "model").code == 1
 
 
-def test_setting_a_value_beside_what_is_withheld_says_so(folders: Folders, clew: Clew) -> None:
+def test_setting_a_value_in_a_withheld_file_prints_a_note(folders: Folders, clew: Clew) -> None:
     folders.put(".clew/settings.json", {"model": "gpt-5"})
 
     told = clew("set", "language", "Latin", "--project")

@@ -39,7 +39,7 @@ def test_stretches_far_apart_have_a_gap_between_them() -> None:
     ]
 
 
-def test_a_new_file_says_so_and_a_missing_line_break_too() -> None:
+def test_a_new_file_and_a_missing_newline_are_marked() -> None:
     data = compare("", "x\ny", "new.txt").data() | {"created": True}
 
     assert diff_rows(data, width=40) == [
@@ -78,7 +78,7 @@ LINES = st.lists(st.text(max_size=30), max_size=30).map("\n".join)
 
 
 @given(LINES, LINES, st.integers(10, 60), st.integers(1, 20))
-def test_every_line_is_harmless_and_fits(old: str, new: str, width: int, most: int) -> None:
+def test_every_line_is_sanitized_and_fits(old: str, new: str, width: int, most: int) -> None:
     rows = diff_rows(compare(old, new, "a/\x1b[2Jb").data(), width=width, most=most)
 
     assert len(rows) <= most + 2

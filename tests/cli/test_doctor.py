@@ -130,7 +130,7 @@ def test_whatever_a_server_says_is_a_line(
     assert said in finding.text
 
 
-def test_silent_and_absent_servers_hold_nobody_up(machine: Machine) -> None:
+def test_silent_and_absent_servers_do_not_delay_the_result(machine: Machine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with socket.create_server(("127.0.0.1", 0)) as gone:
@@ -166,7 +166,7 @@ def test_a_folder_that_cannot_be_is_broken(machine: Machine) -> None:
     assert one(beneath, "folder").level is Level.BROKEN
 
 
-def test_settings_are_named_and_mistakes_told(machine: Machine) -> None:
+def test_settings_files_and_mistakes_are_findings(machine: Machine) -> None:
     machine.clew_home.mkdir(mode=0o700)
     file = machine.clew_home / "settings.json"
     file.write_text("{}")
@@ -180,7 +180,7 @@ def test_settings_are_named_and_mistakes_told(machine: Machine) -> None:
     assert "settings.json" in bad.text
 
 
-def test_what_a_project_does_not_get_yet_is_noted(machine: Machine) -> None:
+def test_withheld_settings_are_reported(machine: Machine) -> None:
     (machine.cwd / ".claude").mkdir()
     hooks = {"Stop": [{"hooks": [{"type": "command", "command": "touch /tmp/x"}]}]}
     (machine.cwd / ".claude" / "settings.json").write_bytes(msgspec.json.encode({"hooks": hooks}))
@@ -260,7 +260,7 @@ async def doctor(folder: Path, *argv: str, **env: str) -> tuple[int, str]:
 
 
 @pytest.mark.anyio
-async def test_each_line_says_how_it_stands_and_what_to_do(tmp_path: Path) -> None:
+async def test_each_line_has_a_level_a_text_and_a_remedy(tmp_path: Path) -> None:
     code, text = await doctor(tmp_path, GROQ_API_KEY="gsk-not-to-be-seen")
 
     assert code == 0
@@ -287,7 +287,7 @@ async def test_json_holds_every_finding_and_broken_things_fail(tmp_path: Path) -
     assert "\x9b" not in text
 
 
-def test_a_working_folder_that_is_gone_is_told(
+def test_a_deleted_working_folder_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"

@@ -291,7 +291,7 @@ async def test_a_long_line_is_wrapped_and_stays_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["--ask", ""])
-async def test_a_prompt_too_wide_for_the_window_stands_above_the_line(
+async def test_a_prompt_too_wide_for_the_window_is_shown_above_the_line(
     tmp_path: Path, how: str
 ) -> None:
     words = "which of all the doors of the labyrinth shall be opened now, if any: "
@@ -317,14 +317,14 @@ async def test_ctrl_c_and_the_signal_break_a_line_off_and_give_the_handler_back(
         await at.until(lambda seen: "got 'whole'" in seen)
 
 
-async def test_ctrl_d_in_a_line_deletes_and_does_not_leave(tmp_path: Path) -> None:
+async def test_ctrl_d_in_a_line_deletes_and_does_not_exit(tmp_path: Path) -> None:
     async with stage(tmp_path) as at:
         await at.shows(">", STATUS)
         at.types("ab\x01" + CTRL_D)
         await at.shows("> b", STATUS)
 
 
-async def test_what_was_typed_ahead_is_not_lost(tmp_path: Path) -> None:
+async def test_typeahead_is_not_lost(tmp_path: Path) -> None:
     async with stage(tmp_path, "--wait") as at:
         await at.until(lambda seen: "type ahead" in seen)
         at.types("early" + ENTER)
@@ -343,7 +343,7 @@ async def test_lines_that_arrive_together_are_read_one_by_one(tmp_path: Path) ->
         await at.until(lambda seen: "got 'three'" in seen)
 
 
-async def test_a_question_is_not_answered_by_what_was_typed_before_it(tmp_path: Path) -> None:
+async def test_typeahead_does_not_answer_a_question(tmp_path: Path) -> None:
     async with stage(tmp_path, "--wait", "--ask") as at:
         await at.until(lambda seen: "type ahead" in seen)
         at.types("yes" + ENTER)
@@ -482,11 +482,11 @@ OFFERS = (
         ("/nothing ", []),
     ],
 )
-def test_a_command_and_what_follows_it_are_offered(line: str, found: list[str]) -> None:
+def test_commands_and_subcommands_are_completed(line: str, found: list[str]) -> None:
     assert [one.text for one in complete_command(line, OFFERS)] == found
 
 
-def test_an_offer_says_what_it_is_for() -> None:
+def test_a_completion_has_a_description() -> None:
     assert complete_command("/com", OFFERS) == [Completion("/compact", meta="smaller")]
 
 

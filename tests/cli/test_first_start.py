@@ -233,7 +233,7 @@ async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> Non
 
 
 @pytest.mark.req("CFG-1", "CLI-1")
-async def test_nobody_is_asked_without_a_terminal_and_nothing_runs(place: Place) -> None:
+async def test_without_a_terminal_there_is_no_question_and_nothing_runs(place: Place) -> None:
     hooked = demanding(place)
     async with fake_openai(text_response("Hello")) as server:
         done = await place.runs("-p", "hi", *at(server))

@@ -61,7 +61,7 @@ async def test_a_session_is_logged_shown_checked_and_run_again(tmp_path: Path) -
     assert b" 3 calls, " in checked.stdout
     assert (again.returncode, again.stderr) == (0, b"")
     assert again.stdout.decode().splitlines() == [
-        "3 calls, 1 tool calls; 30 tokens in (0 cached), 8 out",
+        "3 calls, 1 tool call; 30 tokens in (0 cached), 8 out",
         "no difference: every request matches the recording",
     ]
 
@@ -87,7 +87,7 @@ async def test_show_can_be_narrowed_and_gives_whole_events(tmp_path: Path) -> No
 
 
 @pytest.mark.req("LOG-4", "LOG-5")
-async def test_what_is_wrong_is_named_and_ends_with_1(tmp_path: Path) -> None:
+async def test_an_invalid_log_lists_its_faults_and_exits_with_1(tmp_path: Path) -> None:
     log = await recorded(tmp_path)
     text = log.read_text()
     log.write_text(text.replace("the minotaur sleeps", "the minotaur wakes"))
@@ -125,7 +125,7 @@ async def test_the_first_difference_is_shown_with_both_sides(tmp_path: Path) -> 
     assert strict.stdout.splitlines()[1] == done.stdout.splitlines()[1]
 
 
-async def test_a_file_that_is_no_log_gets_a_sentence(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_log_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no log")
 
     done = [

@@ -103,7 +103,7 @@ def test_without_colours_the_text_is_left_as_it_is(text: str) -> None:
 
 
 @given(TEXTS)
-def test_nothing_that_a_terminal_obeys_comes_through(text: str) -> None:
+def test_control_characters_are_sanitized(text: str) -> None:
     assert "\x1b" not in shown(text)
     assert "\x07" not in shown(text)
 
@@ -163,7 +163,7 @@ def test_marks_become_looks(text: str, expected: list[tuple[str, str]]) -> None:
         *("+1", "3.14", "2024 was", "| **a** | _b_ |", "trailing *", "f(**", "====", "a > b"),
     ],
 )
-def test_what_only_looks_like_a_mark_stays(text: str) -> None:
+def test_text_that_only_looks_like_a_mark_stays(text: str) -> None:
     assert shown(text) == text
 
 

@@ -35,7 +35,7 @@ async def result_of(place: Place, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("SKL-1")
-async def test_a_skill_runs_with_its_arguments_and_what_is_piped(place: Place) -> None:
+async def test_a_skill_runs_with_its_arguments_and_piped_input(place: Place) -> None:
     skill(place, "greet", "Greet $ARGUMENTS warmly.")
     async with fake_openai(text_response("Hello", " Ada")) as server:
         done = await place.runs("-p", "/greet Ada", *at(server))
@@ -104,7 +104,7 @@ async def test_effects_that_are_left_to_the_caller_are_applied(place: Place) -> 
 
 
 @pytest.mark.parametrize("command", ["/reset", "/resume"])
-async def test_what_only_a_prompt_can_do_is_refused_in_words(place: Place, command: str) -> None:
+async def test_commands_of_the_interactive_prompt_are_errors(place: Place, command: str) -> None:
     async with fake_openai() as server:
         done = await place.runs("-p", command, *at(server))
 

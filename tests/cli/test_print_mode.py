@@ -152,7 +152,7 @@ async def test_a_session_goes_on_by_id_and_by_being_the_newest(
 
 
 @pytest.mark.req("PRM-3", "TOL-2")
-async def test_without_a_person_to_ask_writing_is_denied_and_reading_works(
+async def test_without_a_user_to_ask_writing_is_denied_and_reading_works(
     home: dict[str, str], folder: Path
 ) -> None:
     (folder / "notes.txt").write_text("the answer is 42", encoding="utf-8")
@@ -177,7 +177,7 @@ async def test_without_a_person_to_ask_writing_is_denied_and_reading_works(
 
 
 @pytest.mark.req("PRM-5")
-async def test_each_denied_call_is_told_once_with_the_flag_that_would_allow_it(
+async def test_each_denied_call_is_reported_once_with_the_flag_that_would_allow_it(
     home: dict[str, str], folder: Path
 ) -> None:
     async with fake_openai(
@@ -196,7 +196,7 @@ async def test_each_denied_call_is_told_once_with_the_flag_that_would_allow_it(
     assert all(line.endswith("--permission-mode bypassPermissions would allow it") for line in told)
 
 
-async def test_what_is_piped_follows_the_prompt(home: dict[str, str], folder: Path) -> None:
+async def test_piped_input_is_appended_to_the_prompt(home: dict[str, str], folder: Path) -> None:
     async with fake_openai(text_response("Hello")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         await clew("-p", "What is this?", *flags, env=home, cwd=folder, typed="some data\n")
@@ -254,7 +254,7 @@ async def test_a_silent_pipe_is_not_waited_for_for_ever(home: dict[str, str], fo
         (ends("stop"), "the answer is empty", 1),
     ],
 )
-async def test_an_answer_that_did_not_end_by_itself_is_told(
+async def test_an_answer_that_stopped_early_is_reported(
     home: dict[str, str], folder: Path, *, answer: ScriptedResponse, told: str, code: int
 ) -> None:
     async with fake_openai(answer) as server:
@@ -266,7 +266,7 @@ async def test_an_answer_that_did_not_end_by_itself_is_told(
     assert done.stderr.count("\n") == 1
 
 
-async def test_ctrl_c_says_how_to_go_on(home: dict[str, str], folder: Path) -> None:
+async def test_ctrl_c_prints_how_to_resume(home: dict[str, str], folder: Path) -> None:
     half = ScriptedResponse(steps=[delta(content="Half an answer"), Stall()])
     async with fake_openai(half, text_response("whole")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
@@ -339,7 +339,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
         (["-p", "hi", "--resume", "a", "--continue"], "not allowed with", 2),
     ],
 )
-async def test_what_a_person_got_wrong_is_said_in_a_sentence(
+async def test_bad_usage_is_an_error_message(
     home: dict[str, str], folder: Path, *, arguments: list[str], sentence: str, code: int
 ) -> None:
     done = await clew(*arguments, env=home, cwd=folder)
@@ -358,7 +358,7 @@ async def test_what_a_person_got_wrong_is_said_in_a_sentence(
         (error_response(400, {"error": {"message": "no such parameter"}}), "no such parameter"),
     ],
 )
-async def test_a_providers_error_is_passed_on_in_words(
+async def test_an_error_of_the_provider_is_printed(
     home: dict[str, str], folder: Path, answer: ScriptedResponse, sentence: str
 ) -> None:
     async with fake_openai(answer) as server:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("CLI-1", "CMP-10")
-async def test_talk_commands_and_leaving(tmp_path: Path) -> None:
+async def test_prompts_commands_and_exit(tmp_path: Path) -> None:
     async with (
         fake_openai(text_response("Hello", " friend")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, process),
@@ -95,7 +95,7 @@ async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) 
 
 
 @pytest.mark.req("PRV-3", "CLI-1")
-async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Path) -> None:
+async def test_ctrl_c_aborts_the_run_and_exits_when_pressed_twice(tmp_path: Path) -> None:
     stall = Stall()
     half = ScriptedResponse(steps=[delta(content="Half an answer"), stall])
     async with (
@@ -119,7 +119,7 @@ async def test_ctrl_c_aborts_the_run_and_twice_at_the_prompt_leaves(tmp_path: Pa
             assert await process.wait() == 0
 
 
-async def test_odd_numbers_and_forms_of_commands_are_answered_in_words(tmp_path: Path) -> None:
+async def test_malformed_command_arguments_are_errors(tmp_path: Path) -> None:
     async with (
         fake_openai(text_response("Hello")) as server,
         clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, process),
@@ -142,7 +142,7 @@ async def test_odd_numbers_and_forms_of_commands_are_answered_in_words(tmp_path:
     assert "unexpected" not in terminal.screen
 
 
-async def test_a_number_of_any_length_is_answered_in_words(tmp_path: Path) -> None:
+async def test_a_very_long_number_is_an_error(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     typed = f"/recall #{'9' * 5_000}\n/pin {'9' * 5_000}\n/history {'9' * 5_000}\n"
     command = [sys.executable, "-m", "clew.cli", "--base-url", "http://x/v1", "--model", "gpt-4o"]
@@ -165,7 +165,7 @@ async def test_a_mistake_of_clews_own_is_one_line_and_the_prompt_stays() -> None
     assert shown.getvalue() == "clew: unexpected error: ValueError: first␛[2J second\n"
 
 
-async def test_the_gauge_comes_after_what_changed_the_context_and_only_then(
+async def test_the_gauge_is_drawn_only_after_the_context_changed(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -257,7 +257,7 @@ async def test_an_answer_that_did_not_end_by_itself_says_so(
 
 
 @pytest.mark.req("STO-3", "PRM-5")
-async def test_a_resumed_session_says_where_it_stands(tmp_path: Path) -> None:
+async def test_a_resumed_session_shows_a_recap(tmp_path: Path) -> None:
     async with fake_openai(text_response("The thread leads out.")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         bypass = ("--permission-mode", "bypassPermissions")

@@ -61,7 +61,7 @@ def test_where_lines_cannot_be_erased_nothing_is_shown_that_would_have_to_be() -
     os.close(reader)
 
 
-def test_no_event_stands_between_a_question_and_its_answer() -> None:
+def test_no_event_appears_between_a_question_and_its_answer() -> None:
     ended = ToolEnded(call_id=CallId("c"), name="Bash", failed=False, display="one\ntwo\nthree")
 
     def show(screen: Screen) -> None:

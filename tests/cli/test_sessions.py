@@ -88,7 +88,9 @@ async def test_sessions_are_listed_by_name_or_first_words_the_newest_first(
     assert after[1].endswith("The labyrinth")
 
 
-async def test_a_folder_without_sessions_gets_a_sentence_and_no_store(tmp_path: Path) -> None:
+async def test_a_folder_without_sessions_prints_a_message_and_creates_no_store(
+    tmp_path: Path,
+) -> None:
     done = await clew("sessions", cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (0, b"")
@@ -141,7 +143,7 @@ async def test_sessions_are_found_by_words_and_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("STO-3")
-async def test_a_fork_begins_where_it_was_told_to(tmp_path: Path, store: SqliteStore) -> None:
+async def test_a_fork_copies_entries_up_to_a_number(tmp_path: Path, store: SqliteStore) -> None:
     before = await store.load(LONG_AGO)
 
     (fork,) = await out("sessions", "fork", LONG_AGO, "--upto", "1", "--name", "b", cwd=tmp_path)
@@ -180,7 +182,7 @@ async def test_a_name_is_a_short_line(tmp_path: Path, store: SqliteStore, name: 
     assert (await store.record(LONG_AGO)).name == ""
 
 
-async def test_a_new_name_is_told(tmp_path: Path, store: SqliteStore) -> None:
+async def test_rename_prints_the_new_name(tmp_path: Path, store: SqliteStore) -> None:
     done = await clew("sessions", "rename", "aaaa", "parser", "work", cwd=tmp_path)
 
     assert done.stderr == f"clew: {LONG_AGO} is now called parser work\n".encode()
@@ -208,7 +210,7 @@ async def test_a_session_in_use_is_not_deleted_and_its_holder_is_named(
     assert len(await store.sessions()) == 2
 
 
-async def test_a_name_that_fits_no_session_or_two_gets_a_sentence(
+async def test_a_name_that_matches_no_session_or_two_is_an_error(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     await store.fork(LONG_AGO, name="twin")
@@ -282,7 +284,7 @@ async def test_a_session_of_another_tool_is_imported(tmp_path: Path) -> None:
     assert "last words   a ball of thread" in await out("sessions", "show", made, cwd=tmp_path)
 
 
-async def test_what_is_no_session_is_not_imported(tmp_path: Path) -> None:
+async def test_a_file_without_a_session_is_not_imported(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no session at all", encoding="utf-8")
 
     for name in ("notes.txt", "-", "absent"):
@@ -312,7 +314,7 @@ async def test_sessions_may_be_kept_in_another_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("STO-2")
-async def test_an_export_that_breaks_off_is_told_and_an_empty_one_refused(
+async def test_a_truncated_export_is_reported_and_an_empty_one_rejected(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     lines = (await clew("sessions", "export", LONG_AGO, cwd=tmp_path)).stdout.splitlines(

@@ -117,7 +117,7 @@ def test_a_file_that_is_no_session_is_reported_and_passed_over(tmp_path: Path) -
     assert (none.returncode, none.stdout) == (1, "")
 
 
-def test_damage_in_a_file_is_told_in_words_and_stops_nothing(tmp_path: Path) -> None:
+def test_damaged_lines_are_reported_and_skipped(tmp_path: Path) -> None:
     file = record(tmp_path / "one.jsonl", turns=2)
     with file.open("ab") as lines:
         lines.write(b'{"torn": \n')
@@ -141,9 +141,7 @@ def test_damage_in_a_file_is_told_in_words_and_stops_nothing(tmp_path: Path) -> 
         (["--chart", "/nowhere/at/all.svg"], "cannot write the chart to"),
     ],
 )
-def test_what_a_person_got_wrong_ends_in_a_sentence(
-    tmp_path: Path, arguments: list[str], said: str
-) -> None:
+def test_bad_usage_is_an_error_message(tmp_path: Path, arguments: list[str], said: str) -> None:
     done = simulate(record(tmp_path / "one.jsonl", turns=1), *arguments)
 
     assert (done.returncode, done.stdout) == (1, "")
@@ -151,7 +149,9 @@ def test_what_a_person_got_wrong_ends_in_a_sentence(
     assert "Traceback" not in done.stderr
 
 
-def test_an_unknown_model_in_a_recording_is_said_and_taken_as_small(tmp_path: Path) -> None:
+def test_an_unknown_model_in_a_recording_is_reported_and_gets_a_small_window(
+    tmp_path: Path,
+) -> None:
     file = record(tmp_path / "one.jsonl", turns=1, model="mystery-9")
 
     done = simulate(file)

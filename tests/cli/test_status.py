@@ -29,7 +29,7 @@ def text(standing: SessionStatus, width: int = 200) -> str:
     return "".join(piece.text for piece in status_line(standing, width))
 
 
-def test_everything_is_told_where_there_is_room() -> None:
+def test_a_wide_terminal_shows_all_parts() -> None:
     assert text(STANDING) == (
         "claude-sonnet-4-6 · default · the maze · context 62% · 6,151/10,000 tokens"
     )
@@ -65,7 +65,7 @@ def test_the_share_has_the_colour_of_its_status(status: Status, colour: str) -> 
         (5, "conte"),
     ],
 )
-def test_what_matters_least_goes_first(width: int, left: str) -> None:
+def test_the_least_important_part_is_dropped_first(width: int, left: str) -> None:
     assert text(STANDING, width) == left
 
 

@@ -48,7 +48,7 @@ async def endless() -> AsyncIterator[FakeOpenAI]:
         yield server
 
 
-async def test_a_reader_that_leaves_ends_the_answer_at_once_and_quietly(tmp_path: Path) -> None:
+async def test_print_mode_ends_silently_when_its_reader_exits(tmp_path: Path) -> None:
     async with endless() as server:
         done = await shell("clew -p hi | head -c1; exit ${PIPESTATUS[0]}", server, tmp_path)
 
@@ -57,7 +57,7 @@ async def test_a_reader_that_leaves_ends_the_answer_at_once_and_quietly(tmp_path
     assert (done.returncode, done.stdout, done.stderr) == (141, b"w", b"")
 
 
-async def test_a_full_device_ends_the_answer_with_a_sentence(tmp_path: Path) -> None:
+async def test_a_full_device_ends_the_answer_with_an_error(tmp_path: Path) -> None:
     async with endless() as server:
         done = await shell("clew -p hi > /dev/full", server, tmp_path)
 
@@ -69,7 +69,7 @@ async def test_a_full_device_ends_the_answer_with_a_sentence(tmp_path: Path) -> 
     ]
 
 
-async def test_a_reader_of_the_prompt_that_leaves_ends_it(tmp_path: Path) -> None:
+async def test_the_prompt_ends_when_the_reader_of_its_output_exits(tmp_path: Path) -> None:
     async with endless() as server:
         done = await shell(
             "(echo hi; echo again; cat /dev/zero) | clew | head -c999 > out; exit ${PIPESTATUS[1]}",
@@ -83,7 +83,7 @@ async def test_a_reader_of_the_prompt_that_leaves_ends_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("line", ["clew -p hi >&-", "echo hi | clew >&-", "clew sessions >&-"])
-async def test_without_a_standard_output_a_sentence_is_all(tmp_path: Path, line: str) -> None:
+async def test_without_standard_output_there_is_one_error(tmp_path: Path, line: str) -> None:
     async with fake_openai(text_response("Hello")) as server:
         done = await shell(line, server, tmp_path)
 
@@ -108,7 +108,7 @@ async def test_the_other_streams_may_be_closed(tmp_path: Path, line: str) -> Non
     ],
     ids=["ascii", "posix"],
 )
-async def test_what_an_encoding_cannot_show_is_replaced(
+async def test_characters_that_an_encoding_lacks_are_replaced(
     tmp_path: Path, env: dict[str, str]
 ) -> None:
     (tmp_path / "lines").write_text("hi\n!printf 'a\\033'\n", encoding="utf-8")

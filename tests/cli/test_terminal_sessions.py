@@ -217,7 +217,7 @@ async def test_questions_are_whole_in_a_narrow_window(place: Place, columns: int
 
 
 @pytest.mark.req("PRM-3", "CFG-1")
-async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) -> None:
+async def test_a_call_that_is_allowed_for_the_project_is_not_asked_again(place: Place) -> None:
     place.write("check.sh", "echo checked $1\n").chmod(0o755)
     async with fake_openai(
         call("Bash", command="./check.sh all"),
@@ -252,7 +252,7 @@ async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) 
 
 
 @pytest.mark.req("PRM-3")
-async def test_what_no_rule_can_hold_is_not_offered_for_the_project(place: Place) -> None:
+async def test_a_call_that_no_rule_can_match_is_not_offered_for_the_project(place: Place) -> None:
     async with (
         fake_openai(call("Bash", command="./a.sh > b.txt"), text_response("ok")) as server,
         clew_for(place, *at(server)) as person,
@@ -270,7 +270,9 @@ async def test_what_no_rule_can_hold_is_not_offered_for_the_project(place: Place
 
 
 @pytest.mark.req("CLI-1", "PRV-3", "PRM-3")
-async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place) -> None:
+async def test_ctrl_c_aborts_a_run_and_a_question_and_exits_when_pressed_twice(
+    place: Place,
+) -> None:
     half = ScriptedResponse(steps=[delta(content="Half an answer"), Stall()])
     async with (
         fake_openai(half, call("Bash", command="touch a.txt"), text_response("whole")) as server,
@@ -312,7 +314,7 @@ async def test_ctrl_c_aborts_a_run_and_a_question_and_twice_leaves(place: Place)
 
 
 @pytest.mark.req("CLI-1", "TUI-1")
-async def test_a_long_wait_is_counted_and_an_empty_answer_told(place: Place) -> None:
+async def test_a_long_wait_shows_its_seconds_and_an_empty_answer_is_reported(place: Place) -> None:
     rest = Stall()
     empty = ScriptedResponse(steps=[rest, delta("stop"), usage(9, 1), DONE])
     async with fake_openai(empty) as server, clew_for(place, *at(server)) as person:
@@ -418,7 +420,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)
         assert "context 2" in person.status
         assert "what colour it is" in str(server.requests[8]["messages"])
-        assert await person.says("/compact undo") == ["reverted the compaction #21"]
+        assert await person.says("/compact undo") == ["reverted the compaction #20"]
         assert "context 33%" in before
         assert "context 33%" in person.status
 
@@ -503,7 +505,7 @@ def _skill(place: Place, name: str, fields: str, body: str) -> None:
 
 
 @pytest.mark.req("CLI-1", "TUI-1", "STO-3", "CMD-2")
-async def test_sessions_are_left_chosen_and_gone_on_with(place: Place) -> None:
+async def test_sessions_are_reset_picked_and_resumed(place: Place) -> None:
     async with fake_openai(
         text_response("first"), text_response("second"), text_response("third")
     ) as server:

@@ -46,8 +46,9 @@ def _validate(path: Path) -> int:
     verdict = "valid" if report.is_sound else "invalid"
     megabytes = f"{report.payload_bytes / 1e6:.1f} MB"
     write_out(
-        f"{sanitize(str(path))}: {verdict}: {report.lines:,} lines, {report.entries:,} entries, "
-        f"{report.calls:,} calls, {report.payloads:,} payloads ({megabytes})\n"
+        f"{sanitize(str(path))}: {verdict}: {pluralize(report.lines, 'line')}, "
+        f"{pluralize(report.entries, 'entry', 'entries')}, {pluralize(report.calls, 'call')}, "
+        f"{pluralize(report.payloads, 'payload')} ({megabytes})\n"
     )
     return 0 if report.is_sound else 1
 
@@ -57,7 +58,7 @@ def _replay(path: Path, *, strict: bool) -> int:
     _report_faults(report.faults)
     write_out(_format_counts(report))
     if report.summaries:
-        calls = pluralize(report.summaries, "call", "calls")
+        calls = pluralize(report.summaries, "call")
         write_err(f"{calls} for summaries not repeated; the recorded summaries are used")
     if not report.result.calls:
         write_err("the file has no model calls, so there is nothing to compare")
@@ -78,8 +79,9 @@ def _replay(path: Path, *, strict: bool) -> int:
 def _format_counts(report: ReplayReport) -> str:
     result, usage = report.result, report.result.usage
     return (
-        f"{result.calls:,} calls, {result.tool_calls:,} tool calls; {usage.input_tokens:,} tokens"
-        f" in ({usage.cache_read_tokens:,} cached), {usage.output_tokens:,} out\n"
+        f"{pluralize(result.calls, 'call')}, {pluralize(result.tool_calls, 'tool call')}; "
+        f"{usage.input_tokens:,} tokens in ({usage.cache_read_tokens:,} cached), "
+        f"{usage.output_tokens:,} out\n"
     )
 
 

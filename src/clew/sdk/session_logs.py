@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.context.passages import render_text
+from clew.core.text import pluralize
 from clew.log.events import (
     Assistant,
     ContextReading,
@@ -128,7 +129,7 @@ def describe_event(event: LogEvent) -> str:
         case PreRun(run=run, input=message):
             return f"run {run}: {message.text}"
         case ProviderRequest(messages=outline, execution_id=execution_id):
-            new = f"{outline.count} messages, {len(outline.new)} new"
+            new = f"{pluralize(outline.count, 'message')}, {len(outline.new)} new"
             return f"{execution_id} {event.purpose} to {event.model}: {new}"
         case ResponseNormalized(message=message, execution_id=execution_id):
             calls = ", ".join(call.name for call in message.calls)

@@ -86,7 +86,7 @@ async def test_a_command_cannot_hide_behind_control_characters(tmp_path: Path) -
         assert "\x1b[2K" not in terminal.screen
 
 
-async def test_every_line_of_a_command_stands_behind_a_bar(tmp_path: Path) -> None:
+async def test_every_line_of_a_command_is_behind_the_bar(tmp_path: Path) -> None:
     command = "rm -rf x" + "\n" * 60 + "echo allow?"
     async with (
         fake_openai(bash(command), text_response("ok")) as server,
@@ -103,7 +103,7 @@ async def test_every_line_of_a_command_stands_behind_a_bar(tmp_path: Path) -> No
         await terminal.shows("allow? ")
 
 
-async def test_a_long_line_is_shown_whole_and_no_row_of_it_stands_alone(tmp_path: Path) -> None:
+async def test_a_long_line_is_wrapped_behind_the_bar(tmp_path: Path) -> None:
     command = "rm -rf x #" + " " * 500 + "Bash wants to run: ls"
     async with (
         fake_openai(bash(command), text_response("ok")) as server,
@@ -118,7 +118,7 @@ async def test_a_long_line_is_shown_whole_and_no_row_of_it_stands_alone(tmp_path
         assert "".join(row.removeprefix("  │ ") for row in rows) == command
 
 
-async def test_what_models_and_tools_say_cannot_steer_the_terminal(tmp_path: Path) -> None:
+async def test_output_of_models_and_tools_cannot_control_the_terminal(tmp_path: Path) -> None:
     evil = "\x1b]0;owned\x07 \x9b2J \u202eabc \rX"
     async with (
         fake_openai(

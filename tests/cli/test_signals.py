@@ -45,7 +45,7 @@ async def _newest(place: Place) -> str:
 
 @pytest.mark.req("CLI-1", "PRV-3")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-async def test_print_mode_keeps_what_had_arrived(place: Place, number: signal.Signals) -> None:
+async def test_print_mode_saves_the_partial_answer(place: Place, number: signal.Signals) -> None:
     stall = Stall()
     half = ScriptedResponse(steps=[delta(content="Half an answer"), stall])
     async with fake_openai(half) as server:

@@ -66,7 +66,7 @@ def test_a_model_tells_its_family(asked: str, family: str, model: str) -> None:
     assert (found.family.name, found.model) == (family, model)
 
 
-def test_a_name_that_nobody_knows_is_explained() -> None:
+def test_an_unknown_model_name_is_an_error() -> None:
     with pytest.raises(UnknownModel, match="ollama/mystery"):
         find_model("mystery")
     assert find_family("no such thing") is None
@@ -106,7 +106,7 @@ def test_an_address_means_a_compatible_server_unless_its_provider_is_named() -> 
         (flags(model="azure/gpt-5"), "set AZURE_OPENAI_API_KEY"),
     ],
 )
-def test_what_is_missing_is_named(asked: SessionSpec, sentence: str) -> None:
+def test_missing_parts_are_findings(asked: SessionSpec, sentence: str) -> None:
     with pytest.raises(UnknownModel, match=sentence):
         choose(asked, {})
 
@@ -137,7 +137,7 @@ def test_ollama_is_where_its_own_variable_says(host: str, address: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["box:port", "box:99999", "ftp://box", "a:b:c"])
-def test_an_address_of_ollama_that_is_none_is_told(host: str) -> None:
+def test_a_malformed_ollama_address_is_an_error(host: str) -> None:
     with pytest.raises(ConfigError, match="OLLAMA_HOST"):
         chosen("ollama/qwen3", {"OLLAMA_HOST": host})
 
