@@ -173,7 +173,7 @@ def test_an_invalid_request_body_is_rejected(body: bytes) -> None:
 def test_a_call_of_no_function_is_refused() -> None:
     call = {"id": "c", "type": "custom", "custom": {"name": "f", "input": "x"}}
 
-    with pytest.raises(ValueError, match="no function"):
+    with pytest.raises(ValueError, match="not a function"):
         read(says("assistant", None, tool_calls=[call]))
 
 
