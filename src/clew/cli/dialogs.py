@@ -10,7 +10,7 @@ from clew.cli.editor import LineEditor
 from clew.cli.input_loop import InputLoop
 from clew.cli.paint import format_time
 from clew.cli.replies import NEW
-from clew.cli.sanitize import one_line
+from clew.cli.sanitize import sanitize_line
 from clew.cli.screen import Screen
 from clew.cli.status import SessionStatus
 from clew.core.text import pluralize
@@ -87,7 +87,7 @@ def pick_session(
         screen.line("there are no other sessions in this folder")
         return None
     for number, record in enumerate(records, start=1):
-        title = one_line(record.heading, _MAX_HEADING) or record.id
+        title = sanitize_line(record.heading, _MAX_HEADING) or record.id
         facts = f"{pluralize(record.messages, 'message')}, {format_time(record.updated_at)}"
         screen.say(f"  {number:>2}  {title}  ({facts})")
     screen.say("type a number, n for a new session, or Enter to stay")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from clew.cli.sanitize import one_line, sanitize, split_rows
+from clew.cli.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.file_change import FileChange, Hunk, read_file_change
 
 _MAX_PATH = 120
@@ -36,7 +36,7 @@ def diff_rows(
     if change is None:
         return []
     made = " (new)" if change.created else ""
-    title = f"{one_line(change.path, _MAX_PATH)}{made} +{change.added:,} -{change.removed:,}"
+    title = f"{sanitize_line(change.path, _MAX_PATH)}{made} +{change.added:,} -{change.removed:,}"
     shown = list(islice(_body(change), most))
     digits = max((len(str(number)) for number, _, _ in shown), default=0)
     body = [_row(line, digits=digits, width=width) for line in shown]

@@ -10,7 +10,7 @@ import msgspec
 
 from clew._version import __version__
 from clew.cli.paint import Paint, make_painter
-from clew.cli.sanitize import one_line, sanitize_json
+from clew.cli.sanitize import sanitize_json, sanitize_line
 from clew.cli.streams import write_out
 from clew.sdk.diagnostics import Finding, Level, Machine, diagnose, this_machine
 from clew.sdk.folders import working_folder
@@ -39,8 +39,8 @@ def run_doctor(arguments: Namespace) -> int:
 
 def _format(finding: Finding, paint: Paint) -> str:
     level = paint(f"{finding.level:<8}", _COLOURS[finding.level])
-    remedy = f" → {one_line(finding.remedy, _MAX_TEXT)}" if finding.remedy else ""
-    return f"{level}{finding.name:<10} {one_line(finding.text, _MAX_TEXT)}{remedy}"
+    remedy = f" → {sanitize_line(finding.remedy, _MAX_TEXT)}" if finding.remedy else ""
+    return f"{level}{finding.name:<10} {sanitize_line(finding.text, _MAX_TEXT)}{remedy}"
 
 
 def check_terminal(machine: Machine) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ from clew.cli.editor_protocol import (
     complete_mention,
     find_mention,
 )
-from clew.cli.sanitize import one_line
+from clew.cli.sanitize import sanitize_line
 from clew.cli.screen import wrap_line
 from clew.cli.status import SessionStatus, status_line
 from clew.sdk.prompt_history import PromptHistory
@@ -192,8 +192,8 @@ class _Completer(Completer):
                 yield Choice(
                     one.text,
                     start_position=-len(last),
-                    display=one_line(one.display or one.text, _MAX_META),
-                    display_meta=one_line(one.meta, _MAX_META),
+                    display=sanitize_line(one.display or one.text, _MAX_META),
+                    display_meta=sanitize_line(one.meta, _MAX_META),
                 )
 
 

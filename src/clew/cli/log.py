@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from clew.cli.sanitize import one_line, sanitize, sanitize_json
+from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
 from clew.cli.streams import write_err, write_out
 from clew.core.text import pluralize
 from clew.sdk.session_logs import (
@@ -42,7 +42,7 @@ def run_log(arguments: Namespace) -> int:
 def _validate(path: Path) -> int:
     report = validate_log(path)
     for fault in report.faults:
-        write_out(f"{one_line(str(fault), _MAX_FAULT)}\n")
+        write_out(f"{sanitize_line(str(fault), _MAX_FAULT)}\n")
     verdict = "valid" if report.is_sound else "invalid"
     megabytes = f"{report.payload_bytes / 1e6:.1f} MB"
     write_out(
@@ -89,7 +89,7 @@ def _show_history(path: Path, *, until: int | None) -> int:
     history = read_history(path, until=until)
     _report_faults(history.faults)
     for entry_id, role, text in history.messages:
-        write_out(f"#{entry_id} {role}: {one_line(text, _MAX_TEXT)}\n")
+        write_out(f"#{entry_id} {role}: {sanitize_line(text, _MAX_TEXT)}\n")
     return 0
 
 
@@ -107,12 +107,14 @@ def _format_json(line: LogLine) -> str:
 
 
 def _format_line(line: LogLine) -> str:
-    time = one_line(line.timestamp[11:23], 12)
+    time = sanitize_line(line.timestamp[11:23], 12)
     text = describe_event(line.event) if line.event is not None else ""
     text = text or msgspec.json.encode(
         {name: value for name, value in line.fields.items() if name != "event"}
     ).decode(errors="replace")
-    return f"{line.seq:>6} {time} {one_line(line.name, 30):<28} {one_line(text, _MAX_TEXT)}"
+    return (
+        f"{line.seq:>6} {time} {sanitize_line(line.name, 30):<28} {sanitize_line(text, _MAX_TEXT)}"
+    )
 
 
 def _report_faults(faults: tuple[LogFault, ...]) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from clew.cli.sanitize import one_line
+from clew.cli.sanitize import sanitize_line
 from clew.core.context_state import Basis, ContextState, Status
 
 _CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}
@@ -57,7 +57,7 @@ def draw_gauge(state: ContextState, paint: Paint, note: str = "") -> str:
 def stop_note(reason: str, detail: str = "") -> str:
     """Return a sentence about an answer that stopped early; empty for one that is complete."""
     note = _STOP_NOTES.get(reason, "")
-    return f"{note}: {one_line(detail, _MAX_DETAIL)}" if note and detail else note
+    return f"{note}: {sanitize_line(detail, _MAX_DETAIL)}" if note and detail else note
 
 
 def format_time(at: float) -> str:

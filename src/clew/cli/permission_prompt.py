@@ -5,7 +5,7 @@ Every line of a model, a tool or a file stands behind a bar, so that it cannot i
 
 from collections.abc import Iterator
 
-from clew.cli.sanitize import one_line, sanitize, split_rows
+from clew.cli.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval, Risk
 from clew.core.text import pluralize
@@ -33,7 +33,7 @@ def format_choices(*, session: str, project: bool, hidden: bool) -> str:
         project: Whether the call can be allowed for the project.
         hidden: Whether some lines are hidden.
     """
-    longer = f"[s]ession: {one_line(session, _MAX_SCOPE)}" if session else "[s]ession"
+    longer = f"[s]ession: {sanitize_line(session, _MAX_SCOPE)}" if session else "[s]ession"
     kept = ", [p]roject" if project else ""
     return f"[y]es once, {longer}{kept}, [n]o{', [v]iew all' if hidden else ''}"
 

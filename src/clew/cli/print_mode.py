@@ -16,7 +16,7 @@ import msgspec
 from clew.cli.arguments import session_spec
 from clew.cli.paint import stop_note
 from clew.cli.replies import LineReply, make_reply
-from clew.cli.sanitize import one_line, sanitize, sanitize_json
+from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
 from clew.cli.signals import ending_signals, exit_code
 from clew.cli.streams import OutputLost, wait_for_reader_exit, write_err, write_out
 from clew.core.context_state import ContextState
@@ -117,7 +117,7 @@ async def _execute(session: SessionClient, prompt: str, printer: "Printer") -> N
     if not name or name[0].lower() not in (one.lower() for one in known):
         if name and line == f"/{name[0]}" and (similar := similar_command(name[0], known)):
             raise SessionError(
-                f"there is no command {one_line(line, 40)}; did you mean /{similar}?"
+                f"there is no command {sanitize_line(line, 40)}; did you mean /{similar}?"
             )
         after = (await session.snapshot()).seq
         run_id = await session.submit(PromptInput(text=prompt))
@@ -285,6 +285,6 @@ def _read_pipe() -> str:
 
 
 def _report_denied(event: PermissionDenied) -> None:
-    target = one_line(event.target, _MAX_TARGET)
+    target = sanitize_line(event.target, _MAX_TARGET)
     reason = event.reason.replace(".;", ";").rstrip(".")
     write_err(f"denied: {event.tool_name} {target} ({reason}); {event.remedy}")

@@ -21,7 +21,7 @@ from clew.cli.editor_protocol import CommandItem, Completion, LineDropped, compl
 from clew.cli.input_loop import InputLoop
 from clew.cli.paint import make_painter
 from clew.cli.replies import ABORTED, LineReply, is_quit, make_reply
-from clew.cli.sanitize import one_line
+from clew.cli.sanitize import sanitize_line
 from clew.cli.screen import Screen
 from clew.cli.signals import exit_code, handle_signals
 from clew.cli.status import SessionStatus, StatusTracker
@@ -198,7 +198,7 @@ class _PromptSession:
 
 def _menu_item(command: CommandInfo) -> CommandItem:
     subcommands = tuple(_menu_item(one) for one in command.subcommands)
-    return CommandItem(command.name, one_line(command.description, 80), subcommands)
+    return CommandItem(command.name, sanitize_line(command.description, 80), subcommands)
 
 
 def greet(
@@ -228,7 +228,7 @@ def _show_recap(now: SessionSnapshot, screen: Screen) -> None:
     screen.line(f"session {name}: {pluralize(now.last_entry, 'entry', 'entries')}", "dim")
     for who, role in (("you", "user"), ("answer", "assistant")):
         if text := _last_message(now.history, role):
-            screen.say(f"  {who}: {one_line(text, _MAX_RECAP)}", style="dim")
+            screen.say(f"  {who}: {sanitize_line(text, _MAX_RECAP)}", style="dim")
     if not screen.live:
         screen.draw_gauge(now.context)
 
@@ -255,7 +255,7 @@ def show_result(
         if "CLEW_DEBUG" in os.environ:
             logger.exception("a line failed")
         what = f"{type(error).__name__}: {error}"
-        screen.say(f"clew: unexpected error: {one_line(what, _MAX_ERROR)}")
+        screen.say(f"clew: unexpected error: {sanitize_line(what, _MAX_ERROR)}")
     else:
         if not reply.is_shown:
             screen.say(*reply.lines)

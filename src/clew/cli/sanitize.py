@@ -30,7 +30,7 @@ def sanitize_json(text: str) -> str:
     return text.translate(_JSON_ESCAPES)
 
 
-def one_line(text: str, most: int) -> str:
+def sanitize_line(text: str, most: int) -> str:
     """Return the start of `text` as one sanitized line of at most `most` characters."""
     words = " ".join(text[: most * 4].split())
     shown = words if len(words) <= most and len(text) <= most * 4 else f"{words[: most - 1]}…"

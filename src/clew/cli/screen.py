@@ -14,7 +14,7 @@ import anyio
 from clew.cli.diffs import StyledLine, diff_rows
 from clew.cli.markdown import MarkdownStream
 from clew.cli.paint import Paint, draw_gauge, is_dumb, stop_note
-from clew.cli.sanitize import one_line, sanitize
+from clew.cli.sanitize import sanitize, sanitize_line
 from clew.cli.streams import OutputLost, wait_for_reader_exit, write_out
 from clew.core.context_state import ContextState
 from clew.core.entries import Entry
@@ -151,7 +151,7 @@ class Screen:
         with self._lock:
             if self.live and self._held is None:
                 self.end_line()
-                self._put(self._paint(one_line(text, 60), "dim"))
+                self._put(self._paint(sanitize_line(text, 60), "dim"))
                 self._hinted = True
                 self._waits_since = time.monotonic() if text == WAITING else None
 
@@ -275,7 +275,7 @@ def show_agent(screen: Screen, agent: str, event: Event) -> None:
         case ToolStarted(name=name, arguments=arguments):
             screen.put_row(agent_tool_row(agent, name, arguments, _width()))
         case Warned(text=text):
-            screen.say(f"note: {one_line(agent, _MAX_AGENT)}: {text}", style="yellow")
+            screen.say(f"note: {sanitize_line(agent, _MAX_AGENT)}: {text}", style="yellow")
         case _:
             pass
 
@@ -289,9 +289,9 @@ def tool_rows(event: _ToolEvent, width: int) -> list[StyledLine]:
             call = f"{name} {first_argument(given) or given}"
             return [StyledLine(f"→ {_fit(call, _MAX_ARGUMENTS, width - 2)}", "cyan")]
         case ToolEnded(name=name, failed=True, display=text):
-            return [StyledLine(f"{_FAILED} {name}: {one_line(text, _MAX_FAILURE)}", "red")]
+            return [StyledLine(f"{_FAILED} {name}: {sanitize_line(text, _MAX_FAILURE)}", "red")]
         case ServerToolEnded(name=name, failed=True, text=text):
-            return [StyledLine(f"{_FAILED} {name}: {one_line(text, _MAX_FAILURE)}", "red")]
+            return [StyledLine(f"{_FAILED} {name}: {sanitize_line(text, _MAX_FAILURE)}", "red")]
         case ToolEnded(name=name, display=display, data=data):
             rows = diff_rows(data, width=width - 2)
             title = rows[0].text if rows else summarize_output(display)
@@ -303,7 +303,7 @@ def tool_rows(event: _ToolEvent, width: int) -> list[StyledLine]:
 
 def task_row(event: BackgroundTaskEvent, width: int) -> StyledLine:
     """Return the line for a subagent that started or ended."""
-    agent = f"  {one_line(event.agent, _MAX_AGENT)}"
+    agent = f"  {sanitize_line(event.agent, _MAX_AGENT)}"
     match event.stage:
         case TaskStage.STARTED:
             room = width - len(agent) - len(" starts: ")
@@ -311,12 +311,12 @@ def task_row(event: BackgroundTaskEvent, width: int) -> StyledLine:
         case TaskStage.COMPLETED:
             return StyledLine(f"{agent} is done", "dim")
         case TaskStage.FAILED:
-            return StyledLine(f"{agent} failed: {one_line(event.text, _MAX_FAILURE)}", "red")
+            return StyledLine(f"{agent} failed: {sanitize_line(event.text, _MAX_FAILURE)}", "red")
 
 
 def agent_tool_row(agent: str, name: str, arguments: str, width: int) -> StyledLine:
     """Return the line for a tool call of a subagent."""
-    who = f"  {one_line(agent, _MAX_AGENT)}"
+    who = f"  {sanitize_line(agent, _MAX_AGENT)}"
     call = f"{name} {first_argument(arguments) or arguments}"
     return StyledLine(f"{who} → {_fit(call, _MAX_ARGUMENTS, width - len(who) - 3)}", "dim")
 
@@ -343,11 +343,11 @@ def summarize_output(display: str) -> str:
     """Return the output of a tool call on one line."""
     lines = display.strip().splitlines() or [""]
     more = f" (+{pluralize(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
-    return one_line(lines[0], _MAX_OUTCOME) + more
+    return sanitize_line(lines[0], _MAX_OUTCOME) + more
 
 
 def _fit(text: str, most: int, room: int) -> str:
-    return one_line(text, max(_MIN_WIDTH, min(most, room)))
+    return sanitize_line(text, max(_MIN_WIDTH, min(most, room)))
 
 
 def _width() -> int:

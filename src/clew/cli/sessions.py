@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from clew.cli.paint import format_time
-from clew.cli.sanitize import one_line, sanitize, sanitize_json
+from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
 from clew.cli.streams import OutputLost, discard_output, write_err, write_out
 from clew.core.errors import SessionNotFound
 from clew.core.text import pluralize
@@ -72,7 +72,7 @@ async def _search(request: _Request) -> int:
     for hit in hits:
         _write(request, hit, *_format_hit(hit))
     if not hits:
-        write_err(f"no session contains {one_line(query, _MAX_HEADING)!r}")
+        write_err(f"no session contains {sanitize_line(query, _MAX_HEADING)!r}")
     return 0 if hits else 1
 
 
@@ -135,7 +135,7 @@ async def _import(request: _Request) -> int:
             write_err(f"{label}: {problem}")
         write_out(f"{made.record.id}\n")
         entries = pluralize(made.record.entries, "entry", "entries")
-        heading = one_line(made.record.heading, 40)
+        heading = sanitize_line(made.record.heading, 40)
         write_err(f"{label}: {entries}, {heading}")
     return 0
 
@@ -164,8 +164,8 @@ def _write(request: _Request, value: msgspec.Struct, *lines: str) -> None:
 def _format_record(record: StoredSession) -> str:
     fork = "  (fork)" if record.parent else ""
     return (
-        f"{one_line(record.id, 40)}  {format_time(record.updated_at)}  {_messages(record)}"
-        f"  {_size(record.size):>8}  {one_line(record.heading, _MAX_HEADING)}{fork}"
+        f"{sanitize_line(record.id, 40)}  {format_time(record.updated_at)}  {_messages(record)}"
+        f"  {_size(record.size):>8}  {sanitize_line(record.heading, _MAX_HEADING)}{fork}"
     )
 
 
@@ -181,7 +181,7 @@ def _format_hit(hit: SearchHit) -> list[str]:
     more = f" (and {hit.matches - 1:,} more)" if hit.matches > 1 else ""
     return [
         _format_record(hit.session),
-        f"    #{hit.entry_id}{more}  {one_line(hit.excerpt, _MAX_EXCERPT)}",
+        f"    #{hit.entry_id}{more}  {sanitize_line(hit.excerpt, _MAX_EXCERPT)}",
     ]
 
 
@@ -201,7 +201,9 @@ def _format_facts(record: StoredSession) -> list[str]:
         f"{_size(record.size)}",
         "last words": record.last_words,
     }
-    return [f"{name:<12} {one_line(value, _MAX_EXCERPT)}" for name, value in facts.items() if value]
+    return [
+        f"{name:<12} {sanitize_line(value, _MAX_EXCERPT)}" for name, value in facts.items() if value
+    ]
 
 
 def _report_damage(found: Transcript) -> None:

@@ -4,7 +4,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 
 from clew.cli.paint import Paint
-from clew.cli.sanitize import one_line, split_rows
+from clew.cli.sanitize import sanitize_line, split_rows
 from clew.core.context_state import Basis, ContextState, Status
 from clew.core.events import ContextUpdated, Envelope, SessionUpdated
 from clew.sdk.client import SessionSnapshot
@@ -73,8 +73,8 @@ def status_line(status: SessionStatus, width: int) -> tuple[StatusPart, ...]:
     A line that is too long loses parts in this order: the tokens, most of the name, most of the
     model, the name, the mode, the model. The percentage stays. The text is sanitized.
     """
-    short = replace(status, name=one_line(status.name, _SHORT_NAME))
-    shorter = replace(short, model=one_line(status.model, _SHORT_MODEL))
+    short = replace(status, name=sanitize_line(status.name, _SHORT_NAME))
+    shorter = replace(short, model=sanitize_line(status.model, _SHORT_MODEL))
     nameless = replace(shorter, name="")
     modeless = replace(nameless, mode="")
     least = modeless if status.context is None else replace(modeless, model="")
@@ -95,7 +95,7 @@ def paint_parts(parts: tuple[StatusPart, ...], paint: Paint) -> str:
 
 def _make_parts(status: SessionStatus, *, tokens: bool) -> tuple[StatusPart, ...]:
     state = status.context
-    texts = [one_line(text, _MAX_LENGTH) for text in (status.model, status.mode, status.name)]
+    texts = [sanitize_line(text, _MAX_LENGTH) for text in (status.model, status.mode, status.name)]
     found = [StatusPart(text, "dim") for text in texts if text]
     if state is not None:
         found.append(StatusPart(f"context {state.used_percentage:.0f}%", _COLOURS[state.status]))
