@@ -46,7 +46,7 @@ def _show_withheld(loaded: LoadedSettings, screen: Screen) -> None:
     screen.say(f"The settings in {loaded.cwd} need your permission:")
     for one in loaded.withheld[:_MAX_SETTINGS]:
         name = os.path.relpath(one.path, loaded.cwd)
-        screen.say(f"  {one_line(f'{name}: {one.key} {one.why}', _MAX_SETTING)}")
+        screen.say(f"  {sanitize_line(f'{name}: {one.key} {one.why}', _MAX_SETTING)}")
     if len(loaded.withheld) > _MAX_SETTINGS:
         more = len(loaded.withheld) - _MAX_SETTINGS
         screen.line(f"  … {more} more; `clew config show` lists all of them")
