@@ -1,6 +1,7 @@
 """Fixtures for all tests: one event-loop backend, only loopback, PostgreSQL, slow tests."""
 
 import ipaddress
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -27,6 +28,10 @@ def _refuse_far_addresses(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_refuse_far_addresses)
+
+# A shell starts background jobs with Ctrl-C ignored, and child processes would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW: Mapping[str, str] = MappingProxyType(
     {

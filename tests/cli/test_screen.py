@@ -5,6 +5,8 @@ import pty
 from collections.abc import Callable
 from contextlib import redirect_stdout
 
+import pytest
+
 from clew.cli.paint import make_painter
 from clew.cli.screen import Screen
 from clew.core.events import (
@@ -16,6 +18,11 @@ from clew.core.events import (
     ToolEnded,
 )
 from clew.core.ids import CallId, SessionId
+
+
+@pytest.fixture(autouse=True)
+def terminal_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
 
 
 def sent(event: Event) -> Envelope:
