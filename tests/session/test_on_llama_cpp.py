@@ -23,8 +23,11 @@ from clew.providers.protocol import CountsTokens, Finished, Provider, Request
 from tests.event_buses import bus_for
 from tests.histories import problems
 
+PATIENCE = 400
+"""Seconds: a real model shares its cores with the other tests."""
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.timeout(450),
     pytest.mark.skipif(
         importlib.util.find_spec("xllamacpp") is None or not model_path().is_file(),
         reason="needs the extra 'embedded' and the model: clew models get",
@@ -85,7 +88,7 @@ async def test_it_streams_counts_and_reads_its_cache(
         event_bus=bus_for(events.append),
     )
     async with session:
-        with anyio.fail_after(60):
+        with anyio.fail_after(PATIENCE):
             answer = await session.run("Name a colour.")
             await session.run("Name another one.")
     await provider.aclose()
@@ -114,7 +117,7 @@ async def test_an_abort_keeps_the_words_and_frees_the_server(
             session.abort()
 
     session = Session(provider, model=FACTS.name, event_bus=bus_for(stop))
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE):
         with pytest.raises(AbortError):
             await session.run("Tell me a long story about a labyrinth.")
         interrupted = session.get_history()[-1]
@@ -136,7 +139,7 @@ async def test_a_request_is_counted_as_the_model_reads_it(
     request = Request(
         model=FACTS.name, system="Be brief.", messages=(user("Hello there."),), max_output_tokens=4
     )
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE):
         counted = await provider.count_tokens(request)
         finished = [chunk async for chunk in provider.stream(request)][-1]
     await provider.aclose()
@@ -156,7 +159,7 @@ async def test_an_overflow_of_the_real_window_is_compacted_and_sent_again(
     async with session:
         for number in range(6):
             await session.inject_message(user(f"Note {number}: " + "the thread is red. " * 280))
-        with anyio.fail_after(110):
+        with anyio.fail_after(PATIENCE):
             answer = await session.run("Name a colour.")
         compacted = [e.body for e in session.journal.entries if isinstance(e.body, Compacted)]
         sent = render(session.journal.view)
