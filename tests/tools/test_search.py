@@ -202,7 +202,7 @@ async def test_grep_ends_its_program_with_the_call(tmp_path: Path) -> None:
 
     # The program is killed at once; it may take a moment until its parent has reaped it.
     with anyio.fail_after(20):
-        while is_alive(pid):
+        while is_alive(pid):  # noqa: ASYNC110 - no event tells of the end of a foreign process
             await anyio.sleep(0.01)
 
 
