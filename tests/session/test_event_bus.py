@@ -100,8 +100,9 @@ def test_a_client_that_was_away_too_long_is_told(capacity: int, missed: int) -> 
 @pytest.mark.anyio
 async def test_a_slow_client_is_told_instead_of_growing_the_buffer() -> None:
     bus = EventBus(capacity=2)
+    start = bus.seq
     bus.publish(Warned("0"))
-    async with aclosing(bus.events(after=bus.seq - 1)) as events:
+    async with aclosing(bus.events(after=start)) as events:
         assert (await anext(events)).event == Warned("0")
         for number in range(5):
             bus.publish(Warned(str(number)))
@@ -172,3 +173,20 @@ def test_numbers_of_an_earlier_process_are_never_mistaken_for_ours() -> None:
     later.publish(Warned("y"))
 
     assert earlier.seq < later.seq - 1
+
+
+def test_the_buffer_starts_with_the_first_number_that_a_client_can_know() -> None:
+    bus = EventBus()
+    bus.publish(Warned("before anyone could ask"))
+
+    start = bus.seq
+    bus.publish(Warned("after"))
+
+    async def read() -> None:
+        async with aclosing(bus.events(after=start)) as events:
+            assert (await anext(events)).event == Warned("after")
+        async with aclosing(bus.events(after=start - 1)) as events:
+            with pytest.raises(EventsExpired):
+                await anext(events)
+
+    anyio.run(read)

@@ -1,7 +1,9 @@
 """What must hold when stores fail, tasks are cancelled, and models misbehave."""
 
 import asyncio
+import gc
 import sqlite3
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -379,3 +381,18 @@ async def test_a_message_that_left_the_view_cannot_be_pinned() -> None:
 
         with pytest.raises(SessionError, match="not in the view"):
             await session.pin(2)
+
+
+async def test_a_session_is_freed_with_its_last_reference_not_by_the_garbage_collector() -> None:
+    session = await Session(
+        scripted(call_reply(("add", {"a": 1, "b": 2})), text_reply("3")), model="m", tools=[add]
+    ).open()
+    await session.run("add")
+    journal = weakref.ref(session.state.journal)
+
+    gc.disable()
+    try:
+        del session
+        assert journal() is None
+    finally:
+        gc.enable()

@@ -38,6 +38,8 @@ def plan_clearing(
     elif strategy.clears_early and _worth_a_look(view, policy, now):
         recent = view.units_for(policy.economy.recent_tokens)
         tail = min(recent, make_budget(view, policy, strategy).tail)
+        if view.items.units() <= tail:
+            return None
         places = find_consumed(view.items, pinned=view.pinned, min_chars=_CLEAR_OVER)
         places = exclude_recent(
             view.items, places, recent_turns=policy.preserve_recent_turns, tail=tail

@@ -34,7 +34,7 @@ _KIND_OF_ROLE = {
 }
 
 
-class Item(Struct, frozen=True, kw_only=True):
+class Item(Struct, frozen=True, gc=False, kw_only=True):
     """One message of the view, with its entry and its estimated size."""
 
     entry_id: EntryId
@@ -84,7 +84,7 @@ class Item(Struct, frozen=True, kw_only=True):
         )
 
 
-class Tally(Struct):
+class Tally(Struct, gc=False):
     """Running totals of items, so no question needs a pass over all of them."""
 
     totals: list[int]

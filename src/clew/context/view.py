@@ -41,7 +41,7 @@ _MOST_PER_UNIT, _MOST_HIDDEN = 20, 1_000_000
 _NO_SETUP = SetupChanged(model=ModelFacts(name=""))
 
 
-class Anchor(Struct, frozen=True, kw_only=True):
+class Anchor(Struct, frozen=True, gc=False, kw_only=True):
     """A provider's own count: the first `length` items, with the setup, were `tokens`."""
 
     length: int
@@ -50,7 +50,7 @@ class Anchor(Struct, frozen=True, kw_only=True):
     """The estimate of the view when it was counted."""
 
 
-class View(Struct, frozen=True, kw_only=True):
+class View(Struct, frozen=True, gc=False, kw_only=True):
     """The conversation as the model would read it, and facts about its size."""
 
     setup: SetupChanged = _NO_SETUP

@@ -43,17 +43,25 @@ def _compare(share: float, thresholds: Thresholds) -> Status:
 def _break_down(view: View, used: int) -> Breakdown:
     totals = view.items.totals
     hidden = view.calibration.overhead / view.calibration.rate
-    shares = {
-        "system": view.system_units + hidden,
-        "tools": view.tool_units,
-        "user": totals[ItemKind.USER],
-        "assistant": totals[ItemKind.ASSISTANT],
-        "reasoning": totals[ItemKind.REASONING] - view.forgotten_units,
-        "tool_results": totals[ItemKind.TOOL_RESULT],
-        "summary": totals[ItemKind.SUMMARY],
-    }
-    scale = used / max(1, sum(shares.values()))
-    counts = {name: int(units * scale) for name, units in shares.items()}
-    largest = max(counts, key=lambda name: counts[name])
-    counts[largest] += used - sum(counts.values())
-    return Breakdown(**counts)
+    shares = (
+        view.system_units + hidden,
+        view.tool_units,
+        totals[ItemKind.USER],
+        totals[ItemKind.ASSISTANT],
+        totals[ItemKind.REASONING] - view.forgotten_units,
+        totals[ItemKind.TOOL_RESULT],
+        totals[ItemKind.SUMMARY],
+    )
+    scale = used / max(1, sum(shares))
+    counts = [int(units * scale) for units in shares]
+    counts[counts.index(max(counts))] += used - sum(counts)
+    system, tools, user, assistant, reasoning, tool_results, summary = counts
+    return Breakdown(
+        system=system,
+        tools=tools,
+        user=user,
+        assistant=assistant,
+        reasoning=reasoning,
+        tool_results=tool_results,
+        summary=summary,
+    )

@@ -26,7 +26,7 @@ class Basis(StrEnum):
     ESTIMATED = "estimated"
 
 
-class Breakdown(Struct, frozen=True, kw_only=True):
+class Breakdown(Struct, frozen=True, gc=False, kw_only=True):
     """Used tokens by category; the fields add up to the total."""
 
     system: int = 0
@@ -38,7 +38,7 @@ class Breakdown(Struct, frozen=True, kw_only=True):
     summary: int = 0
 
 
-class ContextState(Struct, frozen=True, kw_only=True):
+class ContextState(Struct, frozen=True, gc=False, kw_only=True):
     """How full the context window is."""
 
     max_tokens: int

@@ -39,7 +39,7 @@ class SetupChanged(
 
 
 class MessageAdded(
-    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="message"
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="kind", tag="message"
 ):
     """Adds a message to the conversation."""
 
@@ -187,7 +187,7 @@ KnownBody: TypeAlias = (
 Body: TypeAlias = KnownBody | UnknownBody
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class Entry(Struct, frozen=True, gc=False, kw_only=True):
     """One line of the journal."""
 
     id: EntryId

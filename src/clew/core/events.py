@@ -32,19 +32,19 @@ class Thinking(Struct, frozen=True, tag_field="event", tag="thinking"):
     active: bool
 
 
-class TextDelta(Struct, frozen=True, tag_field="event", tag="text_delta"):
+class TextDelta(Struct, frozen=True, gc=False, tag_field="event", tag="text_delta"):
     """A piece of the answer arrived."""
 
     text: str
 
 
-class ReasoningDelta(Struct, frozen=True, tag_field="event", tag="reasoning_delta"):
+class ReasoningDelta(Struct, frozen=True, gc=False, tag_field="event", tag="reasoning_delta"):
     """A piece of the model's reasoning arrived."""
 
     text: str
 
 
-class ToolStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="tool_start"):
+class ToolStarted(Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="tool_start"):
     """A tool call started; it may still be denied."""
 
     call_id: CallId
@@ -52,7 +52,7 @@ class ToolStarted(Struct, frozen=True, kw_only=True, tag_field="event", tag="too
     arguments: str
 
 
-class ToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="tool_end"):
+class ToolEnded(Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="tool_end"):
     """A tool call has its result; every `ToolStarted` is followed by exactly one."""
 
     call_id: CallId
@@ -86,7 +86,7 @@ class ServerToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag=
     failed: bool = False
 
 
-class ContextUpdated(Struct, frozen=True, tag_field="event", tag="context_update"):
+class ContextUpdated(Struct, frozen=True, gc=False, tag_field="event", tag="context_update"):
     """A new reading of the window: before each model call, and again after it."""
 
     state: ContextState
@@ -133,7 +133,7 @@ class CompactionFailed(
     why: str
 
 
-class EntryAdded(Struct, frozen=True, tag_field="event", tag="entry"):
+class EntryAdded(Struct, frozen=True, gc=False, tag_field="event", tag="entry"):
     """An entry is on disk. Its id is the durable cursor of the session's history."""
 
     entry: Entry
@@ -283,7 +283,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
 """Every event class by its public name."""
 
 
-class Envelope(Struct, frozen=True, kw_only=True):
+class Envelope(Struct, frozen=True, gc=False, kw_only=True):
     """An event and its place in the stream of one session."""
 
     seq: int

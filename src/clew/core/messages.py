@@ -6,6 +6,9 @@ tool results and place the system prompt.
 `extra` keeps fields that only one provider family understands (an item's id, a citation, a
 thought signature on a call): the text of a JSON object, sent back to that family and to no
 other.
+
+Here and elsewhere, values that a session holds or makes by the thousand have `gc=False`: they
+cannot be part of a reference cycle, so the garbage collector need not visit them.
 """
 
 from enum import StrEnum
@@ -25,7 +28,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-class Text(Struct, frozen=True, omit_defaults=True, tag="text"):
+class Text(Struct, frozen=True, gc=False, omit_defaults=True, tag="text"):
     """Plain text."""
 
     text: str
@@ -63,7 +66,7 @@ class Native(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="native"
     note: str = ""
 
 
-class Reasoning(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="reasoning"):
+class Reasoning(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="reasoning"):
     """A model's thinking, kept byte for byte so its signature stays valid."""
 
     text: str = ""
@@ -75,7 +78,7 @@ class Reasoning(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="reas
     extra: str = ""
 
 
-class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
+class ToolCall(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="tool_call"):
     """A model's request to run a tool; answered by exactly one `ToolResult`."""
 
     call_id: CallId
@@ -96,7 +99,9 @@ class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_
             raise ValueError(f"the arguments are not a JSON object: {error}") from error
 
 
-class ToolResult(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
+class ToolResult(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="tool_result"
+):
     """The answer to exactly one `ToolCall`."""
 
     call_id: CallId
@@ -111,7 +116,7 @@ class ToolResult(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="too
 Part: TypeAlias = Text | Image | File | Reasoning | ToolCall | ToolResult | Native
 
 
-class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One step of a conversation."""
 
     role: Role

@@ -30,7 +30,7 @@ class DiffLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its number in the file: the new number, or the old one of a removed line."""
 
 
-class ToolState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolState(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One tool call as a client shows it."""
 
     tool_name: str
@@ -46,7 +46,7 @@ class ToolState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result for display, truncated to a bounded length."""
 
 
-class ToolReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolReport(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What the journal keeps about a tool call beside its result, for clients."""
 
     denied: bool = False

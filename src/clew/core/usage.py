@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(Struct, frozen=True, gc=False, kw_only=True):
     """Tokens of one call, as the provider counted them.
 
     `input_tokens` is the whole prompt and includes the cache counts. Adapters convert the
@@ -30,7 +30,7 @@ class Usage(Struct, frozen=True, kw_only=True):
         )
 
 
-class Spending(Struct, frozen=True, kw_only=True):
+class Spending(Struct, frozen=True, gc=False, kw_only=True):
     """Calls, tokens and money spent by a session. An undo does not reduce it."""
 
     usd: float = 0.0

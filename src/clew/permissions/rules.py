@@ -113,6 +113,7 @@ def parse_allow_rule(text: str, *, source: str = "", base: str = "") -> Rule:
     return rule
 
 
+@lru_cache(maxsize=4096)
 def names_tool(rule: Rule, tool: str) -> bool:
     """Does a deny or ask rule name this tool?"""
     if rule.tool == tool:
@@ -122,6 +123,7 @@ def names_tool(rule: Rule, tool: str) -> bool:
     return bool(_WILD & set(rule.tool)) and _tool_glob(rule.tool).matches(tool)
 
 
+@lru_cache(maxsize=4096)
 def may_allow(rule: Rule, tool: str) -> bool:
     """Can an allow rule match calls of this tool?"""
     if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):

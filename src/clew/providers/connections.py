@@ -5,6 +5,7 @@ translated here.
 """
 
 from asyncio import AbstractEventLoop, IncompleteReadError, get_running_loop
+from functools import lru_cache
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
@@ -79,6 +80,11 @@ class HttpResponse:
                 provider=self._provider,
             ) from error
 
+    @property
+    def is_read(self) -> bool:
+        """True when everything has arrived and was read."""
+        return self._response.content.at_eof()
+
     def mask_secrets(self, text: str) -> str:
         """Return `text` without the key or token of the request."""
         text = self._endpoint.mask_secrets(text)
@@ -116,7 +122,7 @@ class Connections:
                 url,
                 data=None if body is None else JsonBody(body),
                 headers=endpoint.headers_for(url, body or b""),
-                timeout=_timeout(endpoint),
+                timeout=_timeout(endpoint.idle_timeout),
                 proxy=endpoint.proxy or None,
                 ssl=endpoint.tls,
                 allow_redirects=False,
@@ -157,10 +163,9 @@ class Connections:
         return self._owned
 
 
-def _timeout(endpoint: Endpoint) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(
-        total=None, sock_connect=CONNECT_TIMEOUT, sock_read=endpoint.idle_timeout
-    )
+@lru_cache
+def _timeout(idle: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle)
 
 
 def _translate_error(error: Exception, endpoint: Endpoint, provider: str) -> ProviderError:

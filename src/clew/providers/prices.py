@@ -10,6 +10,7 @@ Discounts and batches are unknown here, and cache writes are priced for the defa
 import math
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -106,11 +107,10 @@ def price(
         at: The time of the call, for prices that change; None for now.
     """
     usage = _consistent(usage)
-    given = match_name(
-        model, {normalize_name(name): one for name, one in (overrides or {}).items()}
-    )
-    if given is not None:
-        return _cost(usage, given)
+    if overrides:
+        given = match_name(model, {normalize_name(name): one for name, one in overrides.items()})
+        if given is not None:
+            return _cost(usage, given)
     if provider in _UNBILLED:
         # Ollama forwards these to its cloud, which has plans instead of prices.
         return None if model.endswith(("-cloud", ":cloud")) else 0.0
@@ -143,6 +143,7 @@ def _cost(usage: Usage, given: Price) -> float:
     return total / 1_000_000
 
 
+@lru_cache(maxsize=1024)
 def _seller(provider: str, model: str) -> str | None:
     """Return who bills for `model`; None if that is ambiguous or unknown."""
     if provider not in _SELLERS:

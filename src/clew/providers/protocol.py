@@ -50,7 +50,7 @@ class Request(Struct, frozen=True, kw_only=True):
     """Fields of the provider's API, merged over the body that Clew builds."""
 
 
-class TextChunk(Struct, frozen=True):
+class TextChunk(Struct, frozen=True, gc=False):
     """A delta of the response text.
 
     Deltas with the same `index` form one part; a different `index` starts a new part.
@@ -62,7 +62,7 @@ class TextChunk(Struct, frozen=True):
     """Private fields to store with the part, once known; see `clew.core.messages`."""
 
 
-class ReasoningChunk(Struct, frozen=True, kw_only=True):
+class ReasoningChunk(Struct, frozen=True, gc=False, kw_only=True):
     """A delta of reasoning; chunks with the same `index` form one block."""
 
     index: int
@@ -72,7 +72,7 @@ class ReasoningChunk(Struct, frozen=True, kw_only=True):
     extra: str = ""
 
 
-class CallChunk(Struct, frozen=True, kw_only=True):
+class CallChunk(Struct, frozen=True, gc=False, kw_only=True):
     """A delta of a tool call; chunks with the same `index` form one call."""
 
     index: int
@@ -107,7 +107,7 @@ class UsageChunk(Struct, frozen=True):
     usage: Usage
 
 
-class Finished(Struct, frozen=True, kw_only=True):
+class Finished(Struct, frozen=True, gc=False, kw_only=True):
     """The end of a response. Every tool call that was started is now complete."""
 
     reason: StopReason

@@ -8,7 +8,7 @@ from msgspec import Struct
 _BOM = b"\xef\xbb\xbf"
 
 
-class ServerEvent(Struct, frozen=True):
+class ServerEvent(Struct, frozen=True, gc=False):
     """One event: its data lines joined by newlines, and its name, if any."""
 
     data: str
@@ -36,8 +36,8 @@ class EventParser:
         if b"\n" not in chunk and b"\r" not in chunk:
             self._tail += chunk
             return []
-        lines = (bytes(self._tail) + chunk if self._tail else chunk).splitlines(keepends=True)
-        last = b"" if lines[-1].endswith((b"\r", b"\n")) else lines.pop()
+        lines = (bytes(self._tail) + chunk if self._tail else chunk).splitlines()
+        last = b"" if chunk.endswith((b"\r", b"\n")) else lines.pop()
         if self._tail or last:
             self._tail = bytearray(last)
         # A CR that ends a chunk may be half of a CRLF.
@@ -52,23 +52,19 @@ class EventParser:
 
     def _take(self, lines: list[bytes]) -> list[ServerEvent]:
         events: list[ServerEvent] = []
-        for raw in lines:
-            line = raw.rstrip(b"\r\n")
-            if self._at_start:
-                self._at_start = False
-                line = line.removeprefix(_BOM)
+        if self._at_start and lines:
+            self._at_start = False
+            lines[0] = lines[0].removeprefix(_BOM)
+        for line in lines:
             if line:
-                self._field(line)
+                name, _, value = line.partition(b":")
+                if name == b"data":
+                    self._data.append(value.removeprefix(b" ").decode(errors="replace"))
+                elif name == b"event":
+                    self._name = value.removeprefix(b" ").decode(errors="replace")
             elif self._data:
                 events.append(ServerEvent("\n".join(self._data), self._name))
                 self._data, self._name = [], ""
             else:
                 self._name = ""
         return events
-
-    def _field(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        if name == b"data":
-            self._data.append(value.removeprefix(b" ").decode(errors="replace"))
-        elif name == b"event":
-            self._name = value.removeprefix(b" ").decode(errors="replace")

@@ -44,6 +44,11 @@ class ResponseStream(Protocol):
         """
         ...
 
+    @property
+    def is_read(self) -> bool:
+        """True when everything has arrived and was read."""
+        ...
+
     def mask_secrets(self, text: str) -> str:
         """Return `text` without the key or token of the request."""
         ...
@@ -173,8 +178,7 @@ async def _attempt(
                 yield chunk
         finished = decoder.close()
         # Before `Finished`, because most callers stop reading there.
-        with suppress(ProviderError), anyio.move_on_after(DRAIN_LIMIT):
-            await _rest(response)
+        await _drain(response)
         yield finished
     except ProviderError as error:
         # A server may repeat the key in its error message.
@@ -201,6 +205,13 @@ async def _more(response: ResponseStream, decoder: Decoder) -> bytes:
     with suppress(ProviderError), anyio.move_on_after(USAGE_LIMIT):
         return await response.read()
     return b""
+
+
+async def _drain(response: ResponseStream) -> None:
+    """Read the end of the stream, so that the connection can be reused."""
+    if not response.is_read:
+        with suppress(ProviderError), anyio.move_on_after(DRAIN_LIMIT):
+            await _rest(response)
 
 
 async def _whole(transport: Transport, path: str, body: bytes | None, method: str) -> bytes:

@@ -71,6 +71,10 @@ class _TappedResponse(ResponseStream):
         self._tap.on_data(data)
         return data
 
+    @property
+    def is_read(self) -> bool:
+        return self._response.is_read
+
     def mask_secrets(self, text: str) -> str:
         return self._response.mask_secrets(text)
 

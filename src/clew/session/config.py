@@ -276,7 +276,7 @@ def subscribe_callbacks(options: SessionOptions) -> None:
     """Subscribe the log and the callbacks among the options to the event bus."""
     bus = options["event_bus"]
     if (log := options["session_log"]) is not None:
-        bus.on_any(lambda envelope: None if envelope.task_id else log(envelope.event))
+        bus.on_own(log)
     if (on_text := options.get("on_text_delta")) is not None:
 
         def pass_text(event: TextDelta) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import anyio
 
 from clew.core.errors import EventsExpired, SessionError
-from clew.core.events import EVENT_TYPES, Envelope, Event, event_name
+from clew.core.events import EVENT_TYPES, Envelope, Event, PermissionRequest
 from clew.core.ids import SessionId
 
 logger = logging.getLogger(__name__)
@@ -33,12 +33,15 @@ class _Subscription:
 
     __slots__ = ("call",)
 
-    def __init__(self, call: EnvelopeListener) -> None:
+    def __init__(self, call: Listener) -> None:
         self.call = call
 
 
 class EventBus:
     """Numbers events, keeps the newest in a buffer, and calls the listeners.
+
+    The buffer starts when a number is first given out, by `seq`, `on_any` or `events`: before
+    that, no client can ask for the events after one.
 
     An event that a listener causes is delivered after all listeners got the current one, so
     the order is the same for all. A listener that raises is logged and stops nothing. Sequence
@@ -54,11 +57,13 @@ class EventBus:
         self.on_detach: Callable[[], None] | None = None
         """Called when a listener or a stream that could answer questions is gone."""
         self._clock = clock
-        self._buffer: deque[Envelope] = deque(maxlen=capacity)
+        self._capacity = capacity
+        self._buffer: deque[Envelope] | None = None
         self._seq = int(clock() * 1000)
-        self._named: defaultdict[str, list[_Subscription]] = defaultdict(list)
+        self._named: defaultdict[type[Event], list[_Subscription]] = defaultdict(list)
         self._all: list[_Subscription] = []
-        self._pending: deque[Envelope] = deque()
+        self._own: list[_Subscription] = []
+        self._pending: list[Envelope] = []
         self._delivering = False
         self._wakeup: anyio.Event | None = None
         self._closed = False
@@ -67,12 +72,13 @@ class EventBus:
     @property
     def seq(self) -> int:
         """The number of the newest event."""
+        self._start_buffer()
         return self._seq
 
     @property
     def answerable(self) -> bool:
         """True while a client is attached that can answer a permission request."""
-        return bool(self._streams or self._named["permission_request"])
+        return bool(self._streams or self._named[PermissionRequest])
 
     def publish(self, event: Event, *, task_id: str = "") -> None:
         """Number an event, keep it, and call the listeners."""
@@ -84,13 +90,15 @@ class EventBus:
             at=self._clock(),
             event=event,
         )
-        self._buffer.append(envelope)
+        if self._buffer is not None:
+            self._buffer.append(envelope)
         if self._wakeup is not None:
             self._wakeup.set()
             self._wakeup = None
-        self._pending.append(envelope)
-        if not self._delivering:
-            self._deliver()
+        if self._delivering:
+            self._pending.append(envelope)
+        else:
+            self._deliver(envelope)
 
     def on(self, name: str, listener: Listener) -> Unsubscribe:
         """Call `listener` with each event of that name; returns a function that unsubscribes.
@@ -104,11 +112,7 @@ class EventBus:
             known = ", ".join(EVENT_TYPES)
             raise SessionError(f"there is no event {name!r}; the events are: {known}")
         _reject_coroutine(listener)
-
-        def call(envelope: Envelope) -> object:
-            return None if envelope.task_id else listener(envelope.event)
-
-        return self._subscribe(self._named[name], call)
+        return self._subscribe(self._named[EVENT_TYPES[name]], listener)
 
     def on_any(self, listener: EnvelopeListener) -> Unsubscribe:
         """Call `listener` with the envelope of every event; returns a function that unsubscribes.
@@ -117,7 +121,17 @@ class EventBus:
             SessionError: The listener is a coroutine function.
         """
         _reject_coroutine(listener)
+        self._start_buffer()
         return self._subscribe(self._all, listener)
+
+    def on_own(self, listener: Listener) -> Unsubscribe:
+        """Call `listener` with every event except those of subagents, as `on` does for one kind.
+
+        Raises:
+            SessionError: The listener is a coroutine function.
+        """
+        _reject_coroutine(listener)
+        return self._subscribe(self._own, listener)
 
     def events(
         self, *, after: int | None = None, answering: bool = True
@@ -132,7 +146,7 @@ class EventBus:
             EventsExpired: While iterating, the buffer does not reach back that far, or the
                 number is not of this session. Take a new snapshot and continue from its `seq`.
         """
-        return self._stream(self._seq if after is None else after, answering=answering)
+        return self._stream(self.seq if after is None else after, answering=answering)
 
     def close(self) -> None:
         """End all streams; listeners stay subscribed."""
@@ -159,20 +173,24 @@ class EventBus:
             if self.on_detach is not None:
                 self.on_detach()
 
+    def _start_buffer(self) -> None:
+        if self._buffer is None:
+            self._buffer = deque(maxlen=self._capacity)
+
     def _after(self, position: int) -> list[Envelope]:
         """Return the buffered events after a number, as they are now."""
+        buffered = self._buffer or ()
         missed = self._seq - position
-        if missed < 0 or missed > len(self._buffer):
+        if missed < 0 or missed > len(buffered):
             raise EventsExpired(
                 f"events after {position} are no longer available; take a new snapshot and"
                 " continue from its seq"
             )
         if not missed:
             return []
-        buffered = self._buffer
         return [buffered[index] for index in range(len(buffered) - missed, len(buffered))]
 
-    def _subscribe(self, listeners: list[_Subscription], call: EnvelopeListener) -> Unsubscribe:
+    def _subscribe(self, listeners: list[_Subscription], call: Listener) -> Unsubscribe:
         subscription = _Subscription(call)
         listeners.append(subscription)
 
@@ -184,19 +202,28 @@ class EventBus:
 
         return unsubscribe
 
-    def _deliver(self) -> None:
+    def _deliver(self, envelope: Envelope) -> None:
+        """Call the listeners, then again for each event that they caused."""
         self._delivering = True
         try:
+            self._call_listeners(envelope)
             while self._pending:
-                envelope = self._pending.popleft()
-                named = self._named.get(event_name(envelope.event), ())
-                for subscription in (*named, *self._all):
-                    try:
-                        subscription.call(envelope)
-                    except Exception:
-                        logger.exception("a listener failed on %s", envelope.name)
+                self._call_listeners(self._pending.pop(0))
         finally:
             self._delivering = False
+
+    def _call_listeners(self, envelope: Envelope) -> None:
+        event = envelope.event
+        calls: list[tuple[Listener, Event | Envelope]] = []
+        if not envelope.task_id:
+            calls += [(one.call, event) for one in self._own]
+            calls += [(one.call, event) for one in self._named.get(type(event), ())]
+        calls += [(one.call, envelope) for one in self._all]
+        for call, argument in calls:
+            try:
+                call(argument)
+            except Exception:
+                logger.exception("a listener failed on %s", envelope.name)
 
 
 def _reject_coroutine(listener: Callable[..., object]) -> None:

@@ -141,7 +141,9 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     _warn_of_damage(state, find_damaged_ids(entry for _, entry in journal.entries.iter_made()))
     checkpoints = _make_checkpoints(state.options, journal)
     state.journal = journal
-    journal.on_entry = lambda entry: state.emit(EntryAdded(entry))
+    # Without `state`: a cycle would keep each session alive until the garbage collector runs.
+    publish = state.options["event_bus"].publish
+    journal.on_entry = lambda entry: publish(EntryAdded(entry))
     stored = journal.view.mode
     # The mode that asks about nothing must be chosen again each time a session is opened.
     if stored and stored != PermissionMode.BYPASS and not state.options.get("permission_mode"):

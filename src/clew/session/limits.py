@@ -93,7 +93,8 @@ class LoopGuard:
 
     def record(self, call: ToolCall, text: str) -> None:
         """Remember the result of a call."""
-        self._seen.append((call.name, call.arguments, text))
+        if self._enabled:
+            self._seen.append((call.name, call.arguments, text))
 
     def reset(self) -> None:
         """Forget all calls, because a new prompt came."""

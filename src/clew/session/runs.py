@@ -10,7 +10,7 @@ from clew.core.context_state import ContextState
 from clew.core.entries import Noted
 from clew.core.errors import AbortError, AlreadyRunning, ClewError, StoreError
 from clew.core.events import (
-    Envelope,
+    Event,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -77,7 +77,7 @@ class RunTracker:
     def __init__(self, bus: EventBus) -> None:
         self._texts: list[str] = []
         self._tools: dict[str, ToolState] = {}
-        bus.on_any(self._update)
+        bus.on_own(self._update)
 
     @property
     def text(self) -> str:
@@ -98,16 +98,14 @@ class RunTracker:
         self._texts.clear()
         self._tools.clear()
 
-    def _update(self, envelope: Envelope) -> None:
-        if envelope.task_id:
-            return
-        match envelope.event:
+    def _update(self, event: Event) -> None:
+        match event:
             case TextDelta(text=text):
                 self._texts.append(text)
-            case ToolStarted() | ServerToolStarted() as event:
+            case ToolStarted() | ServerToolStarted():
                 state = start_state(event.call_id, event.name, event.arguments)
                 self._tools[event.call_id] = state
-            case ToolEnded() as event:
+            case ToolEnded():
                 report = report_call(
                     event.data,
                     denied=event.denied,
@@ -118,7 +116,7 @@ class RunTracker:
                 self._tools[event.call_id] = end_state(
                     started, report, text=event.display, failed=event.failed
                 )
-            case ServerToolEnded() as event:
+            case ServerToolEnded():
                 started = self._find_started(event.call_id, event.name)
                 self._tools[event.call_id] = end_state(
                     started, ToolReport(), text=event.text, failed=event.failed

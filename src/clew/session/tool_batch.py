@@ -32,6 +32,25 @@ async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
     Raises:
         SessionError: A hook or the loop guard ended the run; all results are committed.
     """
+    if len(calls) == 1:
+        await _run_alone(state, calls[0])
+    else:
+        await _run_together(state, calls)
+    ending, state.ending = state.ending, None
+    if ending is not None:
+        raise ending
+
+
+async def _run_alone(state: SessionState, call: ToolCall) -> None:
+    """Run the only call of an answer; it needs no task of its own."""
+    outcome: CallOutcome | None = None
+    try:
+        outcome = await run_call(state, call)
+    finally:
+        await commit_outcome(state, call, outcome)
+
+
+async def _run_together(state: SessionState, calls: Sequence[ToolCall]) -> None:
     outcomes: dict[int, CallOutcome] = {}
     committed = 0
     limit = anyio.Semaphore(state.options["max_parallel_tools"], fast_acquire=True)
@@ -68,9 +87,6 @@ async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
                 if index not in outcomes:
                     outcomes[index] = make_interrupted_outcome()
             await commit_ready()
-    ending, state.ending = state.ending, None
-    if ending is not None:
-        raise ending
 
 
 async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutcome | None) -> None:

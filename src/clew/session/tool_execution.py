@@ -18,7 +18,7 @@ from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.session.hook_events import fire, format_reminder
 from clew.session.limits import WARN_AFTER, LoopAdvice
 from clew.session.state import SessionState
-from clew.tools.protocol import Tool, ToolOutput
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 logger = logging.getLogger(__name__)
 
@@ -116,9 +116,8 @@ async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
         return make_failed_outcome(f"Error: {name} was not run. {_REPEATED}", "repeated")
     started = anyio.current_time()
     timeout = state.options["tool_timeout"]
-    with anyio.move_on_after(timeout) as limit:
-        output = await prepared.tool.run(prepared.arguments, state.tool_context)
-    if limit.cancelled_caught:
+    output = await _run_in_time(prepared, state.tool_context, timeout)
+    if output is None:
         return make_failed_outcome(
             f"Error: {name} was ended after {timeout:g} seconds.", "timed_out"
         )
@@ -127,6 +126,17 @@ async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
         output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
     took = round((anyio.current_time() - started) * 1000)
     return CallOutcome(output=await _after(state, prepared, output, took))
+
+
+async def _run_in_time(
+    prepared: Prepared, context: ToolContext, seconds: float | None
+) -> ToolOutput | None:
+    """Run the tool; returns None if it takes longer than that."""
+    if seconds is None:
+        return await prepared.tool.run(prepared.arguments, context)
+    with anyio.move_on_after(seconds):
+        return await prepared.tool.run(prepared.arguments, context)
+    return None
 
 
 async def _before(state: SessionState, prepared: Prepared) -> HookVerdict:

@@ -33,6 +33,8 @@ class MemoryStore:
         self._clock = clock
         self._records: dict[SessionId, StoredSession] = {}
         self._entries: dict[SessionId, list[Entry]] = {}
+        self._counted: dict[SessionId, int] = {}
+        """Entries that the record of a session includes; `_record` adds the others."""
         self._snapshots: dict[SessionId, bytes] = {}
 
     async def create(self, record: SessionRecord) -> None:
@@ -41,20 +43,17 @@ class MemoryStore:
             raise session_exists(record.id)
         self._records[record.id] = new_record(record)
         self._entries[record.id] = []
+        self._counted[record.id] = 0
 
     async def append(self, session_id: SessionId, entries: Sequence[Entry]) -> None:
         """Add entries at the end."""
-        record = self._record(session_id)
+        held = self._held(session_id)
         if not entries:
             return
         check_order(session_id, entries)
-        held = self._entries[session_id]
-        last = held[-1].id if held else 0
-        growth = Growth.of(entries, [encode(entry) for entry in entries])
-        if growth.first <= last:
+        if held and entries[0].id <= held[-1].id:
             raise session_changed(session_id)
         held.extend(entries)
-        self._records[session_id] = growth.apply_to(record)
 
     async def load(
         self, session_id: SessionId, *, after: int = 0
@@ -87,7 +86,7 @@ class MemoryStore:
         """Return sessions, the last used first."""
         found = [
             record
-            for record in reversed(self._records.values())
+            for record in map(self._record, reversed(self._records))
             if (cwd is None or record.cwd == cwd)
             and (parent is None or record.parent == parent)
             and (since is None or record.updated_at >= since)
@@ -127,11 +126,12 @@ class MemoryStore:
         """Delete a session and its entries."""
         self._records.pop(session_id, None)
         self._entries.pop(session_id, None)
+        self._counted.pop(session_id, None)
         self._snapshots.pop(session_id, None)
 
     async def lease(self, session_id: SessionId) -> None:
         """Check that the session exists: no other process can reach this store."""
-        self._record(session_id)
+        self._held(session_id)
 
     async def release(self, session_id: SessionId) -> None:
         """Do nothing: see `lease`."""
@@ -153,7 +153,17 @@ class MemoryStore:
         return SearchHit(session=record) if matches(wanted, split_words(record.name)) else None
 
     def _record(self, session_id: SessionId) -> StoredSession:
+        """Return the record of a session after adding the entries since it was last wanted."""
+        fresh = self._held(session_id)[self._counted[session_id] :]
+        record = self._records[session_id]
+        if fresh:
+            record = Growth.of(fresh, [encode(entry) for entry in fresh]).apply_to(record)
+            self._records[session_id] = record
+            self._counted[session_id] += len(fresh)
+        return record
+
+    def _held(self, session_id: SessionId) -> list[Entry]:
         try:
-            return self._records[session_id]
+            return self._entries[session_id]
         except KeyError:
             raise session_not_found(session_id) from None

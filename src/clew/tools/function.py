@@ -41,6 +41,7 @@ class FunctionTool(Generic[P, R]):
     ) -> None:
         docs = parse_docstring(function.__doc__)
         self._function = function
+        self._is_async = inspect.iscoroutinefunction(function)
         self._signature = inspect_signature(function, docs)
         self._risk = risk
         self._target = target
@@ -82,7 +83,7 @@ class FunctionTool(Generic[P, R]):
         if self._signature.context:
             values[self._signature.context] = context
         call: Callable[[], object] = partial(self._function, **values)
-        if inspect.iscoroutinefunction(self._function):
+        if self._is_async:
             result = call()
         else:
             result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)

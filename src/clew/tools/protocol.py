@@ -11,7 +11,7 @@ from clew.core.models import ToolSpec
 from clew.core.permissions import Access
 
 
-class ToolOutput(Struct, frozen=True, kw_only=True):
+class ToolOutput(Struct, frozen=True, gc=False, kw_only=True):
     """The result of a call, for the model and for the screen."""
 
     text: str

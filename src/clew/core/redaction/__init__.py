@@ -38,6 +38,7 @@ def redact(value: _T, *, extra_keys: Iterable[str] = (), extra_values: Iterable[
         extra_values: Texts to redact everywhere, such as a key from the settings. Values of
             fewer than four characters are ignored, because they occur in any text.
     """
-    from clew.core.redaction.redactor import Redactor  # noqa: PLC0415 - compiles the patterns
+    from clew.core.redaction.redactor import PLAIN, Redactor  # noqa: PLC0415 - compiles the patterns
 
-    return cast("_T", Redactor(extra_keys, extra_values).redact(value))
+    redactor = Redactor(extra_keys, extra_values) if extra_keys or extra_values else PLAIN
+    return cast("_T", redactor.redact(value))

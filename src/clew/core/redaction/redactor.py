@@ -100,6 +100,10 @@ class Redactor:
         return made
 
 
+PLAIN = Redactor()
+"""Redacts without extra names and values."""
+
+
 def _is_schema_type(kind: object) -> bool:
     return isinstance(kind, str) and kind in _SCHEMA_TYPES
 

@@ -18,6 +18,7 @@ OVERHEAD = 600
 
 F = TypeVar("F")
 _Key: TypeAlias = tuple[ReasoningPolicy, bool]
+_Entry: TypeAlias = tuple[Message, F, int]
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -40,31 +41,33 @@ class MessageCache(Generic[F]):
         self._encode_message = make
         self._limit = limit
         self._size = 0
-        self._cached: dict[_Key, dict[int, tuple[Message, F, int]]] = {}
+        self._cached: dict[_Key, dict[int, _Entry[F]]] = {}
 
     def encode(self, request: Request) -> list[F]:
         """Return the encoded messages of `request`, in order."""
         cached = self._cached.setdefault((request.reasoning, request.sees), {})
-        found: list[F] = []
-        for message in request.messages:
-            known = cached.get(id(message))
-            if known is None:
-                known = cached[id(message)] = self._encode_new(message, request)
-                self._size += known[2]
-            found.append(known[1])
+        known = map(cached.get, map(id, request.messages))
+        found = [
+            entry if entry is not None else self._encode_new(message, request, cached)
+            for message, entry in zip(request.messages, known, strict=True)
+        ]
         while self._size > self._limit:
             self._evict()
-        return found
+        return [fragment for _, fragment, _ in found]
 
     def prepare(self, message: Message, request: Request) -> Message:
         """Return `message` without anything that the model of `request` cannot take."""
         found = adapt_message(message, self.reader, request.reasoning)
         return found if request.sees else replace_media(found)
 
-    def _encode_new(self, message: Message, request: Request) -> tuple[Message, F, int]:
+    def _encode_new(
+        self, message: Message, request: Request, cached: dict[int, _Entry[F]]
+    ) -> _Entry[F]:
         fragment, size = self._encode_message(self.prepare(message, request))
         # A reference to the message keeps its id from being reused.
-        return message, fragment, size + OVERHEAD
+        entry = cached[id(message)] = message, fragment, size + OVERHEAD
+        self._size += size + OVERHEAD
+        return entry
 
     def _evict(self) -> None:
         """Evict the older half; other sessions may still use the rest."""

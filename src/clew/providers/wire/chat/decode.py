@@ -241,7 +241,10 @@ class ChatResponse:
 
 def _first(choices: list[ChatChoice] | None) -> ChatChoice:
     """Return the first choice."""
-    return next((each for each in choices or () if not each.index), _NONE)
+    for each in choices or ():
+        if not each.index:
+            return each
+    return _NONE
 
 
 def _problem(payload: ChatPayload, choice: ChatChoice) -> Any:

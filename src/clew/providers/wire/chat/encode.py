@@ -9,10 +9,10 @@ templates require that user and assistant alternate.
 from collections.abc import Iterable
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from clew.context.reasoning import ReasoningReader
 from clew.core.messages import Message
@@ -38,7 +38,7 @@ _PLAIN = frozenset({"role", "content"})
 _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
-class WireMessage(NamedTuple):
+class WireMessage(Struct, frozen=True, gc=False):
     """One encoded message of the API."""
 
     role: str

@@ -10,7 +10,7 @@ from msgspec import Struct
 from clew.core.usage import Usage
 
 
-class ContentPart(Struct):
+class ContentPart(Struct, gc=False):
     """A content part; Mistral sends these when the model reasons."""
 
     type: str | None = None
@@ -18,14 +18,14 @@ class ContentPart(Struct):
     thinking: "str | list[ContentPart] | None" = None
 
 
-class FunctionCall(Struct):
+class FunctionCall(Struct, gc=False):
     """The function of a tool call."""
 
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
-class ToolCallDelta(Struct):
+class ToolCallDelta(Struct, gc=False):
     """A tool call, or a delta of one."""
 
     index: int | None = None
@@ -35,7 +35,7 @@ class ToolCallDelta(Struct):
     """Gemini's thought signature."""
 
 
-class ExecutedTool(Struct):
+class ExecutedTool(Struct, gc=False):
     """A tool that Groq ran itself."""
 
     index: int | None = None
@@ -44,13 +44,13 @@ class ExecutedTool(Struct):
     output: str | None = None
 
 
-class GeneratedImage(Struct):
+class GeneratedImage(Struct, gc=False):
     """An image that the model generated."""
 
     image_url: dict[str, Any] | None = None
 
 
-class AudioOutput(Struct):
+class AudioOutput(Struct, gc=False):
     """Audio that the model generated."""
 
     id: str | None = None
@@ -58,7 +58,7 @@ class AudioOutput(Struct):
     transcript: str | None = None
 
 
-class ChatDelta(Struct):
+class ChatDelta(Struct, gc=False):
     """A message, or a delta of it."""
 
     content: str | list[ContentPart] | None = None
@@ -75,7 +75,7 @@ class ChatDelta(Struct):
     extra_content: dict[str, Any] | None = None
 
 
-class PromptDetails(Struct):
+class PromptDetails(Struct, gc=False):
     """The cache counts of the prompt."""
 
     cached_tokens: int | None = None
@@ -83,13 +83,13 @@ class PromptDetails(Struct):
     cache_creation_input_tokens: int | None = None
 
 
-class CostDetails(Struct):
+class CostDetails(Struct, gc=False):
     """The cost at a gateway's upstream provider."""
 
     upstream_inference_cost: float | None = None
 
 
-class ChatUsage(Struct):
+class ChatUsage(Struct, gc=False):
     """The usage of a call, in the fields of many hosts."""
 
     prompt_tokens: int | None = None
@@ -106,7 +106,7 @@ class ChatUsage(Struct):
     cost_in_usd_ticks: int | None = None
 
 
-class ChatChoice(Struct):
+class ChatChoice(Struct, gc=False):
     """One of the requested choices."""
 
     index: int | None = 0
@@ -117,14 +117,14 @@ class ChatChoice(Struct):
     error: Any = None
 
 
-class GroqExtras(Struct):
+class GroqExtras(Struct, gc=False):
     """Groq's additional fields."""
 
     usage: ChatUsage | None = None
     error: Any = None
 
 
-class ChatPayload(Struct):
+class ChatPayload(Struct, gc=False):
     """A response, or one event of it."""
 
     object: str | None = None
