@@ -3,9 +3,14 @@
 Load it with `-p tests.coverage_plugin`, then run `coverage combine` and `coverage report`.
 Tracing doubles the time that a test takes. The plugin therefore traces imports, and the tests
 in `MEASURED`, which cover the pure packages on their own; all other tests run at full speed.
+
+A function that remembers its answer runs only once per process, perhaps in a test that is not
+traced. The plugin therefore empties the caches before the first traced test.
 """
 
+import sys
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,8 @@ from coverage import Coverage
 
 MEASURED = frozenset({"context", "core", "requirements_shown", "sdk", "session"})
 """The folders of tests that are traced."""
+
+PACKAGES = ("clew.context", "clew.core")
 
 _coverage = Coverage(data_suffix=True)
 _coverage.start()
@@ -28,6 +35,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Trace a test if it is one of the measured ones."""
     if not _is_measured(item):
         return (yield)
+    _empty_caches()
     _coverage.start()
     try:
         return (yield)
@@ -40,6 +48,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     _coverage.stop()
     if not session.config.pluginmanager.hasplugin("dsession"):
         _coverage.save()
+
+
+@cache
+def _empty_caches() -> None:
+    """Make functions that remember their answer compute it again; done once per process."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(PACKAGES):
+            for value in list(vars(module).values()):
+                if callable(clear := getattr(value, "cache_clear", None)):
+                    clear()
 
 
 def _is_measured(item: pytest.Item) -> bool:
