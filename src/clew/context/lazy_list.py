@@ -91,7 +91,7 @@ class LazyMapping(Mapping[_K, _T]):
         self, held: Mapping[_K, _T | None] | None = None, make: Callable[[_K], _T] | None = None
     ) -> None:
         self._held: dict[_K, _T | None] = dict(held or {})
-        self._make = make
+        self._make = make or cast("Callable[[_K], _T]", self._held.__getitem__)
 
     def merge(self, added: Mapping[_K, _T]) -> "LazyMapping[_K, _T]":
         """Return a mapping that also contains `added`."""
@@ -108,9 +108,9 @@ class LazyMapping(Mapping[_K, _T]):
 
     def __getitem__(self, key: _K) -> _T:
         found = self._held[key]
-        if found is None and self._make is not None:
+        if found is None:
             found = self._held[key] = self._make(key)
-        return cast("_T", found)
+        return found
 
     def __iter__(self) -> Iterator[_K]:
         return iter(self._held)

@@ -159,7 +159,10 @@ def _unpack_originals(
     def load(entry_id: EntryId) -> Item:
         return Item.of(entry_id, _message_of(entries, entry_id) or _UNREADABLE, meter=meter)
 
-    made = {key: one and Item.of(key, one, meter=meter) for key, one in packed.items()}
+    made = {
+        key: None if message is None else Item.of(key, message, meter=meter)
+        for key, message in packed.items()
+    }
     return LazyMapping(made, load)
 
 
