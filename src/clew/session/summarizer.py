@@ -22,6 +22,7 @@ from clew.context.summary_prompt import (
     format_facts,
     split_transcript,
 )
+from clew.context.view import View
 from clew.core.entries import Charged
 from clew.core.errors import ProviderError
 from clew.core.events import CompactionProgress, Warned
@@ -38,7 +39,9 @@ _FACTS_CHARS_PER_UNIT = 0.75
 """Lets facts take about a quarter of a summary's budget."""
 
 
-class _Notes(Struct, frozen=True, kw_only=True):
+class Notes(Struct, frozen=True, kw_only=True):
+    """The draft of a model, and what it took to write it."""
+
     text: str
     usage: Usage
 
@@ -59,24 +62,17 @@ async def summarise(
 async def _by_model(
     state: SessionState, plan: Reduce, budget: Budget, *, instructions: str
 ) -> WrittenSummary | None:
-    view = state.journal.view
     for model, brief in _attempts(state, plan):
         if not model.summarises:
             continue
         wanted = f"{instructions}\nBe brief." if brief else instructions
         try:
-            notes = await _read_all(state, model, plan, budget=budget, instructions=wanted)
+            notes = await write_notes(state, model, plan, budget=budget, instructions=wanted)
         except ProviderError as error:
             state.emit(Warned(f"{model.name} wrote no summary: {error}"))
         else:
             if notes.text and text_units(notes.text) <= budget.summary:
-                gone = (
-                    *view.archived,
-                    *(i for i in plan.dropped if i.kind is not ItemKind.SUMMARY),
-                )
-                facts = format_facts(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
-                text = f"{notes.text}\n\n{facts}".strip()
-                return WrittenSummary(text=text, author="model", usage=notes.usage)
+                return join_notes(state.journal.view, plan, budget, notes)
             fault = "too long" if notes.text else "empty"
             state.emit(Warned(f"the summary by {model.name} was {fault}"))
         state.summary_failures += 1
@@ -95,13 +91,27 @@ def _attempts(state: SessionState, plan: Reduce) -> list[tuple[ModelFacts, bool]
     return [(meant, False), (meant, True), *([(own, True)] if meant != own else [])]
 
 
-async def _read_all(
+def join_notes(view: View, plan: Reduce, budget: Budget, notes: Notes) -> WrittenSummary:
+    """Return the model's draft, followed by what code extracted from the messages that go."""
+    gone = (*view.archived, *(i for i in plan.dropped if i.kind is not ItemKind.SUMMARY))
+    facts = format_facts(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
+    text = f"{notes.text}\n\n{facts}".strip()
+    return WrittenSummary(text=text, author="model", usage=notes.usage)
+
+
+async def write_notes(
     state: SessionState, model: ModelFacts, plan: Reduce, *, budget: Budget, instructions: str
-) -> _Notes:
-    """Let `model` read the messages that go, in as many chunks as its window requires."""
+) -> Notes:
+    """Let `model` write the draft, reading in as many chunks as its window requires.
+
+    Each call is charged to the session as soon as it ends.
+
+    Raises:
+        ProviderError: A call failed.
+    """
     view = state.journal.view
     max_chars = model.window * _CHARS_PER_TOKEN // 2
-    notes = _Notes(text=view.summary, usage=Usage())
+    notes = Notes(text=view.summary, usage=Usage())
     parts = list(split_transcript(_transcript(view.items, plan), max_chars=max_chars))
     for number, part in enumerate(parts, start=1):
         state.emit(CompactionProgress(stage="reading", done=number - 1, total=len(parts)))
@@ -124,7 +134,7 @@ async def _charge(state: SessionState, model: str, finished: Finished) -> None:
         await state.journal.append(Charged(why="a summary", usage=finished.usage, cost=cost))
 
 
-async def _ask(state: SessionState, request: Request, *, spent: Usage) -> _Notes:
+async def _ask(state: SessionState, request: Request, *, spent: Usage) -> Notes:
     pieces: list[str] = []
     written = shown = 0
     usage = Usage()
@@ -139,7 +149,7 @@ async def _ask(state: SessionState, request: Request, *, spent: Usage) -> _Notes
             elif isinstance(chunk, Finished):
                 usage = chunk.usage or usage
                 await _charge(state, request.model, chunk)
-    return _Notes(text="".join(pieces).strip(), usage=spent + usage)
+    return Notes(text="".join(pieces).strip(), usage=spent + usage)
 
 
 def _transcript(items: Items, plan: Reduce) -> list[Item]:
