@@ -3,7 +3,6 @@
 from typing import Literal, Self, TypedDict, Unpack
 
 from clew.checkpoints.values import CheckpointSummary
-from clew.context.recall import search
 from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, Entry, ModeChanged, Noted
 from clew.core.errors import AbortError
@@ -27,6 +26,8 @@ from clew.session.lifecycle import (
     open_session,
     switch_model,
 )
+from clew.session.recall import RecallAnswer, RecallRequest
+from clew.session.recall_tool import answer_request, find_entries
 from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
 from clew.session.runs import Runs
 from clew.session.state import ThresholdShares
@@ -230,8 +231,12 @@ class Session:
         return self.journal.spending
 
     def search(self, query: str) -> list[Entry]:
-        """Find entries by their words, whether or not they are in the view."""
-        return search(self.journal.entries, query)
+        """Find entries by their words, the best first; `recall` is faster in long sessions."""
+        return find_entries(self.journal, query)
+
+    async def recall(self, request: RecallRequest | str) -> RecallAnswer:
+        """Search by words and filters, or read entries; see `SessionRecall.answer`."""
+        return await answer_request(self.state.options["store"], self.journal, request)
 
     @property
     def journal(self) -> Journal:
