@@ -15,7 +15,8 @@ import msgspec
 
 from benchmarks.conversations import conversation, facts_said, pairs_said
 from benchmarks.results import Section, write
-from clew.context.compaction_plan import compact_by_rules, make_budget, plan_clearing
+from clew.context.clearing_plan import plan_clearing
+from clew.context.compaction_plan import compact_by_rules, make_budget
 from clew.context.items import Item
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.passages import split_passages

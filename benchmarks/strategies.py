@@ -113,13 +113,13 @@ def verdicts(sessions: Sequence[Sequence[SimulationRun]]) -> list[str]:
 
 
 def _explanations(sessions: Sequence[Sequence[SimulationRun]]) -> list[str]:
-    economy = ContextPolicy().economy
+    prices = ContextPolicy().prices
     return [
         f"{len(sessions)} sessions, each in a window of {WINDOW:,} tokens; the recorded system "
         "prompts and tools are counted where the files have them, which most do not",
-        f"cost: tokens at the plain input price, cached ones at {economy.read_price:g}, others at "
-        f"{economy.write_price:g}; any beginning equal to the last request's is cached for "
-        f"{economy.cold_after:.0f} s; compactions are by rules and cost no call",
+        f"cost: tokens at the plain input price, cached ones at {prices.read_price:g}, others at "
+        f"{prices.write_price:g}; any beginning equal to the last request's is cached for "
+        f"{prices.cold_after:.0f} s; compactions are by rules and cost no call",
         "look-ups: where the recorded agent's next calls name a file, hash or identifier that had "
         "come up and has left the view, one more call fetches it back; that is part of the cost",
         "eager clears each tool result right after the answer to it, so it rewrites only the "

@@ -133,6 +133,19 @@ class CompactionFailed(
     why: str
 
 
+class ToolResultsCleared(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="results_cleared"
+):
+    """Tool results left the context; their markers say where the full text is."""
+
+    trigger: str
+    """`economy`: to save cost. `option`: `compress_tool_results` asks for it. `limit`: the request
+    was too long to send, so the largest results were shortened."""
+    before: ContextState
+    after: ContextState
+    report: LossReport
+
+
 class EntryAdded(Struct, frozen=True, gc=False, tag_field="event", tag="entry"):
     """An entry is on disk. Its id is the durable cursor of the session's history."""
 
@@ -264,6 +277,7 @@ Event: TypeAlias = (
     | CompactionProgress
     | CompactionEnded
     | CompactionFailed
+    | ToolResultsCleared
     | EntryAdded
     | QueueChanged
     | PermissionRequest
