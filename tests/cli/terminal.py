@@ -28,7 +28,7 @@ class Terminal:
 
     async def shows(self, text: str) -> str:
         """Wait until `text` appears after what was waited for last; returns what came before."""
-        with anyio.fail_after(8, reason=f"waiting for {text!r}"):
+        with anyio.fail_after(60, reason=f"waiting for {text!r}"):
             while text not in self.screen[self._seen :]:
                 await anyio.wait_readable(self._side)
                 self.screen += os.read(self._side, 65_536).decode(errors="replace")
@@ -43,7 +43,7 @@ class Terminal:
         answers faster than a person must see it wait.
         """
         state = Path(f"/proc/{process.pid}/stat")
-        with anyio.fail_after(8):
+        with anyio.fail_after(60):
             while state.exists() and state.read_text().rpartition(") ")[2][0] != "S":
                 await anyio.lowlevel.checkpoint()
         self.types(CTRL_C)

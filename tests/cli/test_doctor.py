@@ -251,7 +251,7 @@ sys.exit(run_doctor(parser.parse_args()))
 
 async def doctor(folder: Path, *argv: str, **env: str) -> tuple[int, str]:
     kept = {"PATH": os.environ["PATH"], "HOME": str(folder), **env}
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         done = await anyio.run_process(
             [sys.executable, "-c", SCRIPT, *argv], check=False, env=kept, cwd=folder
         )

@@ -126,7 +126,7 @@ class Stage:
         os.write(self._side, text.encode())
 
     async def ends(self) -> None:
-        with anyio.fail_after(8):
+        with anyio.fail_after(60):
             assert await self.process.wait() == 0
 
 

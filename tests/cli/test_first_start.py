@@ -225,7 +225,7 @@ async def test_a_no_is_remembered_until_the_settings_change(place: Place) -> Non
         async with clew_for(place, *at(server)) as person:
             await is_asked(person, touched="changed")
             person.types(CTRL_C)
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 assert await person.process.wait() == 130
 
     assert not hooked.exists()

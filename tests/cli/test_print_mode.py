@@ -210,13 +210,13 @@ async def test_standard_input_that_is_no_pipe_is_left_alone(
     ours, theirs = pty.openpty()
     async with fake_openai(text_response("Hello")) as server:
         command = [*CLEW, "-p", "hi", "--base-url", server.url, "--model", "gpt-4o"]
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with await anyio.open_process(
                 command, stdin=theirs, env=home, cwd=folder
             ) as process:
                 assert await process.wait() == 0
         (folder / "list").write_text("a\nb\n", encoding="utf-8")
-        with anyio.fail_after(20), (folder / "list").open("rb") as file:
+        with anyio.fail_after(60), (folder / "list").open("rb") as file:
             async with await anyio.open_process(
                 command, stdin=file, env=home, cwd=folder
             ) as process:
@@ -232,7 +232,7 @@ async def test_a_silent_pipe_is_not_waited_for_for_ever(home: dict[str, str], fo
     reader, writer = os.pipe()
     async with fake_openai(text_response("Hello")) as server:
         command = [*CLEW, "-p", "hi", "--base-url", server.url, "--model", "gpt-4o"]
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with await anyio.open_process(
                 command, stdin=reader, stderr=subprocess.PIPE, env=home, cwd=folder
             ) as process:
@@ -270,7 +270,7 @@ async def test_ctrl_c_prints_how_to_resume(home: dict[str, str], folder: Path) -
     half = ScriptedResponse(steps=[delta(content="Half an answer"), Stall()])
     async with fake_openai(half, text_response("whole")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with await anyio.open_process(
                 [*CLEW, "-p", "go", *flags], stdin=subprocess.DEVNULL, env=home, cwd=folder
             ) as process:

@@ -29,7 +29,7 @@ async def clew(
 ) -> "CompletedProcess[bytes]":
     env = {"PATH": os.environ["PATH"], "HOME": str(cwd), "CLEW_HOME": str(cwd / "clew")}
     env["CLEW_STORE"] = store
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await anyio.run_process(
             [sys.executable, "-m", "clew.cli", *arguments],
             env=env,

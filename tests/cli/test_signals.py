@@ -58,7 +58,7 @@ async def test_print_mode_saves_the_partial_answer(place: Place, number: signal.
         ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await stall.reached.wait()
                 seen = b""
                 while b"Half" not in seen:
@@ -102,7 +102,7 @@ async def test_a_run_at_the_prompt_is_aborted_with_all_it_started(place: Place) 
     ):
         await person.prompted()
         person.enters("run it")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not (marker.exists() and marker.read_text().strip()):
                 await anyio.lowlevel.checkpoint()
         person.process.send_signal(signal.SIGTERM)
@@ -113,7 +113,7 @@ async def test_a_run_at_the_prompt_is_aborted_with_all_it_started(place: Place) 
 
 
 async def _ended(person: Person, code: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while await person._read_on():
             pass
         assert await person.process.wait() == code

@@ -267,7 +267,7 @@ async def test_a_timeout_ends_the_whole_group_and_decides_nothing(tmp_path: Path
         line = {"command": f"echo said; {STUBBORN} & wait", "timeout": 1}
         said.append(await fire(tmp_path, line, event=PROMPT))
 
-    with nothing_left(), anyio.fail_after(30):
+    with nothing_left(), anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             handle = await watch(tmp_path)
@@ -280,7 +280,7 @@ async def test_a_timeout_ends_the_whole_group_and_decides_nothing(tmp_path: Path
 async def test_cancellation_ends_the_whole_group(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pid")
 
-    with nothing_left(), anyio.fail_after(30):
+    with nothing_left(), anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(fire, tmp_path, f"{STUBBORN} & wait")
             handle = await watch(tmp_path)
@@ -298,7 +298,7 @@ async def test_a_child_that_holds_the_output_is_ended_with_its_hook(
     async def call() -> None:
         said.append(await fire(tmp_path, f"{child} & echo started", event=PROMPT))
 
-    with nothing_left(), anyio.fail_after(30):
+    with nothing_left(), anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             handle = await watch(tmp_path)
@@ -311,7 +311,7 @@ async def test_a_child_that_let_go_of_the_output_is_left_alone(tmp_path: Path) -
     os.mkfifo(tmp_path / "pid")
     server = "sh -c 'echo $$ > pid; exec sleep 1000' </dev/null >/dev/null 2>&1 &"
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(fire, tmp_path, f"{server} true")
             pid = int(await anyio.to_thread.run_sync((tmp_path / "pid").read_text))
@@ -374,7 +374,7 @@ async def test_the_session_does_not_wait_for_a_background_hook_and_reads_it_with
     line = background(f"cat go; echo {answer}", timeout=0.01)
     told = HookInput(session_id="s", cwd=str(tmp_path))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             hooks = runner(tmp_path, line, background=group)
             first = await hooks.fire(STOP, told)
@@ -391,7 +391,7 @@ async def test_the_owner_of_the_background_ends_what_runs_there(tmp_path: Path) 
     os.mkfifo(tmp_path / "pid")
     told = HookInput(session_id="s", cwd=str(tmp_path))
 
-    with nothing_left(), anyio.fail_after(30):
+    with nothing_left(), anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             hooks = runner(tmp_path, background(STUBBORN), background=group)
             await hooks.fire(STOP, told)
@@ -427,7 +427,7 @@ async def test_the_model_reads_the_output_of_a_rewake_hook_with_the_next_prompt(
     }
     told = HookInput(session_id="s", cwd=str(tmp_path))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             hooks = runner(
                 tmp_path,
@@ -446,7 +446,7 @@ async def test_a_rewake_hook_has_a_timeout(tmp_path: Path) -> None:
     line = {"command": "exec sleep 1000", "asyncRewake": True, "timeout": 0.1}
     told = HookInput(session_id="s", cwd=str(tmp_path))
 
-    with nothing_left(), anyio.fail_after(30):
+    with nothing_left(), anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             hooks = runner(tmp_path, line, background=group)
             await hooks.fire(STOP, told)

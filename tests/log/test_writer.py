@@ -166,7 +166,7 @@ async def test_the_log_is_on_disk_while_the_response_still_streams(tmp_path: Pat
     async with Session(provider, model="m", session_log=log, session_id="s") as session:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.run, "tell me")
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await pause.reached.wait()
 
             seen = names(tmp_path / "s.jsonl")

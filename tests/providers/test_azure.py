@@ -47,7 +47,7 @@ RESPONSES = ScriptedResponse(steps=VOICE.stream(ModelReply(words=("Hello",))))
 
 
 async def ask(provider: AzureOpenAI, request: Request = HELLO) -> list[Chunk]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         try:
             return [chunk async for chunk in provider.stream(request)]
         finally:
@@ -111,7 +111,7 @@ def fresh() -> Callable[[], str]:
 async def test_every_request_has_a_fresh_token() -> None:
     async with serve(RESPONSES) as server:
         provider = AzureOpenAI(server.url, token=fresh())
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             for _ in range(2):
                 assert [chunk async for chunk in provider.stream(HELLO)]
         await provider.aclose()

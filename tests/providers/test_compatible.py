@@ -45,7 +45,7 @@ MISSING = ScriptedResponse(steps=[b'{"error":"not found"}'], status=404)
 
 
 async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         try:
             return [chunk async for chunk in provider.stream(request)]
         finally:
@@ -53,7 +53,7 @@ async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
 
 
 async def listed(provider: Compatible) -> list[ModelFacts]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         try:
             return await provider.models()
         finally:

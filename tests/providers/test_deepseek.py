@@ -45,7 +45,7 @@ async def look() -> str:
 
 
 async def ask(provider: DeepSeek, request: Request) -> list[Chunk]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         try:
             return [chunk async for chunk in provider.stream(request)]
         finally:
@@ -62,7 +62,7 @@ async def test_once_a_tool_was_used_all_thinking_is_sent_with_every_request() ->
     async with serve(*script) as server:
         provider = DeepSeek("k", base_url=server.url)
         session = Session(provider, model="deepseek-v4-pro", tools=[look], recall=False)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await session.run("What is there?")
             await session.run("What colour has it?")
         await provider.aclose()
@@ -135,7 +135,7 @@ async def test_the_models_are_listed() -> None:
     async with serve(ScriptedResponse(steps=[body], content_type="application/json")) as server:
         provider = DeepSeek("k", base_url=server.url)
         assert isinstance(provider, ListsModels)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             found = await provider.models()
         await provider.aclose()
 

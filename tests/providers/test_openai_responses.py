@@ -54,7 +54,7 @@ def fails(status: int, **error: object) -> ScriptedResponse:
 
 
 async def ask(provider: OpenAIResponses, request: Request = HELLO) -> list[Chunk]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         return [chunk async for chunk in provider.stream(request)]
 
 

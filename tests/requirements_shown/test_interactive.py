@@ -100,7 +100,7 @@ async def test_an_aborted_run_is_reported_with_the_words_that_had_arrived(place:
     session = place.session([[TextChunk("half an "), pause]])
     seen = subscribe(session, "interrupted", "complete", "error")
     async with session:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
 
                 async def abort() -> None:

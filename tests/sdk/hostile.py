@@ -424,7 +424,7 @@ async def clew(
         "USER_KEY": SECRET,
         **variables,
     }
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         # Without `-P` Python itself would take modules from the folder.
         ran = await anyio.run_process(
             [sys.executable, "-P", "-m", "clew.cli", *arguments],

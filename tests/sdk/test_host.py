@@ -63,7 +63,7 @@ async def test_an_error_in_background_work_ends_nothing_else() -> None:
         host.start_soon(broken)
         await anyio.wait_all_tasks_blocked()
         host.start_soon(fine)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await done.wait()
 
 
@@ -98,7 +98,7 @@ async def test_a_submitted_prompt_runs_while_the_caller_does_something_else(plac
         session.on("complete", lambda _: finished.set())
         await session.submit(PromptInput(text="hi"))
         assert not finished.is_set()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await finished.wait()
 
         assert session.get_messages()[-1].text == "one"

@@ -87,7 +87,7 @@ async def test_a_folder_that_means_harm_is_told_of_and_runs_nothing(
     session = place.session(["ok"], agents=True, environ={"USER_KEY": SECRET}, sandbox=NO_SANDBOX)
     session.on_any(heard)
 
-    with watched() as watch, anyio.fail_after(10):
+    with watched() as watch, anyio.fail_after(60):
         if danger.opens:
             async with session:
                 await session.run("hi")
@@ -337,7 +337,7 @@ def test_whatever_comes_when_each_prompt_ends_once_and_events_stay_in_order(
         )
         session.on_any(heard)
         actors = Actors(session)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             if opened:
                 await session.open()
             await actors.play(schedule)
@@ -415,7 +415,7 @@ async def test_a_shutdown_from_within_a_run_does_not_wait_for_itself(place: Plac
         [call_reply(("Bash", {"command": "x"})), "done"], permission_handler=leave
     )
     await session.open()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await outcome(session.run("hi"), ends)
 
     assert ends
@@ -434,7 +434,7 @@ async def test_a_command_may_shut_the_session_down(place: Place) -> None:
     )
     await session.open()
     ends: list[object] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await outcome(session.execute_command("bye"), ends)
 
     assert ends
@@ -867,7 +867,7 @@ async def test_questions_that_nobody_answers_do_not_hold_a_shutdown(place: Place
         tasks.start_soon(outcome, session.run("hi"), ends)
         await anyio.wait_all_tasks_blocked()
         assert len(session._life.requests.pending) == 2
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await session.shutdown()
 
     (result,) = ends

@@ -675,7 +675,7 @@ async def test_a_hook_that_is_async_keeps_nobody_waiting_and_ends_with_the_sessi
         msgspec.json.encode({"hooks": {"PreToolUse": [{"hooks": [slow]}]}}).decode()
     )
     async with place.session([call_reply(("Glob", {"pattern": "*"})), "done"]) as session:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert (await session.run("go")).response == "done"
             while not (pid.exists() and pid.read_text().strip()):
                 await anyio.lowlevel.checkpoint()
@@ -744,7 +744,7 @@ async def test_a_prompt_from_within_a_command_is_refused_and_does_not_hang(place
         [call_reply(("Bash", {"command": "ls"})), "done"], permission_handler=ask
     )
     async with session:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await session.run("go")
 
     assert len(ends) == 1

@@ -23,11 +23,10 @@ from clew.providers.protocol import CountsTokens, Finished, Provider, Request
 from tests.event_buses import bus_for
 from tests.histories import problems
 
-PATIENCE = 400
+PATIENCE = 110
 """Seconds: a real model shares its cores with the other tests."""
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.timeout(450),
     pytest.mark.skipif(
         importlib.util.find_spec("xllamacpp") is None or not model_path().is_file(),
         reason="needs the extra 'embedded' and the model: clew models get",
@@ -35,8 +34,8 @@ pytestmark = [
 ]
 
 Make: TypeAlias = Callable[[process.ServerProcess, ModelFacts], Provider]
-FACTS = ModelFacts(name="smollm2", window=8_192, max_output=48, calls_tools=False, summarises=False)
-BELIEVED = replace(FACTS, window=12_000)
+FACTS = ModelFacts(name="smollm2", window=2_048, max_output=24, calls_tools=False, summarises=False)
+BELIEVED = replace(FACTS, window=3_000)
 """The server can take less than that."""
 
 
@@ -64,9 +63,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def server(anyio_backend: str) -> AsyncIterator[process.ServerProcess]:
-    launch = process.LaunchOptions(
-        model=model_path(), port=0, window=8_192, threads=2, command=process.SERVER
-    )
+    launch = process.LaunchOptions(model=model_path(), port=0, window=2_048, command=process.SERVER)
     running = await process.start_server(launch, provider="llama.cpp")
     yield running
     await running.stop()
@@ -158,7 +155,7 @@ async def test_an_overflow_of_the_real_window_is_compacted_and_sent_again(
     session = Session(provider, model=FACTS.name, event_bus=bus_for(events.append))
     async with session:
         for number in range(6):
-            await session.inject_message(user(f"Note {number}: " + "the thread is red. " * 280))
+            await session.inject_message(user(f"Note {number}: " + "the thread is red. " * 70))
         with anyio.fail_after(PATIENCE):
             answer = await session.run("Name a colour.")
         compacted = [e.body for e in session.journal.entries if isinstance(e.body, Compacted)]
@@ -168,6 +165,6 @@ async def test_an_overflow_of_the_real_window_is_compacted_and_sent_again(
 
     assert answer
     assert [body.trigger for body in compacted] == ["overflow"]
-    assert state.max_tokens == 8_192
-    assert any(isinstance(event, Warned) and "8,192" in event.text for event in events)
+    assert state.max_tokens == 2_048
+    assert any(isinstance(event, Warned) and "2,048" in event.text for event in events)
     assert problems(sent) == []

@@ -212,7 +212,7 @@ async def test_a_session_goes_on_without_a_snapshot(caplog: pytest.LogCaptureFix
     store = Watched()
     store.refuses = True
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await begun(store, conversation(600))
         journal = await Journal.reopen(store, A)
         for _ in range(3):

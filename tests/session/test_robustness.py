@@ -128,7 +128,7 @@ async def test_a_cancelled_write_does_not_make_the_session_unusable(tmp_path: Pa
         other.execute("ROLLBACK")
         other.close()
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert await session.run("again") in ("1", "2")
 
         assert problems(session.get_history()) == []
@@ -176,7 +176,7 @@ async def test_nothing_can_be_injected_between_a_call_and_its_result() -> None:
 
     provider = scripted(call_reply(("slow", {})), "end")
     async with Session(provider, model="m", tools=[slow]) as session:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(session.run, "go")
                 await running.wait()
@@ -313,7 +313,7 @@ async def test_a_refused_second_run_ends_nothing() -> None:
     async with Session(
         provider, model="m", tools=[slow], event_bus=bus_for(events.append)
     ) as session:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(session.run, "go")
                 await running.wait()

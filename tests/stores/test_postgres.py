@@ -203,7 +203,7 @@ async def test_a_store_is_closed_although_the_server_is_away(
     await store.lease(A)
     postgres.control("-m", "immediate", "stop")
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         store._renew_leases()
         await store.aclose()
 
@@ -219,7 +219,7 @@ async def test_calls_run_beside_each_other(store: PostgresStore) -> None:
         for number in range(1, 21):
             await store.append(session_id, [entry(number)])
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in range(8):
                 tasks.start_soon(write, SessionId(str(number)))

@@ -110,7 +110,7 @@ async def test_edits_of_one_answer_on_one_file_all_land(tmp_path: Path) -> None:
     )
 
     async with session:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await session.run("go")
         results = [result for message in session.get_history() for result in message.results]
 
@@ -135,7 +135,7 @@ async def test_conflicting_edits_of_one_answer_are_reported(tmp_path: Path) -> N
     )
 
     async with session:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await session.run("go")
         results = [result for message in session.get_history() for result in message.results]
 

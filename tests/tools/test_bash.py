@@ -34,7 +34,7 @@ async def run(
     tool: Tool | None = None,
 ) -> ToolOutput:
     place = cwd if isinstance(cwd, ToolContext) else ToolContext(cwd=cwd)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await (tool or bare()).run({"command": command, "timeout": timeout}, place)
 
 
@@ -96,7 +96,7 @@ async def test_a_timeout_ends_the_whole_group_and_keeps_the_output(tmp_path: Pat
     async def call() -> None:
         outs.append(await run(tmp_path, f"echo before; {STUBBORN}", timeout=1))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             await gone(await watch(tmp_path))
@@ -109,7 +109,7 @@ async def test_a_timeout_ends_the_whole_group_and_keeps_the_output(tmp_path: Pat
 async def test_cancellation_ends_the_whole_group(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pid")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(run, tmp_path, STUBBORN)
             handle = await watch(tmp_path)
@@ -124,7 +124,7 @@ async def test_a_background_child_does_not_hold_up_the_answer(tmp_path: Path) ->
     async def call() -> None:
         outs.append(await run(tmp_path, "(echo $BASHPID > pid; exec sleep 1000) & echo started"))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             handle = await watch(tmp_path)
@@ -133,7 +133,7 @@ async def test_a_background_child_does_not_hold_up_the_answer(tmp_path: Path) ->
 
     assert outs[0].text.startswith("started\n[background processes keep running")
     assert not (await run(tmp_path, command)).failed
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await gone(handle)
 
 

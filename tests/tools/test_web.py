@@ -68,7 +68,7 @@ def redirect(location: str, status: int = 302) -> ScriptedResponse:
 async def fetched(
     url: str, limits: FetchLimits = HERE, *, cache: ResponseCache | None = None
 ) -> ToolOutput:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         return await webfetch_tool(limits, cache=cache).run({"url": url}, PLACE)
 
 
@@ -613,7 +613,7 @@ class ListedSearch:
 
 
 async def searched(backend: SearchBackend | None, **arguments: Any) -> ToolOutput:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         return await websearch_tool(backend).run({"query": "tea", **arguments}, PLACE)
 
 

@@ -19,6 +19,8 @@ class WrittenSummary(Struct, frozen=True, kw_only=True):
 
     text: str
     author: str
+    notes: str = ""
+    """The part of the text that a model wrote."""
     usage: Usage | None = None
 
 
@@ -61,6 +63,7 @@ def build_compaction(
         trigger=trigger,
         strategy=strategy,
         summary=summary.text,
+        notes=summary.notes,
         dropped=dropped,
         replaced=plan.replaced,
         inserted=inserted,

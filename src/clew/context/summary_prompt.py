@@ -4,10 +4,11 @@
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 
-from clew.context.facts import gather_facts
 from clew.context.items import Item
+from clew.context.state_ledger import gather_state, render_state
 from clew.core.messages import (
     File,
     Image,
@@ -60,6 +61,28 @@ def build_summary_prompt(
     return user("\n\n".join(blocks))
 
 
+def build_summary_instruction(*, kept: int, max_words: int, instructions: str = "") -> Message:
+    """Build the message that asks for a summary at the end of the conversation itself.
+
+    Args:
+        kept: How many of the last messages stay in the conversation.
+        max_words: How long the notes may be.
+        instructions: What the notes should keep.
+    """
+    blocks = [
+        "This message is not from the user. The conversation pauses here, because its beginning"
+        " leaves your context window; your notes will take its place.",
+        _TASK,
+        "A message at the beginning of this conversation may contain earlier notes."
+        f" The last {kept} messages before this one stay as they are: mention them only where"
+        f" that is needed to understand the rest. Write at most {max_words} words. Call no tools;"
+        " answer with the notes alone, and do not continue the work.",
+    ]
+    if instructions:
+        blocks.append(f"Additional focus:\n{instructions}")
+    return user("\n\n".join(blocks))
+
+
 def format_transcript(items: Sequence[Item]) -> list[str]:
     """Return `items` as readable lines: messages, tool calls and results."""
     lines: list[str] = []
@@ -84,8 +107,8 @@ def format_transcript(items: Sequence[Item]) -> list[str]:
 
 def format_facts(items: Sequence[Item], *, max_chars: int | None = None) -> str:
     """Return the facts about `items` as text, or an empty string."""
-    facts = gather_facts(items, max_chars=None if max_chars is None else 2 * max_chars)
-    return "\n".join(facts.lines(max_chars=max_chars))
+    most = sys.maxsize if max_chars is None else max_chars
+    return render_state(gather_state(items), max_chars=most)
 
 
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")

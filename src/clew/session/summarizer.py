@@ -5,10 +5,6 @@ A history larger than the window of the summary model is read in chunks; each ch
 notes of the one before. After three failures in a row, only rules write summaries in this session.
 """
 
-from contextlib import aclosing
-
-import anyio
-from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.compaction_plan import summarise_by_rules
@@ -22,25 +18,21 @@ from clew.context.summary_prompt import (
     format_facts,
     split_transcript,
 )
-from clew.core.entries import Charged
-from clew.core.errors import ProviderError
+from clew.context.view import View
+from clew.core.errors import ContextOverflow, ProviderError
 from clew.core.events import CompactionProgress, Warned
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.providers.protocol import Finished, Request, TextChunk
+from clew.providers.protocol import Request
+from clew.session.shared_prefix import make_shared_request
 from clew.session.state import SessionState
+from clew.session.summary_call import Notes, ask
 
 _MOST_FAILURES = 3
 _CHARS_PER_TOKEN = 3
 _LEAST_OUTPUT = 256
-_PROGRESS_STEP = 400
 _FACTS_CHARS_PER_UNIT = 0.75
 """Lets facts take about a quarter of a summary's budget."""
-
-
-class _Notes(Struct, frozen=True, kw_only=True):
-    text: str
-    usage: Usage
 
 
 async def summarise(
@@ -59,24 +51,17 @@ async def summarise(
 async def _by_model(
     state: SessionState, plan: Reduce, budget: Budget, *, instructions: str
 ) -> WrittenSummary | None:
-    view = state.journal.view
     for model, brief in _attempts(state, plan):
         if not model.summarises:
             continue
         wanted = f"{instructions}\nBe brief." if brief else instructions
         try:
-            notes = await _read_all(state, model, plan, budget=budget, instructions=wanted)
+            notes = await write_notes(state, model, plan, budget=budget, instructions=wanted)
         except ProviderError as error:
             state.emit(Warned(f"{model.name} wrote no summary: {error}"))
         else:
             if notes.text and text_units(notes.text) <= budget.summary:
-                gone = (
-                    *view.archived,
-                    *(i for i in plan.dropped if i.kind is not ItemKind.SUMMARY),
-                )
-                facts = format_facts(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
-                text = f"{notes.text}\n\n{facts}".strip()
-                return WrittenSummary(text=text, author="model", usage=notes.usage)
+                return join_notes(state.journal.view, plan, budget, notes)
             fault = "too long" if notes.text else "empty"
             state.emit(Warned(f"the summary by {model.name} was {fault}"))
         state.summary_failures += 1
@@ -95,14 +80,40 @@ def _attempts(state: SessionState, plan: Reduce) -> list[tuple[ModelFacts, bool]
     return [(meant, False), (meant, True), *([(own, True)] if meant != own else [])]
 
 
-async def _read_all(
+def join_notes(view: View, plan: Reduce, budget: Budget, notes: Notes) -> WrittenSummary:
+    """Return the model's draft, followed by what code extracted from the messages that go."""
+    gone = (*view.archived, *(i for i in plan.dropped if i.kind is not ItemKind.SUMMARY))
+    facts = format_facts(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
+    text = f"{notes.text}\n\n{facts}".strip()
+    return WrittenSummary(text=text, author="model", usage=notes.usage)
+
+
+async def write_notes(
     state: SessionState, model: ModelFacts, plan: Reduce, *, budget: Budget, instructions: str
-) -> _Notes:
-    """Let `model` read the messages that go, in as many chunks as its window requires."""
+) -> Notes:
+    """Let `model` write the draft, reading in as many chunks as its window requires.
+
+    Where that costs less, the model is asked at the end of the conversation itself; see
+    `clew.session.shared_prefix`. An answer that asks for tools is not used.
+
+    Each call is charged to the session as soon as it ends.
+
+    Raises:
+        ProviderError: A call failed.
+    """
     view = state.journal.view
     max_chars = model.window * _CHARS_PER_TOKEN // 2
-    notes = _Notes(text=view.summary, usage=Usage())
+    notes = Notes(text=view.summary, usage=Usage())
     parts = list(split_transcript(_transcript(view.items, plan), max_chars=max_chars))
+    shared = make_shared_request(
+        state, model, plan, budget=budget, transcript=parts, instructions=instructions
+    )
+    if shared is not None:
+        state.emit(CompactionProgress(stage="reading", done=0, total=1))
+        draft = await _ask_at_the_end(state, shared)
+        if draft.text and not draft.called_tools:
+            return draft
+        notes = replace(draft, text=notes.text)
     for number, part in enumerate(parts, start=1):
         state.emit(CompactionProgress(stage="reading", done=number - 1, total=len(parts)))
         prompt = build_summary_prompt(part, previous=notes.text, instructions=instructions)
@@ -112,34 +123,16 @@ async def _read_all(
             system=SUMMARY_SYSTEM,
             max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, budget.summary)),
         )
-        notes = await _ask(state, request, spent=notes.usage)
+        notes = await ask(state, request, after=notes)
     return notes
 
 
-async def _charge(state: SessionState, model: str, finished: Finished) -> None:
-    cost = finished.cost
-    if cost is None and finished.usage is not None:
-        cost = state.cost(finished.usage, model)
-    with anyio.CancelScope(shield=True):
-        await state.journal.append(Charged(why="a summary", usage=finished.usage, cost=cost))
-
-
-async def _ask(state: SessionState, request: Request, *, spent: Usage) -> _Notes:
-    pieces: list[str] = []
-    written = shown = 0
-    usage = Usage()
-    async with aclosing(state.stream(request, purpose="summary")) as stream:
-        async for chunk in stream:
-            if isinstance(chunk, TextChunk):
-                pieces.append(chunk.text)
-                written += len(chunk.text)
-                if written - shown >= _PROGRESS_STEP:
-                    shown = written
-                    state.emit(CompactionProgress(stage="writing", done=written, total=0))
-            elif isinstance(chunk, Finished):
-                usage = chunk.usage or usage
-                await _charge(state, request.model, chunk)
-    return _Notes(text="".join(pieces).strip(), usage=spent + usage)
+async def _ask_at_the_end(state: SessionState, request: Request) -> Notes:
+    """Ask after the conversation's own prefix; too long a request gives no notes."""
+    try:
+        return await ask(state, request)
+    except ContextOverflow:
+        return Notes(text="", usage=Usage())
 
 
 def _transcript(items: Items, plan: Reduce) -> list[Item]:
