@@ -8,7 +8,7 @@ from clew.context.plan import Reduce
 from clew.context.policy import Thresholds
 from clew.context.view import View
 from clew.context.window_state import compute_state
-from clew.core.context_state import LossReport
+from clew.core.context_state import LossReport, SummaryAttempt
 from clew.core.entries import Compacted, Entry, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import Message
@@ -21,6 +21,8 @@ class WrittenSummary(Struct, frozen=True, kw_only=True):
     text: str
     author: str
     usage: Usage | None = None
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """Every try to write it, this one included."""
 
 
 def build_compaction(
@@ -57,6 +59,7 @@ def build_compaction(
         tokens_after=0,
         author=summary.author,
         why=f"{trigger}: {plan.why}",
+        attempts=summary.attempts,
     )
     draft = Compacted(
         trigger=trigger,
