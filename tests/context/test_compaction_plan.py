@@ -12,9 +12,27 @@ from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.render import answer_missing_calls, render
 from clew.context.strategies.tiered import Tiered
 from clew.context.view import SUMMARY_HEADING, View, fold
-from clew.core.entries import Body, Compacted, Entry, MessageAdded, PinChanged, Replacement
+from clew.core.entries import (
+    Body,
+    Cleared,
+    Compacted,
+    Entry,
+    MessageAdded,
+    PinChanged,
+    Replacement,
+    ResultsCleared,
+)
 from clew.core.ids import CallId, EntryId
-from clew.core.messages import Message, Reasoning, Role, ToolCall, assistant, tool_result, user
+from clew.core.messages import (
+    Message,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    assistant,
+    tool_result,
+    user,
+)
 from tests.histories import SETUP, entries_of, histories, problems
 
 BUDGET = Budget(limit=460, tail=300, words=80, summary=80, recent_turns=2)
@@ -276,3 +294,53 @@ def test_nothing_is_cut_behind_a_call_that_was_never_answered() -> None:
     items = fold(entries_of(added(user("go"), assistant(call()), user("hello?")))).items
 
     assert legal_cuts(items) == [0, 1]
+
+
+@pytest.mark.req("CMP-10")
+def test_a_result_that_was_cleared_is_archived_in_its_original_text() -> None:
+    call = ToolCall(call_id=CallId("c"), name="Read", arguments='{"file_path":"a.py"}')
+    said = [user("go"), assistant(call), tool_result(call, "the whole file")]
+    bodies: list[Body] = [SETUP, *(MessageAdded(message=message) for message in said)]
+    marker = Replacement(entry_id=EntryId(4), text="[cleared]")
+    view = fold(entries_of([*bodies, ResultsCleared(replaced=(marker,), why="room")]))
+    plan = Reduce(dropped=tuple(view.items[1:]))
+    summary = WrittenSummary(text="what happened", author="rules")
+
+    body = build_compaction(view, plan, summary, trigger="auto", strategy="t")
+    after = view.apply(Entry(id=EntryId(6), at=0.0, body=body))
+
+    assert view.items[2].message.results[0].text == "[cleared]"
+    assert after.archived[1].message.results[0].text == "the whole file"
+    assert list(view.originals) == [EntryId(4)]
+    assert list(after.originals) == []
+
+
+@pytest.mark.req("CMP-7")
+def test_the_notes_of_a_model_are_known_apart_from_the_rest_of_the_summary() -> None:
+    view = fold(entries_of([SETUP, MessageAdded(message=user("go"))]))
+    plan = Reduce(dropped=tuple(view.items))
+
+    def compact(author: str = "model", notes: str = "") -> View:
+        written = WrittenSummary(text="notes and facts", author=author, notes=notes)
+        body = build_compaction(view, plan, written, trigger="auto", strategy="t")
+        return view.apply(Entry(id=EntryId(6), at=0.0, body=body))
+
+    assert compact(notes="notes").notes == "notes"
+    assert compact().notes == "notes and facts", "written by an older release"
+    assert compact(author="rules").notes == ""
+    assert compact(notes="notes").apply(Entry(id=EntryId(7), at=0.0, body=Cleared())).notes == ""
+
+
+def test_a_replacement_shortens_text_and_arguments_and_nothing_else() -> None:
+    call = ToolCall(call_id=CallId("c"), name="Write", arguments='{"content":"very long"}')
+    other = ToolCall(call_id=CallId("d"), name="Read", arguments="{}")
+    said = assistant("first", Text("second"), call, other)
+    bodies: list[Body] = [SETUP, MessageAdded(message=user("go")), MessageAdded(message=said)]
+    change = Replacement(
+        entry_id=EntryId(3), text="short", arguments={CallId("c"): '{"content":"…"}'}
+    )
+
+    view = fold(entries_of([*bodies, ResultsCleared(replaced=(change,), why="room")]))
+
+    shorter = replace(call, arguments='{"content":"…"}')
+    assert view.items[1].message.parts == (Text("short"), shorter, other)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.context.lazy_list import LazyList
+from clew.context.lazy_list import LazyList, LazyMapping
 
 
 def numbers(length: int) -> tuple[LazyList[str], list[int]]:
@@ -61,3 +61,21 @@ def test_there_is_nothing_beyond_its_end() -> None:
         some[1]
     with pytest.raises(IndexError):
         LazyList.of([])[0]
+
+
+def test_a_value_of_a_mapping_is_made_once_and_when_it_is_looked_at() -> None:
+    made: list[int] = []
+
+    def make(key: int) -> str:
+        made.append(key)
+        return str(key)
+
+    some = LazyMapping({1: None, 2: "two"}, make)
+    more = some.merge({3: "three"})
+
+    assert dict(more.iter_made()) == {1: None, 2: "two", 3: "three"}
+    assert (more[1], more[1], more.get(4), made) == ("1", "1", None, [1])
+    assert more.without({2, 3}) == {1: "1"}
+    assert some.merge({}) is some
+    assert some.without({9}) is some
+    assert len(some) == 2

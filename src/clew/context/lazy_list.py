@@ -1,9 +1,10 @@
-"""`LazyList`: a list that makes its elements on first access."""
+"""`LazyList` and `LazyMapping`: collections that make their elements on first access."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast, overload
 
 _T = TypeVar("_T")
+_K = TypeVar("_K")
 
 
 class LazyList(Sequence[_T]):
@@ -79,3 +80,42 @@ class LazyList(Sequence[_T]):
             found = self._held[index] = self._make(index)
             self._waiting -= 1
         return found
+
+
+class LazyMapping(Mapping[_K, _T]):
+    """An immutable mapping; a value that is None is made by `make` on first access."""
+
+    __slots__ = ("_held", "_make")
+
+    def __init__(
+        self, held: Mapping[_K, _T | None] | None = None, make: Callable[[_K], _T] | None = None
+    ) -> None:
+        self._held: dict[_K, _T | None] = dict(held or {})
+        self._make = make or cast("Callable[[_K], _T]", self._held.__getitem__)
+
+    def merge(self, added: Mapping[_K, _T]) -> "LazyMapping[_K, _T]":
+        """Return a mapping that also contains `added`."""
+        return LazyMapping({**self._held, **added}, self._make) if added else self
+
+    def without(self, keys: Container[_K]) -> "LazyMapping[_K, _T]":
+        """Return a mapping without `keys`."""
+        kept = {key: value for key, value in self._held.items() if key not in keys}
+        return self if len(kept) == len(self._held) else LazyMapping(kept, self._make)
+
+    def iter_made(self) -> Iterable[tuple[_K, _T | None]]:
+        """Return keys and values; None for a value that is not made yet."""
+        return self._held.items()
+
+    def __getitem__(self, key: _K) -> _T:
+        found = self._held[key]
+        if found is None:
+            found = self._held[key] = self._make(key)
+        return found
+
+    def __iter__(self) -> Iterator[_K]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    __hash__ = None  # type: ignore[assignment]

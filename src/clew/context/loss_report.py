@@ -20,6 +20,8 @@ class WrittenSummary(Struct, frozen=True, kw_only=True):
 
     text: str
     author: str
+    notes: str = ""
+    """The part of the text that a model wrote."""
     usage: Usage | None = None
     attempts: tuple[SummaryAttempt, ...] = ()
     """Every try to write it, this one included."""
@@ -65,6 +67,7 @@ def build_compaction(
         trigger=trigger,
         strategy=strategy,
         summary=summary.text,
+        notes=summary.notes,
         dropped=dropped,
         replaced=plan.replaced,
         inserted=inserted,

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from clew.context.estimate import Meter
 from clew.context.items import Item, ItemIndex, ItemKind, Items, Tally, outgoing_message
-from clew.context.lazy_list import LazyList
+from clew.context.lazy_list import LazyList, LazyMapping
 from clew.context.view import Anchor, View
 from clew.core.entries import Entry, MessageAdded, SetupChanged
 from clew.core.ids import EntryId
@@ -43,6 +43,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     tool_units: int
     items: _PackedItems
     archived: _PackedItems
+    originals: dict[EntryId, Message | None]
+    """Messages before they were shortened; None for the message of the entry."""
+    notes: str
     pinned: frozenset[EntryId]
     mode: str
     anchor: Anchor | None
@@ -70,6 +73,13 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
         tool_units=view.tool_units,
         items=shown,
         archived=gone,
+        originals={
+            entry_id: None
+            if item is None or item.message is _message_of(entries, entry_id)
+            else item.message
+            for entry_id, item in view.originals.iter_made()
+        },
+        notes=view.notes,
         pinned=view.pinned,
         mode=view.mode,
         anchor=view.anchor,
@@ -92,6 +102,8 @@ def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> 
         tool_units=snapshot.tool_units,
         items=_unpack(snapshot.items, entries, meter),
         archived=_unpack(snapshot.archived, entries, meter),
+        originals=_unpack_originals(snapshot.originals, entries, meter),
+        notes=snapshot.notes,
         pinned=snapshot.pinned,
         mode=snapshot.mode,
         anchor=snapshot.anchor,
@@ -139,6 +151,19 @@ def _unpack(shown: _PackedItems, entries: Sequence[Entry], meter: Meter) -> Item
     return Items.restore(
         items, LazyList(len(ids), load_message), known=shown.known, tally=shown.tally
     )
+
+
+def _unpack_originals(
+    packed: dict[EntryId, Message | None], entries: Sequence[Entry], meter: Meter
+) -> LazyMapping[EntryId, Item]:
+    def load(entry_id: EntryId) -> Item:
+        return Item.of(entry_id, _message_of(entries, entry_id) or _UNREADABLE, meter=meter)
+
+    made = {
+        key: None if message is None else Item.of(key, message, meter=meter)
+        for key, message in packed.items()
+    }
+    return LazyMapping(made, load)
 
 
 def _message_of(entries: Sequence[Entry], entry_id: EntryId) -> Message | None:

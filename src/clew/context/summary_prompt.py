@@ -60,6 +60,28 @@ def build_summary_prompt(
     return user("\n\n".join(blocks))
 
 
+def build_summary_instruction(*, kept: int, max_words: int, instructions: str = "") -> Message:
+    """Build the message that asks for a summary at the end of the conversation itself.
+
+    Args:
+        kept: How many of the last messages stay in the conversation.
+        max_words: How long the notes may be.
+        instructions: What the notes should keep.
+    """
+    blocks = [
+        "This message is not from the user. The conversation pauses here, because its beginning"
+        " leaves your context window; your notes will take its place.",
+        _TASK,
+        "A message at the beginning of this conversation may contain earlier notes."
+        f" The last {kept} messages before this one stay as they are: mention them only where"
+        f" that is needed to understand the rest. Write at most {max_words} words. Call no tools;"
+        " answer with the notes alone, and do not continue the work.",
+    ]
+    if instructions:
+        blocks.append(f"Additional focus:\n{instructions}")
+    return user("\n\n".join(blocks))
+
+
 def format_transcript(items: Sequence[Item]) -> list[str]:
     """Return `items` as readable lines: messages, tool calls and results."""
     lines: list[str] = []

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from clew.context.calibration import default_for, family_of, learn
 from clew.context.estimate import Meter, text_units, tool_units
 from clew.context.items import Item, ItemKind, Items
+from clew.context.lazy_list import LazyMapping
 from clew.context.reasoning import strip_reasoning
 from clew.core.entries import (
     Charged,
@@ -32,7 +33,7 @@ from clew.core.entries import (
     UnknownBody,
 )
 from clew.core.ids import EntryId
-from clew.core.messages import Part, Text, ToolResult, assistant
+from clew.core.messages import Part, Text, ToolCall, ToolResult, assistant
 from clew.core.models import Calibration, ModelFacts
 from clew.core.usage import Usage
 
@@ -58,7 +59,11 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
     tool_units: int = 0
     items: Items = field(default_factory=Items)
     archived: Sequence[Item] = ()
-    """Messages that compactions dropped, oldest first."""
+    """Messages that compactions dropped, oldest first, in their original text."""
+    originals: LazyMapping[EntryId, Item] = LazyMapping()
+    """The items whose text in the view is a marker or shortened, as they were."""
+    notes: str = ""
+    """The part of the summary in force that a model wrote."""
     pinned: frozenset[EntryId] = frozenset()
     mode: str = ""
     anchor: Anchor | None = None
@@ -145,12 +150,20 @@ def _apply(view: View, entry: Entry) -> View:
             return _compact(view, entry_id, body)
         case ResultsCleared(replaced=replaced):
             items = Items(_replace_texts(view, replaced))
-            return replace(view, items=items, anchor=None, settled=_count_settled(items, replaced))
+            return replace(
+                view,
+                items=items,
+                originals=_remember(view, replaced),
+                anchor=None,
+                settled=_count_settled(items, replaced),
+            )
         case Cleared():
             return replace(
                 view,
                 items=Items(),
                 archived=(),
+                originals=LazyMapping(),
+                notes="",
                 anchor=None,
                 tools_used=False,
                 settled=0,
@@ -225,7 +238,11 @@ def _is_credible(usage: Usage, units: int) -> bool:
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     dropped = frozenset(body.dropped)
     kept = [i for i in _replace_texts(view, body.replaced) if i.entry_id not in dropped]
-    gone = [i for i in view.items if i.entry_id in dropped and i.kind is not ItemKind.SUMMARY]
+    gone = [
+        view.originals.get(item.entry_id, item)
+        for item in view.items
+        if item.entry_id in dropped and item.kind is not ItemKind.SUMMARY
+    ]
     written = [Item.of(entry_id, message, meter=view.meter) for message in body.inserted]
     if body.summary:
         summary = assistant(f"{SUMMARY_HEADING}\n{body.summary}")
@@ -235,9 +252,30 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
         view,
         items=items,
         archived=(*view.archived, *gone),
+        originals=_remember(view, body.replaced).without(dropped),
+        notes=_notes_after(view, body),
         anchor=None,
         settled=_count_settled(items, body.replaced),
         undoable=(*view.undoable, entry_id),
+    )
+
+
+def _notes_after(view: View, body: Compacted) -> str:
+    """Return the model's notes after a compaction; older journals have them in the summary."""
+    if body.notes or (not body.dropped and not body.summary):
+        return body.notes or view.notes
+    return body.summary if body.report.author == "model" else ""
+
+
+def _remember(view: View, changes: Iterable[Replacement]) -> LazyMapping[EntryId, Item]:
+    """Return the originals after `changes`: the first text of an item counts."""
+    changed = {change.entry_id for change in changes} - view.originals.keys()
+    return view.originals.merge(
+        {
+            item.entry_id: item
+            for item in view.items
+            if item.entry_id in changed and item.kind is not ItemKind.SUMMARY
+        }
     )
 
 
@@ -257,28 +295,34 @@ def _strip_items(view: View, targets: frozenset[EntryId]) -> list[Item]:
 
 
 def _replace_texts(view: View, changes: Iterable[Replacement]) -> list[Item]:
-    texts = {change.entry_id: change.text for change in changes}
+    wanted = {change.entry_id: change for change in changes}
     return [
-        _replace_text(item, texts[item.entry_id], view.meter) if item.entry_id in texts else item
+        shorten_item(item, wanted[item.entry_id], view.meter) if item.entry_id in wanted else item
         for item in view.items
     ]
 
 
-def _replace_text(item: Item, text: str, meter: Meter) -> Item:
-    message = item.message
-    parts = tuple(_set_part_text(part, text) for part in message.parts)
-    shorter = replace(message, parts=parts)
+def shorten_item(item: Item, change: Replacement, meter: Meter = text_units) -> Item:
+    """Return an item as `change` shows it."""
+    text: str | None = change.text
+    parts: list[Part] = []
+    for part in item.message.parts:
+        match part:
+            case ToolResult(call_id=call_id, name=name, failed=failed):
+                parts.append(
+                    ToolResult(call_id=call_id, name=name, text=change.text, failed=failed)
+                )
+            case Text() if text is not None:
+                parts.append(Text(text))
+                text = None
+            case Text():
+                pass
+            case ToolCall(call_id=call_id) if call_id in change.arguments:
+                parts.append(replace(part, arguments=change.arguments[call_id]))
+            case _:
+                parts.append(part)
+    shorter = replace(item.message, parts=tuple(parts))
     return Item.of(item.entry_id, shorter, item.kind, meter=meter)
-
-
-def _set_part_text(part: Part, text: str) -> Part:
-    match part:
-        case ToolResult(call_id=call_id, name=name, failed=failed):
-            return ToolResult(call_id=call_id, name=name, text=text, failed=failed)
-        case Text():
-            return Text(text)
-        case _:
-            return part
 
 
 _LASTING = (SetupChanged, ModeChanged, PinChanged, ReasoningDropped)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from clew.core.context_state import LossReport
 from clew.core.errors import StoreDamaged
-from clew.core.ids import EntryId, SessionId
+from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message
 from clew.core.models import Calibration, ModelFacts, ToolSpec
 from clew.core.tool_states import ToolReport
@@ -58,11 +58,13 @@ class MessageAdded(
     """How the tool call that this result answers looks to a client."""
 
 
-class Replacement(Struct, frozen=True, kw_only=True):
+class Replacement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The text that replaces one entry in the view."""
 
     entry_id: EntryId
     text: str
+    arguments: dict[CallId, str] = {}
+    """Shortened arguments, by tool call; they are valid JSON."""
 
 
 class Compacted(
@@ -74,6 +76,8 @@ class Compacted(
     strategy: str
     summary: str
     """Replaces the dropped entries at the beginning of the view; empty for none."""
+    notes: str = ""
+    """The part of the summary that a model wrote; the next compaction updates it."""
     dropped: tuple[EntryId, ...]
     replaced: tuple[Replacement, ...] = ()
     inserted: tuple[Message, ...] = ()

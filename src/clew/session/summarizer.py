@@ -5,10 +5,7 @@ notes of the one before. Which models are asked, and what follows if they fail, 
 `clew.session.summary_ladder`.
 """
 
-from contextlib import aclosing
-
-import anyio
-from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.items import Item, ItemKind, Items
 from clew.context.loss_report import WrittenSummary
@@ -20,29 +17,23 @@ from clew.context.summary_prompt import (
     split_transcript,
 )
 from clew.context.view import View
-from clew.core.entries import Charged
+from clew.core.errors import ContextOverflow
 from clew.core.events import CompactionProgress
 from clew.core.messages import user
 from clew.core.models import ModelFacts
 from clew.core.text import truncate_middle
 from clew.core.usage import Usage
-from clew.providers.protocol import Finished, Request, TextChunk
+from clew.providers.protocol import Request
+from clew.session.shared_prefix import make_shared_request
 from clew.session.state import SessionState
+from clew.session.summary_call import Notes, ask
 
 _CHARS_PER_TOKEN = 3
 _KEPT_CHARS = 2_000
 """Longest user message in the transcript, of those that stay in the view."""
 _LEAST_OUTPUT = 256
-_PROGRESS_STEP = 400
 _FACTS_CHARS_PER_UNIT = 0.75
 """Lets facts take about a quarter of a summary's budget."""
-
-
-class Notes(Struct, frozen=True, kw_only=True):
-    """The draft of a model, and what it took to write it."""
-
-    text: str
-    usage: Usage
 
 
 def join_notes(view: View, plan: Reduce, budget: Budget, notes: Notes) -> WrittenSummary:
@@ -58,6 +49,9 @@ async def write_notes(
 ) -> Notes:
     """Let `model` write the draft, reading in as many chunks as its window requires.
 
+    Where that costs less, the model is asked at the end of the conversation itself; see
+    `clew.session.shared_prefix`. An answer that asks for tools is not used.
+
     Each call is charged to the session as soon as it ends.
 
     Raises:
@@ -67,6 +61,15 @@ async def write_notes(
     max_chars = model.window * _CHARS_PER_TOKEN // 2
     notes = Notes(text=view.summary, usage=Usage())
     parts = list(split_transcript(_transcript(view.items, plan), max_chars=max_chars))
+    shared = make_shared_request(
+        state, model, plan, budget=budget, transcript=parts, instructions=instructions
+    )
+    if shared is not None:
+        state.emit(CompactionProgress(stage="reading", done=0, total=1))
+        draft = await _ask_at_the_end(state, shared)
+        if draft.text and not draft.called_tools:
+            return draft
+        notes = replace(draft, text=notes.text)
     for number, part in enumerate(parts, start=1):
         state.emit(CompactionProgress(stage="reading", done=number - 1, total=len(parts)))
         prompt = build_summary_prompt(part, previous=notes.text, instructions=instructions)
@@ -76,34 +79,16 @@ async def write_notes(
             system=SUMMARY_SYSTEM,
             max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, budget.summary)),
         )
-        notes = await _ask(state, request, spent=notes.usage)
+        notes = await ask(state, request, after=notes)
     return notes
 
 
-async def _charge(state: SessionState, model: str, finished: Finished) -> None:
-    cost = finished.cost
-    if cost is None and finished.usage is not None:
-        cost = state.cost(finished.usage, model)
-    with anyio.CancelScope(shield=True):
-        await state.journal.append(Charged(why="a summary", usage=finished.usage, cost=cost))
-
-
-async def _ask(state: SessionState, request: Request, *, spent: Usage) -> Notes:
-    pieces: list[str] = []
-    written = shown = 0
-    usage = Usage()
-    async with aclosing(state.stream(request, purpose="summary")) as stream:
-        async for chunk in stream:
-            if isinstance(chunk, TextChunk):
-                pieces.append(chunk.text)
-                written += len(chunk.text)
-                if written - shown >= _PROGRESS_STEP:
-                    shown = written
-                    state.emit(CompactionProgress(stage="writing", done=written, total=0))
-            elif isinstance(chunk, Finished):
-                usage = chunk.usage or usage
-                await _charge(state, request.model, chunk)
-    return Notes(text="".join(pieces).strip(), usage=spent + usage)
+async def _ask_at_the_end(state: SessionState, request: Request) -> Notes:
+    """Ask after the conversation's own prefix; too long a request gives no notes."""
+    try:
+        return await ask(state, request)
+    except ContextOverflow:
+        return Notes(text="", usage=Usage())
 
 
 def _transcript(items: Items, plan: Reduce) -> list[Item]:
