@@ -132,13 +132,23 @@ def plan_compaction(
     plan = strategy.plan(view, budget)
     if isinstance(plan, Stuck):
         return plan
+    fault = _find_plan_fault(view, plan, budget, must=must)
+    return Stuck(why=fault) if fault else plan
+
+
+def is_worth_a_call(view: View, plan: Reduce, budget: Budget) -> bool:
+    """Return whether `plan` saves so much that a model may write its summary."""
+    return not _find_plan_fault(view, plan, budget, must=False)
+
+
+def _find_plan_fault(view: View, plan: Reduce, budget: Budget, *, must: bool) -> str:
+    """Return why `plan` is not worth it with the longest summary that it may get."""
     longest = limit_summary(view, plan, budget).summary
     if not plan.dropped or plan.wording is Wording.NOTICE:
         longest = _HEADING_UNITS if plan.dropped else 0
     nothing = WrittenSummary(text="", author="rules")
-    best = build_compaction(view, plan, nothing, trigger="auto", strategy=strategy.name)
-    fault = find_gain_fault(best, must=must, extra=round(longest * view.calibration.rate))
-    return Stuck(why=fault) if fault else plan
+    best = build_compaction(view, plan, nothing, trigger="auto", strategy="")
+    return find_gain_fault(best, must=must, extra=round(longest * view.calibration.rate))
 
 
 def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
@@ -152,7 +162,7 @@ def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
     before = body.report.tokens_before
     saved = before - body.report.tokens_after - extra
     if saved <= 0:
-        return "it would not make the view smaller"
+        return "the summary would be longer than the text it replaces"
     return "" if must or saved >= _LEAST_GAIN * before else "it would save too little"
 
 

@@ -13,6 +13,7 @@ from clew.context.compaction_pace import Tier
 from clew.context.compaction_plan import (
     compact_by_rules,
     find_gain_fault,
+    is_worth_a_call,
     limit_summary,
     make_budget,
     plan_clearing,
@@ -66,6 +67,7 @@ class _Order(Struct, frozen=True, kw_only=True):
     """What was asked for."""
 
     trigger: Trigger
+    force: bool
     must: bool
     """Any saving is enough."""
     window: int | None = None
@@ -94,7 +96,7 @@ async def compact(
     """
     before = state.context_state()
     is_over = before.used_tokens > state.policy.thresholds.block * before.max_tokens
-    order = _Order(trigger=trigger, must=force or is_over, window=window)
+    order = _Order(trigger=trigger, force=force, must=force or is_over, window=window)
     plan = await _decide(state, order, before)
     if isinstance(plan, Stuck):
         if trigger != "auto":
@@ -244,7 +246,7 @@ async def _write(
         budget=limit_summary(view, plan, budget),
         find_fault=lambda summary: find_gain_fault(build(plan, summary), must=order.must),
         instructions="\n".join(filter(None, [state.options["compact_instructions"], instructions])),
-        asks_models=tier is Tier.MODEL,
+        asks_models=tier is Tier.MODEL and (order.force or is_worth_a_call(view, plan, budget)),
         attempts=order.attempts,
     )
     summary = await summarise(state, task)

@@ -38,6 +38,8 @@ class SummaryTask(Struct, kw_only=True):
     asks_models: bool = True
     """False lets only rules write."""
     attempts: list[SummaryAttempt] = field(default_factory=list)
+    warnings: set[str] = field(default_factory=set)
+    """Texts that the user has seen: a retry often has the same fault."""
 
 
 async def summarise(state: SessionState, task: SummaryTask) -> WrittenSummary | None:
@@ -116,7 +118,7 @@ async def _try(
             outcome = task.find_fault(summary) or USED
     except ProviderError as error:
         outcome = str(error)
-        _warn(state, task, outcome, f"{model.name} wrote no summary: {error}")
+        _warn(state, task, f"{model.name} wrote no summary: {error}")
         return None, error
     finally:
         attempt = _measure(spent, state.journal.spending, author=model.name, outcome=outcome)
@@ -124,13 +126,13 @@ async def _try(
         state.pace = state.pace.add_summary(max(attempt.tokens, _estimate_input(state, task)))
     if outcome == USED:
         return summary, None
-    _warn(state, task, outcome, f"the summary by {model.name} was not used: {outcome}")
+    _warn(state, task, f"the summary by {model.name} was not used: {outcome}")
     return None, None
 
 
-def _warn(state: SessionState, task: SummaryTask, outcome: str, text: str) -> None:
-    """Warn of a fault, but only once if the retry has the same one."""
-    if [attempt.outcome for attempt in task.attempts].count(outcome) <= 1:
+def _warn(state: SessionState, task: SummaryTask, text: str) -> None:
+    if text not in task.warnings:
+        task.warnings.add(text)
         state.emit(Warned(text))
 
 
@@ -139,7 +141,7 @@ def _can_pay(state: SessionState, task: SummaryTask, model: ModelFacts, budget: 
     expected = Usage(input_tokens=_estimate_input(state, task), output_tokens=output)
     if state.affords(expected, model.name):
         return True
-    state.emit(Warned(f"the budget does not allow a summary by {model.name}; rules write it"))
+    _warn(state, task, f"the budget does not allow a summary by {model.name}")
     return False
 
 
