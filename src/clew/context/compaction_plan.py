@@ -1,4 +1,4 @@
-"""Decisions that make a view smaller: what to clear, drop, truncate and summarise by rules.
+"""Decisions that make a view smaller: what to drop, truncate and summarise by rules.
 
 The session carries them out and can let a model write the summary; `clew.fit` and the
 simulator use them with summaries by rules.
@@ -8,23 +8,18 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from clew.context.cleared_results import (
-    choose_worthwhile,
-    exclude_recent,
-    find_consumed,
-    make_marker,
-)
+from clew.context.cleared_results import find_consumed, make_marker
 from clew.context.cuts import turn_starts
+from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
-from clew.context.strategies.selection import shorten_results
 from clew.context.view import View
 from clew.core.context_state import SummaryAttempt
-from clew.core.entries import Compacted, ResultsCleared, Trigger
+from clew.core.entries import Compacted, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import assistant
 
@@ -38,40 +33,13 @@ _SHARES = (1.0, 0.5, 0.25)
 """Of the room for a summary, in the order in which rules try them."""
 
 
-def plan_clearing(
-    view: View, policy: ContextPolicy, strategy: Strategy, *, now: float
-) -> ResultsCleared | None:
-    """Replace answered tool results by markers, if the policy asks for it or it saves cost."""
-    if policy.compress_over is not None:
-        places = find_consumed(view.items, pinned=view.pinned, min_chars=policy.compress_over)
-        why = "answered tool results are compressed"
-    elif strategy.clears_early and _worth_a_look(view, policy, now):
-        recent = view.units_for(policy.economy.recent_tokens)
-        tail = min(recent, make_budget(view, policy, strategy).tail)
-        if view.items.units() <= tail:
-            return None
-        places = find_consumed(view.items, pinned=view.pinned, min_chars=_CLEAR_OVER)
-        places = exclude_recent(
-            view.items, places, recent_turns=policy.preserve_recent_turns, tail=tail
-        )
-        cold = view.calls > 0 and now - view.called_at > policy.economy.cold_after
-        places = choose_worthwhile(view.items, places, policy.economy, calls=view.calls, cold=cold)
-        why = "the cache is cold" if cold else "the saving pays for the broken cache prefix"
-    else:
-        places, why = [], ""
-    if not places:
+def find_threshold(view: View, policy: ContextPolicy, *, window: int) -> int | None:
+    """Return the size of a request, in tokens, from which to compact; None for never."""
+    share = policy.thresholds.compact
+    if not share:
         return None
-    return ResultsCleared(replaced=tuple(make_marker(view.items[p]) for p in places), why=why)
-
-
-def _worth_a_look(view: View, policy: ContextPolicy, now: float) -> bool:
-    """Return whether results have grown since the last call, or the cache is cold.
-
-    Checking every result before each call would make turns slower as a session grows.
-    """
-    if view.calls and now - view.called_at > policy.economy.cold_after:
-        return True
-    return view.items.has_grown_since(view.anchor.length if view.anchor is not None else 0)
+    room = working_set(policy.economy, view, window=window)
+    return min(int(share * window), room)
 
 
 def make_budget(
@@ -82,9 +50,12 @@ def make_budget(
     A current request that is larger than the recent turns may be always stays, so less is left
     for them and for the user's older messages.
     """
+    window = window or view.setup.model.window
+    room = working_set(policy.economy, view, window=window)
+    fixed = fixed_tokens(view) if room < window else 0
     budget = Budget.of(
         view,
-        tokens=strategy.target(window or view.setup.model.window),
+        tokens=fixed + strategy.target(room - fixed),
         recent_turns=policy.preserve_recent_turns,
     )
     starts = turn_starts(view.items)
@@ -171,7 +142,7 @@ def plan_without_summary(view: View) -> Reduce:
 
     The plan may be empty.
     """
-    places = find_consumed(view.items, pinned=view.pinned, min_chars=_CLEAR_OVER)
+    places = find_consumed(view.items, excluded=view.pinned, min_chars=_CLEAR_OVER)
     return Reduce(
         replaced=tuple(make_marker(view.items[place]) for place in places),
         wording=Wording.RULES,
@@ -179,13 +150,16 @@ def plan_without_summary(view: View) -> Reduce:
     )
 
 
-def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
-    """Truncate the largest remaining tool results by up to `excess` tokens in total."""
-    room = view.items.units() - round(excess / view.calibration.rate) - 1
-    changes = shorten_results(view.items, view.pinned, room=room)
-    if not changes:
-        return None
-    return ResultsCleared(replaced=changes, why="the request would exceed the window")
+def economize(plan: Reduce | Stuck, policy: ContextPolicy) -> Reduce | Stuck:
+    """Let rules write the summary of an automatic compaction of a `lean` session.
+
+    Such a session compacts often; a model call each time would cost more than it saves. A
+    strategy that names its own model for summaries keeps it.
+    """
+    if isinstance(plan, Stuck) or policy.economy is not Economy.LEAN or plan.summary_model:
+        return plan
+    is_model = plan.wording is Wording.MODEL
+    return replace(plan, wording=Wording.RULES) if is_model else plan
 
 
 def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSummary:

@@ -135,6 +135,19 @@ class CompactionFailed(
     """What was tried and what it cost; what was paid counts for the session's cost."""
 
 
+class ToolResultsCleared(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="results_cleared"
+):
+    """Tool results left the context; their markers say where the full text is."""
+
+    trigger: str
+    """`economy`: to save cost. `option`: `compress_tool_results` asks for it. `limit`: the request
+    was too long to send, so the largest results were shortened."""
+    before: ContextState
+    after: ContextState
+    report: LossReport
+
+
 class EntryAdded(Struct, frozen=True, gc=False, tag_field="event", tag="entry"):
     """An entry is on disk. Its id is the durable cursor of the session's history."""
 
@@ -266,6 +279,7 @@ Event: TypeAlias = (
     | CompactionProgress
     | CompactionEnded
     | CompactionFailed
+    | ToolResultsCleared
     | EntryAdded
     | QueueChanged
     | PermissionRequest

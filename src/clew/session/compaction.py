@@ -9,27 +9,34 @@ from inspect import isawaitable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from clew.context.clearing_plan import plan_clearing, plan_squeeze
 from clew.context.compaction_pace import Tier
 from clew.context.compaction_plan import (
     compact_by_rules,
+    economize,
     find_gain_fault,
+    find_threshold,
     is_worth_a_call,
     limit_summary,
     make_budget,
-    plan_clearing,
     plan_compaction,
-    plan_squeeze,
     plan_without_summary,
 )
-from clew.context.loss_report import WrittenSummary, build_compaction
+from clew.context.loss_report import WrittenSummary, build_compaction, report_clearing
 from clew.context.plan import Reduce, Stuck
 from clew.context.render import render
 from clew.context.strategies.custom import Custom, compact_to
 from clew.context.window_state import describe_load
 from clew.core.context_state import ContextState, Status, SummaryAttempt
-from clew.core.entries import Compacted, Trigger
+from clew.core.entries import Compacted, ResultsCleared, Trigger
 from clew.core.errors import ClewError, ContextFull, ContextThrashing, NothingToDrop
-from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
+from clew.core.events import (
+    CompactionEnded,
+    CompactionFailed,
+    CompactionStarted,
+    ToolResultsCleared,
+    Warned,
+)
 from clew.core.text import pluralize
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
@@ -45,10 +52,9 @@ async def fit(state: SessionState) -> ContextState:
     context = state.report_context()
     clears = plan_clearing(state.journal.view, state.policy, state.strategy, now=state.clock())
     if clears is not None:
-        await state.journal.append(clears)
-        context = state.report_context()
+        context = await _clear_results(state, clears)
     thresholds = state.policy.thresholds
-    threshold = int(thresholds.compact * context.max_tokens) if thresholds.compact else None
+    threshold = find_threshold(state.journal.view, state.policy, window=context.max_tokens)
     if state.strategy.due(state.journal.view, used=context.used_tokens, threshold=threshold):
         await compact(state, trigger="auto")
         context = state.context_state()
@@ -56,11 +62,18 @@ async def fit(state: SessionState) -> ContextState:
     if context.used_tokens > limit:
         squeezed = plan_squeeze(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
         if squeezed is not None:
-            await state.journal.append(squeezed)
-            context = state.report_context()
+            context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
     return context
+
+
+async def _clear_results(state: SessionState, body: ResultsCleared) -> ContextState:
+    before, report = state.context_state(), report_clearing(state.journal.view, body)
+    await state.journal.append(body)
+    after = state.report_context()
+    state.emit(ToolResultsCleared(trigger=body.trigger, before=before, after=after, report=report))
+    return after
 
 
 class _Order(Struct, frozen=True, kw_only=True):
@@ -146,11 +159,12 @@ def _choose_tier(state: SessionState, order: _Order, context: ContextState) -> T
     Raises:
         ContextThrashing: Another compaction would not help.
     """
-    is_full = context.status is Status.CRITICAL or order.trigger == "overflow"
-    if order.trigger == "manual" or not is_full or isinstance(state.strategy, Custom):
-        return Tier.MODEL
     pace = state.pace
     tier, load = pace.choose_tier(), describe_load(state.journal.view, context)
+    if order.trigger == "manual" or isinstance(state.strategy, Custom):
+        return Tier.MODEL
+    if context.status is not Status.CRITICAL and order.trigger != "overflow":
+        return Tier.RULES if tier is Tier.STOP else tier
     if tier is Tier.STOP:
         raise ContextThrashing(
             f"the window of {context.max_tokens:,} tokens was full again at once after"
@@ -216,7 +230,8 @@ async def _decide(
     view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
         budget = make_budget(view, state.policy, strategy, window=order.window)
-        return plan_compaction(view, strategy, budget, must=order.must)
+        plan = plan_compaction(view, strategy, budget, must=order.must)
+        return economize(plan, state.policy) if order.trigger == "auto" else plan
     used = before.used_tokens
     if order.trigger == "overflow":
         # The provider counted more than the estimate: the function must see that it is too long.

@@ -165,7 +165,7 @@ class SessionState(Struct, kw_only=True):
             view,
             self.context_state().used_tokens + added,
             spent=self.journal.spending,
-            is_warm=self.clock() - view.called_at <= self.policy.economy.cold_after,
+            is_warm=self.clock() - view.called_at <= self.policy.prices.cold_after,
         )
 
     @property
