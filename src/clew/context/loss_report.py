@@ -7,7 +7,7 @@ from clew.context.items import ItemKind
 from clew.context.plan import Reduce
 from clew.context.view import View
 from clew.context.window_state import count_tokens
-from clew.core.context_state import LossReport
+from clew.core.context_state import LossReport, SummaryAttempt
 from clew.core.entries import Compacted, Entry, Replacement, ResultsCleared, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import Message
@@ -22,6 +22,8 @@ class WrittenSummary(Struct, frozen=True, kw_only=True):
     notes: str = ""
     """The part of the text that a model wrote."""
     usage: Usage | None = None
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """Every try to write it, this one included."""
 
 
 def build_compaction(
@@ -58,6 +60,7 @@ def build_compaction(
         tokens_after=0,
         author=summary.author,
         why=f"{trigger}: {plan.why}",
+        attempts=summary.attempts,
     )
     draft = Compacted(
         trigger=trigger,
