@@ -208,6 +208,13 @@ class ContextSection(Section, frozen=True):
     max_tool_output_chars: Maybe[
         Annotated[int, Meta(ge=200), _about("Longest tool output in a prompt; 30000.")]
     ] = UNSET
+    protect: Annotated[
+        list[str],
+        _about(
+            "Tools, paths and patterns whose results stay in view, such as `WebFetch`,"
+            " `docs/*.md` or `Bash(git diff*)`."
+        ),
+    ] = []
     preserve_reasoning_as_text: Maybe[
         Annotated[bool, _about("Send reasoning as text where a provider does not accept it.")]
     ] = UNSET
