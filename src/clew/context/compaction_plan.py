@@ -4,23 +4,26 @@ The session carries them out and can let a model write the summary; `clew.fit` a
 simulator use them with summaries by rules.
 """
 
+from collections.abc import Sequence
+
 from clew.context.cleared_results import (
     choose_worthwhile,
     exclude_recent,
     find_consumed,
     make_marker,
 )
-from clew.context.estimate import text_units
+from clew.context.estimate import Meter
 from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
-from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
-from clew.context.strategies.selection import shorten_results
-from clew.context.view import View
+from clew.context.truncation import shorten_items
+from clew.context.view import View, shorten_item
 from clew.core.entries import Compacted, ResultsCleared, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import assistant
+from clew.core.text import truncate_middle
+from clew.core.usage import Usage
 
 _LEAST_GAIN = 0.10
 _CLEAR_OVER = 500
@@ -71,6 +74,7 @@ def make_budget(
     return Budget.of(
         view,
         tokens=strategy.target(window or view.setup.model.window),
+        window=window or view.setup.model.window,
         recent_turns=policy.preserve_recent_turns,
     )
 
@@ -95,36 +99,64 @@ def plan_compaction(
 
 
 def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
-    """Truncate the largest remaining tool results by up to `excess` tokens in total."""
+    """Truncate the remaining messages by up to `excess` tokens in total, results first."""
     room = view.items.units() - round(excess / view.calibration.rate) - 1
-    changes = shorten_results(view.items, view.pinned, room=room)
+    changes = shorten_items(view.items, view.pinned, room=room)
     if not changes:
         return None
     return ResultsCleared(replaced=changes, why="the request would exceed the window")
 
 
-def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSummary:
-    """Write the summary for `plan` without a model."""
-    gone = tuple(item for item in plan.dropped if item.kind is not ItemKind.SUMMARY)
-    if len(gone) < len(plan.dropped) and not view.archived:
-        # Without a journal the old summary is all there is of what it covers, so keep its text.
-        gone = (Item.of(EntryId(0), assistant(view.summary)), *gone)
+def summarise_by_rules(
+    view: View, plan: Reduce, budget: Budget, *, notes: str = "", usage: Usage | None = None
+) -> WrittenSummary:
+    """Write the summary for `plan`: the notes of a model, if there are any, and a digest.
+
+    Without new `notes`, those of an earlier compaction stay in force.
+    """
+    author = "model" if notes else "rules"
     if not plan.dropped:
-        return WrittenSummary(text="", author="rules")
+        return WrittenSummary(text="", author=author, usage=usage)
+    gone = tuple(
+        view.originals.get(item.entry_id, item)
+        for item in plan.dropped
+        if item.kind is not ItemKind.SUMMARY
+    )
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
+    notes = notes or truncate_middle(view.notes, budget.summary)
+    if view.summary and not view.archived and not notes:
+        # Without a journal the old summary is all there is of what it covers, so keep its text.
+        old = Item.of(EntryId(0), assistant(view.summary), ItemKind.SUMMARY)
+        gone = (old, *gone)
     leaving = {item.entry_id for item in plan.dropped}
-    staying = [item for item in view.items if item.entry_id not in leaving]
-    shorter = {change.entry_id: change.text for change in plan.replaced}
-    taken = sum(
-        text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
-        for item in staying
-    )
-    room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken - _HEADING_UNITS))
+    staying = [
+        item
+        for item in view.items
+        if item.entry_id not in leaving and item.kind is not ItemKind.SUMMARY
+    ]
     from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 
-    text = write_digest((*view.archived, *gone), max_units=room, known=render_text(staying))
-    return WrittenSummary(text=text, author="rules")
+    taken = _HEADING_UNITS + view.meter(notes) + _count_staying(staying, plan, view.meter)
+    digest = write_digest(
+        (*view.archived, *gone),
+        max_units=max(_LEAST_DIGEST, budget.limit - taken),
+        staying=staying,
+        has_notes=bool(notes),
+        meter=view.meter,
+    )
+    text = f"{notes}\n\n{digest}" if notes else digest
+    return WrittenSummary(text=text, author=author, notes=notes, usage=usage)
+
+
+def _count_staying(staying: Sequence[Item], plan: Reduce, meter: Meter) -> int:
+    changes = {change.entry_id: change for change in plan.replaced}
+    return sum(
+        shorten_item(item, changes[item.entry_id], meter).units
+        if item.entry_id in changes
+        else item.units
+        for item in staying
+    )
 
 
 def compact_by_rules(

@@ -15,7 +15,6 @@ from clew.context.plan import Budget, Reduce, Wording
 from clew.context.summary_prompt import (
     SUMMARY_SYSTEM,
     build_summary_prompt,
-    format_facts,
     split_transcript,
 )
 from clew.context.view import View
@@ -31,8 +30,6 @@ from clew.session.summary_call import Notes, ask
 _MOST_FAILURES = 3
 _CHARS_PER_TOKEN = 3
 _LEAST_OUTPUT = 256
-_FACTS_CHARS_PER_UNIT = 0.75
-"""Lets facts take about a quarter of a summary's budget."""
 
 
 async def summarise(
@@ -82,10 +79,7 @@ def _attempts(state: SessionState, plan: Reduce) -> list[tuple[ModelFacts, bool]
 
 def join_notes(view: View, plan: Reduce, budget: Budget, notes: Notes) -> WrittenSummary:
     """Return the model's draft, followed by what code extracted from the messages that go."""
-    gone = (*view.archived, *(i for i in plan.dropped if i.kind is not ItemKind.SUMMARY))
-    facts = format_facts(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
-    text = f"{notes.text}\n\n{facts}".strip()
-    return WrittenSummary(text=text, author="model", usage=notes.usage)
+    return summarise_by_rules(view, plan, budget, notes=notes.text, usage=notes.usage)
 
 
 async def write_notes(
@@ -103,7 +97,7 @@ async def write_notes(
     """
     view = state.journal.view
     max_chars = model.window * _CHARS_PER_TOKEN // 2
-    notes = Notes(text=view.summary, usage=Usage())
+    notes = Notes(text=view.notes or view.summary, usage=Usage())
     parts = list(split_transcript(_transcript(view.items, plan), max_chars=max_chars))
     shared = make_shared_request(
         state, model, plan, budget=budget, transcript=parts, instructions=instructions
@@ -121,7 +115,7 @@ async def write_notes(
             model=model.name,
             messages=(prompt,),
             system=SUMMARY_SYSTEM,
-            max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, budget.summary)),
+            max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, budget.notes)),
         )
         notes = await ask(state, request, after=notes)
     return notes
