@@ -20,8 +20,6 @@ from clew.context.policy import ContextPolicy
 from clew.context.truncation import shorten_items
 from clew.context.view import View, shorten_item
 from clew.core.entries import Compacted, ResultsCleared, Trigger
-from clew.core.ids import EntryId
-from clew.core.messages import assistant
 from clew.core.text import truncate_middle
 from clew.core.usage import Usage
 
@@ -98,10 +96,13 @@ def plan_compaction(
     return plan
 
 
-def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
-    """Truncate the remaining messages by up to `excess` tokens in total, results first."""
+def plan_squeeze(view: View, *, excess: int, only_results: bool = True) -> ResultsCleared | None:
+    """Truncate what remains by up to `excess` tokens in total.
+
+    With `only_results` false even answers, arguments of calls and requests are truncated.
+    """
     room = view.items.units() - round(excess / view.calibration.rate) - 1
-    changes = shorten_items(view.items, view.pinned, room=room)
+    changes = shorten_items(view.items, view.pinned, room=room, only_results=only_results)
     if not changes:
         return None
     return ResultsCleared(replaced=changes, why="the request would exceed the window")
@@ -125,10 +126,6 @@ def summarise_by_rules(
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
     notes = notes or truncate_middle(view.notes, budget.summary)
-    if view.summary and not view.archived and not notes:
-        # Without a journal the old summary is all there is of what it covers, so keep its text.
-        old = Item.of(EntryId(0), assistant(view.summary), ItemKind.SUMMARY)
-        gone = (old, *gone)
     leaving = {item.entry_id for item in plan.dropped}
     staying = [
         item
@@ -138,10 +135,14 @@ def summarise_by_rules(
     from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 
     taken = _HEADING_UNITS + view.meter(notes) + _count_staying(staying, plan, view.meter)
+    gone = (*view.archived, *gone)
+    said = budget.quote(sum(item.units for item in gone if item.kind is ItemKind.USER))
     digest = write_digest(
-        (*view.archived, *gone),
-        max_units=max(_LEAST_DIGEST, budget.limit - taken),
+        gone,
+        max_units=max(_LEAST_DIGEST, said, budget.limit - taken),
         staying=staying,
+        # Without a journal the old summary is all there is of what it covers.
+        previous="" if view.archived or view.notes else view.summary,
         has_notes=bool(notes),
         meter=view.meter,
     )

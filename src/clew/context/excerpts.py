@@ -78,16 +78,15 @@ class Excerpts:
         for text, line in self._ranked:
             where, row = line.place
             cost = len(text) + 1
-            if is_path(text):
-                if cost <= room:
-                    paths.append(text)
-                    room -= cost
-                continue
-            if where not in chosen:
+            path = is_path(text)
+            if not path and where not in chosen:
                 cost += len(_heading(self._stretch[where])) + 1
             if cost > room:
                 continue
             room -= cost
+            if path:
+                paths.append(text)
+                continue
             chosen.setdefault(where, {})[row] = text
             if len(line.whole) > len(text):
                 long.append(line)

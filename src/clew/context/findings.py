@@ -203,16 +203,22 @@ _SHARES = {
 }  # fmt: skip
 
 
-def choose_findings(items: Iterable[Item], *, max_chars: int) -> dict[Topic, tuple[Statement, ...]]:
-    """Choose the statements with the highest scores, grouped by topic and oldest first.
+def rank_findings(items: Iterable[Item]) -> list[Statement]:
+    """Return the statements of a conversation, best first, without those that repeat another."""
+    candidates = nlargest(
+        _MOST_CANDIDATES, list_statements(items), key=lambda said: (said.score, said.order)
+    )
+    return sorted(_drop_similar(candidates), key=lambda said: (-said.score, said.order))
+
+
+def choose_findings(
+    ranked: Sequence[Statement], *, max_chars: int
+) -> dict[Topic, tuple[Statement, ...]]:
+    """Choose the best of the statements that `rank_findings` returned, by topic, oldest first.
 
     Rendered with `render_findings` they have at most `max_chars` characters. Each topic has a
     share of the room; what one does not need goes to the best statements of all topics.
     """
-    candidates = nlargest(
-        _MOST_CANDIDATES, list_statements(items), key=lambda said: (said.score, said.order)
-    )
-    ranked = sorted(_drop_similar(candidates), key=lambda said: (-said.score, said.order))
     chosen: dict[int, Statement] = {}
     written: set[tuple[Topic, EntryId, str]] = set()
     left = max_chars

@@ -14,10 +14,11 @@ from heapq import heapify, heappop, heappush
 
 from clew.context.items import Item, ItemKind
 from clew.context.user_words import find_request
-from clew.core.ids import EntryId
+from clew.core.ids import NO_ENTRY, EntryId
 
 _WORD = re.compile(r"[^\W_][^\W_'’-]*")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
+_SPOKEN = re.compile(r"(?:#\d+ )?(user|assistant): ")
 _WHOLE_CHARS = 240
 """A shorter message is quoted whole or not at all."""
 _MOST_SENTENCE = 600
@@ -26,6 +27,8 @@ _PARTICULAR = 1.7
 _REPEATED = 0.15
 """What is left of the value of a word each time it was chosen already."""
 _USER_WEIGHT = 1.3
+_RECENCY = 0.25
+"""How much more the newest remark is worth than the oldest."""
 _HEAD_CHARS = 10
 _MOST_READ = 400_000
 """Characters of the newest text that are read."""
@@ -60,11 +63,25 @@ def list_remarks(items: Sequence[Item], *, split_user: bool = True) -> list[Rema
             text = item.message.text.strip()
         else:
             continue
-        role = str(item.message.role)
+        if item.entry_id == NO_ENTRY:
+            said = enumerate(_read_digest(text), start=1)
+            found += (Remark(NO_ENTRY, role, one, -number) for number, (role, one) in said)
+            continue
         whole = text and item.kind is ItemKind.USER and not split_user
         parts = [text] if whole else _split(text)
-        found += (Remark(item.entry_id, role, one, place) for one in parts)
+        found += (Remark(item.entry_id, str(item.message.role), one, place) for one in parts)
     return found
+
+
+def _read_digest(text: str) -> Iterator[tuple[str, str]]:
+    """Read the remarks of an earlier digest, which takes the place of the messages before it."""
+    role = "assistant"
+    for line in text.split("\n"):
+        spoken = _SPOKEN.match(line)
+        if spoken:
+            role = spoken.group(1)
+        if line:
+            yield role, line[spoken.end() :] if spoken else line
 
 
 def _split(text: str) -> Iterator[str]:
@@ -104,6 +121,7 @@ def choose_remarks(
             rarity[word] * weight * _REPEATED ** said[word] for word, weight in words[index].items()
         )
         remark = remarks[index]
+        worth *= 1 + _RECENCY * index / total
         if remark.role == "user":
             worth *= _USER_WEIGHT
         return -worth / (len(remark.text) + _HEAD_CHARS)
@@ -114,12 +132,12 @@ def choose_remarks(
         _, negative = heappop(queue)
         now = value(-negative)
         if queue and now > queue[0][0]:
-            if now < 0:
-                heappush(queue, (now, negative))
+            # What was chosen since has made it worth less.
+            heappush(queue, (now, negative))
             continue
         remark = remarks[-negative]
         cost = len(remark.text) + (3 if remark.place in places else _HEAD_CHARS + 7)
-        if cost <= room and now < 0:
+        if cost <= room:
             taken[-negative] = None
             places.add(remark.place)
             said.update(words[-negative].keys())
@@ -143,7 +161,8 @@ def _weigh_words(text: str) -> dict[str, float]:
 def render_remarks(remarks: Sequence[Remark], chosen: Iterable[int]) -> str:
     """Write the chosen remarks, one line per message; `…` marks what is omitted in it."""
     lines: list[str] = []
-    last = previous = -1
+    last: int | None = None
+    previous = -1
     for index in chosen:
         remark = remarks[index]
         if remark.place == last:

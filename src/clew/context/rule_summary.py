@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from clew.context.estimate import Meter, text_units
 from clew.context.excerpts import Excerpts
-from clew.context.findings import choose_findings, render_findings
-from clew.context.items import Item, ItemKind
+from clew.context.findings import choose_findings, rank_findings, render_findings
+from clew.context.items import Item
 from clew.context.name_index import NameIndex
 from clew.context.passages import render_text, split_passages, strip_line_number
 from clew.context.remarks import choose_remarks, list_remarks, render_remarks
 from clew.context.state_ledger import gather_state, render_state
 from clew.context.turn_ledger import Turn, list_turns, render_turns
+from clew.core.ids import EntryId
+from clew.core.messages import assistant
 
 _FINDINGS, _STATE, _NAMES, _EXCERPTS = 0.30, 0.20, 0.20, 0.30
 """Shares of the room beside the user's words."""
@@ -42,22 +44,27 @@ def write_digest(
     *,
     max_units: int,
     staying: Sequence[Item] = (),
+    previous: str = "",
     has_notes: bool = False,
     meter: Meter = text_units,
 ) -> str:
     """Summarise `items` by rules; deterministic, and never longer than `max_units`.
 
     Args:
-        items: The messages that leave, or left, the view. An item of the kind `SUMMARY` is an
-            earlier digest that stands for messages which nobody has any more.
+        items: The messages that leave, or left, the view.
         max_units: The limit.
         staying: The messages that stay; their text is not quoted again.
+        previous: An earlier digest, if nobody has the messages that it stands for.
         has_notes: True if the notes of a model precede the digest.
         meter: Measures the text.
     """
+    requests = _find_requests(previous)
+    if previous:
+        rest = previous.replace(requests, "", 1)
+        items = [Item.of(EntryId(0), assistant(rest)), *items]
     whole = sorted((*items, *staying), key=lambda item: abs(item.entry_id))
-    if any(item.asks for item in whole):
-        write = _prepare_work(items, whole, staying, has_notes=has_notes)
+    if requests or any(item.asks for item in whole):
+        write = _prepare_work(items, whole, staying, earlier=requests, has_notes=has_notes)
     else:
         write = _prepare_talk(items)
     return _fit(write, max_units, meter, sample=items)
@@ -90,7 +97,12 @@ def _chars_per_unit(items: Sequence[Item]) -> float:
 
 
 def _prepare_work(
-    items: Sequence[Item], whole: Sequence[Item], staying: Sequence[Item], *, has_notes: bool
+    items: Sequence[Item],
+    whole: Sequence[Item],
+    staying: Sequence[Item],
+    *,
+    earlier: str,
+    has_notes: bool,
 ) -> Callable[[int], str]:
     """Return the writer of a digest of an agent's work."""
     stretch = list(split_passages(_take_newest(items, _REACH)))
@@ -100,9 +112,8 @@ def _prepare_work(
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in list_turns(whole) if turn.entry_id not in visible]
     state = gather_state(whole)
-    recent = _take_newest(items, _REACH)
+    findings = rank_findings(_take_newest(items, _REACH))
     head = _write_head(items)
-    earlier = _find_earlier_requests(items)
 
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
@@ -110,7 +121,7 @@ def _prepare_work(
         lines += _write_turns(turns, earlier, room)
         room = max_chars - _measure(lines)
         share = _FINDINGS_BESIDE_NOTES if has_notes else _FINDINGS
-        told = render_findings(choose_findings(recent, max_chars=int(room * share)))
+        told = render_findings(choose_findings(findings, max_chars=int(room * share)))
         facts = render_state(state, max_chars=int(room * _STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
         left = max_chars - _measure(lines)
@@ -119,7 +130,7 @@ def _prepare_work(
         lines += ["\nExcerpts:", *quoted] if quoted else []
         body = "\n".join(lines)
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
-        names = index.choose(max_chars=left, known=body + shown)
+        names = index.choose(max_chars=left, known=f"{body}\n{shown}")
         return f"{body}\n\n{_NAMES_HEADING}{', '.join(names)}" if names else body
 
     return write
@@ -130,13 +141,10 @@ def _prepare_talk(items: Sequence[Item]) -> Callable[[int], str]:
     whole = list_remarks(items, split_user=False)
     pieces = list_remarks(items)
     head = _write_head(items)
-    earlier = _find_earlier_requests(items)
     need = sum(len(one.text) + _REQUEST_FRAME for one in whole if one.role == "user")
 
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
-        if earlier and len(earlier) < max_chars * _TURNS:
-            lines.append(earlier)
         room = max_chars - _measure(lines) - 1
         fits = need <= room * _MOST_WORDS
         remarks = whole if fits else pieces
@@ -176,13 +184,10 @@ def _write_turns(turns: Sequence[Turn], earlier: str, room: int) -> list[str]:
 _SECTION_END = re.compile(r"\n\n(?=[A-Z][^\n]{3,80}:)")
 
 
-def _find_earlier_requests(items: Iterable[Item]) -> str:
+def _find_requests(digest: str) -> str:
     """Return the requests that an earlier digest quotes."""
-    for item in items:
-        if item.kind is ItemKind.SUMMARY and _TURNS_HEADING in item.message.text:
-            quoted = item.message.text.split(_TURNS_HEADING, 1)[1].strip("\n")
-            return _SECTION_END.split(quoted, maxsplit=1)[0]
-    return ""
+    quoted = digest.partition(_TURNS_HEADING)[2].strip("\n")
+    return _SECTION_END.split(quoted, maxsplit=1)[0]
 
 
 def _measure(lines: Iterable[str]) -> int:

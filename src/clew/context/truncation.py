@@ -18,6 +18,7 @@ from clew.core.text import truncate_middle
 _LEAST_CHARS = 200
 """Texts are not made shorter than this, except by the last step."""
 _BARE_CHARS = 60
+_ROUNDS = 3
 _any_json = msgspec.json.Decoder()
 
 _Slot: TypeAlias = tuple[EntryId, CallId | None]
@@ -25,40 +26,38 @@ _Slot: TypeAlias = tuple[EntryId, CallId | None]
 
 
 def shorten_items(
-    items: Sequence[Item], pinned: frozenset[EntryId], *, room: int
+    items: Sequence[Item], pinned: frozenset[EntryId], *, room: int, only_results: bool = False
 ) -> tuple[Replacement, ...]:
     """Truncate texts of `items` until all of them fit into `room` units, as far as possible.
 
-    Tool results come first, then answers, arguments of calls and requests, each from the
-    longest down to a common length. Pinned messages and thinking stay as they are.
+    Tool results come first, then answers, arguments of calls and requests (unless
+    `only_results`), each from the longest down to a common length. Pinned messages and
+    thinking stay as they are.
     """
     excess = sum(item.units for item in items) - room
     if excess <= 0:
         return ()
     free = [item for item in items if item.entry_id not in pinned]
     changed: dict[_Slot, str] = {}
-    for least in (_LEAST_CHARS, _BARE_CHARS):
-        for find in (_find_results, _find_answers, _find_arguments, _find_requests):
-            if excess > 0:
-                excess -= _truncate_all(find(free), changed, excess=excess, least=least)
-    return _make_replacements(free, changed)
-
-
-def shorten_results(
-    items: Sequence[Item], pinned: frozenset[EntryId], *, room: int
-) -> tuple[Replacement, ...]:
-    """Truncate the longest tool results of `items` until all items fit into `room` units."""
-    excess = sum(item.units for item in items) - room
-    if excess <= 0:
-        return ()
-    free = [item for item in items if item.entry_id not in pinned]
-    changed: dict[_Slot, str] = {}
-    _truncate_all(_find_results(free), changed, excess=excess, least=_LEAST_CHARS)
+    every = (_find_results, _find_answers, _find_arguments, _find_requests)
+    steps = [(find, _LEAST_CHARS) for find in (every[:1] if only_results else every)]
+    if not only_results:
+        steps += [(find, _BARE_CHARS) for find in every]
+    for find, least in steps:
+        texts = find(free)
+        for _ in range(_ROUNDS):
+            # The marks take room too, so the first round often saves too little.
+            saved = _truncate_all(texts, changed, excess=excess, least=least)
+            excess -= saved
+            if excess <= 0:
+                return _make_replacements(free, changed)
+            if not saved:
+                break
     return _make_replacements(free, changed)
 
 
 def _find_results(items: Iterable[Item]) -> dict[_Slot, str]:
-    return {(item.entry_id, None): result_text(item) for item in items if len(item.answers) == 1}
+    return {(item.entry_id, None): _result_text(item) for item in items if len(item.answers) == 1}
 
 
 def _find_answers(items: Iterable[Item]) -> dict[_Slot, str]:
@@ -86,8 +85,7 @@ def _find_arguments(items: Iterable[Item]) -> dict[_Slot, str]:
     }
 
 
-def result_text(item: Item) -> str:
-    """Return the text of the tool results of an item."""
+def _result_text(item: Item) -> str:
     return "\n".join(result.text for result in item.message.results)
 
 

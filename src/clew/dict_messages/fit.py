@@ -148,7 +148,7 @@ def _shrink(
 def _squeeze(view: View, max_tokens: int) -> View:
     for _ in range(_ROUNDS):
         excess = _state(view).used_tokens - max_tokens
-        body = plan_squeeze(view, excess=excess) if excess > 0 else None
+        body = plan_squeeze(view, excess=excess, only_results=False) if excess > 0 else None
         if body is None:
             break
         view = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))

@@ -49,30 +49,32 @@ def subtract_pins(view: View, budget: Budget) -> Budget:
 def find_tail_cut(view: View, budget: Budget) -> int:
     """Return the legal cut after which everything stays.
 
-    A view within the budget keeps its recent turns. A larger one keeps as many of the newest
-    messages as fit beside the summary: the user's words, and half of what is dropped up to
-    `budget.summary`. The last step of the conversation is always after the cut.
+    A view within the budget keeps its recent turns, as far as they fit into the tail. A larger
+    one keeps as many of the newest messages as fit beside the summary: the user's words, and
+    half of what is dropped up to `budget.summary`. The newest messages get at least half of
+    their share, and the last step of the conversation is always after the cut.
     """
     items = view.items
     inner = find_inner_cuts(items, limit=budget.limit)
     starts = turn_starts(items)
     if items.units() <= budget.limit:
         wanted = starts[-budget.recent_turns] if len(starts) >= budget.recent_turns else 0
-        return max(cut for cut in inner if cut <= wanted)
+        if items.units(wanted) <= budget.tail:
+            return max(cut for cut in inner if cut <= wanted)
+        return next((cut for cut in inner if items.units(cut) <= budget.tail), inner[-1])
     before = sum(item.units for item in view.archived)
     words = sum(item.units for item in view.archived if item.kind is ItemKind.USER)
-    last = starts[-1] if starts else 0
+    last = starts[-1] if starts else len(items)
     at = 0
     for cut in inner:
         for item in items[at:cut]:
             before += item.units
             words += item.units if item.kind is ItemKind.USER else 0
         at = cut
-        said = min(words, budget.words)
-        current = items[last].units if starts and cut > last else 0
-        summary = said + min(budget.summary, max(0, before - words) // 2)
-        least = min(budget.tail, budget.limit - said - current)
-        if items.units(cut) <= max(least, budget.limit - current - summary):
+        current = items[last].units if cut > last else 0
+        said = budget.quote(words - current)
+        rest = min(budget.summary, max(0, before - words) // 2)
+        if items.units(cut) <= max(budget.tail // 2, budget.limit - current - said - rest):
             return cut
     return inner[-1]
 
@@ -92,8 +94,8 @@ def find_required(view: View, cut: int) -> set[EntryId]:
 
 
 _TARGET = 0.45
-_LEAST_SUMMARY = 0.3
-"""Share of the budget for a summary, if messages that stay must be truncated for it."""
+_LEAST_SUMMARY, _MOST_SUMMARY = 0.3, 0.6
+"""Shares of the budget for a summary, if messages that stay must be truncated for it."""
 
 
 def set_aside(
@@ -112,8 +114,10 @@ def set_aside(
         *(item for item in view.items[:cut] if item.entry_id in spared),
         *view.items[cut:],
     ]
+    said = budget.quote(sum(i.units for i in (*view.archived, *dropped) if i.kind is ItemKind.USER))
+    summary = min(max(said, int(budget.limit * _LEAST_SUMMARY)), int(budget.limit * _MOST_SUMMARY))
     replaced = shorten_items(
-        staying, view.pinned, room=budget.limit - int(budget.limit * _LEAST_SUMMARY)
+        staying, view.pinned, room=budget.limit - summary, only_results=not budget.is_hard
     )
     if not dropped and not replaced:
         return Stuck(why="every message is recent, pinned or the current request")
