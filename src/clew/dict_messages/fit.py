@@ -5,7 +5,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from clew.context.compaction_plan import plan_squeeze, summarise_by_rules
+from clew.context.clearing_plan import plan_squeeze
+from clew.context.compaction_plan import limit_summary, summarise_by_rules
 from clew.context.estimate import text_units
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
@@ -128,7 +129,8 @@ def _shrink(
         plan = strategy.plan(view, budget)
         if isinstance(plan, Stuck):
             break
-        summary = _summarise(view, plan, budget, summarize)
+        room = limit_summary(view, plan, budget)
+        summary = _summarise(view, plan, room, summarize)
         body = build_compaction(view, plan, summary, trigger="auto", strategy=strategy.name)
         if body.report.tokens_after >= body.report.tokens_before:
             break
