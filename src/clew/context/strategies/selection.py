@@ -114,11 +114,14 @@ def set_aside(
         *(item for item in view.items[:cut] if item.entry_id in spared),
         *view.items[cut:],
     ]
-    said = budget.quote(sum(i.units for i in (*view.archived, *dropped) if i.kind is ItemKind.USER))
-    summary = min(max(said, int(budget.limit * _LEAST_SUMMARY)), int(budget.limit * _MOST_SUMMARY))
-    replaced = shorten_items(
-        staying, view.pinned, room=budget.limit - summary, only_results=not budget.is_hard
-    )
+    words = (item.units for item in (*view.archived, *dropped) if item.kind is ItemKind.USER)
+    least, most = int(budget.limit * _LEAST_SUMMARY), int(budget.limit * _MOST_SUMMARY)
+    room = budget.limit - min(max(budget.quote(sum(words)), least), most)
+    if not budget.is_hard:
+        # Results are all that is truncated; they get their share even beside a huge request.
+        others = sum(item.units for item in staying if not item.answers)
+        room = max(room, others + budget.tail)
+    replaced = shorten_items(staying, view.pinned, room=room, only_results=not budget.is_hard)
     if not dropped and not replaced:
         return Stuck(why="every message is recent, pinned or the current request")
     return Reduce(
