@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.recordings import DATA, is_user_text, session_files
+from benchmarks.recordings import DATA, find_user_text, session_files
 from clew.core.ids import CallId
 from clew.core.messages import Message, Role, ToolCall, assistant, tool_result, user
 from clew.importers.reader import read_session
@@ -109,11 +109,7 @@ def _session_talks() -> Iterator[Chat]:
     A message is relied on when it alone has a name that comes up in the rest of the session.
     """
     for path in session_files():
-        said = [
-            Message(role=message.role, parts=(user(message.text.strip()).parts))
-            for message in read_session(path).messages
-            if is_user_text(message) or (message.role is Role.ASSISTANT and message.text.strip())
-        ]
+        said = list(_talk(read_session(path).messages))
         cut = int(len(said) * _EARLIER)
         while cut < len(said) and said[cut].role is not Role.USER:
             cut += 1
@@ -122,6 +118,14 @@ def _session_talks() -> Iterator[Chat]:
             continue
         relied_on = list(_find_names(earlier, "\n".join(message.text for message in later)))
         yield Chat(kind="talk", messages=[*earlier, later[0]], relied_on=relied_on)
+
+
+def _talk(messages: Sequence[Message]) -> Iterator[Message]:
+    for message in messages:
+        if message.role is Role.ASSISTANT and message.text.strip():
+            yield assistant(message.text.strip())
+        elif text := find_user_text(message):
+            yield user(text)
 
 
 def _find_names(earlier: Sequence[Message], later: str) -> Iterator[Reliance]:

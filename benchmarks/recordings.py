@@ -5,7 +5,6 @@ folder is absent, everything here is empty, and the benchmarks that need it meas
 """
 
 import importlib.util
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from types import ModuleType
 
 import msgspec
 
+from clew.context.user_words import find_request
 from clew.core.messages import Message, Role
 from clew.importers import claude_code
 
@@ -22,19 +22,6 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 SESSIONS = DATA / "sessions"
 CHARS_PER_TOKEN = 3
 """How views are sized, as in the baselines of the recorded measure."""
-
-_HARNESS = re.compile(
-    r"<(?:system-reminder|command-message|command-name|command-args|local-command-stdout"
-    r"|local-command-caveat|subagent_notification|environment_context|bash-input|bash-stdout"
-    r"|task-notification|user_instructions)\b|\[Request interrupted by user|Caveat: The messages"
-    r"|This session is being continued"
-)
-"""How a text begins that the recorded program wrote in the user's name."""
-_RULE = re.compile(
-    r"\b(?:never|always|must|don't|do not|dont|shouldn't|should not|make sure|only|instead of"
-    r"|prefer|avoid|no need to|keep in mind|remember|stop|rather than|not yet)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +71,9 @@ def share_in(wanted: Iterable[str], text: str) -> float:
     return sum(one in text for one in wanted) / len(wanted) if wanted else 1.0
 
 
-def is_user_text(message: Message) -> bool:
-    """Return whether a person wrote this message, and not the recorded program."""
-    text = message.text.strip()
-    return message.role is Role.USER and bool(text) and not _HARNESS.match(text)
-
-
-def is_rule_like(text: str) -> bool:
-    """Return whether a text reads like a rule or a correction."""
-    return bool(_RULE.search(text))
+def find_user_text(message: Message) -> str:
+    """Return what a person wrote in this message, without what the recorded program added."""
+    return find_request(message.text) if message.role is Role.USER else ""
 
 
 def _parse(lines: Sequence[dict[str, object]]) -> Sequence[Message]:

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 
 from benchmarks.compacted_views import make_session, readable
 from benchmarks.conversations import normalize
-from benchmarks.recordings import is_rule_like, is_user_text, session_files
+from benchmarks.recordings import find_user_text, session_files
 from benchmarks.results import Section, judge, publish
 from clew.context.calibration import estimate_tokens
-from clew.context.estimate import message_units
+from clew.context.estimate import message_units, text_units
+from clew.context.user_words import is_rule
 from clew.core.entries import Compacted, MessageAdded
 from clew.core.errors import ContextFull
 from clew.core.messages import Message, Role, ToolResult
@@ -40,6 +41,21 @@ QUARTER = 0.25
 TARGET = 1.0
 LEAST_CHARS = 20
 """A shorter message, such as "yes", may stand in any text by chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What the user wrote, and the recorded message around it."""
+
+    words: str
+    message: str
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a normalized text contains the words, alone or in their message.
+
+        The message can hold them in another form, such as a command and its arguments apart.
+        """
+        return normalize(self.words) in text or normalize(self.message) in text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +106,9 @@ def measure(sessions: Sequence[Sequence[RecordedStep]]) -> Section:
             "spacing aside",
             f"target: {TARGET:.2f} of each, in views with room: all of the user's messages so far "
             "fit into a quarter of the window; views without are only counted",
-            "rules: messages with words such as never, always, must, instead of, prefer; texts "
-            "that the recorded program wrote in the user's name are not counted, nor are messages "
-            f"under {LEAST_CHARS} characters, which any text may contain",
+            "rules: messages with words such as never, always, must, instead, prefer; texts that "
+            "the recorded program added are not counted, nor are messages under "
+            f"{LEAST_CHARS} characters, which any text may contain",
         ],
     )
 
@@ -100,14 +116,14 @@ def measure(sessions: Sequence[Sequence[RecordedStep]]) -> Section:
 async def replay(steps: Sequence[RecordedStep], window: int, summary: str | None) -> list[Kept]:
     """Replay one session, and look at the view after each compaction."""
     found: list[Kept] = []
-    said: list[Message] = []
+    said: list[Said] = []
     compactions = count(1)
     async with make_session(window=window, summary=summary) as session:
         limit = session.state.policy.output_limit(window)
         for step in steps:
             message = _truncate(step.message, limit)
-            if is_user_text(message) and len(message.text) >= LEAST_CHARS:
-                said.append(message)
+            if len(text := find_user_text(message)) >= LEAST_CHARS:
+                said.append(Said(words=text, message=message.text))
             if message.role is Role.ASSISTANT:
                 if await _fit(session):
                     found.append(_look(session, said, next(compactions)))
@@ -150,12 +166,12 @@ def _truncate(message: Message, limit: int) -> Message:
     return replace(message, parts=parts)
 
 
-def _look(session: Session, said: Sequence[Message], compactions: int) -> Kept:
+def _look(session: Session, said: Sequence[Said], compactions: int) -> Kept:
     view = session.journal.view
     text = normalize(readable([item.message for item in view.items]))
-    kept = [normalize(message.text) in text for message in said]
-    rules = [is_kept for is_kept, one in zip(kept, said, strict=True) if is_rule_like(one.text)]
-    tokens = estimate_tokens(view.calibration, sum(map(message_units, said)))
+    kept = [one.is_in(text) for one in said]
+    rules = [is_kept for is_kept, one in zip(kept, said, strict=True) if is_rule(one.words)]
+    tokens = estimate_tokens(view.calibration, sum(text_units(one.words) for one in said))
     return Kept(
         compactions=compactions,
         messages=fmean(kept) if kept else 1.0,

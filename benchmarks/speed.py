@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.conversations import conversation
 from benchmarks.results import Section, judge, publish
-from clew.context.compaction_plan import compact_by_rules, plan_clearing
+from clew.context.clearing_plan import plan_clearing
+from clew.context.compaction_plan import compact_by_rules
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.tiered import Tiered
 from clew.context.view import View, fold

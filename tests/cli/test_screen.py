@@ -2,13 +2,14 @@
 
 import os
 import pty
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 
 import pytest
 
 from clew.cli.paint import make_painter
 from clew.cli.screen import Screen
+from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
 from clew.core.events import (
     CompactionFailed,
     CompactionProgress,
@@ -16,8 +17,9 @@ from clew.core.events import (
     Event,
     TextDelta,
     ToolEnded,
+    ToolResultsCleared,
 )
-from clew.core.ids import CallId, SessionId
+from clew.core.ids import CallId, EntryId, SessionId
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +55,49 @@ def test_the_progress_of_a_compaction_is_one_line_that_changes() -> None:
         "reading 1 of 3\r\x1b[Kwriting 1,200 characters\r\x1b[K"
         "the compaction failed; the view is unchanged: the model␛[2J left\r\n"
     )
+
+
+@pytest.mark.req("CMP-14")
+@pytest.mark.parametrize(
+    ("ids", "trigger", "line"),
+    [
+        (
+            range(1, 29),
+            "economy",
+            "28 tool results removed from context, 88,761 → 38,004 tokens · /undo to restore",
+        ),
+        (
+            [4],
+            "limit",
+            "1 tool result shortened in context, 88,761 → 38,004 tokens · /undo to restore",
+        ),
+    ],
+)
+def test_cleared_results_are_announced_in_one_line(
+    ids: Sequence[int], trigger: str, line: str
+) -> None:
+    report = LossReport(
+        kept=(),
+        summarised=(),
+        cleared=tuple(map(EntryId, ids)),
+        archived=(),
+        tokens_before=88_761,
+        tokens_after=38_004,
+        author="rules",
+        why="",
+    )
+    state = ContextState(
+        max_tokens=200_000,
+        used_tokens=38_004,
+        status=Status.OK,
+        basis=Basis.EXACT,
+        breakdown=Breakdown(),
+    )
+    event = ToolResultsCleared(trigger=trigger, before=state, after=state, report=report)
+
+    shown = on_terminal(lambda screen: screen(sent(event)))
+
+    assert line in shown
 
 
 def test_where_lines_cannot_be_erased_nothing_is_shown_that_would_have_to_be() -> None:

@@ -34,12 +34,13 @@ from clew.core.events import (
     TaskStage,
     TextDelta,
     ToolEnded,
+    ToolResultsCleared,
     ToolStarted,
     Warned,
 )
 from clew.core.text import pluralize
 from clew.core.tool_states import first_argument
-from clew.sdk.entries import format_loss_report
+from clew.sdk.entries import format_cleared_results, format_loss_report
 
 _MAX_ARGUMENTS = 100
 _MAX_OUTCOME = 120
@@ -253,7 +254,7 @@ class Screen:
 
 
 def show_compaction(screen: Screen, event: Event) -> None:
-    """Show the progress and the result of a compaction."""
+    """Show the progress and the result of a compaction, and tool results that left the view."""
     match event:
         case CompactionStarted(trigger=trigger):
             screen.line(f"compacting ({trigger}) …", "yellow")
@@ -264,6 +265,9 @@ def show_compaction(screen: Screen, event: Event) -> None:
         case CompactionEnded(report=report, after=after):
             screen.say(*(f"  {line}" for line in format_loss_report(report)))
             screen.draw_gauge(after)
+            screen.hint()
+        case ToolResultsCleared(report=report, trigger=trigger):
+            screen.say(format_cleared_results(report, trigger), style="yellow")
             screen.hint()
         case _:
             pass

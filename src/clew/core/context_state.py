@@ -1,4 +1,4 @@
-"""The state of the context window, and the report of a compaction.
+"""The state of the context window, and the report of a change that made the view smaller.
 
 `ContextState` is the one number that the status bar, `/context`, automatic compaction and
 the capacity guard share. `clew.context.window_state` computes it.
@@ -58,8 +58,23 @@ class ContextState(Struct, frozen=True, gc=False, kw_only=True):
         return round(max(0.0, 100 - self.used_percentage), 2)
 
 
+class SummaryAttempt(Struct, frozen=True, gc=False, kw_only=True):
+    """One try to write the summary of a compaction."""
+
+    author: str
+    """The name of the model, or `rules`."""
+    outcome: str
+    """`used`, or why the summary was not used."""
+    tokens: int = 0
+    """Tokens read and written, as the provider counted them."""
+    cost: float | None = 0.0
+    """US dollars; None if the price or the count is unknown."""
+
+
 class LossReport(Struct, frozen=True, kw_only=True):
-    """What a compaction did: each entry of the view is in exactly one of the four lists.
+    """What a compaction or a clearing of results did to each entry of the view.
+
+    Each entry is in exactly one of the four lists.
 
     Nothing is lost: all entries stay in the journal, can be searched, and return with an
     undo.
@@ -79,3 +94,6 @@ class LossReport(Struct, frozen=True, kw_only=True):
     """Who wrote the summary: `model`, `rules` or `custom`."""
     why: str
     """One sentence: what triggered the compaction, and why it took this form."""
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """Every try to write the summary, in order; the last one was used. Empty if none was needed
+    and in reports of 0.1.0."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from clew.core.context_state import ContextState, LossReport
+from clew.core.context_state import ContextState, LossReport, SummaryAttempt
 from clew.core.entries import Entry, Trigger
 from clew.core.ids import CallId, RunId, SessionId
 from clew.core.permissions import Risk
@@ -131,6 +131,21 @@ class CompactionFailed(
     """
 
     why: str
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """What was tried and what it cost; what was paid counts for the session's cost."""
+
+
+class ToolResultsCleared(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="results_cleared"
+):
+    """Tool results left the context; their markers say where the full text is."""
+
+    trigger: str
+    """`economy`: to save cost. `option`: `compress_tool_results` asks for it. `limit`: the request
+    was too long to send, so the largest results were shortened."""
+    before: ContextState
+    after: ContextState
+    report: LossReport
 
 
 class EntryAdded(Struct, frozen=True, gc=False, tag_field="event", tag="entry"):
@@ -264,6 +279,7 @@ Event: TypeAlias = (
     | CompactionProgress
     | CompactionEnded
     | CompactionFailed
+    | ToolResultsCleared
     | EntryAdded
     | QueueChanged
     | PermissionRequest
