@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from clew.context.estimate import Meter, text_units
 from clew.context.excerpts import Excerpts
-from clew.context.findings import choose_findings, rank_findings, render_findings
+from clew.context.findings import fit_statements, rank_statements, render_findings
 from clew.context.items import Item
 from clew.context.name_index import NameIndex
 from clew.context.passages import render_text, split_passages, strip_line_number
@@ -112,7 +112,7 @@ def _prepare_work(
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in list_turns(whole) if turn.entry_id not in visible]
     state = gather_state(whole)
-    findings = rank_findings(_take_newest(items, _REACH))
+    findings = rank_statements(_take_newest(items, _REACH))
     head = _write_head(items)
 
     def write(max_chars: int) -> str:
@@ -121,7 +121,7 @@ def _prepare_work(
         lines += _write_turns(turns, earlier, room)
         room = max_chars - _measure(lines)
         share = _FINDINGS_BESIDE_NOTES if has_notes else _FINDINGS
-        told = render_findings(choose_findings(findings, max_chars=int(room * share)))
+        told = render_findings(fit_statements(findings, max_chars=int(room * share)))
         facts = render_state(state, max_chars=int(room * _STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
         left = max_chars - _measure(lines)
