@@ -19,7 +19,7 @@ from clew.context.summary_prompt import (
     split_transcript,
 )
 from clew.context.view import View
-from clew.core.errors import ContextOverflow, ProviderError
+from clew.core.errors import ContextOverflow, ProviderError, ProviderRejected
 from clew.core.events import CompactionProgress, Warned
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
@@ -128,10 +128,10 @@ async def write_notes(
 
 
 async def _ask_at_the_end(state: SessionState, request: Request) -> Notes:
-    """Ask after the conversation's own prefix; too long a request gives no notes."""
+    """Ask after the conversation's own prefix; a request that is too long or rejected gives none."""
     try:
         return await ask(state, request)
-    except ContextOverflow:
+    except (ContextOverflow, ProviderRejected):
         return Notes(text="", usage=Usage())
 
 
