@@ -104,6 +104,8 @@ async def test_a_session_takes_everything_that_can_be_set(folders: Folders) -> N
                 "compactInstructions": "keep the ports",
                 "maxContextTokens": 9_000,
                 "maxToolOutputChars": 500,
+                "backgroundCompaction": "auto",
+                "verifySummary": True,
                 "preserveReasoningAsText": True,
                 "compressReasoningText": 300,
             },

@@ -21,6 +21,7 @@ from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, Trigger
 from clew.core.errors import ContextFull, NothingToDrop
 from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
+from clew.session.background_compaction import find_prepared_plan, prepare_summary
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
 from clew.session.summarizer import summarise
@@ -50,6 +51,7 @@ async def fit(state: SessionState) -> ContextState:
             context = state.report_context()
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
+    await prepare_summary(state)
     return context
 
 
@@ -73,7 +75,11 @@ async def compact(
     """
     before = state.context_state()
     budget = make_budget(state.journal.view, state.policy, state.strategy, window=window)
-    plan = await _decide(state, budget, before, trigger=trigger, force=force)
+    plan: Reduce | Compacted | Stuck | None = None
+    if window is None:
+        plan = await find_prepared_plan(state, trigger=trigger, instructions=instructions)
+    if plan is None:
+        plan = await _decide(state, budget, before, trigger=trigger, force=force)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)

@@ -26,6 +26,7 @@ from clew.tools.protocol import Tool, ToolContext
 
 if TYPE_CHECKING:
     from clew.checkpoints.file_checkpoints import FileCheckpoints
+    from clew.session.background_compaction import Preparation
 
 
 class ThresholdShares(TypedDict, total=False):
@@ -61,6 +62,8 @@ class SessionState(Struct, kw_only=True):
     """The model that writes summaries, when it is not the session's own."""
     summary_failures: int = 0
     """Failures in a row; see `clew.session.summarizer`."""
+    preparation: "Preparation | None" = None
+    """The summary that is prepared in the background; see `clew.session.background_compaction`."""
     checkpoints: "FileCheckpoints | None" = None
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)
