@@ -9,7 +9,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from benchmarks.results import Section, write
+from benchmarks.recordings import session_files
+from benchmarks.results import Section, judge, publish
 from clew.context.policy import ContextPolicy
 from clew.context.strategies.tiered import Tiered
 from clew.importers.reader import read_session
@@ -25,7 +26,6 @@ from clew.simulation.scenario import (
 )
 from clew.simulation.simulator import simulate
 
-SESSIONS = Path(__file__).parents[2] / "shared" / "data" / "sessions"
 WINDOW = 200_000
 LONG = 100_000
 """Sessions whose context reaches this many tokens when nothing is done are long."""
@@ -37,13 +37,12 @@ EARLIER = (120_000, 80_000, 60_000, 40_000)
 
 def main() -> None:
     """Measure, print and write the section."""
-    files = sorted(SESSIONS.rglob("*.jsonl.gz"))
+    files = session_files()
     if not files:
-        print(f"strategies: there are no recordings in {SESSIONS}; nothing was measured")
+        print("strategies: there are no recordings; nothing was measured")
         return
     section = run(files)
-    write(section)
-    print(*(" | ".join(row) for row in (section.columns, *section.rows)), *section.notes, sep="\n")
+    publish(section)
 
 
 def run(files: Sequence[Path]) -> Section:
@@ -54,7 +53,7 @@ def run(files: Sequence[Path]) -> Section:
     summed = list(zip(sum_sessions(paid), sum_sessions(free), strict=True))
     return Section(
         title="Strategies",
-        command="python -m benchmarks.strategies",
+        command="python -m benchmarks strategies",
         columns=(
             *("strategy", "calls", "input, M", "uncached, M", "cost, M", "of none"),
             *("without look-ups, M", "cheapest of three on", "compactions", "clearings"),
@@ -103,23 +102,23 @@ def verdicts(sessions: Sequence[Sequence[SimulationRun]]) -> list[str]:
     invalid = sum(run.invalid_requests for run in by_name.values())
     return [
         f"target: tiered costs less than none in all: {tiered / by_name[NONE].cost:.2f} of it, "
-        f"{_verdict(tiered < by_name[NONE].cost)}",
+        f"{judge(tiered < by_name[NONE].cost)}",
         f"target: tiered costs less than eager in all: {tiered / by_name[EAGER].cost:.2f} of it, "
-        f"{_verdict(tiered < by_name[EAGER].cost)}",
+        f"{judge(tiered < by_name[EAGER].cost)}",
         f"target: tiered costs less than both on at least {WON_SHARE:.0%} of the sessions that "
-        f"reach {LONG:,} tokens: {wins} of {count}, {_verdict(wins >= WON_SHARE * count)}",
-        f"target: no invalid request under any strategy: {invalid}, {_verdict(invalid == 0)}",
+        f"reach {LONG:,} tokens: {wins} of {count}, {judge(wins >= WON_SHARE * count)}",
+        f"target: no invalid request under any strategy: {invalid}, {judge(invalid == 0)}",
     ]
 
 
 def _explanations(sessions: Sequence[Sequence[SimulationRun]]) -> list[str]:
-    economy = ContextPolicy().economy
+    prices = ContextPolicy().prices
     return [
         f"{len(sessions)} sessions, each in a window of {WINDOW:,} tokens; the recorded system "
         "prompts and tools are counted where the files have them, which most do not",
-        f"cost: tokens at the plain input price, cached ones at {economy.read_price:g}, others at "
-        f"{economy.write_price:g}; any beginning equal to the last request's is cached for "
-        f"{economy.cold_after:.0f} s; compactions are by rules and cost no call",
+        f"cost: tokens at the plain input price, cached ones at {prices.read_price:g}, others at "
+        f"{prices.write_price:g}; any beginning equal to the last request's is cached for "
+        f"{prices.cold_after:.0f} s; compactions are by rules and cost no call",
         "look-ups: where the recorded agent's next calls name a file, hash or identifier that had "
         "come up and has left the view, one more call fetches it back; that is part of the cost",
         "eager clears each tool result right after the answer to it, so it rewrites only the "
@@ -147,10 +146,6 @@ def _row(
         f"{run.invalid_requests:,}",
         "–" if run.recall is None else f"{run.recall * 100:.0f}",
     ]
-
-
-def _verdict(met: bool) -> str:  # noqa: FBT001 - the only thing it judges
-    return "met" if met else "**missed**"
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from clew.cli.streams import OutputLost, wait_for_reader_exit, write_out
 from clew.core.context_state import ContextState
 from clew.core.entries import Entry
 from clew.core.events import (
-    BackgroundTaskEvent,
     BackgroundSummary,
+    BackgroundTaskEvent,
     CompactionEnded,
     CompactionFailed,
     CompactionProgress,
@@ -36,12 +36,13 @@ from clew.core.events import (
     TaskStage,
     TextDelta,
     ToolEnded,
+    ToolResultsCleared,
     ToolStarted,
     Warned,
 )
 from clew.core.text import pluralize
 from clew.core.tool_states import first_argument
-from clew.sdk.entries import format_loss_report
+from clew.sdk.entries import format_cleared_results, format_loss_report
 
 _MAX_ARGUMENTS = 100
 _MAX_OUTCOME = 120
@@ -255,7 +256,7 @@ class Screen:
 
 
 def show_compaction(screen: Screen, event: Event) -> None:
-    """Show the progress and the result of a compaction."""
+    """Show the progress and the result of a compaction, and tool results that left the view."""
     match event:
         case CompactionStarted(trigger=trigger):
             screen.line(f"compacting ({trigger}) …", "yellow")
@@ -272,6 +273,9 @@ def show_compaction(screen: Screen, event: Event) -> None:
         case BackgroundSummary():
             if text := describe_preparation(event):
                 screen.say(f"note: {text}", style="dim")
+        case ToolResultsCleared(report=report, trigger=trigger):
+            screen.say(format_cleared_results(report, trigger), style="yellow")
+            screen.hint()
         case _:
             pass
 

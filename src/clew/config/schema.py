@@ -190,10 +190,19 @@ class ContextSection(Section, frozen=True):
     max_context_tokens: Maybe[
         Annotated[_Tokens, _about("The context window in tokens, instead of the catalogue's.")]
     ] = UNSET
+    economy: Maybe[
+        Annotated[
+            Literal["full", "balanced", "lean"],
+            _about("How much of the window to use before old content leaves it; balanced."),
+        ]
+    ] = UNSET
     compress_tool_results: Maybe[
         Annotated[
             bool | _Count | LengthSection,
-            _about("Replace answered tool results by markers: true, or above a length."),
+            _about(
+                "Replace answered tool results by markers: true, or above a length. False: only"
+                " in a compaction. Unset: `economy` decides."
+            ),
         ]
     ] = UNSET
     max_tool_output_chars: Maybe[

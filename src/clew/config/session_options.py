@@ -25,6 +25,7 @@ from clew.session.config import SessionOptions
 
 _OWN_MODEL = "default"
 _POLICY = (
+    "economy",
     "preserve_recent_turns",
     "compress_tool_results",
     "max_tool_output_chars",

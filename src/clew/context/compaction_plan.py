@@ -1,76 +1,47 @@
-"""Decisions that make a view smaller: what to clear, drop, truncate and summarise by rules.
+"""Decisions that make a view smaller: what to drop, truncate and summarise by rules.
 
 The session carries them out and can let a model write the summary; `clew.fit` and the
 simulator use them with summaries by rules.
 """
 
-from clew.context.cleared_results import (
-    choose_worthwhile,
-    exclude_recent,
-    find_consumed,
-    make_marker,
-)
+from msgspec.structs import replace
+
+from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
-from clew.context.strategies.selection import shorten_results
 from clew.context.view import View
-from clew.core.entries import Compacted, ResultsCleared, Trigger
+from clew.core.entries import Compacted, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import assistant
 
 _LEAST_GAIN = 0.10
-_CLEAR_OVER = 500
 _LEAST_DIGEST = 60
 _HEADING_UNITS = 24
 
 
-def plan_clearing(
-    view: View, policy: ContextPolicy, strategy: Strategy, *, now: float
-) -> ResultsCleared | None:
-    """Replace answered tool results by markers, if the policy asks for it or it saves cost."""
-    if policy.compress_over is not None:
-        places = find_consumed(view.items, pinned=view.pinned, min_chars=policy.compress_over)
-        why = "answered tool results are compressed"
-    elif strategy.clears_early and _worth_a_look(view, policy, now):
-        recent = view.units_for(policy.economy.recent_tokens)
-        tail = min(recent, make_budget(view, policy, strategy).tail)
-        if view.items.units() <= tail:
-            return None
-        places = find_consumed(view.items, pinned=view.pinned, min_chars=_CLEAR_OVER)
-        places = exclude_recent(
-            view.items, places, recent_turns=policy.preserve_recent_turns, tail=tail
-        )
-        cold = view.calls > 0 and now - view.called_at > policy.economy.cold_after
-        places = choose_worthwhile(view.items, places, policy.economy, calls=view.calls, cold=cold)
-        why = "the cache is cold" if cold else "the saving pays for the broken cache prefix"
-    else:
-        places, why = [], ""
-    if not places:
+def find_threshold(view: View, policy: ContextPolicy, *, window: int) -> int | None:
+    """Return the size of a request, in tokens, from which to compact; None for never."""
+    share = policy.thresholds.compact
+    if not share:
         return None
-    return ResultsCleared(replaced=tuple(make_marker(view.items[p]) for p in places), why=why)
-
-
-def _worth_a_look(view: View, policy: ContextPolicy, now: float) -> bool:
-    """Return whether results have grown since the last call, or the cache is cold.
-
-    Checking every result before each call would make turns slower as a session grows.
-    """
-    if view.calls and now - view.called_at > policy.economy.cold_after:
-        return True
-    return view.items.has_grown_since(view.anchor.length if view.anchor is not None else 0)
+    room = working_set(policy.economy, view, window=window)
+    return min(int(share * window), room)
 
 
 def make_budget(
     view: View, policy: ContextPolicy, strategy: Strategy, *, window: int | None = None
 ) -> Budget:
     """Divide what a compaction may leave of `window`, by default the model's own window."""
+    window = window or view.setup.model.window
+    room = working_set(policy.economy, view, window=window)
+    fixed = fixed_tokens(view) if room < window else 0
     return Budget.of(
         view,
-        tokens=strategy.target(window or view.setup.model.window),
+        tokens=fixed + strategy.target(room - fixed),
         recent_turns=policy.preserve_recent_turns,
     )
 
@@ -94,13 +65,16 @@ def plan_compaction(
     return plan
 
 
-def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
-    """Truncate the largest remaining tool results by up to `excess` tokens in total."""
-    room = view.items.units() - round(excess / view.calibration.rate) - 1
-    changes = shorten_results(view.items, view.pinned, room=room)
-    if not changes:
-        return None
-    return ResultsCleared(replaced=changes, why="the request would exceed the window")
+def economize(plan: Reduce | Stuck, policy: ContextPolicy) -> Reduce | Stuck:
+    """Let rules write the summary of an automatic compaction of a `lean` session.
+
+    Such a session compacts often; a model call each time would cost more than it saves. A
+    strategy that names its own model for summaries keeps it.
+    """
+    if isinstance(plan, Stuck) or policy.economy is not Economy.LEAN or plan.summary_model:
+        return plan
+    is_model = plan.wording is Wording.MODEL
+    return replace(plan, wording=Wording.RULES) if is_model else plan
 
 
 def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSummary:

@@ -16,7 +16,7 @@ def compute_state(
     messages is added to the count. A count from before a compaction, clear or undo is not
     used. The result is never below `floor`.
     """
-    used = max(_count_tokens(view), floor)
+    used = max(count_tokens(view), floor)
     exact = view.anchor is not None and view.anchor.length == len(view.items) and used > floor
     return ContextState(
         max_tokens=window,
@@ -27,7 +27,8 @@ def compute_state(
     )
 
 
-def _count_tokens(view: View) -> int:
+def count_tokens(view: View) -> int:
+    """Return the size of the next request: the provider's last count and the estimate since."""
     if view.anchor is None:
         return estimate_tokens(view.calibration, view.units)
     since = round((view.units - view.anchor.units) * view.calibration.rate)

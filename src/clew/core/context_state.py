@@ -1,4 +1,4 @@
-"""The state of the context window, and the report of a compaction.
+"""The state of the context window, and the report of a change that made the view smaller.
 
 `ContextState` is the one number that the status bar, `/context`, automatic compaction and
 the capacity guard share. `clew.context.window_state` computes it.
@@ -59,7 +59,9 @@ class ContextState(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class LossReport(Struct, frozen=True, kw_only=True):
-    """What a compaction did: each entry of the view is in exactly one of the four lists.
+    """What a compaction or a clearing of results did to each entry of the view.
+
+    Each entry is in exactly one of the four lists.
 
     Nothing is lost: all entries stay in the journal, can be searched, and return with an
     undo.

@@ -168,6 +168,19 @@ class BackgroundSummary(
     """US dollars that it has cost so far; None if the price is unknown."""
 
 
+class ToolResultsCleared(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="results_cleared"
+):
+    """Tool results left the context; their markers say where the full text is."""
+
+    trigger: str
+    """`economy`: to save cost. `option`: `compress_tool_results` asks for it. `limit`: the request
+    was too long to send, so the largest results were shortened."""
+    before: ContextState
+    after: ContextState
+    report: LossReport
+
+
 class EntryAdded(Struct, frozen=True, gc=False, tag_field="event", tag="entry"):
     """An entry is on disk. Its id is the durable cursor of the session's history."""
 
@@ -300,6 +313,7 @@ Event: TypeAlias = (
     | CompactionEnded
     | CompactionFailed
     | BackgroundSummary
+    | ToolResultsCleared
     | EntryAdded
     | QueueChanged
     | PermissionRequest

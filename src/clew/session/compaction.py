@@ -6,21 +6,28 @@ The strategy decides when (before a model call, in `fit`) and what goes. The sum
 
 from inspect import isawaitable
 
+from clew.context.clearing_plan import plan_clearing, plan_squeeze
 from clew.context.compaction_plan import (
     compact_by_rules,
+    economize,
+    find_threshold,
     make_budget,
-    plan_clearing,
     plan_compaction,
-    plan_squeeze,
 )
-from clew.context.loss_report import build_compaction
+from clew.context.loss_report import build_compaction, report_clearing
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.render import render
 from clew.context.strategies.custom import Custom, compact_to
 from clew.core.context_state import ContextState
-from clew.core.entries import Compacted, Trigger
+from clew.core.entries import Compacted, ResultsCleared, Trigger
 from clew.core.errors import ContextFull, NothingToDrop
-from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
+from clew.core.events import (
+    CompactionEnded,
+    CompactionFailed,
+    CompactionStarted,
+    ToolResultsCleared,
+    Warned,
+)
 from clew.session.background_compaction import find_prepared_plan, prepare_summary
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
@@ -36,10 +43,9 @@ async def fit(state: SessionState) -> ContextState:
     context = state.report_context()
     clears = plan_clearing(state.journal.view, state.policy, state.strategy, now=state.clock())
     if clears is not None:
-        await state.journal.append(clears)
-        context = state.report_context()
+        context = await _clear_results(state, clears)
     thresholds = state.policy.thresholds
-    threshold = int(thresholds.compact * context.max_tokens) if thresholds.compact else None
+    threshold = find_threshold(state.journal.view, state.policy, window=context.max_tokens)
     if state.strategy.due(state.journal.view, used=context.used_tokens, threshold=threshold):
         await compact(state, trigger="auto")
         context = state.context_state()
@@ -47,12 +53,19 @@ async def fit(state: SessionState) -> ContextState:
     if context.used_tokens > limit:
         squeezed = plan_squeeze(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
         if squeezed is not None:
-            await state.journal.append(squeezed)
-            context = state.report_context()
+            context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
     await prepare_summary(state)
     return context
+
+
+async def _clear_results(state: SessionState, body: ResultsCleared) -> ContextState:
+    before, report = state.context_state(), report_clearing(state.journal.view, body)
+    await state.journal.append(body)
+    after = state.report_context()
+    state.emit(ToolResultsCleared(trigger=body.trigger, before=before, after=after, report=report))
+    return after
 
 
 async def compact(
@@ -148,7 +161,8 @@ async def _decide(
     view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
         must = force or before.used_tokens > state.policy.thresholds.block * before.max_tokens
-        return plan_compaction(view, strategy, budget, must=must)
+        plan = plan_compaction(view, strategy, budget, must=must)
+        return economize(plan, state.policy) if trigger == "auto" else plan
     used = before.used_tokens
     if trigger == "overflow":
         # The provider counted more than the estimate: the function must see that it is too long.

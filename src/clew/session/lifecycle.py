@@ -277,7 +277,7 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
 async def save_calibration(state: SessionState) -> None:
     """Keep the token counts that this session learned for later sessions."""
     view, calibrations = state.journal.view, state.options["calibrations"]
-    if calibrations is not None and view.calls:
+    if calibrations is not None and view.calibration.tokens:
         key = _calibration_key(view.setup.model.name)
         await to_thread.run_sync(calibrations.save, key, view.calibration)
 

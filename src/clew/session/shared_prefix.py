@@ -97,7 +97,7 @@ def _count_cached_tokens(state: SessionState) -> int:
         usage.input_tokens,
         reported=usage.cache_read_tokens + usage.cache_write_tokens,
         age=state.clock() - entry.at,
-        cold_after=state.policy.economy.cold_after,
+        cold_after=state.policy.prices.cold_after,
     )
 
 

@@ -85,6 +85,12 @@ def format_loss(report: LossReport) -> list[str]:
     ]
 
 
+def format_clearing(count: int, trigger: str) -> str:
+    """Return what a clearing did, such as `28 tool results removed from context`."""
+    results = pluralize(count, "tool result")
+    return f"{results} {'shortened in' if trigger == 'limit' else 'removed from'} context"
+
+
 def loss_data(done: Compacted) -> dict[str, object]:
     """Return a loss report as facts for JSON."""
     report = done.report
@@ -148,9 +154,10 @@ def _change(
     match body:
         case SetupChanged(model=model):
             return f"model {one_line(model.name, 60)}"
-        case ResultsCleared(replaced=replaced):
-            said = pluralize(len(replaced), "tool result was", "tool results were")
-            return f"{said} cleared"
+        case ResultsCleared(replaced=replaced, trigger=trigger):
+            said = format_clearing(len(replaced), trigger)
+            tokens = f", {body.tokens_before:,} → {body.tokens_after:,} tokens"
+            return said + (tokens if body.tokens_before else "")
         case ReasoningDropped(targets=targets):
             return f"the reasoning of {pluralize(len(targets), 'message')} is not sent any more"
         case Cleared():
