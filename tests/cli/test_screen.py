@@ -64,14 +64,14 @@ def test_a_summary_in_the_background_is_announced_and_its_progress_is_not() -> N
         screen(sent(BackgroundSummary(stage=SummaryStage.PREPARING, messages=12)))
         screen(sent(CompactionProgress(stage="writing", done=400, total=0, background=True)))
         screen(sent(BackgroundSummary(stage=SummaryStage.PREPARED, messages=12)))
-        why = "the model was changed"
+        why = "the model changed"
         screen(sent(BackgroundSummary(stage=SummaryStage.DISCARDED, messages=1, why=why, cost=0.5)))
         screen(sent(BackgroundSummary(stage=SummaryStage.FAILED, messages=1, why="a warning")))
 
     assert on_terminal(show).splitlines() == [
         "note: preparing a summary of 12 messages in the background",
         "note: the summary of 12 messages is prepared; the next compaction uses it",
-        "note: the summary of 1 message is discarded: the model was changed. It cost $0.5000.",
+        "note: the summary of 1 message is discarded: the model changed ($0.5000)",
     ]
 
 

@@ -289,8 +289,8 @@ def describe_preparation(event: BackgroundSummary) -> str:
         case SummaryStage.PREPARED:
             return f"the summary of {covered} is prepared; the next compaction uses it"
         case SummaryStage.DISCARDED:
-            cost = f" It cost ${event.cost:.4f}." if event.cost else ""
-            return f"the summary of {covered} is discarded: {event.why}.{cost}"
+            cost = f" (${event.cost:.4f})" if event.cost else ""
+            return f"the summary of {covered} is discarded: {event.why}{cost}"
         case SummaryStage.FAILED:
             return ""
 

@@ -7,9 +7,10 @@ case, and a failure is only a warning.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import anyio
-from msgspec import Struct, field
+from msgspec import Struct
 
 from clew.context.compaction_plan import make_budget
 from clew.context.estimate import text_units
@@ -27,8 +28,11 @@ from clew.core.events import BackgroundSummary, EntryAdded, SummaryStage, Warned
 from clew.core.models import ModelFacts
 from clew.providers.prices import is_local
 from clew.session.state import SessionState
+from clew.session.summary_check import check_notes
 from clew.session.summary_notes import BACKGROUND, Notes, write_notes
-from clew.session.task_owner import TaskOwner
+
+if TYPE_CHECKING:
+    from clew.session.task_owner import TaskOwner
 
 _HARMLESS = MessageAdded | Charged | Noted | ModeChanged
 """Entries that change no message of the view."""
@@ -49,9 +53,9 @@ class Preparation(Struct, kw_only=True, eq=False):
     discarded: str = ""
     """Why it must not be used."""
     cost: float | None = 0.0
-    done: anyio.Event = field(default_factory=lambda: anyio.Event())  # noqa: PLW0108
-    scope: anyio.CancelScope = field(default_factory=lambda: anyio.CancelScope())  # noqa: PLW0108
-    tasks: TaskOwner = field(default_factory=TaskOwner)
+    done: "anyio.Event"
+    scope: "anyio.CancelScope"
+    tasks: "TaskOwner"
     unsubscribe: Callable[[], None] | None = None
 
     @property
@@ -85,21 +89,38 @@ async def prepare_summary(state: SessionState) -> None:
     except BudgetReached:
         return
     await close_preparation(state)
-    preparation = state.preparation = Preparation(view=view, plan=plan, model=model)
+    await _start(state, view, plan, model)
+
+
+async def _start(state: SessionState, view: View, plan: Reduce, model: ModelFacts) -> None:
+    # Imported here because it loads asyncio, and most sessions prepare nothing.
+    from clew.session.task_owner import TaskOwner  # noqa: PLC0415
+
+    preparation = state.preparation = Preparation(
+        view=view,
+        plan=plan,
+        model=model,
+        done=anyio.Event(),
+        scope=anyio.CancelScope(),
+        tasks=TaskOwner(),
+    )
     preparation.unsubscribe = _watch(state, preparation)
     await preparation.tasks.start()
     preparation.tasks.start_soon(_write, state, preparation)
 
 
 async def find_prepared_plan(
-    state: SessionState, *, trigger: Trigger, instructions: str
+    state: SessionState, trigger: Trigger, *, instructions: str, window: int | None = None
 ) -> Reduce | None:
     """Return the plan of a prepared summary that a compaction can use; waits until it is written.
 
-    After an overflow there is none: the count on which it was planned was wrong.
+    For another window there is none. After an overflow there is none either: the count on which
+    it was planned was wrong.
     """
     preparation = state.preparation
-    if preparation is None or not preparation.is_usable or trigger == "overflow":
+    if preparation is None or not preparation.is_usable:
+        return None
+    if trigger == "overflow" or window is not None:
         return None
     if instructions:
         _discard(state, preparation, "other instructions were given")
@@ -160,20 +181,23 @@ def _choose_model(state: SessionState, plan: Reduce) -> ModelFacts:
 async def _write(state: SessionState, preparation: Preparation) -> None:
     """Write the notes, and publish how that ends."""
     _publish(state, preparation, SummaryStage.PREPARING)
-    fault = "it was interrupted"
+    model, plan, fault = preparation.model, preparation.plan, "it was interrupted"
     try:
         with preparation.scope:
             budget = make_budget(preparation.view, state.policy, state.strategy)
             notes = await write_notes(
                 state,
-                preparation.model,
-                preparation.plan,
+                model,
+                plan,
                 budget=budget,
                 instructions=state.options["compact_instructions"],
                 why=BACKGROUND,
             )
             fault = _find_fault(notes, longest=budget.summary)
-            preparation.notes = None if fault else notes
+            if not fault:
+                preparation.notes = await check_notes(
+                    state, model, plan, budget=budget, notes=notes, why=BACKGROUND
+                )
     except ClewError as error:
         fault = str(error)
     finally:

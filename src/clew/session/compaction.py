@@ -88,11 +88,8 @@ async def compact(
     """
     before = state.context_state()
     budget = make_budget(state.journal.view, state.policy, state.strategy, window=window)
-    plan: Reduce | Compacted | Stuck | None = None
-    if window is None:
-        plan = await find_prepared_plan(state, trigger=trigger, instructions=instructions)
-    if plan is None:
-        plan = await _decide(state, budget, before, trigger=trigger, force=force)
+    found = await find_prepared_plan(state, trigger, instructions=instructions, window=window)
+    plan = found or await _decide(state, budget, before, trigger=trigger, force=force)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)

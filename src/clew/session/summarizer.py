@@ -21,6 +21,7 @@ from clew.core.events import Warned
 from clew.core.models import ModelFacts
 from clew.session.background_compaction import take_prepared_notes
 from clew.session.state import SessionState
+from clew.session.summary_check import check_notes
 from clew.session.summary_notes import Notes, write_notes
 
 _MOST_FAILURES = 3
@@ -34,7 +35,7 @@ async def summarise(
     """Return the summary for `plan`. Always succeeds: the last step needs no model."""
     prepared = take_prepared_notes(state, plan, instructions=instructions)
     if prepared is not None:
-        return _with_extra(state, join_notes(state.journal.view, plan, budget, prepared))
+        return _with_extra(state, _finish(state, plan, budget, prepared))
     instructions = "\n".join(filter(None, [state.options["compact_instructions"], instructions]))
     if plan.dropped and plan.wording is Wording.MODEL and state.summary_failures < _MOST_FAILURES:
         summary = await _by_model(state, plan, budget, instructions=instructions)
@@ -57,7 +58,8 @@ async def _by_model(
             state.emit(Warned(f"{model.name} wrote no summary: {error}"))
         else:
             if notes.text and text_units(notes.text) <= budget.summary:
-                return join_notes(state.journal.view, plan, budget, notes)
+                notes = await check_notes(state, model, plan, budget=budget, notes=notes)
+                return _finish(state, plan, budget, notes)
             fault = "too long" if notes.text else "empty"
             state.emit(Warned(f"the summary by {model.name} was {fault}"))
         state.summary_failures += 1
@@ -74,6 +76,11 @@ def _attempts(state: SessionState, plan: Reduce) -> list[tuple[ModelFacts, bool]
     chosen = state.provider.facts(plan.summary_model) if plan.summary_model else state.summary_model
     meant = chosen or own
     return [(meant, False), (meant, True), *([(own, True)] if meant != own else [])]
+
+
+def _finish(state: SessionState, plan: Reduce, budget: Budget, notes: Notes) -> WrittenSummary:
+    summary = join_notes(state.journal.view, plan, budget, notes)
+    return replace(summary, check=notes.check)
 
 
 def join_notes(view: View, plan: Reduce, budget: Budget, notes: Notes) -> WrittenSummary:

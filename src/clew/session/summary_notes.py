@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from clew.context.items import Item, ItemKind, Items
 from clew.context.plan import Budget, Reduce
 from clew.context.summary_prompt import SUMMARY_SYSTEM, build_summary_prompt, split_transcript
+from clew.core.context_state import SummaryCheck
 from clew.core.entries import Charged
 from clew.core.errors import ContextOverflow, ProviderRejected
 from clew.core.events import CompactionProgress
@@ -35,6 +36,8 @@ class Notes(Struct, frozen=True, kw_only=True):
     usage: Usage
     cost: float | None = 0.0
     """US dollars; None if a price is unknown."""
+    check: SummaryCheck | None = None
+    """What a second call added; see `clew.session.summary_check`."""
     called_tools: bool = False
     """True if the answer asks for tools, so that its text is not the end of it."""
 
