@@ -166,7 +166,7 @@ def test_a_change_of_what_it_covers_makes_it_invalid(body: Body, why: str) -> No
 
 def test_nothing_is_prepared_where_no_model_is_needed_or_little_is_saved() -> None:
     _, start = _prepared()
-    _, short = _prepared(2)
+    _, short = _prepared(1)
 
     assert plan_preparation(start, POLICY, Compact()) is None
     assert plan_preparation(short, POLICY, STRATEGY) is None

@@ -279,7 +279,7 @@ def test_strategies_are_known_by_name() -> None:
 
 def test_a_plan_that_gains_too_little_is_not_worth_doing() -> None:
     huge = MessageAdded(message=user("word " * 2_000))
-    view = view_of(*talk(3, words=3), huge)
+    view = view_of(*talk(3, words=40), huge)
 
     body = compact_by_rules(view, POLICY, Tiered())
 

@@ -335,7 +335,7 @@ async def test_a_budget_that_is_spent_starts_nothing() -> None:
     async with watched.session as session:
         while session.get_context_state().used_tokens < 2_600:
             await session.run("next")
-        session.state.set_budget(session.get_cost().usd + 1e-9)
+        session.state.set_budget(session.get_cost().usd + 0.0035)
         await session.run("the last one that is paid for")
 
         assert session.get_context_state().used_tokens > 0.7 * 4_000

@@ -4,8 +4,12 @@ The session carries them out and can let a model write the summary; `clew.fit` a
 simulator use them with summaries by rules.
 """
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
+from clew.context.cleared_results import find_consumed, make_marker
+from clew.context.cuts import turn_starts
 from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind
@@ -14,13 +18,19 @@ from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
 from clew.context.view import View
+from clew.core.context_state import SummaryAttempt
 from clew.core.entries import Compacted, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import assistant
 
 _LEAST_GAIN = 0.10
+_CLEAR_OVER = 500
 _LEAST_DIGEST = 60
 _HEADING_UNITS = 24
+_LEAST_TAIL = 1 / 3
+"""Share for the recent turns of what is left beside a large request."""
+_SHARES = (1.0, 0.5, 0.25)
+"""Of the room for a summary, in the order in which rules try them."""
 
 
 def find_threshold(view: View, policy: ContextPolicy, *, window: int) -> int | None:
@@ -35,14 +45,50 @@ def find_threshold(view: View, policy: ContextPolicy, *, window: int) -> int | N
 def make_budget(
     view: View, policy: ContextPolicy, strategy: Strategy, *, window: int | None = None
 ) -> Budget:
-    """Divide what a compaction may leave of `window`, by default the model's own window."""
+    """Divide what a compaction may leave of `window`, by default the model's own window.
+
+    A current request that is larger than the recent turns may be always stays, so less is left
+    for them and for the user's older messages.
+    """
     window = window or view.setup.model.window
     room = working_set(policy.economy, view, window=window)
     fixed = fixed_tokens(view) if room < window else 0
-    return Budget.of(
+    budget = Budget.of(
         view,
         tokens=fixed + strategy.target(room - fixed),
         recent_turns=policy.preserve_recent_turns,
+    )
+    starts = turn_starts(view.items)
+    request = view.items[starts[-1]].units if starts else 0
+    if request <= budget.tail:
+        return budget
+    share = max(0.0, 1 - request / budget.limit) if budget.limit else 0.0
+    rest = view.items.units() - request
+    return replace(
+        budget,
+        tail=min(budget.tail, max(int(budget.tail * share), int(rest * _LEAST_TAIL))),
+        words=int(budget.words * share),
+    )
+
+
+def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
+    """Return the budget with the room that the summary of `plan` may take.
+
+    Where pins or the current request alone exceed the target, the summary gets a quarter of what
+    it replaces, so that the compaction still frees most of it.
+    """
+    leaving = {item.entry_id for item in plan.dropped}
+    shorter = {change.entry_id: change.text for change in plan.replaced}
+    taken = sum(
+        text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
+        for item in view.items
+        if item.entry_id not in leaving
+    )
+    gone = sum(item.units for item in plan.dropped)
+    room = max(budget.limit - taken - _HEADING_UNITS, gone // 4)
+    summary = max(_LEAST_DIGEST, min(budget.summary, room, gone // 2))
+    return replace(
+        budget, summary=summary, limit=max(budget.limit, taken + summary + _HEADING_UNITS)
     )
 
 
@@ -51,18 +97,57 @@ def plan_compaction(
 ) -> Reduce | Stuck:
     """Return the strategy's plan, or why it is not worth carrying out.
 
-    A plan must save at least a tenth of the request. With `must`, any saving is enough. This
-    is checked before a summary is paid for.
+    A plan must save at least a tenth of the request, with a summary as long as it may become.
+    With `must`, any saving is enough. This is checked before a summary is paid for.
     """
     plan = strategy.plan(view, budget)
     if isinstance(plan, Stuck):
         return plan
+    fault = _find_plan_fault(view, plan, budget, must=must)
+    return Stuck(why=fault) if fault else plan
+
+
+def is_worth_a_call(view: View, plan: Reduce, budget: Budget) -> bool:
+    """Return whether `plan` saves so much that a model may write its summary."""
+    return not _find_plan_fault(view, plan, budget, must=False)
+
+
+def _find_plan_fault(view: View, plan: Reduce, budget: Budget, *, must: bool) -> str:
+    """Return why `plan` is not worth it with the longest summary that it may get."""
+    longest = limit_summary(view, plan, budget).summary
+    if not plan.dropped or plan.wording is Wording.NOTICE:
+        longest = _HEADING_UNITS if plan.dropped else 0
     nothing = WrittenSummary(text="", author="rules")
-    best = build_compaction(view, plan, nothing, trigger="auto", strategy=strategy.name).report
-    least = 0 if must else _LEAST_GAIN * best.tokens_before
-    if best.tokens_before - best.tokens_after <= least:
-        return Stuck(why="it would save too little")
-    return plan
+    best = build_compaction(view, plan, nothing, trigger="auto", strategy="")
+    return find_gain_fault(best, must=must, extra=round(longest * view.calibration.rate))
+
+
+def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
+    """Return why a compaction is not worth it; an empty string if it is.
+
+    Args:
+        body: The compaction.
+        must: Accept any saving, because the view cannot be sent as it is.
+        extra: Tokens that its summary will add.
+    """
+    before = body.report.tokens_before
+    saved = before - body.report.tokens_after - extra
+    if saved <= 0:
+        return "the summary would be longer than the text it replaces"
+    return "" if must or saved >= _LEAST_GAIN * before else "it would save too little"
+
+
+def plan_without_summary(view: View) -> Reduce:
+    """Clear all answered tool results and drop nothing: the way out if no summary is short enough.
+
+    The plan may be empty.
+    """
+    places = find_consumed(view.items, excluded=view.pinned, min_chars=_CLEAR_OVER)
+    return Reduce(
+        replaced=tuple(make_marker(view.items[place]) for place in places),
+        wording=Wording.RULES,
+        why="no summary was short enough, so answered tool results are cleared",
+    )
 
 
 def economize(plan: Reduce | Stuck, policy: ContextPolicy) -> Reduce | Stuck:
@@ -101,6 +186,13 @@ def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSumma
     return WrittenSummary(text=text, author="rules")
 
 
+def draft_by_rules(view: View, plan: Reduce, budget: Budget) -> Iterator[WrittenSummary]:
+    """Yield summaries without a model, each shorter than the one before."""
+    sizes = [max(_LEAST_DIGEST, int(budget.summary * share)) for share in _SHARES]
+    for size in dict.fromkeys(sizes):
+        yield summarise_by_rules(view, plan, replace(budget, summary=size))
+
+
 def compact_by_rules(
     view: View, policy: ContextPolicy, strategy: Strategy, *, trigger: Trigger = "auto"
 ) -> Compacted | Stuck:
@@ -109,8 +201,10 @@ def compact_by_rules(
     plan = plan_compaction(view, strategy, budget)
     if isinstance(plan, Stuck):
         return plan
-    summary = summarise_by_rules(view, plan, budget)
-    body = build_compaction(view, plan, summary, trigger=trigger, strategy=strategy.name)
-    if body.report.tokens_after >= body.report.tokens_before:
-        return Stuck(why="the summary would be longer than the text it replaces")
-    return body
+    for draft in draft_by_rules(view, plan, limit_summary(view, plan, budget)):
+        tried = (SummaryAttempt(author="rules", outcome="used"),) if draft.text else ()
+        summary = replace(draft, attempts=tried)
+        body = build_compaction(view, plan, summary, trigger=trigger, strategy=strategy.name)
+        if not find_gain_fault(body, must=False):
+            return body
+    return Stuck(why="the summary would be longer than the text it replaces")

@@ -7,7 +7,7 @@ from clew.context.items import ItemKind
 from clew.context.plan import Reduce
 from clew.context.view import View
 from clew.context.window_state import count_tokens
-from clew.core.context_state import LossReport, SummaryCheck
+from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import Compacted, Entry, Replacement, ResultsCleared, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import Message
@@ -24,6 +24,8 @@ class WrittenSummary(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     check: SummaryCheck | None = None
     """What a second call added to it."""
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """Every try to write it, this one included."""
 
 
 def build_compaction(
@@ -61,6 +63,7 @@ def build_compaction(
         author=summary.author,
         why=f"{trigger}: {plan.why}",
         check=summary.check,
+        attempts=summary.attempts,
     )
     draft = Compacted(
         trigger=trigger,

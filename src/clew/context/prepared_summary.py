@@ -10,7 +10,12 @@ as late as it can, and only where the price is small.
 
 from msgspec.structs import replace
 
-from clew.context.compaction_plan import make_budget, plan_compaction
+from clew.context.compaction_plan import (
+    economize,
+    find_threshold,
+    make_budget,
+    plan_compaction,
+)
 from clew.context.items import Items
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Reduce, Strategy, Stuck, Wording
@@ -48,23 +53,14 @@ def is_preparation_due(
         regained = used + ahead - strategy.target(window)
         if is_local or ahead > _MOST_EXTRA * regained:
             return False
-    threshold = int(thresholds.compact * window) if thresholds.compact else None
+    threshold = find_threshold(view, policy, window=window)
     return mode != "off" and strategy.due(view, used=used + ahead, threshold=threshold)
 
 
 def plan_preparation(view: View, policy: ContextPolicy, strategy: Strategy) -> Reduce | None:
-    """Return what a compaction would drop now; None if it needs no model, or saves little.
-
-    The longest summary that the budget allows must still save a tenth.
-    """
-    budget = make_budget(view, policy, strategy)
-    plan = plan_compaction(view, strategy, budget)
+    """Return what a compaction would drop now; None if it needs no model, or saves little."""
+    plan = economize(plan_compaction(view, strategy, make_budget(view, policy, strategy)), policy)
     if isinstance(plan, Stuck) or not plan.dropped or plan.wording is not Wording.MODEL:
-        return None
-    nothing = WrittenSummary(text="", author="model")
-    report = build_compaction(view, plan, nothing, trigger="auto", strategy=strategy.name).report
-    after = report.tokens_after + budget.summary * view.calibration.rate
-    if after > (1 - _LEAST_GAIN) * report.tokens_before:
         return None
     return replace(plan, why=f"{plan.why}; the summary was prepared in the background")
 
@@ -106,7 +102,6 @@ def frees_enough(
     report = build_compaction(view, plan, written, trigger="auto", strategy=strategy.name).report
     if report.tokens_after > (1 - _LEAST_GAIN) * report.tokens_before:
         return False
-    thresholds = policy.thresholds
-    threshold = int(thresholds.compact * view.setup.model.window) if thresholds.compact else None
+    threshold = find_threshold(view, policy, window=view.setup.model.window)
     ahead = int(report.tokens_after * (1 + _LEAST_GAIN))
     return not strategy.due(view, used=ahead, threshold=threshold)

@@ -73,6 +73,19 @@ class SummaryCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the check is incomplete; empty if it is complete."""
 
 
+class SummaryAttempt(Struct, frozen=True, gc=False, kw_only=True):
+    """One try to write the summary of a compaction."""
+
+    author: str
+    """The name of the model, or `rules`."""
+    outcome: str
+    """`used`, or why the summary was not used."""
+    tokens: int = 0
+    """Tokens read and written, as the provider counted them."""
+    cost: float | None = 0.0
+    """US dollars; None if the price or the count is unknown."""
+
+
 class LossReport(Struct, frozen=True, kw_only=True):
     """What a compaction or a clearing of results did to each entry of the view.
 
@@ -98,3 +111,6 @@ class LossReport(Struct, frozen=True, kw_only=True):
     """One sentence: what triggered the compaction, and why it took this form."""
     check: SummaryCheck | None = None
     """None if the summary was not checked."""
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """Every try to write the summary, in order; the last one was used. Empty if none was needed
+    and in reports of 0.1.0."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from clew.core.context_state import ContextState, LossReport
+from clew.core.context_state import ContextState, LossReport, SummaryAttempt
 from clew.core.entries import Entry, Trigger
 from clew.core.ids import CallId, RunId, SessionId
 from clew.core.permissions import Risk
@@ -133,6 +133,8 @@ class CompactionFailed(
     """
 
     why: str
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """What was tried and what it cost; what was paid counts for the session's cost."""
 
 
 class SummaryStage(StrEnum):

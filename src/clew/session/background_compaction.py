@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 from msgspec import Struct
 
-from clew.context.compaction_plan import make_budget
+from clew.context.compaction_plan import limit_summary, make_budget
 from clew.context.estimate import text_units
 from clew.context.plan import Reduce
 from clew.context.prepared_summary import (
@@ -23,13 +23,15 @@ from clew.context.prepared_summary import (
 )
 from clew.context.view import View
 from clew.core.entries import Charged, MessageAdded, ModeChanged, Noted, Trigger
-from clew.core.errors import BudgetReached, ClewError
+from clew.core.errors import ClewError
 from clew.core.events import BackgroundSummary, EntryAdded, SummaryStage, Warned
 from clew.core.models import ModelFacts
+from clew.core.usage import Usage
 from clew.providers.prices import is_local
 from clew.session.state import SessionState
+from clew.session.summarizer import write_notes
+from clew.session.summary_call import BACKGROUND, Notes
 from clew.session.summary_check import check_notes
-from clew.session.summary_notes import BACKGROUND, Notes, write_notes
 
 if TYPE_CHECKING:
     from clew.session.task_owner import TaskOwner
@@ -84,12 +86,19 @@ async def prepare_summary(state: SessionState) -> None:
     plan = plan_preparation(view, policy, strategy)
     if plan is None or not (model := _choose_model(state, plan)).summarises:
         return
-    try:
-        state.check_budget()
-    except BudgetReached:
+    if not _may_ask(state, plan, model):
         return
     await close_preparation(state)
     await _start(state, view, plan, model)
+
+
+def _may_ask(state: SessionState, plan: Reduce, model: ModelFacts) -> bool:
+    """Return whether the budget allows a call, and the model's last summaries were usable."""
+    if state.summary_breaker.is_open(model.name, now=state.clock()):
+        return False
+    rate = state.journal.view.calibration.rate
+    tokens = round(sum(item.units for item in plan.dropped) * rate)
+    return state.affords(Usage(input_tokens=tokens), model.name)
 
 
 async def _start(state: SessionState, view: View, plan: Reduce, model: ModelFacts) -> None:
@@ -185,6 +194,7 @@ async def _write(state: SessionState, preparation: Preparation) -> None:
     try:
         with preparation.scope:
             budget = make_budget(preparation.view, state.policy, state.strategy)
+            budget = limit_summary(preparation.view, plan, budget)
             notes = await write_notes(
                 state,
                 model,

@@ -7,6 +7,7 @@ report says so.
 from msgspec.structs import replace
 
 from clew.context.compaction_plan import summarise_by_rules
+from clew.context.estimate import text_units
 from clew.context.plan import Budget, Reduce
 from clew.context.summary_check import CHECK_SYSTEM, add_points, build_check_prompt, parse_points
 from clew.context.summary_prompt import split_transcript
@@ -18,7 +19,8 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.protocol import Request
 from clew.session.state import SessionState
-from clew.session.summary_notes import FOREGROUND, Notes, ask, list_transcript
+from clew.session.summarizer import list_transcript
+from clew.session.summary_call import FOREGROUND, Notes, ask
 
 _CHARS_PER_TOKEN = 3
 _MOST_OUTPUT = 2_000
@@ -34,7 +36,9 @@ async def check_notes(
     notes: Notes,
     why: str = FOREGROUND,
 ) -> Notes:
-    """Return `notes` with what a second call found missing; unchanged where no check is wanted.
+    """Return `notes` with what a second call found missing.
+
+    They are unchanged where no check is wanted, or the notes are empty or too long to be used.
 
     Args:
         state: The session.
@@ -44,7 +48,8 @@ async def check_notes(
         notes: The notes.
         why: What the journal says about the cost of notes.
     """
-    if not state.policy.verify_summary:
+    is_draft = notes.text and text_units(notes.text) <= budget.summary
+    if not state.policy.verify_summary or not is_draft:
         return notes
     answers = Notes(text="", usage=Usage())
     points: list[str] = []

@@ -8,6 +8,7 @@ Everything here is pure; rules write the summaries.
 
 from collections.abc import Callable, Iterable
 from itertools import takewhile
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +31,9 @@ from clew.importers.recorded_session import RecordedSession, RecordedStep
 from clew.simulation.recall import LookupModel, NameIndex
 from clew.simulation.scenario import Scenario, SimulationPoint, SimulationRun
 
+Observer: TypeAlias = Callable[[str, View, int], None]
+"""Called with a scenario's name, the view before a call, and the index of the recorded answer."""
+
 
 def simulate(
     session: RecordedSession,
@@ -38,6 +42,7 @@ def simulate(
     *,
     lookups: bool = True,
     report: Callable[[str], None] | None = None,
+    observe: Observer | None = None,
 ) -> tuple[SimulationRun, ...]:
     """Simulate `session` with each of `scenarios`, in their order.
 
@@ -47,6 +52,7 @@ def simulate(
         model: Determines the window, the token rates and the caching of reasoning.
         lookups: Add and charge the calls that retrieve forgotten names.
         report: Called with the name of each scenario when it is done.
+        observe: Called before each recorded call; see `Observer`.
     """
     steps = replayable_steps(session)
     messages = [step.message for step in steps]
@@ -55,7 +61,11 @@ def simulate(
     runs = []
     for scenario in scenarios:
         simulation = _Simulation(
-            setup, scenario, names, LookupModel(names, messages) if lookups else None
+            setup,
+            scenario,
+            names,
+            lookup_model=LookupModel(names, messages) if lookups else None,
+            observe=observe,
         )
         for step in steps:
             simulation.add(step)
@@ -89,11 +99,14 @@ class _Simulation:
         setup: SetupChanged,
         scenario: Scenario,
         names: NameIndex,
+        *,
         lookup_model: LookupModel | None,
+        observe: Observer | None,
     ) -> None:
         self._scenario = scenario
         self._names = names
         self._lookup_model = lookup_model
+        self._observe = observe
         self._window = setup.model.window
         self._counting = default_for(setup.model.name)
         self._keeps_reasoning = family_of(setup.model.name).keeps_reasoning
@@ -135,6 +148,8 @@ class _Simulation:
                 self._add(MessageAdded(message=result))
             self._run = replace(self._run, lookups=self._run.lookups + 1)
             changed = self._make_room()
+        if self._observe is not None:
+            self._observe(self._scenario.name, self._view, self._index)
         self._send(answer, changed)
 
     def _make_room(self) -> "_Changes":
