@@ -8,7 +8,7 @@ same, the newest is kept.
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import groupby
 
@@ -19,7 +19,7 @@ from clew.context.items import Item, ItemKind
 from clew.context.sentence_cues import Topic, classify_sentence, is_narration
 from clew.context.user_words import find_request
 from clew.core.ids import EntryId
-from clew.core.text import one_line
+from clew.core.text import one_line, shorten_links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ _SETTLED_PER_TURN, _MOST_SETTLED = 1.0, 3.0
 def list_statements(items: Iterable[Item]) -> list[Statement]:
     """Return every sentence with a cue, with its topic and score, in order."""
     found: list[Statement] = []
-    prose = list(_list_prose(items))
+    prose = _select_prose(items)
     distance = sum(len(piece.text) for piece in prose)
     last_turn = prose[-1].turn if prose else 0
     for piece in prose:
@@ -68,7 +68,9 @@ def list_statements(items: Iterable[Item]) -> list[Statement]:
                 continue
             topic, score = classified
             score += piece.weight
-            if score < _LEAST_SCORE:
+            asked = sentence.endswith("?")
+            moot = asked and (piece.weight == _REPORT or last_turn - piece.turn > 1)
+            if score < _LEAST_SCORE or moot:
                 continue
             score -= age
             score += _EDGE if place < 2 or place >= len(units) - 3 else 0.0
@@ -84,6 +86,19 @@ def list_statements(items: Iterable[Item]) -> list[Statement]:
                 )
             )
     return found
+
+
+def _select_prose(items: Iterable[Item]) -> list[_Prose]:
+    """Return the prose that is read: all of the newest, and of the rest the final answers."""
+    selected: list[_Prose] = []
+    room = _NEWEST_CHARS
+    for piece in reversed(list(_list_prose(items))):
+        room -= len(piece.text)
+        if room >= 0:
+            selected.append(piece)
+        elif piece.weight:
+            selected.append(replace(piece, text=_cut(piece.text, _OLD_ANSWER_CHARS)))
+    return selected[::-1]
 
 
 def _list_prose(items: Iterable[Item]) -> Iterator[_Prose]:
@@ -134,7 +149,10 @@ def _find_reports(text: str) -> Iterator[str]:
 
 
 _READ_CHARS = 12_000
-_FENCE = re.compile(r"^\s*(?:```|~~~).*?^\s*(?:```|~~~)\s*$", re.DOTALL | re.MULTILINE)
+"""Characters of one message that are read."""
+_NEWEST_CHARS = 200_000
+_OLD_ANSWER_CHARS = 3_000
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~).*?^[ \t]*(?:```|~~~)[ \t]*$", re.DOTALL | re.MULTILINE)
 _BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)])\s+")
 _SENTENCE = re.compile(
     r"(?<=[.!?])[\"'”)*`]*\s+(?=[\"'“(*`A-Z0-9À-Ý])|(?<=[\u3002\uff01\uff1f])"  # also in CJK
@@ -147,15 +165,14 @@ _TABLE_RULE = re.compile(r"^[\s|:+-]+$")
 _LEAST, _MOST, _MOST_LEAD = 25, 420, 120
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, most: int = _READ_CHARS) -> str:
     """Return the beginning and the end of a long text."""
-    half = _READ_CHARS // 2
-    return text if len(text) <= _READ_CHARS else f"{text[:half]}\n\n{text[-half:]}"
+    return text if len(text) <= most else f"{text[: most // 2]}\n\n{text[-most // 2 :]}"
 
 
 def _split_units(text: str) -> Iterator[tuple[str, str]]:
     """Yield sentences and list items, each with the line that introduces it."""
-    lead = ""
+    lead, listed = "", ""
     for raw in _FENCE.sub("\n", text).splitlines():
         line = raw.strip()
         if not line or _TABLE_RULE.match(line):
@@ -163,13 +180,16 @@ def _split_units(text: str) -> Iterator[tuple[str, str]]:
         bullet = _BULLET.match(raw)
         plain = _clean(raw[bullet.end() :] if bullet else line)
         if not bullet and (line.startswith("#") or plain.endswith(":")):
-            lead = _make_lead(plain)
+            lead, listed = _make_lead(plain), ""
         elif bullet or line.startswith("|"):
+            mark = "-" if bullet else "|"
+            lead = lead if listed in {"", mark} else ""
+            listed = mark
             if len(plain) >= _LEAST:
                 yield lead, one_line(plain, _MOST)
         else:
             yield from (("", sentence) for sentence in _split_sentences(plain))
-            lead = ""
+            lead, listed = "", ""
 
 
 def _make_lead(line: str) -> str:
@@ -191,11 +211,12 @@ def _split_sentences(paragraph: str) -> Iterator[str]:
 
 
 def _clean(line: str) -> str:
-    return line.replace("**", "").strip().strip("|").lstrip("#>").strip()
+    return shorten_links(line).replace("**", "").strip().strip("|").lstrip("#>").strip()
 
 
 _MOST_CANDIDATES = 800
 _SIMILAR = 0.55
+_COMPARED_WORDS = 5
 _WORD = re.compile(r"[\w./-]{3,}")
 _SHARES = {
     Topic.DECISION: 0.24, Topic.FAILURE: 0.18, Topic.DISCOVERY: 0.26, Topic.OUTCOME: 0.16,
@@ -204,15 +225,26 @@ _SHARES = {
 
 
 def choose_findings(items: Iterable[Item], *, max_chars: int) -> dict[Topic, tuple[Statement, ...]]:
-    """Choose the statements with the highest scores, grouped by topic and oldest first.
+    """Choose the best statements of a conversation; see `rank_statements` and `fit_statements`."""
+    return fit_statements(rank_statements(items), max_chars=max_chars)
+
+
+def rank_statements(items: Iterable[Item]) -> list[Statement]:
+    """Return the statements of a conversation that are worth keeping, best first."""
+    candidates = nlargest(
+        _MOST_CANDIDATES, list_statements(items), key=lambda said: (said.score, said.order)
+    )
+    return sorted(_drop_similar(candidates), key=lambda said: (-said.score, said.order))
+
+
+def fit_statements(
+    ranked: Sequence[Statement], *, max_chars: int
+) -> dict[Topic, tuple[Statement, ...]]:
+    """Choose the first statements that fit, grouped by topic and oldest first.
 
     Rendered with `render_findings` they have at most `max_chars` characters. Each topic has a
     share of the room; what one does not need goes to the best statements of all topics.
     """
-    candidates = nlargest(
-        _MOST_CANDIDATES, list_statements(items), key=lambda said: (said.score, said.order)
-    )
-    ranked = sorted(_drop_similar(candidates), key=lambda said: (-said.score, said.order))
     chosen: dict[int, Statement] = {}
     written: set[tuple[Topic, EntryId, str]] = set()
     left = max_chars
@@ -232,13 +264,21 @@ def choose_findings(items: Iterable[Item], *, max_chars: int) -> dict[Topic, tup
 
 
 def _drop_similar(statements: Iterable[Statement]) -> list[Statement]:
-    """Return the statements without those that a newer one repeats."""
-    kept: list[tuple[frozenset[str], Statement]] = []
+    """Return the statements without those that a newer one repeats.
+
+    Only statements that share one of their longest words are compared.
+    """
+    kept: list[Statement] = []
+    by_word: dict[str, list[frozenset[str]]] = {}
     for said in sorted(statements, key=lambda said: -said.order):
         words = frozenset(word.lower() for word in _WORD.findall(said.text))
-        if not any(_are_similar(words, others) for others, _ in kept):
-            kept.append((words, said))
-    return [said for _, said in kept]
+        keys = sorted(words, key=lambda word: (-len(word), word))[:_COMPARED_WORDS]
+        if any(_are_similar(words, others) for key in keys for others in by_word.get(key, ())):
+            continue
+        kept.append(said)
+        for key in keys:
+            by_word.setdefault(key, []).append(words)
+    return kept
 
 
 def _are_similar(words: frozenset[str], others: frozenset[str]) -> bool:

@@ -37,7 +37,7 @@ _CUE_WORDS: dict[Topic, Sequence[tuple[float, str]]] = {
             r"|abandon\w*|ruled out|not viable|won['’]t work|regress\w*|dead end|no effect",
         ),
         (2.0, r"fail(?:s|ed|ing|ures?)|crash(?:es|ed)?|rejected|blocked|unable to|wrong(?:ly)?"),
-        (1.0, r"cannot|can['’]t|incorrect\w*|mistakes?|errors?"),
+        (1.0, r"cannot|can['’]t|incorrect\w*|mistakes?"),
     ),
     Topic.DISCOVERY: (
         (
@@ -77,17 +77,18 @@ _CUE_WORDS: dict[Topic, Sequence[tuple[float, str]]] = {
             r"|still (?:needs?|open|missing|to do|pending)|follow-?ups?|unresolved|outstanding"
             r"|pending|deferred|out of scope|not yet|open questions?",
         ),
-        (2.0, r"needs? (?:to be|more|your)|later|in (?:the )?future|next"),
+        (2.0, r"needs? (?:to be|more|your)|in (?:the )?future|for later"),
     ),
 }
 _CUES = {
     topic: tuple(
-        (weight, re.compile(rf"\b(?:{words})(?!\w)", re.IGNORECASE)) for weight, words in cues
+        (weight, re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE))
+        for weight, words in cues
     )
     for topic, cues in _CUE_WORDS.items()
 }
 _ANY_CUE = re.compile(
-    r"\b(?:" + "|".join(words for cues in _CUE_WORDS.values() for _, words in cues) + r")(?!\w)",
+    r"\b(?:" + "|".join(words for cues in _CUE_WORDS.values() for _, words in cues) + r")(?![\w-])",
     re.IGNORECASE,
 )
 _QUESTION = 3.0
@@ -95,7 +96,7 @@ _NARRATION = re.compile(
     r"^(?:(?:now|ok(?:ay)?|good|great|perfect|next|first|then|so|yes)\b[,.!:]? (?:- )?)*"
     r"(?:let me|let['’]?s|i['’]ll|i will|i['’]m (?:going|using)|i am going|i (?:need|want) to"
     r"|i should|i would|i can see|i see|now|need to|running|check(?:ing)?|looking|reading"
-    r"|searching)\b",
+    r"|searching|if you (?:want|like|prefer)|if useful)\b",
     re.IGNORECASE,
 )
 _INTENTION = re.compile(r"\b(?:i['’]ll|let me|i will)\b", re.IGNORECASE)

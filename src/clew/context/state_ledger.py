@@ -67,7 +67,7 @@ def gather_state(items: Sequence[Item]) -> StateLedger:
     )
 
 
-def _list_refusals(items: Sequence[Item], steps: Iterable[ToolStep]) -> list[Refusal]:
+def _list_refusals(items: Sequence[Item], steps: Sequence[ToolStep]) -> list[Refusal]:
     found = [
         (
             step.place,
@@ -79,21 +79,19 @@ def _list_refusals(items: Sequence[Item], steps: Iterable[ToolStep]) -> list[Ref
         if step.failed and is_rejection(step.result)
     ]
     refused = {place for place, _ in found}
-    last = 0
+    doing = {step.place: _describe_step(step) for step in steps}
+    last, told = -1, ""
     for place, item in enumerate(items):
-        if item.kind is ItemKind.USER and is_interruption(item.message.text):
-            if last not in refused:
-                doing = one_line(items[last].message.text, 200) or "the turn"
-                what = f"interrupted: {doing}"
-                found.append((place, Refusal(entry_id=item.entry_id, what=what)))
-        elif item.kind is ItemKind.ASSISTANT:
-            last = place
+        if item.kind is ItemKind.ASSISTANT:
+            last, told = place, one_line(item.message.text, 200) or doing.get(place, "")
+        elif told and last not in refused and is_interruption(item.message.text):
+            found.append((place, Refusal(entry_id=item.entry_id, what=f"interrupted: {told}")))
     return [refusal for _, refusal in sorted(found, key=lambda pair: pair[0])]
 
 
 def _describe_step(step: ToolStep) -> str:
     subject = step.command or step.path or next(iter(_iter_texts(step)), "")
-    return f"{step.name}: {one_line(subject, 300)}" if subject else step.name
+    return f"{step.name}: {one_line(subject, 200)}" if subject else step.name
 
 
 def _iter_texts(step: ToolStep) -> Iterator[str]:
@@ -117,21 +115,22 @@ _TOLD_ELSEWHERE = re.compile(
 def _list_commands(steps: Sequence[ToolStep]) -> list[tuple[EntryId, str]]:
     seen: dict[str, EntryId] = {}
     for step in reversed(steps):
-        if (
-            step.command
-            and step.ran
-            and not step.failed
-            and not _TOLD_ELSEWHERE.match(step.command)
-        ):
+        if _is_worth_listing(step):
             seen.setdefault(" ".join(step.command.split()), step.entry_id)
     return [(entry_id, command) for command, entry_id in seen.items()]
+
+
+def _is_worth_listing(step: ToolStep) -> bool:
+    if not step.command or step.failed or not step.ran:
+        return False
+    return not _TOLD_ELSEWHERE.match(step.command) and not find_checks(step)
 
 
 _MOST_COMMAND = 400
 _SHOWN_FILES = 6
 _SHARES = {
-    "checks": 2.0, "git": 2.0, "tasks": 1.5, "refusals": 1.0, "running": 0.5,
-    "changed": 2.0, "read": 1.0, "commands": 1.0,
+    "git": 3.0, "checks": 3.0, "tasks": 2.0, "refusals": 1.5, "running": 0.5,
+    "changed": 2.5, "read": 0.8, "commands": 0.5,
 }  # fmt: skip
 
 
@@ -202,7 +201,11 @@ def _write_pushes(git: GitState) -> Iterator[str]:
 def _write_checks(state: StateLedger) -> list[str]:
     lines = []
     changed = sorted(
-        (file for file in state.files if file.changed_at >= 0 and not is_temporary(file.path)),
+        (
+            file
+            for file in state.files
+            if file.changed_at >= 0 and _is_inside(file.path, state.root)
+        ),
         key=lambda file: -file.changed_at,
     )
     for run in state.checks:
@@ -213,6 +216,11 @@ def _write_checks(state: StateLedger) -> list[str]:
             since = f"; edited since: {_join_some(edited, _SHOWN_FILES)}"
         lines.append(f"- {_cite(run.entry_id)}{run.command}: {run.outcome}{detail}{since}")
     return lines
+
+
+def _is_inside(path: str, root: str) -> bool:
+    """Return whether a file belongs to the work: not a plan or scratch file elsewhere."""
+    return not path.startswith(("/", "~")) if root else not is_temporary(path)
 
 
 def _write_tasks(tasks: Sequence[TaskItem]) -> list[str]:

@@ -43,10 +43,10 @@ _PROGRAM_BEGINNINGS = (
     "Another language model started to solve this problem",
     "Your tool call was malformed and could not be parsed",
     "[SYSTEM NOTIFICATION",
+    "Full transcript available at:",
+    "Read the output file to retrieve the result:",
 )
-_PLAN_NOTE = re.compile(
-    r"\s+If you need specific details from before exiting plan mode [^\n]*\Z",
-)
+_PLAN_NOTE = "\n\nIf you need specific details from before exiting plan mode"
 _REQUEST_HEADING = re.compile(r"^## My request for \w+:\s*$", re.MULTILINE)
 """After it an editor extension puts the request; before it, what the editor shows."""
 
@@ -54,10 +54,9 @@ _SAID_IN_RESULT = re.compile(
     r"(?:To tell you how to proceed, the user said:|The user provided the following reason for "
     r"the rejection:|User has answered your questions:|Your questions have been answered:)\s*",
 )
-_AFTER_WORDS = re.compile(
-    r"\s*(?:Note: The user's next message may contain a correction or preference\."
-    r"|You can now continue with the user's answers in mind).*\Z",
-    re.DOTALL,
+_AFTER_WORDS = (
+    "Note: The user's next message may contain a correction or preference.",
+    "You can now continue with the user's answers in mind",
 )
 _REJECTIONS = (
     "The user doesn't want to",
@@ -101,7 +100,7 @@ def find_request(text: str) -> str:
         if command:
             return _find_command(text, command.group(1))
         text = _ADDED.sub("", text)
-    text = _PLAN_NOTE.sub("", _INTERRUPTED.sub("", text)).strip()
+    text = _INTERRUPTED.sub("", text).partition(_PLAN_NOTE)[0].strip()
     if text.startswith(_PROGRAM_BEGINNINGS):
         return ""
     heading = _REQUEST_HEADING.search(text)
@@ -121,7 +120,10 @@ def find_answer(result: str) -> str:
     found = _SAID_IN_RESULT.search(result)
     if found is None:
         return ""
-    return _AFTER_WORDS.sub("", result[found.end() :]).strip()
+    words = result[found.end() :]
+    for addition in _AFTER_WORDS:
+        words = words.partition(addition)[0]
+    return words.strip()
 
 
 def is_interruption(text: str) -> bool:
