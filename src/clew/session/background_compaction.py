@@ -7,10 +7,8 @@ case, and a failure is only a warning.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import anyio
-from msgspec import Struct
 
 from clew.context.compaction_plan import limit_summary, make_budget
 from clew.context.estimate import text_units
@@ -30,46 +28,12 @@ from clew.core.usage import Usage
 from clew.providers.prices import is_local
 from clew.session.state import SessionState
 from clew.session.summarizer import write_notes
-from clew.session.summary_call import BACKGROUND, Notes
+from clew.session.summary_call import BACKGROUND
 from clew.session.summary_check import check_notes
-
-if TYPE_CHECKING:
-    from clew.session.task_owner import TaskOwner
+from clew.session.summary_notes import Notes, Preparation
 
 _HARMLESS = MessageAdded | Charged | Noted | ModeChanged
 """Entries that change no message of the view."""
-
-
-class Preparation(Struct, kw_only=True, eq=False):
-    """A summary in preparation, or prepared; without notes, one that failed or was discarded.
-
-    The session keeps a failed or discarded one until the next compaction, so that no second one
-    is paid for before.
-    """
-
-    view: View
-    """The view for which it was started."""
-    plan: Reduce
-    model: ModelFacts
-    notes: Notes | None = None
-    discarded: str = ""
-    """Why it must not be used."""
-    cost: float | None = 0.0
-    done: "anyio.Event"
-    scope: "anyio.CancelScope"
-    tasks: "TaskOwner"
-    unsubscribe: Callable[[], None] | None = None
-
-    @property
-    def is_usable(self) -> bool:
-        """True while it is written, and until it is used or discarded."""
-        return not self.discarded and (self.notes is not None or not self.done.is_set())
-
-    def stop_watching(self) -> None:
-        """Listen to no more entries; calling it again does nothing."""
-        if self.unsubscribe is not None:
-            self.unsubscribe()
-            self.unsubscribe = None
 
 
 async def prepare_summary(state: SessionState) -> None:

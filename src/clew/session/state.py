@@ -28,7 +28,7 @@ from clew.tools.protocol import Tool, ToolContext
 
 if TYPE_CHECKING:
     from clew.checkpoints.file_checkpoints import FileCheckpoints
-    from clew.session.background_compaction import Preparation
+    from clew.session.summary_notes import Preparation
 
 
 class ThresholdShares(TypedDict, total=False):

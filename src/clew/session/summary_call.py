@@ -7,31 +7,15 @@ used. Tool calls in the answer are never run.
 from contextlib import aclosing
 
 import anyio
-from msgspec import Struct
 
-from clew.core.context_state import SummaryCheck
 from clew.core.entries import Charged
 from clew.core.events import CompactionProgress
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Finished, Request, TextChunk, UsageChunk
 from clew.session.state import SessionState
+from clew.session.summary_notes import Notes
 
 _PROGRESS_STEP = 400
-
-
-class Notes(Struct, frozen=True, kw_only=True):
-    """What a model wrote, and what that took."""
-
-    text: str
-    usage: Usage
-    author: str = ""
-    """The name of the model."""
-    cost: float | None = 0.0
-    """US dollars; None if a price is unknown."""
-    check: SummaryCheck | None = None
-    """What a second call added; see `clew.session.summary_check`."""
-    called_tools: bool = False
-    """True if the answer asks for tools, so that its text is not the end of it."""
 
 
 FOREGROUND, BACKGROUND = "a summary", "a summary prepared in the background"

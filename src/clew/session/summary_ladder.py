@@ -23,8 +23,8 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Spending, Usage
 from clew.session.state import SessionState
 from clew.session.summarizer import join_notes, write_notes
-from clew.session.summary_call import Notes
 from clew.session.summary_check import check_notes
+from clew.session.summary_notes import Notes
 
 USED = "used"
 
