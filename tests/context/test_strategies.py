@@ -356,7 +356,7 @@ def test_a_digest_longer_than_what_it_replaces_is_not_used() -> None:
     body = compact_by_rules(view, ContextPolicy(preserve_recent_turns=4), Compact(max_tokens=1_900))
 
     assert isinstance(body, Stuck)
-    assert "longer than the text it replaces" in body.why
+    assert "save too little" in body.why
 
 
 def test_compact_is_due_at_its_limit() -> None:

@@ -74,52 +74,79 @@ def make_budget(
 def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
     """Return the budget with the room that the summary of `plan` may take.
 
-    Where pins or the current request alone exceed the target, the summary gets a quarter of what
-    it replaces, so that the compaction still frees most of it.
+    The compaction must save a tenth of the request with it. Where pins or the current request
+    alone exceed the target, the summary gets a quarter of what it replaces, so that the
+    compaction still frees most of it.
     """
+    best = _without_summary(view, plan).report
+    spare = best.tokens_before * (1 - _LEAST_GAIN) - best.tokens_after
+    most = int(spare / view.calibration.rate) - _HEADING_UNITS
+    summary = max(_LEAST_DIGEST, min(_fair_share(view, plan, budget), most))
+    limit = max(budget.limit, _count_staying(view, plan) + summary + _HEADING_UNITS)
+    return replace(budget, summary=summary, limit=limit)
+
+
+def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
+    gone = sum(item.units for item in plan.dropped)
+    room = budget.limit - _count_staying(view, plan) - _HEADING_UNITS
+    return min(budget.summary, max(room, gone // 4), gone // 2)
+
+
+def _count_staying(view: View, plan: Reduce) -> int:
+    """Return the size of what `plan` leaves in the view, in units."""
     leaving = {item.entry_id for item in plan.dropped}
     shorter = {change.entry_id: change.text for change in plan.replaced}
-    taken = sum(
+    return sum(
         text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
         for item in view.items
         if item.entry_id not in leaving
     )
-    gone = sum(item.units for item in plan.dropped)
-    room = max(budget.limit - taken - _HEADING_UNITS, gone // 4)
-    summary = max(_LEAST_DIGEST, min(budget.summary, room, gone // 2))
-    return replace(
-        budget, summary=summary, limit=max(budget.limit, taken + summary + _HEADING_UNITS)
-    )
+
+
+def _without_summary(view: View, plan: Reduce) -> Compacted:
+    nothing = WrittenSummary(text="", author="rules")
+    return build_compaction(view, plan, nothing, trigger="auto", strategy="")
 
 
 def plan_compaction(
-    view: View, strategy: Strategy, budget: Budget, *, must: bool = False
+    view: View, strategy: Strategy, budget: Budget, *, must: bool = False, asked: bool = False
 ) -> Reduce | Stuck:
     """Return the strategy's plan, or why it is not worth carrying out.
 
-    A plan must save at least a tenth of the request, with a summary as long as it may become.
-    With `must`, any saving is enough. This is checked before a summary is paid for.
+    A plan must save at least a tenth of the request with the longest summary that it may get, so
+    that a summary is not paid for in vain. The written one is checked again.
+
+    Args:
+        view: What is compacted.
+        strategy: Makes the plan.
+        budget: What the compaction may leave.
+        must: Any saving is enough: the view cannot be sent as it is.
+        asked: Somebody asked for it, so a short summary may help to save a tenth.
     """
     plan = strategy.plan(view, budget)
     if isinstance(plan, Stuck):
         return plan
-    fault = _find_plan_fault(view, plan, budget, must=must)
+    fault = _find_plan_fault(view, plan, budget, must=must, shortest=must or asked)
     return Stuck(why=fault) if fault else plan
 
 
 def is_worth_a_call(view: View, plan: Reduce, budget: Budget) -> bool:
-    """Return whether `plan` saves so much that a model may write its summary."""
-    return not _find_plan_fault(view, plan, budget, must=False)
+    """Return whether `plan` saves a tenth with the longest summary that it may get."""
+    return not _find_plan_fault(view, plan, budget, must=False, shortest=False)
 
 
-def _find_plan_fault(view: View, plan: Reduce, budget: Budget, *, must: bool) -> str:
-    """Return why `plan` is not worth it with the longest summary that it may get."""
-    longest = limit_summary(view, plan, budget).summary
-    if not plan.dropped or plan.wording is Wording.NOTICE:
-        longest = _HEADING_UNITS if plan.dropped else 0
-    nothing = WrittenSummary(text="", author="rules")
-    best = build_compaction(view, plan, nothing, trigger="auto", strategy="")
-    return find_gain_fault(best, must=must, extra=round(longest * view.calibration.rate))
+def _find_plan_fault(
+    view: View, plan: Reduce, budget: Budget, *, must: bool, shortest: bool
+) -> str:
+    gone = sum(item.units for item in plan.dropped)
+    if plan.wording is Wording.NOTICE:
+        summary = min(_HEADING_UNITS, gone)
+    elif shortest:
+        summary = min(_LEAST_DIGEST, gone // 4)
+    else:
+        summary = min(gone, max(_LEAST_DIGEST, _fair_share(view, plan, budget)))
+    extra = round(summary * view.calibration.rate)
+    return find_gain_fault(_without_summary(view, plan), must=must, extra=extra)
 
 
 def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
@@ -132,7 +159,7 @@ def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
     """
     before = body.report.tokens_before
     saved = before - body.report.tokens_after - extra
-    if saved <= 0:
+    if must and saved <= 0:
         return "the summary would be longer than the text it replaces"
     return "" if must or saved >= _LEAST_GAIN * before else "it would save too little"
 
@@ -198,7 +225,7 @@ def compact_by_rules(
 ) -> Compacted | Stuck:
     """Return the entry of a compaction that needs no model."""
     budget = make_budget(view, policy, strategy)
-    plan = plan_compaction(view, strategy, budget)
+    plan = plan_compaction(view, strategy, budget, asked=trigger != "auto")
     if isinstance(plan, Stuck):
         return plan
     for draft in draft_by_rules(view, plan, limit_summary(view, plan, budget)):
