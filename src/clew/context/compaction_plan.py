@@ -80,15 +80,20 @@ def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
     best = _without_summary(view, plan).report
     spare = best.tokens_before * (1 - _LEAST_GAIN) - best.tokens_after
     most = int(spare / view.calibration.rate) - _HEADING_UNITS
-    words = (*view.archived, *plan.dropped)
-    said = budget.quote(sum(item.units for item in words if item.kind is ItemKind.USER))
-    fair = _fair_share(view, plan, budget, said=said)
-    summary = max(_LEAST_DIGEST, said, min(fair, most))
+    said = _count_words(view, plan, budget)
+    summary = max(_LEAST_DIGEST, said, min(_fair_share(view, plan, budget), most))
     limit = max(budget.limit, _count_staying(view, plan) + summary + _HEADING_UNITS)
     return replace(budget, summary=summary, limit=limit)
 
 
-def _fair_share(view: View, plan: Reduce, budget: Budget, *, said: int) -> int:
+def _count_words(view: View, plan: Reduce, budget: Budget) -> int:
+    """Return what the summary of `plan` needs for the user's words, in units."""
+    gone = (*view.archived, *plan.dropped)
+    return budget.quote(sum(item.units for item in gone if item.kind is ItemKind.USER))
+
+
+def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
+    said = _count_words(view, plan, budget)
     gone = sum(item.units for item in plan.dropped)
     room = max(budget.limit - _count_staying(view, plan) - _HEADING_UNITS, gone // 4)
     if not budget.is_hard:
@@ -222,11 +227,9 @@ def summarise_by_rules(
     ]
     from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 
-    gone = (*view.archived, *gone)
-    said = budget.quote(sum(item.units for item in gone if item.kind is ItemKind.USER))
-    least = max(_LEAST_DIGEST, min(said, budget.summary))
+    least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
     digest = write_digest(
-        gone,
+        (*view.archived, *gone),
         max_units=max(least, budget.summary - view.meter(notes)),
         staying=staying,
         # Without a journal the old summary is all there is of what it covers.

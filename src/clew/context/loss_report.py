@@ -1,13 +1,13 @@
 """Builds the entries that make a view smaller, with a report on what left it."""
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.items import ItemKind
 from clew.context.plan import Reduce
 from clew.context.view import View
 from clew.context.window_state import count_tokens
-from clew.core.context_state import LossReport, SummaryAttempt
+from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import Compacted, Entry, Replacement, ResultsCleared, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import Message
@@ -22,6 +22,8 @@ class WrittenSummary(Struct, frozen=True, kw_only=True):
     notes: str = ""
     """The part of the text that a model wrote."""
     usage: Usage | None = None
+    check: SummaryCheck | None = None
+    """What a second call added to it."""
     attempts: tuple[SummaryAttempt, ...] = ()
     """Every try to write it, this one included."""
 
@@ -60,6 +62,7 @@ def build_compaction(
         tokens_after=0,
         author=summary.author,
         why=f"{trigger}: {plan.why}",
+        check=summary.check,
         attempts=summary.attempts,
     )
     draft = Compacted(
@@ -74,9 +77,7 @@ def build_compaction(
         usage=summary.usage,
     )
     after = _tokens_after(view, draft, before=report.tokens_before)
-    return msgspec.structs.replace(
-        draft, report=msgspec.structs.replace(report, tokens_after=after)
-    )
+    return replace(draft, report=replace(report, tokens_after=after))
 
 
 def build_clearing(
@@ -98,7 +99,7 @@ def build_clearing(
         tokens_before=count_tokens(view),
     )
     after = _tokens_after(view, draft, before=draft.tokens_before)
-    return msgspec.structs.replace(draft, tokens_after=after)
+    return replace(draft, tokens_after=after)
 
 
 def report_clearing(view: View, body: ResultsCleared) -> LossReport:

@@ -38,6 +38,11 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.text import pluralize
+from clew.session.background_compaction import (
+    find_prepared_plan,
+    prepare_summary,
+    take_prepared_notes,
+)
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
 from clew.session.summary_ladder import SummaryTask, summarise
@@ -65,6 +70,7 @@ async def fit(state: SessionState) -> ContextState:
             context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
+    await prepare_summary(state)
     return context
 
 
@@ -118,7 +124,7 @@ async def compact(
     before = state.context_state()
     is_over = before.used_tokens > state.policy.thresholds.block * before.max_tokens
     order = _Order(trigger=trigger, must=force or is_over, window=window)
-    plan = await _decide(state, order, before)
+    plan = await _decide(state, order, before, instructions=instructions)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
@@ -237,9 +243,14 @@ def preview(state: SessionState) -> Compacted:
 
 
 async def _decide(
-    state: SessionState, order: _Order, before: ContextState
+    state: SessionState, order: _Order, before: ContextState, *, instructions: str
 ) -> Reduce | Compacted | Stuck:
-    """Ask the strategy what to do; a custom one returns the finished entry."""
+    """Ask the strategy what to do, unless a summary is prepared; a custom one returns the entry."""
+    prepared = await find_prepared_plan(
+        state, order.trigger, instructions=instructions, window=order.window
+    )
+    if prepared is not None:
+        return prepared
     view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
         budget = make_budget(view, state.policy, strategy, window=order.window)
@@ -278,6 +289,7 @@ async def _write(
         asks_models=tier is Tier.MODEL
         and (order.trigger == "manual" or is_worth_a_call(view, plan, budget)),
         attempts=order.attempts,
+        prepared=take_prepared_notes(state, plan, instructions=instructions),
     )
     summary = await summarise(state, task)
     if summary is not None:

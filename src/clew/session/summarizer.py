@@ -17,8 +17,7 @@ from clew.context.summary_prompt import (
     split_transcript,
 )
 from clew.context.view import View
-from clew.core.errors import ContextOverflow
-from clew.core.events import CompactionProgress
+from clew.core.errors import ContextOverflow, ProviderRejected
 from clew.core.messages import user
 from clew.core.models import ModelFacts
 from clew.core.text import truncate_middle
@@ -26,7 +25,8 @@ from clew.core.usage import Usage
 from clew.providers.protocol import Request
 from clew.session.shared_prefix import make_shared_request
 from clew.session.state import SessionState
-from clew.session.summary_call import Notes, ask
+from clew.session.summary_call import FOREGROUND, ask, report_progress
+from clew.session.summary_notes import Notes
 
 _CHARS_PER_TOKEN = 3
 _KEPT_CHARS = 2_000
@@ -40,7 +40,13 @@ def join_notes(view: View, plan: Reduce, budget: Budget, notes: Notes) -> Writte
 
 
 async def write_notes(
-    state: SessionState, model: ModelFacts, plan: Reduce, *, budget: Budget, instructions: str
+    state: SessionState,
+    model: ModelFacts,
+    plan: Reduce,
+    *,
+    budget: Budget,
+    instructions: str,
+    why: str = FOREGROUND,
 ) -> Notes:
     """Let `model` write the draft, reading in as many chunks as its window requires.
 
@@ -55,18 +61,18 @@ async def write_notes(
     view = state.journal.view
     max_chars = model.window * _CHARS_PER_TOKEN // 2
     notes = Notes(text=view.notes or view.summary, usage=Usage())
-    parts = list(split_transcript(_transcript(view.items, plan), max_chars=max_chars))
+    parts = list(split_transcript(list_transcript(view.items, plan), max_chars=max_chars))
     shared = make_shared_request(
         state, model, plan, budget=budget, transcript=parts, instructions=instructions
     )
     if shared is not None:
-        state.emit(CompactionProgress(stage="reading", done=0, total=1))
-        draft = await _ask_at_the_end(state, shared)
+        report_progress(state, "reading", 0, 1, why=why)
+        draft = await _ask_at_the_end(state, shared, why=why)
         if draft.text and not draft.called_tools:
             return draft
         notes = replace(draft, text=notes.text)
     for number, part in enumerate(parts, start=1):
-        state.emit(CompactionProgress(stage="reading", done=number - 1, total=len(parts)))
+        report_progress(state, "reading", number - 1, len(parts), why=why)
         prompt = build_summary_prompt(part, previous=notes.text, instructions=instructions)
         request = Request(
             model=model.name,
@@ -74,19 +80,19 @@ async def write_notes(
             system=SUMMARY_SYSTEM,
             max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, budget.notes)),
         )
-        notes = await ask(state, request, after=notes)
+        notes = await ask(state, request, why=why, after=notes)
     return notes
 
 
-async def _ask_at_the_end(state: SessionState, request: Request) -> Notes:
-    """Ask after the conversation's own prefix; too long a request gives no notes."""
+async def _ask_at_the_end(state: SessionState, request: Request, *, why: str) -> Notes:
+    """Ask after the conversation's own prefix; a rejected or too long request gives no notes."""
     try:
-        return await ask(state, request)
-    except ContextOverflow:
+        return await ask(state, request, why=why)
+    except (ContextOverflow, ProviderRejected):
         return Notes(text="", usage=Usage())
 
 
-def _transcript(items: Items, plan: Reduce) -> list[Item]:
+def list_transcript(items: Items, plan: Reduce) -> list[Item]:
     """Return all messages up to the last one that goes, including those that stay.
 
     An answer without its question would make a poor transcript. A long message that stays is
