@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.estimate import text_units
-from clew.context.facts import gather_facts
 from clew.context.items import Item
 from clew.context.passages import split_passages, strip_line_number
 from clew.context.policy import ContextPolicy
@@ -69,18 +68,12 @@ WORK = items(
 
 @pytest.mark.req("CMP-3")
 def test_facts_come_from_the_calls_and_leave_out_failed_ones() -> None:
-    facts = gather_facts(WORK)
-
-    assert facts.files_changed == ("src/app.py",)
-    assert facts.files_read == ()
-    assert facts.commands == ("ls -la",)
-    assert format_facts(WORK) == "Files changed: src/app.py\nCommands run: ls -la"
+    assert format_facts(WORK) == (
+        "Repository:\n- no commit was seen: the changed files are uncommitted\n"
+        "Files changed:\n- src/app.py (1 edit, last #3)"
+    )
     assert format_facts([]) == ""
-
-
-def test_a_file_that_was_only_read_is_listed_as_read() -> None:
-    assert gather_facts(items(assistant(READ))).files_read == ("src/app.py",)
-    assert gather_facts(items(assistant(call("Read", "{}", "x")))).files_read == ()
+    assert format_facts(WORK, max_chars=5) == ""
 
 
 @pytest.mark.req("CMP-6")
@@ -118,7 +111,7 @@ def test_a_transcript_larger_than_the_summarisers_window_is_read_in_chunks() -> 
 def test_a_digest_says_what_was_asked_touched_and_answered() -> None:
     text = write_digest(WORK, max_units=500)
 
-    for expected in ("Files changed: src/app.py", "Commands run: ls -la", "(#2 to #9)"):
+    for expected in ("Files changed:\n- src/app.py", "(#2 to #9)"):
         assert expected in text
 
 
@@ -180,28 +173,6 @@ def test_an_excerpt_shows_head_and_tail_and_where_the_rest_is() -> None:
     assert short.endswith("finish")
     assert "5,011 characters in all" in short
     assert "entry #7 has it" in short
-
-
-def test_facts_name_the_open_tasks_and_drop_the_oldest_where_room_is_short() -> None:
-    todo = call(
-        "TodoWrite",
-        '{"todos":[{"content":"write tests","status":"pending"},'
-        '{"content":"done","status":"completed"},"odd"]}',
-        "t",
-    )
-    plan = call("update_plan", '{"plan":"none"}', "p")
-    commands = [call("Bash", f'{{"command":"make step-{n}"}}', f"c{n}") for n in range(30)]
-    facts = gather_facts(items(assistant(plan, todo, *commands)))
-
-    assert facts.open_tasks == ("write tests",)
-    assert gather_facts(items(assistant(todo), assistant(plan))).open_tasks == ()
-    short = facts.lines(max_chars=120)
-    assert short[0] == "Open tasks: write tests"
-    assert "make step-29" in short[1]
-    assert "make step-0;" not in short[1]
-    assert sum(len(line) + 1 for line in short) <= 121
-    assert facts.lines(max_chars=5) == []
-    assert gather_facts(items(assistant(call("Bash", '{"command":7}', "x")))).commands == ()
 
 
 def test_telling_lines_are_quoted_and_others_are_not() -> None:

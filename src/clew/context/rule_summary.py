@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from clew.context.estimate import text_units
-from clew.context.facts import gather_facts
 from clew.context.items import Item
 from clew.context.passages import (
     CALLED,
@@ -27,6 +26,7 @@ from clew.context.passages import (
     split_passages,
     strip_line_number,
 )
+from clew.context.state_ledger import StateLedger, gather_state, render_state
 
 _FACTS_SHARE = 0.15
 _NAMES_SHARE = 0.45
@@ -42,18 +42,25 @@ def write_digest(items: Sequence[Item], *, max_units: int, known: str = "") -> s
     `known` is text that stays in the view, so its names are not listed again.
     """
     stretch = list(split_passages(_take_newest(items, _REACH)))
+    state = gather_state(items)
     chars = max_units * _chars_per_unit(stretch)
-    text = _write(items, stretch, max_chars=int(chars), known=known)
+    text = _write(items, stretch, state, max_chars=int(chars), known=known)
     while text_units(text) > max_units:
         chars *= 0.98 * max_units / text_units(text)
-        text = _write(items, stretch, max_chars=int(chars), known=known)
+        text = _write(items, stretch, state, max_chars=int(chars), known=known)
     return text
 
 
-def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int, known: str) -> str:
+def _write(
+    items: Sequence[Item],
+    stretch: Sequence[Passage],
+    state: StateLedger,
+    *,
+    max_chars: int,
+    known: str,
+) -> str:
     head = _write_head(items)[: max(0, max_chars)]
-    for_facts = int(max_chars * _FACTS_SHARE)
-    facts = gather_facts(items, max_chars=2 * for_facts).lines(max_chars=for_facts)
+    facts = render_state(state, max_chars=int(max_chars * _FACTS_SHARE)).splitlines()
     room = max_chars - len(head) - sum(len(line) + 1 for line in facts) - 2
     for_names = min(int(room * _NAMES_SHARE), _MOST_NAMES_CHARS)
     quoted = choose_excerpts(stretch, max_chars=room - for_names - 1)

@@ -6,7 +6,8 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.compaction_plan import plan_squeeze, summarise_by_rules
+from clew.context.clearing_plan import plan_squeeze
+from clew.context.compaction_plan import summarise_by_rules
 from clew.context.estimate import text_units
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction

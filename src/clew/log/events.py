@@ -272,6 +272,18 @@ class CompactFailed(_Event, frozen=True, kw_only=True, tag="context_compact_fail
     why: str
 
 
+class ContextClear(_Event, frozen=True, kw_only=True, tag="context_clear"):
+    """Tool results left the view; the `clear_results` mutation before this line names them."""
+
+    trigger: str
+    """`economy`, `option` or `limit`."""
+    before: ContextState
+    after: ContextState
+    cleared: int
+    """The number of results."""
+    why: str
+
+
 class Assistant(_Event, frozen=True, kw_only=True, tag="assistant"):
     """A run ended with this response."""
 
@@ -318,6 +330,7 @@ LogEvent: TypeAlias = (
     | ContextReading
     | ContextCompact
     | CompactFailed
+    | ContextClear
     | Assistant
     | RunFailure
     | Warned

@@ -18,6 +18,7 @@ from clew.core.events import (
     ServerToolEnded,
     ServerToolStarted,
     ToolEnded,
+    ToolResultsCleared,
     ToolStarted,
     Warned,
 )
@@ -166,6 +167,11 @@ def _translate_plain(event: Event) -> log.LogEvent | None:
             )
         case CompactionFailed(why=why):
             return log.CompactFailed(why=why)
+        case ToolResultsCleared(trigger=trigger, before=before, after=after, report=report):
+            cleared = len(report.cleared)
+            return log.ContextClear(
+                trigger=trigger, before=before, after=after, cleared=cleared, why=report.why
+            )
         case Warned():
             return event
         case _:

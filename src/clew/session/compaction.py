@@ -6,24 +6,46 @@ The strategy decides when (before a model call, in `fit`) and what goes. The sum
 
 from inspect import isawaitable
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from clew.context.clearing_plan import plan_clearing, plan_squeeze
+from clew.context.compaction_pace import Tier
 from clew.context.compaction_plan import (
     compact_by_rules,
+    economize,
+    find_gain_fault,
+    find_threshold,
+    is_worth_a_call,
+    limit_summary,
     make_budget,
-    plan_clearing,
     plan_compaction,
-    plan_squeeze,
+    plan_without_summary,
 )
-from clew.context.loss_report import build_compaction
-from clew.context.plan import Budget, Reduce, Stuck
+from clew.context.loss_report import WrittenSummary, build_compaction, report_clearing
+from clew.context.plan import Reduce, Stuck
 from clew.context.render import render
 from clew.context.strategies.custom import Custom, compact_to
-from clew.core.context_state import ContextState
-from clew.core.entries import Compacted, Trigger
-from clew.core.errors import ContextFull, NothingToDrop
-from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
+from clew.context.window_state import describe_load
+from clew.core.context_state import ContextState, Status, SummaryAttempt
+from clew.core.entries import Compacted, ResultsCleared, Trigger
+from clew.core.errors import ClewError, ContextFull, ContextThrashing, NothingToDrop
+from clew.core.events import (
+    CompactionEnded,
+    CompactionFailed,
+    CompactionStarted,
+    ToolResultsCleared,
+    Warned,
+)
+from clew.core.text import pluralize
+from clew.session.background_compaction import (
+    find_prepared_plan,
+    prepare_summary,
+    take_prepared_notes,
+)
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
-from clew.session.summarizer import summarise
+from clew.session.summary_ladder import SummaryTask, summarise
 
 
 async def fit(state: SessionState) -> ContextState:
@@ -35,10 +57,9 @@ async def fit(state: SessionState) -> ContextState:
     context = state.report_context()
     clears = plan_clearing(state.journal.view, state.policy, state.strategy, now=state.clock())
     if clears is not None:
-        await state.journal.append(clears)
-        context = state.report_context()
+        context = await _clear_results(state, clears)
     thresholds = state.policy.thresholds
-    threshold = int(thresholds.compact * context.max_tokens) if thresholds.compact else None
+    threshold = find_threshold(state.journal.view, state.policy, window=context.max_tokens)
     if state.strategy.due(state.journal.view, used=context.used_tokens, threshold=threshold):
         await compact(state, trigger="auto")
         context = state.context_state()
@@ -46,11 +67,30 @@ async def fit(state: SessionState) -> ContextState:
     if context.used_tokens > limit:
         squeezed = plan_squeeze(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
         if squeezed is not None:
-            await state.journal.append(squeezed)
-            context = state.report_context()
+            context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
+    await prepare_summary(state)
     return context
+
+
+async def _clear_results(state: SessionState, body: ResultsCleared) -> ContextState:
+    before, report = state.context_state(), report_clearing(state.journal.view, body)
+    await state.journal.append(body)
+    after = state.report_context()
+    state.emit(ToolResultsCleared(trigger=body.trigger, before=before, after=after, report=report))
+    return after
+
+
+class _Order(Struct, frozen=True, kw_only=True):
+    """What was asked for."""
+
+    trigger: Trigger
+    must: bool
+    """Any saving is enough."""
+    window: int | None = None
+    attempts: list[SummaryAttempt] = field(default_factory=list)
+    """Filled while the summary is written."""
 
 
 async def compact(
@@ -60,24 +100,36 @@ async def compact(
     instructions: str = "",
     window: int | None = None,
     force: bool = False,
+    paced: bool = True,
 ) -> Compacted | None:
     """Compact the view once, to fit `window` or the model's own window.
 
     A failure leaves the view unchanged.
+
+    Args:
+        state: The session.
+        trigger: What asks for it.
+        instructions: What the summary should keep.
+        window: The size to fit. Default: the model's window.
+        force: Accept any saving.
+        paced: Let rules write the summary if a model wrote one a few calls ago.
 
     Returns:
         The compaction, or None when an automatic one would gain nothing.
 
     Raises:
         NothingToDrop: It is not automatic, and there is nothing to remove.
+        ContextThrashing: It is not manual, and the last ones freed too little.
     """
     before = state.context_state()
-    budget = make_budget(state.journal.view, state.policy, state.strategy, window=window)
-    plan = await _decide(state, budget, before, trigger=trigger, force=force)
+    is_over = before.used_tokens > state.policy.thresholds.block * before.max_tokens
+    order = _Order(trigger=trigger, must=force or is_over, window=window)
+    plan = await _decide(state, order, before, instructions=instructions)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
         return None
+    tier = _choose_tier(state, order, before) if paced else Tier.MODEL
     why_not, instructions = await check_compaction(state, trigger, instructions)
     if why_not:
         if trigger != "auto":
@@ -86,23 +138,76 @@ async def compact(
         return None
     state.emit(CompactionStarted(trigger=trigger, before=before))
     try:
-        body = await _carry_out(state, plan, budget, trigger=trigger, instructions=instructions)
+        if isinstance(plan, Reduce):
+            plan = await _write(state, order, plan, tier=tier, instructions=instructions)
+        await state.journal.append(plan)
     except BaseException as error:
-        state.emit(CompactionFailed(why=str(error) or "it was aborted"))
+        why = str(error) or "it was aborted"
+        state.emit(CompactionFailed(why=why, attempts=tuple(order.attempts)))
         if trigger == "auto" and isinstance(error, NothingToDrop):
             return None
         raise
+    await _report(state, plan, before)
+    return plan
+
+
+async def _report(state: SessionState, done: Compacted, before: ContextState) -> None:
+    report = done.report
+    gain = 1 - report.tokens_after / max(1, report.tokens_before)
+    state.pace = state.pace.add_compaction(gain=gain)
     state.emit(
         CompactionEnded(
-            trigger=trigger,
+            trigger=done.trigger,
             before=before,
             after=state.report_context(),
-            report=body.report,
-            summary=body.summary,
+            report=report,
+            summary=done.summary,
         )
     )
-    await report_compaction(state, trigger, body.summary)
-    return body
+    await report_compaction(state, done.trigger, done.summary)
+
+
+def _choose_tier(state: SessionState, order: _Order, context: ContextState) -> Tier:
+    """Ask the pace what this compaction may use; warn once if the window keeps refilling.
+
+    Raises:
+        ContextThrashing: Another compaction would not help.
+    """
+    pace = state.pace
+    tier, load = pace.choose_tier(), describe_load(state.journal.view, context)
+    if isinstance(state.strategy, Custom):
+        return Tier.MODEL
+    is_full = context.status is Status.CRITICAL or order.trigger == "overflow"
+    if order.trigger == "manual" or not is_full:
+        return Tier.RULES if tier is Tier.STOP else tier
+    if tier is Tier.STOP:
+        raise ContextThrashing(
+            f"the window of {context.max_tokens:,} tokens was full again at once after"
+            f" {pace.refills + 1} compactions in a row, so the run was stopped. {load}",
+            state=context,
+        )
+    if pace.calls is not None and pace.is_refilling and not pace.warned:
+        state.pace = pace.add_warning()
+        state.emit(
+            Warned(
+                f"the window of {context.max_tokens:,} tokens was full again after"
+                f" {pluralize(pace.calls, 'call')}, so rules write most summaries for now. {load}"
+            )
+        )
+    return tier
+
+
+async def compact_if_requested(state: SessionState) -> None:
+    """Do the compaction that was asked for during the run; a failure is a warning."""
+    request, state.compaction_request = state.compaction_request, None
+    if request is None:
+        return
+    try:
+        await compact(
+            state, trigger="manual", instructions=request.instructions, force=request.force
+        )
+    except ClewError as error:
+        state.emit(Warned(f"the requested compaction failed: {error}"))
 
 
 async def compact_now(
@@ -118,7 +223,9 @@ async def compact_now(
     Raises:
         NothingToDrop: There is nothing to remove, or too little would be gained.
     """
-    done = await compact(state, trigger="manual", instructions=instructions, force=force)
+    done = await compact(
+        state, trigger="manual", instructions=instructions, force=force, paced=False
+    )
     assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
     return done
 
@@ -136,51 +243,67 @@ def preview(state: SessionState) -> Compacted:
 
 
 async def _decide(
-    state: SessionState, budget: Budget, before: ContextState, *, trigger: Trigger, force: bool
+    state: SessionState, order: _Order, before: ContextState, *, instructions: str
 ) -> Reduce | Compacted | Stuck:
-    """Ask the strategy what to do; a custom one returns the finished entry."""
+    """Ask the strategy what to do, unless a summary is prepared; a custom one returns the entry."""
+    prepared = await find_prepared_plan(
+        state, order.trigger, instructions=instructions, window=order.window
+    )
+    if prepared is not None:
+        return prepared
     view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
-        must = force or before.used_tokens > state.policy.thresholds.block * before.max_tokens
-        return plan_compaction(view, strategy, budget, must=must)
+        budget = make_budget(view, state.policy, strategy, window=order.window)
+        asked = order.trigger != "auto"
+        plan = plan_compaction(view, strategy, budget, must=order.must, asked=asked)
+        return economize(plan, state.policy) if order.trigger == "auto" else plan
     used = before.used_tokens
-    if trigger == "overflow":
+    if order.trigger == "overflow":
         # The provider counted more than the estimate: the function must see that it is too long.
         used = max(used, before.max_tokens)
     result = strategy.compress(list(render(view)), used)
     messages = await result if isawaitable(result) else result
-    return compact_to(state.journal.view, messages, trigger=trigger, strategy=strategy.name)
+    return compact_to(state.journal.view, messages, trigger=order.trigger, strategy=strategy.name)
 
 
-async def _carry_out(
-    state: SessionState,
-    plan: Reduce | Compacted,
-    budget: Budget,
-    *,
-    trigger: Trigger,
-    instructions: str,
+async def _write(
+    state: SessionState, order: _Order, plan: Reduce, *, tier: Tier, instructions: str
 ) -> Compacted:
-    if isinstance(plan, Compacted):
-        await state.journal.append(plan)
-        return plan
+    """Return the entry, with the first summary of the ladder that is worth it.
+
+    Raises:
+        NothingToDrop: No summary and no clearing of results makes the view smaller.
+    """
     view = state.journal.view
-    summary = await summarise(state, plan, budget, instructions=instructions)
-    body = build_compaction(view, plan, summary, trigger=trigger, strategy=state.strategy.name)
-    if body.report.tokens_after >= body.report.tokens_before:
-        raise NothingToDrop(
-            "the summary is longer than the messages that it replaces", state=state.context_state()
-        )
-    await state.journal.append(body)
-    return body
+    budget = make_budget(view, state.policy, state.strategy, window=order.window)
+
+    def build(plan: Reduce, summary: WrittenSummary) -> Compacted:
+        name = state.strategy.name
+        return build_compaction(view, plan, summary, trigger=order.trigger, strategy=name)
+
+    task = SummaryTask(
+        plan=plan,
+        budget=limit_summary(view, plan, budget),
+        find_fault=lambda summary: find_gain_fault(build(plan, summary), must=order.must),
+        instructions="\n".join(filter(None, [state.options["compact_instructions"], instructions])),
+        asks_models=tier is Tier.MODEL
+        and (order.trigger == "manual" or is_worth_a_call(view, plan, budget)),
+        attempts=order.attempts,
+        prepared=take_prepared_notes(state, plan, instructions=instructions),
+    )
+    summary = await summarise(state, task)
+    if summary is not None:
+        return build(plan, replace(summary, attempts=tuple(order.attempts)))
+    none = WrittenSummary(text="", author="rules", attempts=tuple(order.attempts))
+    cleared = build(plan_without_summary(view), none)
+    if fault := find_gain_fault(cleared, must=order.must):
+        raise NothingToDrop(f"nothing can be compacted: {fault}", state=state.context_state())
+    return cleared
 
 
 def _full_text(state: SessionState, context: ContextState) -> str:
     limit = int(state.policy.thresholds.block * context.max_tokens)
-    parts = {name: getattr(context.breakdown, name) for name in context.breakdown.__struct_fields__}
-    largest = max(parts, key=lambda name: parts[name])
     return (
         f"the conversation needs {context.used_tokens:,} of {context.max_tokens:,} tokens and "
-        f"at most {limit:,} are sent. Most of it is {largest.replace('_', ' ')} "
-        f"({parts[largest]:,}). Shorten the request, clear the history, or use a model with a "
-        f"larger window."
+        f"at most {limit:,} are sent. {describe_load(state.journal.view, context)}"
     )

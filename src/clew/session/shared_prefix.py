@@ -97,7 +97,7 @@ def _count_cached_tokens(state: SessionState) -> int:
         usage.input_tokens,
         reported=usage.cache_read_tokens + usage.cache_write_tokens,
         age=state.clock() - entry.at,
-        cold_after=state.policy.economy.cold_after,
+        cold_after=state.policy.prices.cold_after,
     )
 
 
@@ -124,4 +124,5 @@ def _find_prices(state: SessionState, model: str) -> InputPrices:
         case [float(full), float(read), float(write)] if full > 0:
             return InputPrices(input=full, read=read, write=write)
         case _:
-            return InputPrices()
+            usual = state.policy.prices
+            return InputPrices(read=usual.read_price, write=usual.write_price)

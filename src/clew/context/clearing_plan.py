@@ -1,0 +1,90 @@
+"""Clearing tool results outside a compaction: whether, which ones, and the entry that says so.
+
+Three things ask for it: the economy of the policy (to save cost), the option
+`compress_tool_results`, and a request that would be too long to send.
+"""
+
+from clew.context.cleared_results import (
+    choose_worthwhile,
+    exclude_recent,
+    find_consumed,
+    make_marker,
+)
+from clew.context.compaction_plan import make_budget
+from clew.context.economy import clearing_start
+from clew.context.loss_report import build_clearing
+from clew.context.plan import Strategy
+from clew.context.policy import ContextPolicy
+from clew.context.strategies.selection import shorten_results
+from clew.context.view import View
+from clew.context.window_state import count_tokens
+from clew.core.entries import ResultsCleared
+
+_CLEAR_OVER = 500
+
+
+def plan_clearing(
+    view: View, policy: ContextPolicy, strategy: Strategy, *, now: float
+) -> ResultsCleared | None:
+    """Replace answered tool results by markers, if the policy asks for it or it saves cost.
+
+    Results that an undo restored stay, until a compaction is due.
+    """
+    if policy.compress_over is not None:
+        places = find_consumed(
+            view.items, excluded=view.pinned | view.restored, min_chars=policy.compress_over
+        )
+        trigger, why = "option", "answered tool results are compressed"
+    elif _may_save_cost(view, policy, strategy):
+        cold = now - view.called_at > policy.prices.cold_after
+        places = _choose_saving(view, policy, strategy, cold=cold)
+        trigger = "economy"
+        why = "the cache is cold" if cold else "the saving pays for the broken cache prefix"
+    else:
+        return None
+    if not places:
+        return None
+    markers = tuple(make_marker(view.items[place]) for place in places)
+    return build_clearing(view, markers, trigger=trigger, why=why)
+
+
+def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
+    """Truncate the largest remaining tool results by up to `excess` tokens in total."""
+    room = view.items.units() - round(excess / view.calibration.rate) - 1
+    changes = shorten_results(view.items, view.pinned, room=room)
+    if not changes:
+        return None
+    why = "the request would exceed the window"
+    return build_clearing(view, changes, trigger="limit", why=why)
+
+
+def _may_save_cost(view: View, policy: ContextPolicy, strategy: Strategy) -> bool:
+    """Return whether to look for results that are worth clearing.
+
+    Only new results are a reason, never that the cache is cold: so the first call after a session
+    was opened sends what was there. A look at every result before each call would make turns
+    slower as a session grows.
+    """
+    start = clearing_start(policy.economy, window=view.setup.model.window)
+    return (
+        start is not None
+        and strategy.clears_early
+        and policy.compress_tool_results is None
+        and view.items.has_new_results
+        and count_tokens(view) >= start
+    )
+
+
+def _choose_saving(
+    view: View, policy: ContextPolicy, strategy: Strategy, *, cold: bool
+) -> list[int]:
+    recent = view.units_for(policy.prices.recent_tokens)
+    tail = min(recent, make_budget(view, policy, strategy).tail)
+    if view.items.units() <= tail:
+        return []
+    excluded = view.pinned | view.restored
+    places = find_consumed(view.items, excluded=excluded, min_chars=_CLEAR_OVER)
+    places = exclude_recent(
+        view.items, places, recent_turns=policy.preserve_recent_turns, tail=tail
+    )
+    return choose_worthwhile(view.items, places, policy.prices, calls=view.calls, cold=cold)
