@@ -32,9 +32,12 @@ from clew.session.session import Session
 
 MODEL = "claude-opus-4-5"
 """Recorded by most sessions; decides how many tokens a text is estimated at."""
-_LEAST_TOKENS = 200
-_STEPS = 12
-"""Halvings in the search for a size; the result is within 0.03 % of the largest."""
+_CHARS_PER_TOKEN = (1, 8)
+"""Fewest and most that a view can have; a search for its size begins in between."""
+_STEPS = 9
+"""Halvings in that search; what is asked for is within 0.2 % of the largest that fits."""
+_WINDOW_TIMES = 2
+"""A session's window is at least this many times as large as what a compaction leaves."""
 
 
 def readable(messages: Sequence[Message]) -> str:
@@ -97,7 +100,7 @@ def view_by_rules(messages: Sequence[Message], chars: int) -> str:
         except ContextFull:
             return None
 
-    return _largest(view, low=_LEAST_TOKENS, high=chars, chars=chars)
+    return _largest(view, chars=chars)
 
 
 def view_with_summary(messages: Sequence[Message], summary: str, chars: int) -> str:
@@ -109,7 +112,7 @@ def view_with_summary(messages: Sequence[Message], summary: str, chars: int) -> 
     def view(window: int) -> str | None:
         return session_view(messages, window=window, summary=summary) or None
 
-    return _largest(view, low=8 * _LEAST_TOKENS, high=2 * chars, chars=chars)
+    return _largest(view, chars=chars, times=_WINDOW_TIMES)
 
 
 def session_view(messages: Sequence[Message], *, window: int, summary: str | None) -> str:
@@ -149,8 +152,16 @@ def model_facts(window: int, *, summarises: bool) -> ModelFacts:
     return replace(lookup(MODEL), window=window, summarises=summarises)
 
 
-def _largest(view: Callable[[int], str | None], *, low: int, high: int, chars: int) -> str:
-    """Return the longest view of at most `chars`, searching the size to ask for by halving."""
+def _largest(view: Callable[[int], str | None], *, chars: int, times: int = 1) -> str:
+    """Return the longest view of at most `chars`, searching the tokens to ask for by halving.
+
+    Args:
+        view: Makes a view for that many tokens; None when it needs more.
+        chars: The limit.
+        times: How many tokens to ask for, for each token of the view.
+    """
+    fewest, most = _CHARS_PER_TOKEN
+    low, high = times * chars // most, times * chars // fewest
     best = ""
     for _ in range(_STEPS):
         middle = (low + high) // 2
@@ -160,6 +171,4 @@ def _largest(view: Callable[[int], str | None], *, low: int, high: int, chars: i
         else:
             best = max(best, text or "", key=len)
             low = middle + 1
-        if low >= high:
-            break
     return best

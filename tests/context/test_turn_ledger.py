@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -45,6 +45,7 @@ SESSIONS = Path(__file__).parents[3] / "shared" / "data" / "sessions"
         ("<command-message>x</command-message><command-name>/review</command-name>", "/review"),
         ("# Context from my IDE:\nx\n## My request for Codex:\nrename it\n", "rename it"),
         ("use entire/<commit>-<hash>", "use entire/<commit>-<hash>"),
+        ("a <skill>b</skill><skills>c</skill> d <skill>e", "a <skills>c</skill> d <skill>e"),
         ("Implement the plan.\n\nIf you need specific details from before exiting plan mode (x)",
          "Implement the plan."),
     ],
@@ -80,6 +81,7 @@ def test_what_the_user_says_in_a_result_is_a_request() -> None:
 def test_rules_and_corrections_are_recognized(text: str) -> None:
     assert is_rule(text)
     assert not is_rule("push")
+    assert not is_rule("should we always rebase?")
     assert not is_rule(text + " x" * 2_000)
 
 
@@ -189,6 +191,15 @@ def test_the_task_rules_and_the_newest_requests_outlast_the_middle() -> None:
     assert len(text) <= 700
 
 
+def test_scattered_omissions_are_given_as_one_range() -> None:
+    requests = [f"never do thing {n}" if n % 2 else f"thing {n} " * 40 for n in range(40)]
+
+    text = render_turns(make_turns(*requests), max_chars=1_300)
+
+    assert "never do thing 21" in text
+    assert text.splitlines()[-1] == "(18 more requests: #30–#370)"
+
+
 def test_requests_without_entries_are_counted_without_numbers() -> None:
     turns = [
         Turn(entry_id=EntryId(0), request=f"request {n} " * 60, answer="Yes.") for n in range(9)
@@ -202,6 +213,7 @@ def test_requests_without_entries_are_counted_without_numbers() -> None:
     assert "→ answer unanswered: Yes." in render_turns(turns[:1], max_chars=2_000)
 
 
+@settings(max_examples=40)
 @given(histories(), st.integers(0, 3_000))
 def test_a_ledger_never_exceeds_its_size_and_is_deterministic(
     history: list[Entry], size: int
@@ -226,7 +238,8 @@ def test_every_request_is_there_word_for_word_while_it_fits(requests: list[str])
         assert find_request(request) in text
 
 
-@given(histories(), histories())
+@settings(max_examples=40)
+@given(histories(max_turns=3), histories(max_turns=3))
 def test_turns_of_two_conversations_are_the_turns_of_both(
     first: list[Entry], second: list[Entry]
 ) -> None:

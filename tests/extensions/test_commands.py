@@ -206,7 +206,7 @@ async def test_a_compaction_during_a_run_is_put_off_and_says_so(tmp_path: Path) 
 
         assert result.success
         assert result.data == {"deferred": True, "force": False, "instructions": "keep names"}
-        assert "when it ends" in result.message
+        assert "before the next model call" in result.message
         assert host.waiting == ["keep names"]
 
 

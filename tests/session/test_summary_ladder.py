@@ -136,13 +136,13 @@ async def test_a_draft_that_saves_too_little_is_not_used() -> None:
     session.state.options["extra_facts"] = lambda: ["fact " * view.units]
     session.state.provider = Models([paid("notes"), paid("notes")])
 
-    with pytest.raises(NothingToDrop, match="longer than the text it replaces"):
+    with pytest.raises(NothingToDrop, match="save too little"):
         await session.compact()
 
     assert session.journal.view == view
     (failed,) = [event for event in events if isinstance(event, CompactionFailed)]
     assert [attempt.author for attempt in failed.attempts] == ["m", "m", "rules", "rules", "rules"]
-    assert failed.attempts[0].outcome == "the summary would be longer than the text it replaces"
+    assert failed.attempts[0].outcome == "it would save too little"
     assert sum(attempt.cost or 0 for attempt in failed.attempts) == pytest.approx(0.004)
     assert not [event for event in events if isinstance(event, CompactionEnded)]
     await session.shutdown()

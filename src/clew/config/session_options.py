@@ -30,6 +30,8 @@ _POLICY = (
     "compress_tool_results",
     "max_tool_output_chars",
     "protect",
+    "background_compaction",
+    "verify_summary",
 )
 _THRESHOLDS = {
     "warning_threshold": "warn",

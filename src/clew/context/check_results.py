@@ -5,6 +5,8 @@ because a pipe such as `| tail` hides that, from what common tools print.
 """
 
 import re
+import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -44,10 +46,10 @@ class CheckRun:
         return _name_family(self.command)
 
 
-_SEPARATOR = re.compile(r"\s*(&&|\|\||;|\n|\|)\s*")
+_SEPARATOR = re.compile(r"(&&|\|\||;|\n|\|)")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*?^\s*\1\b", re.DOTALL | re.MULTILINE)
-_REDIRECTION = re.compile(r"\s*\d?>{1,2}(?:&\d|\s*\S+)")
+_HEREDOC = re.compile(r"<<-?[ \t]*['\"]?(\w+)['\"]?.*?^[ \t]*\1\b", re.DOTALL | re.MULTILINE)
+_REDIRECTION = re.compile(r"\d?>{1,2}(?:&\d|[ \t]*\S+)")
 _PREFIX = re.compile(
     r"^(?:(?:sudo|time|nice|nohup|command|exec|env|then|do|!|\()\s+|timeout\s+(?:-\S+\s+)*\S+\s+"
     r"|[A-Za-z_]\w*=\S*\s+|(?:uv|poetry|pipenv|hatch|pdm|bundle|pixi)\s+(?:run|exec)\s+"
@@ -116,6 +118,14 @@ def strip_prefixes(part: str) -> str:
     return _PROGRAM.sub(r"\1", part, count=1)
 
 
+def split_words(part: str) -> list[str]:
+    """Split a simple command into its words, without quotes where they are closed."""
+    try:
+        return shlex.split(part)
+    except ValueError:
+        return part.split()
+
+
 def find_checks(step: ToolStep) -> list[CheckRun]:
     """Return the checks that a shell call ran, with their outcome."""
     command = step.command
@@ -129,8 +139,11 @@ def find_checks(step: ToolStep) -> list[CheckRun]:
     piped = any(hides for _, hides in checks) or "||" in command or ";" in command
     outcome, detail = judge_output(step, piped=piped)
     names = [part for part, _ in checks]
-    if outcome is Outcome.FAILED and len(names) > 1:
-        names = _blame(names, step.output)
+    if len(names) > 1:
+        if outcome is Outcome.FAILED:
+            names = _blame(names, step.output)
+        else:
+            detail = ""
     return [
         CheckRun(
             command=one_line(name, 300),
@@ -152,8 +165,10 @@ def _blame(names: Sequence[str], output: str) -> list[str]:
     return blamed or [" && ".join(names)]
 
 
+_READ_CHARS = 20_000
+"""Characters that are read at the beginning and at the end of an output."""
 _FAILED = re.compile(
-    r"^--- FAIL|^\s*--- FAIL|^FAIL\b|\b[1-9]\d* (?:failed|failing|failures?|errors?\b(?! fixed))"
+    r"^\s*--- FAIL|^FAIL\b|\b[1-9]\d* (?:failed|failing|failures?|errors?\b(?! fixed))"
     r"|ERROR task failed|error TS\d+|^error(?:\[E\d+\])?:|^make(?:\[\d+\])?: \*\*\*|BUILD FAILED"
     r"|BUILD FAILURE|^\* \w+: [1-9]|^[1-9]\d* issues?:|✖ [1-9]\d* problem|npm ERR!|^panic:"
     r"|^Traceback \(most recent|test result: FAILED|Found [1-9]\d* error|command not found"
@@ -175,9 +190,10 @@ def judge_output(step: ToolStep, *, piped: bool) -> tuple[Outcome, str]:
 
     `piped` says that the exit code is not that of the check.
     """
-    output = step.output
+    output = _cut_middle(step.output)
     if output.startswith(MARKER):
-        return (Outcome.FAILED if step.failed else Outcome.UNKNOWN), ""
+        passed = Outcome.UNKNOWN if piped else Outcome.PASSED
+        return (Outcome.FAILED if step.failed else passed), ""
     if step.background_id and step.exit_code is None:
         return Outcome.RUNNING, ""
     if step.failed or step.exit_code not in (None, 0):
@@ -191,6 +207,12 @@ def judge_output(step: ToolStep, *, piped: bool) -> tuple[Outcome, str]:
     return Outcome.UNKNOWN, f"output ends: {one_line(output.strip()[-160:])}"
 
 
+def _cut_middle(output: str) -> str:
+    if len(output) <= 2 * _READ_CHARS:
+        return output
+    return f"{output[:_READ_CHARS]}\n{output[-_READ_CHARS:]}"
+
+
 _FAILING_NAME = re.compile(
     r"^\s*--- FAIL: (\S+)|^FAILED (\S+)|^FAIL\s+([\w./@-]+\.\S+)|^\s*test (\S+) \.\.\. FAILED"
     r"|^\s*(?:✗|✖|×|✕) (.{4,120})$|^\s*● (.{4,120})$|^not ok \d+ - (.{4,120})$",
@@ -200,6 +222,11 @@ _ERROR_LINE = re.compile(
     r"^.*?(?:\.\w+[:(]\d+[:,)].*|error TS\d+.*|^error(?:\[E\d+\])?:.*|Error: .*|panic: .*"
     r"|fatal: .*|ERROR .*|command not found.*)$",
     re.MULTILINE,
+)
+_ERROR_WORD = re.compile(
+    r"error|undefined|cannot|expected|unexpected|mismatch|not equal|fatal|panic|missing|invalid"
+    r"|unused|undeclared|not checked|not found|failed",
+    re.IGNORECASE,
 )
 _COUNT = re.compile(
     r"^.*\b\d+ (?:passed|failed|passing|failing|errors?|issues|problems|tests?)\b.*$", re.MULTILINE
@@ -216,8 +243,9 @@ def quote_failure(output: str) -> str:
         )
     )
     parts = [", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")]
-    errors = dict.fromkeys(one_line(line, 200) for line in _ERROR_LINE.findall(output)[:12])
-    parts += list(errors)[: 2 if names else 4]
+    errors = list(dict.fromkeys(one_line(line, 200) for line in _ERROR_LINE.findall(output)))
+    errors.sort(key=lambda line: _ERROR_WORD.search(line) is None)
+    parts += errors[: 2 if names else 4]
     counts = _COUNT.findall(output)
     parts += [one_line(counts[-1], 120)] if counts else []
     told = "; ".join(dict.fromkeys(part for part in parts if part))
@@ -244,26 +272,33 @@ def _name_family(command: str) -> str:
     return " ".join(words[:taken])
 
 
+_OUTPUT_FLAGS = re.compile(r" (?:-v+|-q|-x|-s|--verbose|--quiet|-count=\S+|-timeout[ =]\S+)(?= |$)")
+_MOST_NARROW = 2
+
+
 def keep_latest(runs: Iterable[CheckRun]) -> list[CheckRun]:
     """Return the last run of each check, most relevant first.
 
-    Newer runs come first, but a narrow run (one test, one file) follows the last run of its
-    family. A passed run is omitted if a later run of its family also passed and was wider.
+    First comes the last run of each family, newest first. Then come runs of a part (one test,
+    one file): failures that no later run of the family settled, and the newest that passed.
     """
     latest: dict[str, CheckRun] = {}
     for run in runs:
-        latest.pop(run.command, None)
-        latest[run.command] = run
+        key = _OUTPUT_FLAGS.sub("", run.command)
+        latest.pop(key, None)
+        latest[key] = run
     wide: dict[str, CheckRun] = {}
     narrow: list[CheckRun] = []
+    passed: Counter[str] = Counter()
     for run in reversed(latest.values()):
-        seen = wide.get(run.family)
-        if seen is None and not _NARROW.search(f" {run.command} "):
+        if run.family not in wide and not _NARROW.search(f" {run.command} "):
             wide[run.family] = run
-        elif seen is None or run.outcome is not Outcome.PASSED:
+        elif run.outcome is not Outcome.PASSED:
             narrow.append(run)
-    open_failures = [run for run in narrow if not _is_settled(run, wide)]
-    return [*wide.values(), *open_failures]
+        elif run.family not in wide and passed[run.family] < _MOST_NARROW:
+            passed[run.family] += 1
+            narrow.append(run)
+    return [*wide.values(), *(run for run in narrow if not _is_settled(run, wide))]
 
 
 def _is_settled(run: CheckRun, wide: dict[str, CheckRun]) -> bool:

@@ -19,7 +19,7 @@ from clew.context.loss_report import build_clearing
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.protected import find_protected
-from clew.context.strategies.selection import shorten_results
+from clew.context.truncation import shorten_items
 from clew.context.view import View
 from clew.context.window_state import count_tokens
 from clew.core.entries import Replacement, ResultsCleared
@@ -55,18 +55,21 @@ def plan_clearing(
     return build_clearing(view, markers, trigger=trigger, why=why)
 
 
-def plan_squeeze(view: View, *, excess: int, protect: Sequence[str] = ()) -> ResultsCleared | None:
-    """Truncate the largest remaining tool results by up to `excess` tokens in total.
+def plan_squeeze(
+    view: View, *, excess: int, protect: Sequence[str] = (), only_results: bool = True
+) -> ResultsCleared | None:
+    """Truncate what remains by up to `excess` tokens in total.
 
-    Protected results are truncated only if the others are not enough.
+    Protected results are truncated only if the others are not enough. With `only_results` false
+    even answers, arguments of calls and requests are truncated.
     """
     saving = round(excess / view.calibration.rate) + 1
     room = view.items.units() - saving
     spared = view.pinned | find_protected(view.items, protect)
-    changes = shorten_results(view.items, spared, room=room)
+    changes = shorten_items(view.items, spared, room=room, only_results=only_results)
     why = "the request would exceed the window"
     if spared > view.pinned and _count_saved(view, changes) < saving * _ENOUGH:
-        changes = shorten_results(view.items, view.pinned, room=room)
+        changes = shorten_items(view.items, view.pinned, room=room, only_results=only_results)
         why += ", even without the results that are not protected"
     if not changes:
         return None

@@ -11,19 +11,16 @@ from msgspec.structs import replace
 from clew.context.cleared_results import find_consumed, make_marker
 from clew.context.cuts import turn_starts
 from clew.context.economy import Economy, fixed_tokens, working_set
-from clew.context.estimate import text_units
-from clew.context.items import Item, ItemKind
+from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
-from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
-from clew.context.view import View
+from clew.context.view import View, shorten_item
 from clew.core.context_state import SummaryAttempt
 from clew.core.entries import Compacted, Trigger
-from clew.core.ids import EntryId
-from clew.core.messages import assistant
-from clew.core.text import pluralize
+from clew.core.text import pluralize, truncate_middle
+from clew.core.usage import Usage
 
 _LEAST_GAIN = 0.10
 _CLEAR_OVER = 500
@@ -60,6 +57,7 @@ def make_budget(
     budget = Budget.of(
         view,
         tokens=fixed + strategy.target(room - fixed),
+        window=window,
         recent_turns=policy.preserve_recent_turns,
     )
     starts = turn_starts(view.items)
@@ -71,29 +69,57 @@ def make_budget(
     return replace(
         budget,
         tail=min(budget.tail, max(int(budget.tail * share), int(rest * _LEAST_TAIL))),
-        words=int(budget.words * share),
+        words=max(0, budget.words - request),
     )
 
 
 def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
     """Return the budget with the room that the summary of `plan` may take.
 
-    Where pins or the current request alone exceed the target, the summary gets a quarter of what
-    it replaces, so that the compaction still frees most of it.
+    The compaction must save a tenth of the request with it, unless the user's words need more.
+    Where pins or the current request alone exceed the target, the summary gets a quarter of
+    what it replaces, so that the compaction still frees most of it.
     """
+    best = _without_summary(view, plan).report
+    spare = best.tokens_before * (1 - _LEAST_GAIN) - best.tokens_after
+    most = int(spare / view.calibration.rate) - _HEADING_UNITS
+    said = _count_words(view, plan, budget)
+    summary = max(_LEAST_DIGEST, said, min(_fair_share(view, plan, budget), most))
+    limit = max(budget.limit, _count_staying(view, plan) + summary + _HEADING_UNITS)
+    return replace(budget, summary=summary, limit=limit)
+
+
+def _count_words(view: View, plan: Reduce, budget: Budget) -> int:
+    """Return what the summary of `plan` needs for the user's words, in units."""
+    gone = (*view.archived, *plan.dropped)
+    return budget.quote(sum(item.units for item in gone if item.kind is ItemKind.USER))
+
+
+def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
+    said = _count_words(view, plan, budget)
+    gone = sum(item.units for item in plan.dropped)
+    room = max(budget.limit - _count_staying(view, plan) - _HEADING_UNITS, gone // 4)
+    if not budget.is_hard:
+        room = min(room, budget.summary + said)
+    return min(room, gone // 2 + said)
+
+
+def _count_staying(view: View, plan: Reduce) -> int:
+    """Return the size of what `plan` leaves in the view, in units."""
     leaving = {item.entry_id for item in plan.dropped}
-    shorter = {change.entry_id: change.text for change in plan.replaced}
-    taken = sum(
-        text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
+    changes = {change.entry_id: change for change in plan.replaced}
+    return sum(
+        shorten_item(item, changes[item.entry_id], view.meter).units
+        if item.entry_id in changes
+        else item.units
         for item in view.items
         if item.entry_id not in leaving
     )
-    gone = sum(item.units for item in plan.dropped)
-    room = max(budget.limit - taken - _HEADING_UNITS, gone // 4)
-    summary = max(_LEAST_DIGEST, min(budget.summary, room, gone // 2))
-    return replace(
-        budget, summary=summary, limit=max(budget.limit, taken + summary + _HEADING_UNITS)
-    )
+
+
+def _without_summary(view: View, plan: Reduce) -> Compacted:
+    nothing = WrittenSummary(text="", author="rules")
+    return build_compaction(view, plan, nothing, trigger="auto", strategy="")
 
 
 def plan_compaction(
@@ -103,12 +129,20 @@ def plan_compaction(
     *,
     protect: Sequence[str] = (),
     must: bool = False,
+    asked: bool = False,
 ) -> Reduce | Stuck:
     """Return the strategy's plan, or why it is not worth carrying out.
 
-    A plan must save at least a tenth of the request, with a summary as long as it may become.
-    With `must`, any saving is enough. This is checked before a summary is paid for. The results
-    that `protect` names stay as if they were pinned, as far as they fit.
+    A plan must save at least a tenth of the request with the longest summary that it may get, so
+    that a summary is not paid for in vain. The written one is checked again.
+
+    Args:
+        view: What is compacted.
+        strategy: Makes the plan.
+        budget: What the compaction may leave.
+        protect: Names results that stay as if they were pinned, as far as they fit.
+        must: Any saving is enough: the view cannot be sent as it is.
+        asked: Somebody asked for it, so a short summary may help to save a tenth.
     """
     protected = choose_protected(view.items, protect, room=budget.limit // _PROTECTED)
     plan = strategy.plan(replace(view, pinned=view.pinned | protected.kept), budget)
@@ -117,23 +151,27 @@ def plan_compaction(
     if protected.left_out:
         left_out = pluralize(protected.left_out, "protected result does", "protected results do")
         plan = replace(plan, why=f"{plan.why}; {left_out} not fit")
-    fault = _find_plan_fault(view, plan, budget, must=must)
+    fault = _find_plan_fault(view, plan, budget, must=must, shortest=must or asked)
     return Stuck(why=fault) if fault else plan
 
 
 def is_worth_a_call(view: View, plan: Reduce, budget: Budget) -> bool:
-    """Return whether `plan` saves so much that a model may write its summary."""
-    return not _find_plan_fault(view, plan, budget, must=False)
+    """Return whether `plan` saves a tenth with the longest summary that it may get."""
+    return not _find_plan_fault(view, plan, budget, must=False, shortest=False)
 
 
-def _find_plan_fault(view: View, plan: Reduce, budget: Budget, *, must: bool) -> str:
-    """Return why `plan` is not worth it with the longest summary that it may get."""
-    longest = limit_summary(view, plan, budget).summary
-    if not plan.dropped or plan.wording is Wording.NOTICE:
-        longest = _HEADING_UNITS if plan.dropped else 0
-    nothing = WrittenSummary(text="", author="rules")
-    best = build_compaction(view, plan, nothing, trigger="auto", strategy="")
-    return find_gain_fault(best, must=must, extra=round(longest * view.calibration.rate))
+def _find_plan_fault(
+    view: View, plan: Reduce, budget: Budget, *, must: bool, shortest: bool
+) -> str:
+    gone = sum(item.units for item in plan.dropped)
+    if plan.wording is Wording.NOTICE:
+        summary = min(_HEADING_UNITS, gone)
+    elif shortest:
+        summary = min(_LEAST_DIGEST, gone // 4)
+    else:
+        summary = min(gone, max(_LEAST_DIGEST, _fair_share(view, plan, budget)))
+    extra = round(summary * view.calibration.rate)
+    return find_gain_fault(_without_summary(view, plan), must=must, extra=extra)
 
 
 def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
@@ -146,7 +184,7 @@ def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
     """
     before = body.report.tokens_before
     saved = before - body.report.tokens_after - extra
-    if saved <= 0:
+    if must and saved <= 0:
         return "the summary would be longer than the text it replaces"
     return "" if must or saved >= _LEAST_GAIN * before else "it would save too little"
 
@@ -177,28 +215,45 @@ def economize(plan: Reduce | Stuck, policy: ContextPolicy) -> Reduce | Stuck:
     return replace(plan, wording=Wording.RULES) if is_model else plan
 
 
-def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSummary:
-    """Write the summary for `plan` without a model."""
-    gone = tuple(item for item in plan.dropped if item.kind is not ItemKind.SUMMARY)
-    if len(gone) < len(plan.dropped) and not view.archived:
-        # Without a journal the old summary is all there is of what it covers, so keep its text.
-        gone = (Item.of(EntryId(0), assistant(view.summary)), *gone)
+def summarise_by_rules(
+    view: View, plan: Reduce, budget: Budget, *, notes: str = "", usage: Usage | None = None
+) -> WrittenSummary:
+    """Write the summary for `plan`: the notes of a model, if there are any, and a digest.
+
+    Together they take `budget.summary`; see `limit_summary`. Without new notes, those of an
+    earlier compaction stay in force.
+    """
+    author = "model" if notes else "rules"
     if not plan.dropped:
-        return WrittenSummary(text="", author="rules")
+        return WrittenSummary(text="", author=author, usage=usage)
+    gone = tuple(
+        view.originals.get(item.entry_id, item)
+        for item in plan.dropped
+        if item.kind is not ItemKind.SUMMARY
+    )
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
+    notes = notes or truncate_middle(view.notes, budget.summary)
     leaving = {item.entry_id for item in plan.dropped}
-    staying = [item for item in view.items if item.entry_id not in leaving]
-    shorter = {change.entry_id: change.text for change in plan.replaced}
-    taken = sum(
-        text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
-        for item in staying
-    )
-    room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken - _HEADING_UNITS))
+    staying = [
+        item
+        for item in view.items
+        if item.entry_id not in leaving and item.kind is not ItemKind.SUMMARY
+    ]
     from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 
-    text = write_digest((*view.archived, *gone), max_units=room, known=render_text(staying))
-    return WrittenSummary(text=text, author="rules")
+    least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
+    digest = write_digest(
+        (*view.archived, *gone),
+        max_units=max(least, budget.summary - view.meter(notes)),
+        staying=staying,
+        # Without a journal the old summary is all there is of what it covers.
+        previous="" if view.archived or view.notes else view.summary,
+        has_notes=bool(notes),
+        meter=view.meter,
+    )
+    text = f"{notes}\n\n{digest}" if notes else digest
+    return WrittenSummary(text=text, author=author, notes=notes, usage=usage)
 
 
 def draft_by_rules(view: View, plan: Reduce, budget: Budget) -> Iterator[WrittenSummary]:
@@ -213,7 +268,8 @@ def compact_by_rules(
 ) -> Compacted | Stuck:
     """Return the entry of a compaction that needs no model."""
     budget = make_budget(view, policy, strategy)
-    plan = plan_compaction(view, strategy, budget, protect=policy.protect)
+    asked = trigger != "auto"
+    plan = plan_compaction(view, strategy, budget, protect=policy.protect, asked=asked)
     if isinstance(plan, Stuck):
         return plan
     from clew.context.file_versions import restore_files  # noqa: PLC0415 - few sessions need it

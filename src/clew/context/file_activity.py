@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from clew.context.tool_steps import ToolStep, is_temporary, list_changes
+from clew.context.tool_steps import ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
 
@@ -42,7 +42,7 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
     """
     files: dict[str, FileActivity] = {}
     for step in steps:
-        for change in list_changes(step):
+        for change in step.edits:
             file = _find(files, shorten_path(change.path, root))
             file.created = file.created or (change.kind == "write" and not file.reads + file.edits)
             file.deleted = change.kind == "delete"
@@ -59,7 +59,7 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
 def list_paths(steps: Iterable[ToolStep]) -> Iterator[str]:
     """Yield each path that a step read or changed."""
     for step in steps:
-        yield from (change.path for change in list_changes(step))
+        yield from (change.path for change in step.edits)
         path, _ = _find_read(step)
         if path:
             yield path
@@ -90,6 +90,8 @@ def _describe_range(step: ToolStep) -> str:
 
 
 _LEAST_SHARE = 0.85
+_PROJECT_DEPTH = 3
+"""A folder that contains all files is the project if it is not just somebody's home."""
 
 
 def find_root(paths: Iterable[str]) -> str:
@@ -101,6 +103,7 @@ def find_root(paths: Iterable[str]) -> str:
     known = list(dict.fromkeys(paths))
     relative = {path for path in known if not path.startswith(("/", "~", "$"))}
     absolute = [path for path in known if path.startswith("/") and not is_temporary(path)]
+    absolute = [path for path in absolute if "/." not in path] or absolute
     shown: Counter[str] = Counter()
     inside: Counter[str] = Counter()
     for path in absolute:
@@ -109,9 +112,12 @@ def find_root(paths: Iterable[str]) -> str:
             shown[folder] += path[len(folder) + 1 :] in relative
     if shown.total():
         return shown.most_common(1)[0][0]
-    wide = [folder for folder, n in inside.items() if n >= max(2, len(absolute) * _LEAST_SHARE)]
-    root = max(wide, key=len, default="/")
-    return root if root.count("/") > 1 else ""
+    for share, depth in ((1.0, _PROJECT_DEPTH), (_LEAST_SHARE, 2)):
+        least = max(2, len(absolute) * share)
+        root = max((folder for folder, n in inside.items() if n >= least), key=len, default="")
+        if root.count("/") >= depth:
+            return root
+    return ""
 
 
 def shorten_path(path: str, root: str) -> str:

@@ -15,7 +15,7 @@ from clew.context.estimate import text_units
 from clew.context.items import Item
 from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce, Wording
-from clew.context.tool_steps import ToolStep, list_changes, list_steps
+from clew.context.tool_steps import ToolStep, list_steps
 from clew.context.view import View
 from clew.core.ids import EntryId
 
@@ -56,7 +56,7 @@ def find_versions(items: Iterable[Item]) -> list[FileVersion]:
     known: dict[str, FileVersion] = {}
     edited: set[str] = set()
     for step in list_steps(items):
-        changes = list_changes(step)
+        changes = step.edits
         for change in changes:
             edited.add(change.path)
             version = _apply_change(known.pop(change.path, None), step, change.path)

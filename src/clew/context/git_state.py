@@ -5,12 +5,11 @@ outside of the conversation is unknown.
 """
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from clew.context.check_results import split_command, strip_prefixes
-from clew.context.tool_steps import FileEdit, ToolStep, is_temporary, list_changes
+from clew.context.check_results import split_command, split_words, strip_prefixes
+from clew.context.tool_steps import FileEdit, ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
 
@@ -65,7 +64,7 @@ def follow_repository(steps: Iterable[ToolStep]) -> GitState:
     """Return the state of the repository after `steps`."""
     state = GitState()
     for step in steps:
-        for change in list_changes(step):
+        for change in step.edits:
             _note_change(state, change)
         command = step.command
         if command and step.ran and ("git" in command or "gh " in command):
@@ -81,8 +80,14 @@ def _note_change(state: GitState, change: FileEdit) -> None:
 
 def _follow_command(state: GitState, step: ToolStep) -> None:
     output = step.output
+    elsewhere = False
     for part, _ in split_command(step.command):
-        words = _split_words(strip_prefixes(part))
+        simple = strip_prefixes(part)
+        if simple.startswith("cd "):
+            elsewhere = is_temporary(simple[3:].strip("'\" "))
+        if elsewhere:
+            continue
+        words = split_words(simple) if simple.startswith(("git ", "gh ")) else []
         if words[:1] == ["git"]:
             words = _skip_options(words[1:])
             if words:
@@ -178,15 +183,10 @@ def _is_staged(path: str, staged: Sequence[str]) -> bool:
 
 
 def _skip_options(words: Sequence[str]) -> list[str]:
-    """Return the words of a `git` command from its subcommand on."""
+    """Return the words of a `git` command from its subcommand on; none for a scratch repository."""
     place = 0
     while place < len(words) and words[place].startswith("-"):
+        if words[place] == "-C" and is_temporary("".join(words[place + 1 : place + 2])):
+            return []
         place += 2 if words[place] in {"-C", "-c"} else 1
     return list(words[place:])
-
-
-def _split_words(part: str) -> list[str]:
-    try:
-        return shlex.split(part)
-    except ValueError:
-        return part.split()

@@ -9,6 +9,7 @@ from clew.context.economy import CachePrices, Economy
 from clew.context.protected import parse_protection
 from clew.core.errors import ConfigError
 
+_BACKGROUND = ("off", "on", "auto")
 _CHARS_PER_TOKEN = 3
 """A low guess, so a limit in characters also holds in tokens."""
 
@@ -60,6 +61,12 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
 
     output_share: float = 0.25
     """Largest share of the window that one tool output may fill, whatever the limit above."""
+    background_compaction: Literal["off", "on", "auto"] = "off"
+    """Prepare summaries while the session continues: `on` from the warning threshold on, `auto`
+    as late as possible and only where that costs little. A prepared summary is paid for even if
+    it is never used, so the default is `off`."""
+    verify_summary: bool = False
+    """Let a second call list what the draft of a summary left out, and add that."""
     usage_floor: int = 0
     """Least number of tokens that the context state reports as used. Set it when you know of
     tokens that neither the estimate nor the provider's last count can include."""
@@ -112,6 +119,10 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
         if self.max_tool_output_chars < 200:
             raise ConfigError(
                 f"max_tool_output_chars must be at least 200, but is {self.max_tool_output_chars}"
+            )
+        if self.background_compaction not in _BACKGROUND:
+            raise ConfigError(
+                f"background_compaction must be off, on or auto, not {self.background_compaction!r}"
             )
         if self.usage_floor < 0:
             raise ConfigError(f"usage_floor must not be negative, but is {self.usage_floor}")

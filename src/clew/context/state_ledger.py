@@ -13,6 +13,7 @@ from clew.context.check_results import CheckRun, find_checks, keep_latest
 from clew.context.file_activity import FileActivity, find_root, list_files, list_paths, shorten_path
 from clew.context.git_state import GitState, follow_repository
 from clew.context.items import Item, ItemKind
+from clew.context.search_results import SearchResult, list_searches
 from clew.context.sections import TextSection, fill_sections
 from clew.context.task_list import TaskItem, list_tasks
 from clew.context.tool_steps import ToolStep, is_temporary, list_steps
@@ -47,6 +48,8 @@ class StateLedger:
     """Oldest first."""
     running: Sequence[tuple[EntryId, str]]
     """Background jobs that were not seen to end, with the entry of their start."""
+    searches: Sequence[SearchResult]
+    """Newest first; searches in one file come last."""
     commands: Sequence[tuple[EntryId, str]]
     """Successful shell commands that other fields do not tell about, newest first."""
 
@@ -63,11 +66,12 @@ def gather_state(items: Sequence[Item]) -> StateLedger:
         files=list_files(steps, root=root),
         refusals=_list_refusals(items, steps),
         running=_list_running(steps),
+        searches=list_searches(steps),
         commands=_list_commands(steps),
     )
 
 
-def _list_refusals(items: Sequence[Item], steps: Iterable[ToolStep]) -> list[Refusal]:
+def _list_refusals(items: Sequence[Item], steps: Sequence[ToolStep]) -> list[Refusal]:
     found = [
         (
             step.place,
@@ -79,21 +83,19 @@ def _list_refusals(items: Sequence[Item], steps: Iterable[ToolStep]) -> list[Ref
         if step.failed and is_rejection(step.result)
     ]
     refused = {place for place, _ in found}
-    last = 0
+    doing = {step.place: _describe_step(step) for step in steps}
+    last, told = -1, ""
     for place, item in enumerate(items):
-        if item.kind is ItemKind.USER and is_interruption(item.message.text):
-            if last not in refused:
-                doing = one_line(items[last].message.text, 200) or "the turn"
-                what = f"interrupted: {doing}"
-                found.append((place, Refusal(entry_id=item.entry_id, what=what)))
-        elif item.kind is ItemKind.ASSISTANT:
-            last = place
+        if item.kind is ItemKind.ASSISTANT:
+            last, told = place, one_line(item.message.text, 200) or doing.get(place, "")
+        elif told and last not in refused and is_interruption(item.message.text):
+            found.append((place, Refusal(entry_id=item.entry_id, what=f"interrupted: {told}")))
     return [refusal for _, refusal in sorted(found, key=lambda pair: pair[0])]
 
 
 def _describe_step(step: ToolStep) -> str:
     subject = step.command or step.path or next(iter(_iter_texts(step)), "")
-    return f"{step.name}: {one_line(subject, 300)}" if subject else step.name
+    return f"{step.name}: {one_line(subject, 200)}" if subject else step.name
 
 
 def _iter_texts(step: ToolStep) -> Iterator[str]:
@@ -110,28 +112,29 @@ def _list_running(steps: Iterable[ToolStep]) -> list[tuple[EntryId, str]]:
 
 _TOLD_ELSEWHERE = re.compile(
     r"\s*(?:cd \S+ && )?(?:git (?:add|commit|push|status|diff|log|show|branch|checkout)\b"
-    r"|(?:cat|nl|head|tail|ls|pwd|sed -n)\b)"
+    r"|(?:cat|nl|head|tail|ls|pwd|sed -n|rg|grep|git grep)\b)"
 )
 
 
 def _list_commands(steps: Sequence[ToolStep]) -> list[tuple[EntryId, str]]:
     seen: dict[str, EntryId] = {}
     for step in reversed(steps):
-        if (
-            step.command
-            and step.ran
-            and not step.failed
-            and not _TOLD_ELSEWHERE.match(step.command)
-        ):
+        if _is_worth_listing(step):
             seen.setdefault(" ".join(step.command.split()), step.entry_id)
     return [(entry_id, command) for command, entry_id in seen.items()]
 
 
+def _is_worth_listing(step: ToolStep) -> bool:
+    if not step.command or step.failed or not step.ran:
+        return False
+    return not _TOLD_ELSEWHERE.match(step.command) and not find_checks(step)
+
+
 _MOST_COMMAND = 400
-_SHOWN_FILES = 6
+_SHOWN_FILES, _SHOWN_LINES = 6, 4
 _SHARES = {
-    "checks": 2.0, "git": 2.0, "tasks": 1.5, "refusals": 1.0, "running": 0.5,
-    "changed": 2.0, "read": 1.0, "commands": 1.0,
+    "git": 3.0, "checks": 3.0, "tasks": 2.0, "refusals": 1.5, "running": 0.5,
+    "changed": 2.5, "read": 0.8, "searches": 1.0, "commands": 0.5,
 }  # fmt: skip
 
 
@@ -158,6 +161,8 @@ def _make_sections(state: StateLedger) -> Iterator[TextSection]:
     yield TextSection("Still running when last seen:", running, _SHARES["running"])
     yield TextSection(f"Files changed{root}:", _write_changed(state), _SHARES["changed"])
     yield TextSection(f"Files read{root}:", _write_read(state), _SHARES["read"])
+    searches = [_write_search(search, state.root) for search in state.searches]
+    yield TextSection("Searches:", searches, _SHARES["searches"])
     commands = [f"- {one_line(text, _MOST_COMMAND)}" for _, text in state.commands]
     yield TextSection("Commands run, newest first:", commands, _SHARES["commands"])
 
@@ -202,7 +207,11 @@ def _write_pushes(git: GitState) -> Iterator[str]:
 def _write_checks(state: StateLedger) -> list[str]:
     lines = []
     changed = sorted(
-        (file for file in state.files if file.changed_at >= 0 and not is_temporary(file.path)),
+        (
+            file
+            for file in state.files
+            if file.changed_at >= 0 and _is_inside(file.path, state.root)
+        ),
         key=lambda file: -file.changed_at,
     )
     for run in state.checks:
@@ -213,6 +222,11 @@ def _write_checks(state: StateLedger) -> list[str]:
             since = f"; edited since: {_join_some(edited, _SHOWN_FILES)}"
         lines.append(f"- {_cite(run.entry_id)}{run.command}: {run.outcome}{detail}{since}")
     return lines
+
+
+def _is_inside(path: str, root: str) -> bool:
+    """Return whether a file belongs to the work: not a plan or scratch file elsewhere."""
+    return not path.startswith(("/", "~")) if root else not is_temporary(path)
 
 
 def _write_tasks(tasks: Sequence[TaskItem]) -> list[str]:
@@ -245,6 +259,18 @@ def _write_read(state: StateLedger) -> list[str]:
     last = max((file.read_at for file in read), default=1) or 1
     read.sort(key=lambda file: -(min(file.reads, 4) / 4 + file.read_at / last))
     return [f"- {file.path}{f' lines {file.lines}' if file.lines else ''}" for file in read]
+
+
+def _write_search(search: SearchResult, root: str) -> str:
+    is_named = search.where not in {"", ".", root} and not search.is_local
+    where = f" in {shorten_path(search.where, root)}" if is_named else ""
+    files = []
+    for path, lines in search.files:
+        numbers = ",".join(lines[:_SHOWN_LINES]) + (",…" if len(lines) > _SHOWN_LINES else "")
+        name = shorten_path(path, root)
+        files.append(f"{name}:{numbers}" if numbers else name)
+    found = _join_some(files, _SHOWN_FILES) if files else "no matches"
+    return f"- {_cite(search.entry_id)}{one_line(search.pattern, 120)}{where}: {found}"
 
 
 def _join_some(names: Sequence[str], most: int) -> str:

@@ -7,6 +7,7 @@ ledgers ask only what a step did: ran a command, read a file, changed files.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import msgspec
 
@@ -18,17 +19,19 @@ from clew.core.messages import ToolCall
 _SHELLS = frozenset(
     {
         "bash", "shell", "exec_command", "local_shell", "execute", "terminal", "run_command",
-        "run_shell_command", "execute_bash", "powershell", "shell_command", "container.exec",
+        "run_shell_command", "execute_bash", "execute_command", "powershell", "shell_command",
+        "container.exec",
     }
 )  # fmt: skip
 _READS = frozenset({"read", "read_file", "view", "notebookread", "view_file", "open_file"})
 _CHANGES = frozenset(
     {
         "write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "replace",
-        "create_file", "str_replace", "str_replace_editor", "str_replace_based_edit_tool",
+        "create_file", "write_to_file", "replace_in_file", "apply_diff", "str_replace",
+        "str_replace_editor", "str_replace_based_edit_tool",
     }
 )  # fmt: skip
-_CREATES = frozenset({"write", "write_file", "create_file"})
+_CREATES = frozenset({"write", "write_file", "create_file", "write_to_file"})
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file")
 _COMMAND_KEYS = ("command", "cmd", "script")
 _USER_COMMAND = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
@@ -63,7 +66,16 @@ _MOST_JOINED = 20_000
 _object = msgspec.json.Decoder(dict[str, object])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """One change of one file."""
+
+    path: str
+    kind: str
+    """`write`, `edit` or `delete`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolStep:
     """A tool call with its result, or a command that the user ran in the program's prompt."""
 
@@ -79,7 +91,7 @@ class ToolStep:
     answered: bool = False
     """False while there is no result."""
 
-    @property
+    @cached_property
     def command(self) -> str:
         """The shell command, or an empty string if this is no shell call."""
         if self.name not in _SHELLS:
@@ -91,11 +103,16 @@ class ToolStep:
             return words[2] if wrapped else " ".join(words)
         return found if isinstance(found, str) else ""
 
-    @property
+    @cached_property
     def ran(self) -> bool:
         """True if the tool ran: the call has a result and was not refused."""
         refused = self.failed and (self.result.startswith(_NOT_RUN) or is_rejection(self.result))
         return self.answered and not refused
+
+    @cached_property
+    def edits(self) -> tuple[FileEdit, ...]:
+        """The files that the step changed: by a tool, a patch, or a shell command."""
+        return tuple(_list_edits(self)) if self.ran and not self.failed else ()
 
     @property
     def is_poll(self) -> bool:
@@ -182,9 +199,10 @@ def _join_polls(
             job = next((text for key in _POLL_KEYS if (text := step.get_text(key))), "")
             if job in started and step.answered:
                 first = steps[started[job]]
+                earlier = "" if _RUNNING.search(first.output) else first.output[:_MOST_JOINED]
                 steps[started[job]] = replace(
                     first,
-                    result=f"{step.result}\n{first.output[:_MOST_JOINED]}",
+                    result=f"{step.result}\n{earlier}",
                     result_id=step.result_id,
                     failed=step.failed,
                 )
@@ -208,9 +226,9 @@ def _add_user_command(
         arguments = msgspec.json.encode({"command": command}).decode()
         call = ToolCall(call_id=CallId(f"user {place}"), name="bash", arguments=arguments)
         calls.append((place, item.entry_id, call))
-    output = "".join(_USER_OUTPUT.findall(text))
-    if calls and calls[-1][2].call_id.startswith("user ") and "<bash-std" in text:
-        answers[calls[-1][2].call_id] = (item.entry_id, output, False)
+    last = calls[-1][2].call_id if calls else ""
+    if "<bash-std" in text and last.startswith("user ") and last not in answers:
+        answers[CallId(last)] = (item.entry_id, "".join(_USER_OUTPUT.findall(text)), False)
 
 
 def _make_step(
@@ -250,25 +268,13 @@ _EDITED_BY_SHELL = re.compile(r"\b(?:sed\s+-i|perl\s+-p?i\S*)\b([^\n|;&]*)")
 _REMOVED_BY_SHELL = re.compile(r"(?:^|[;&|]\s*|\n\s*)(?:git\s+)?rm\s+([^\n|;&<>]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class FileEdit:
-    """One change of one file."""
-
-    path: str
-    kind: str
-    """`write`, `edit` or `delete`."""
-
-
-def list_changes(step: ToolStep) -> list[FileEdit]:
-    """Return the files that a successful step changed: by a tool, a patch, or a shell command."""
-    if step.failed or not step.ran:
-        return []
+def _list_edits(step: ToolStep) -> Iterable[FileEdit]:
     if step.changes:
         return [FileEdit(step.path, "write" if step.creates else "edit")] if step.path else []
     patch = step.command or step.get_text("input") or step.get_text("patch")
     if "*** Begin Patch" in patch:
-        return list(_list_patched(patch))
-    return _list_shell_changes(step.command) if step.command else []
+        return _list_patched(patch)
+    return _list_shell_edits(step.command) if step.command else []
 
 
 def _list_patched(patch: str) -> Iterable[FileEdit]:
@@ -281,7 +287,7 @@ def _list_patched(patch: str) -> Iterable[FileEdit]:
             yield FileEdit(path, kinds[verb])
 
 
-def _list_shell_changes(command: str) -> list[FileEdit]:
+def _list_shell_edits(command: str) -> list[FileEdit]:
     found = [FileEdit(a or b, "write") for a, b in _WRITTEN_BY_SHELL.findall(command) if a or b]
     for rest in _EDITED_BY_SHELL.findall(command):
         words = [word for word in rest.split() if _is_plain_path(word)]
@@ -293,7 +299,7 @@ def _list_shell_changes(command: str) -> list[FileEdit]:
 
 def is_temporary(path: str) -> bool:
     """Return whether a path is in a folder for temporary files."""
-    return path.startswith(("/tmp/", "/private/", "/var/", "$"))  # noqa: S108
+    return path.startswith(("/tmp", "/private/", "/var/", "$"))  # noqa: S108
 
 
 def _is_plain_path(word: str) -> bool:

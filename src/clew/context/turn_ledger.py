@@ -13,7 +13,7 @@ from itertools import chain, zip_longest
 from clew.context.items import Item, ItemKind
 from clew.context.user_words import find_answer, find_request, is_interruption, is_rule
 from clew.core.ids import NO_ENTRY, EntryId
-from clew.core.text import one_line, pluralize
+from clew.core.text import one_line, pluralize, shorten_links
 
 
 class TurnOutcome(StrEnum):
@@ -83,7 +83,8 @@ def _add_results(turns: list[Turn], item: Item) -> None:
     for result in item.message.results:
         answer = find_answer(result.text)
         if answer:
-            turns.append(Turn(entry_id=item.entry_id, request=answer, is_rule=True))
+            corrects = is_rule(answer) or not answer.endswith("?")
+            turns.append(Turn(entry_id=item.entry_id, request=answer, is_rule=corrects))
 
 
 def _continue(turn: Turn, item: Item) -> Turn:
@@ -103,6 +104,8 @@ _CLOSING = re.compile(
     re.IGNORECASE,
 )
 _GAP = " … "
+_LEAST_PAIR = 160
+"""In less room only the beginning is quoted, unless both fit."""
 
 
 def quote_conclusion(answer: str, *, max_chars: int) -> str:
@@ -111,6 +114,7 @@ def quote_conclusion(answer: str, *, max_chars: int) -> str:
     Answers begin with the outcome and end with a conclusion or a question; what is between
     them is usually detail. An answer that fits is quoted whole.
     """
+    answer = shorten_links(answer).replace("**", "")
     whole = one_line(answer)
     if len(whole) <= max_chars:
         return whole
@@ -122,7 +126,7 @@ def quote_conclusion(answer: str, *, max_chars: int) -> str:
     if len(told) > 2 and len(last) < max_chars // 3 and _CLOSING.search(last):
         last = f"{told[-2]} {last}"
     room = max_chars - len(_GAP)
-    if len(told) == 1 or room < 60:
+    if len(told) == 1 or len(first) + len(last) > room < _LEAST_PAIR:
         return one_line(first, max_chars) if max_chars > 1 else ""
     tail = min(len(last), max(room // 2, room - len(first)))
     return f"{_cut_end(first, room - tail)}{_GAP}{_cut_start(last, tail)}"
@@ -141,6 +145,8 @@ _LEAST_REQUEST = 240
 _LEAST_TASK = 20
 _MOST_CONCLUSION = 1_200
 _LEAST_CONCLUSION = 60
+_ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
+"""Kept free for the newest conclusion where the requests do not fit."""
 _OMISSION_CHARS = 120
 """Kept free for the line that names what was omitted."""
 
@@ -172,6 +178,7 @@ def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
     sizes = [len(turn.request) for turn in turns]
     if sum(sizes) + sum(heads) <= max_chars:
         return [max(1, size) for size in sizes]
+    max_chars -= min(int(max_chars * _ANSWER_SHARE), _MOST_RESERVED)
     weights = [2 if turn.is_rule else 1 for turn in turns]
     for place in (0, _find_task(turns), len(turns) - 1):
         weights[place] = 4

@@ -38,6 +38,11 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.text import pluralize
+from clew.session.background_compaction import (
+    find_prepared_plan,
+    prepare_summary,
+    take_prepared_notes,
+)
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
 from clew.session.summary_ladder import SummaryTask, summarise
@@ -66,6 +71,7 @@ async def fit(state: SessionState) -> ContextState:
             context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
+    await prepare_summary(state)
     return context
 
 
@@ -81,7 +87,6 @@ class _Order(Struct, frozen=True, kw_only=True):
     """What was asked for."""
 
     trigger: Trigger
-    force: bool
     must: bool
     """Any saving is enough."""
     window: int | None = None
@@ -96,10 +101,19 @@ async def compact(
     instructions: str = "",
     window: int | None = None,
     force: bool = False,
+    paced: bool = True,
 ) -> Compacted | None:
     """Compact the view once, to fit `window` or the model's own window.
 
     A failure leaves the view unchanged.
+
+    Args:
+        state: The session.
+        trigger: What asks for it.
+        instructions: What the summary should keep.
+        window: The size to fit. Default: the model's window.
+        force: Accept any saving.
+        paced: Let rules write the summary if a model wrote one a few calls ago.
 
     Returns:
         The compaction, or None when an automatic one would gain nothing.
@@ -110,13 +124,13 @@ async def compact(
     """
     before = state.context_state()
     is_over = before.used_tokens > state.policy.thresholds.block * before.max_tokens
-    order = _Order(trigger=trigger, force=force, must=force or is_over, window=window)
-    plan = await _decide(state, order, before)
+    order = _Order(trigger=trigger, must=force or is_over, window=window)
+    plan = await _decide(state, order, before, instructions=instructions)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
         return None
-    tier = _choose_tier(state, order, before)
+    tier = _choose_tier(state, order, before) if paced else Tier.MODEL
     why_not, instructions = await check_compaction(state, trigger, instructions)
     if why_not:
         if trigger != "auto":
@@ -162,9 +176,10 @@ def _choose_tier(state: SessionState, order: _Order, context: ContextState) -> T
     """
     pace = state.pace
     tier, load = pace.choose_tier(), describe_load(state.journal.view, context)
-    if order.trigger == "manual" or isinstance(state.strategy, Custom):
+    if isinstance(state.strategy, Custom):
         return Tier.MODEL
-    if context.status is not Status.CRITICAL and order.trigger != "overflow":
+    is_full = context.status is Status.CRITICAL or order.trigger == "overflow"
+    if order.trigger == "manual" or not is_full:
         return Tier.RULES if tier is Tier.STOP else tier
     if tier is Tier.STOP:
         raise ContextThrashing(
@@ -189,7 +204,9 @@ async def compact_if_requested(state: SessionState) -> None:
     if request is None:
         return
     try:
-        await compact_now(state, request.instructions, force=request.force)
+        await compact(
+            state, trigger="manual", instructions=request.instructions, force=request.force
+        )
     except ClewError as error:
         state.emit(Warned(f"the requested compaction failed: {error}"))
 
@@ -207,7 +224,9 @@ async def compact_now(
     Raises:
         NothingToDrop: There is nothing to remove, or too little would be gained.
     """
-    done = await compact(state, trigger="manual", instructions=instructions, force=force)
+    done = await compact(
+        state, trigger="manual", instructions=instructions, force=force, paced=False
+    )
     assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
     return done
 
@@ -225,14 +244,21 @@ def preview(state: SessionState) -> Compacted:
 
 
 async def _decide(
-    state: SessionState, order: _Order, before: ContextState
+    state: SessionState, order: _Order, before: ContextState, *, instructions: str
 ) -> Reduce | Compacted | Stuck:
-    """Ask the strategy what to do; a custom one returns the finished entry."""
+    """Ask the strategy what to do, unless a summary is prepared; a custom one returns the entry."""
+    prepared = await find_prepared_plan(
+        state, order.trigger, instructions=instructions, window=order.window
+    )
+    if prepared is not None:
+        return prepared
     view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
         budget = make_budget(view, state.policy, strategy, window=order.window)
-        protect = state.policy.protect
-        plan = plan_compaction(view, strategy, budget, protect=protect, must=order.must)
+        asked, protect = order.trigger != "auto", state.policy.protect
+        plan = plan_compaction(
+            view, strategy, budget, protect=protect, must=order.must, asked=asked
+        )
         return economize(plan, state.policy) if order.trigger == "auto" else plan
     used = before.used_tokens
     if order.trigger == "overflow":
@@ -266,8 +292,10 @@ async def _write(
         budget=limit_summary(view, plan, restored.budget),
         find_fault=lambda summary: find_gain_fault(build(plan, summary), must=order.must),
         instructions="\n".join(filter(None, [state.options["compact_instructions"], instructions])),
-        asks_models=tier is Tier.MODEL and (order.force or is_worth_a_call(view, plan, budget)),
+        asks_models=tier is Tier.MODEL
+        and (order.trigger == "manual" or is_worth_a_call(view, plan, budget)),
         attempts=order.attempts,
+        prepared=take_prepared_notes(state, plan, instructions=instructions),
     )
     summary = await summarise(state, task)
     if summary is not None:

@@ -45,7 +45,7 @@ async def _compact(host: CommandHost, arguments: str) -> CommandResult:
     instructions = check_text(text, _INSTRUCTIONS, "the instructions for the summary")
     if await host.compact_later(instructions, force=force):
         return build_result(
-            ["a run is active: the compaction follows when it ends"],
+            ["a run is active: the compaction follows before the next model call"],
             deferred=True,
             force=force,
             instructions=instructions,

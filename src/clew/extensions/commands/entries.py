@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec import to_builtins
+
 from clew.context.recall import entry_text
-from clew.core.context_state import LossReport
+from clew.core.context_state import LossReport, SummaryCheck
 from clew.core.entries import (
     Body,
     Charged,
@@ -82,6 +84,20 @@ def format_loss(report: LossReport) -> list[str]:
         f"summarised  {_ids(report.summarised)} (summary written by {author})",
         *([f"shortened   {_ids(report.cleared)}"] if report.cleared else []),
         *([f"archived    {_ids(report.archived)}"] if report.archived else []),
+        *_format_check(report.check),
+    ]
+
+
+def _format_check(check: SummaryCheck | None) -> list[str]:
+    """Return what a check of the summary added, and what it cost."""
+    if check is None:
+        return []
+    cost = "" if check.cost is None else f" for ${check.cost:.4f}"
+    left = f"; {check.left_out} more did not fit" if check.left_out else ""
+    fault = f"; incomplete: {check.fault}" if check.fault else ""
+    return [
+        f"checked     {pluralize(len(check.added), 'point')} added{cost}{left}{fault}",
+        *(f"            + {point}" for point in check.added),
     ]
 
 
@@ -103,6 +119,7 @@ def loss_data(done: Compacted) -> dict[str, object]:
         "archived": list(report.archived),
         "author": report.author,
         "why": report.why,
+        **({"check": to_builtins(report.check)} if report.check is not None else {}),
         "summary": done.summary,
     }
 
