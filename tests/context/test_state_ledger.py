@@ -59,6 +59,8 @@ def show(*messages: object) -> str:
          "make lint: FAILED (make: *** [lint] Error 1)"),
         ("cargo test", "", True, "cargo test: FAILED"),
         ("npx vitest run", "[cleared: 9,000 characters of Bash; entry #3 has them]", False,
+         "vitest run: passed"),
+        ("npx vitest run | cat", "[cleared: 9,000 characters of Bash; entry #3 has them]", False,
          "vitest run: outcome unknown"),
         ("npx vitest run", "[cleared: 9,000 characters of Bash; entry #3 has them]", True,
          "vitest run: FAILED"),

@@ -183,7 +183,8 @@ def judge_output(step: ToolStep, *, piped: bool) -> tuple[Outcome, str]:
     """
     output = _cut_middle(step.output)
     if output.startswith(MARKER):
-        return (Outcome.FAILED if step.failed else Outcome.UNKNOWN), ""
+        passed = Outcome.UNKNOWN if piped else Outcome.PASSED
+        return (Outcome.FAILED if step.failed else passed), ""
     if step.background_id and step.exit_code is None:
         return Outcome.RUNNING, ""
     if step.failed or step.exit_code not in (None, 0):
