@@ -5,6 +5,7 @@ because a pipe such as `| tail` hides that, from what common tools print.
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -115,6 +116,14 @@ def strip_prefixes(part: str) -> str:
     while (shorter := _PREFIX.sub("", part, count=1)) != part:
         part = shorter
     return _PROGRAM.sub(r"\1", part, count=1)
+
+
+def split_words(part: str) -> list[str]:
+    """Split a simple command into its words, without quotes where they are closed."""
+    try:
+        return shlex.split(part)
+    except ValueError:
+        return part.split()
 
 
 def find_checks(step: ToolStep) -> list[CheckRun]:

@@ -15,7 +15,7 @@ from clew.context.economy import clearing_start
 from clew.context.loss_report import build_clearing
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
-from clew.context.strategies.selection import shorten_results
+from clew.context.truncation import shorten_items
 from clew.context.view import View
 from clew.context.window_state import count_tokens
 from clew.core.entries import ResultsCleared
@@ -48,10 +48,13 @@ def plan_clearing(
     return build_clearing(view, markers, trigger=trigger, why=why)
 
 
-def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
-    """Truncate the largest remaining tool results by up to `excess` tokens in total."""
+def plan_squeeze(view: View, *, excess: int, only_results: bool = True) -> ResultsCleared | None:
+    """Truncate what remains by up to `excess` tokens in total.
+
+    With `only_results` false even answers, arguments of calls and requests are truncated.
+    """
     room = view.items.units() - round(excess / view.calibration.rate) - 1
-    changes = shorten_results(view.items, view.pinned, room=room)
+    changes = shorten_items(view.items, view.pinned, room=room, only_results=only_results)
     if not changes:
         return None
     why = "the request would exceed the window"
