@@ -45,7 +45,6 @@ from clew.session.background_compaction import (
 )
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
-from clew.session.summary_ladder import SummaryTask, summarise
 
 
 async def fit(state: SessionState) -> ContextState:
@@ -277,6 +276,9 @@ async def _write(
     Raises:
         NothingToDrop: No summary and no clearing of results makes the view smaller.
     """
+    # Imported here because few sessions are ever compacted, and it loads much.
+    from clew.session.summary_ladder import SummaryTask, summarise  # noqa: PLC0415
+
     view = state.journal.view
     budget = make_budget(view, state.policy, state.strategy, window=order.window)
     from clew.context.file_versions import restore_files  # noqa: PLC0415 - few sessions need it
