@@ -121,7 +121,7 @@ def plan_compaction(
         strategy: Makes the plan.
         budget: What the compaction may leave.
         must: Any saving is enough: the view cannot be sent as it is.
-        asked: Somebody asked for it, so a short summary may help to save a tenth.
+        asked: Somebody asked for it, so the written summary alone decides.
     """
     plan = strategy.plan(view, budget)
     if isinstance(plan, Stuck):
@@ -142,7 +142,7 @@ def _find_plan_fault(
     if plan.wording is Wording.NOTICE:
         summary = min(_HEADING_UNITS, gone)
     elif shortest:
-        summary = min(_LEAST_DIGEST, gone // 4)
+        summary = 0
     else:
         summary = min(gone, max(_LEAST_DIGEST, _fair_share(view, plan, budget)))
     extra = round(summary * view.calibration.rate)

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import asdict
+
 from clew.context.recall import entry_text
-from clew.core.context_state import LossReport
+from clew.core.context_state import LossReport, SummaryAttempt
 from clew.core.entries import (
     Body,
     Charged,
@@ -82,6 +84,17 @@ def format_loss(report: LossReport) -> list[str]:
         f"summarised  {_ids(report.summarised)} (summary written by {author})",
         *([f"shortened   {_ids(report.cleared)}"] if report.cleared else []),
         *([f"archived    {_ids(report.archived)}"] if report.archived else []),
+        *format_attempts(report.attempts),
+    ]
+
+
+def format_attempts(attempts: Sequence[SummaryAttempt]) -> list[str]:
+    """Return a line for each try of a model to write the summary, with its cost."""
+    return [
+        f"attempt     {attempt.author}: {attempt.outcome} ({attempt.tokens:,} tokens, {cost})"
+        for attempt in attempts
+        if attempt.author != "rules"
+        for cost in ["price unknown" if attempt.cost is None else f"${attempt.cost:.4f}"]
     ]
 
 
@@ -102,6 +115,7 @@ def loss_data(done: Compacted) -> dict[str, object]:
         "cleared": list(report.cleared),
         "archived": list(report.archived),
         "author": report.author,
+        "attempts": [asdict(attempt) for attempt in report.attempts],
         "why": report.why,
         "summary": done.summary,
     }
