@@ -11,10 +11,12 @@ from clew.cli.paint import make_painter
 from clew.cli.screen import Screen
 from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
 from clew.core.events import (
+    BackgroundSummary,
     CompactionFailed,
     CompactionProgress,
     Envelope,
     Event,
+    SummaryStage,
     TextDelta,
     ToolEnded,
     ToolResultsCleared,
@@ -55,6 +57,22 @@ def test_the_progress_of_a_compaction_is_one_line_that_changes() -> None:
         "reading 1 of 3\r\x1b[Kwriting 1,200 characters\r\x1b[K"
         "the compaction failed; the view is unchanged: the model␛[2J left\r\n"
     )
+
+
+def test_a_summary_in_the_background_is_announced_and_its_progress_is_not() -> None:
+    def show(screen: Screen) -> None:
+        screen(sent(BackgroundSummary(stage=SummaryStage.PREPARING, messages=12)))
+        screen(sent(CompactionProgress(stage="writing", done=400, total=0, background=True)))
+        screen(sent(BackgroundSummary(stage=SummaryStage.PREPARED, messages=12)))
+        why = "the model changed"
+        screen(sent(BackgroundSummary(stage=SummaryStage.DISCARDED, messages=1, why=why, cost=0.5)))
+        screen(sent(BackgroundSummary(stage=SummaryStage.FAILED, messages=1, why="a warning")))
+
+    assert on_terminal(show).splitlines() == [
+        "note: preparing a summary of 12 messages in the background",
+        "note: the summary of 12 messages is prepared; the next compaction uses it",
+        "note: the summary of 1 message is discarded: the model changed ($0.5000)",
+    ]
 
 
 @pytest.mark.req("CMP-14")

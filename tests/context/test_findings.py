@@ -126,6 +126,20 @@ def test_questions_that_the_user_has_replied_to_are_dropped() -> None:
     assert show(old) == ""
 
 
+def test_old_open_items_are_settled_unless_they_were_put_off() -> None:
+    work = items(
+        user("a"),
+        assistant("Still missing: the docs of `load()`.\n\nStill open as a follow-up: `save()`."),
+        *(user(f"request {n}") for n in range(3)),
+        assistant("Still missing: the tests of `sync()`."),
+    )
+
+    assert show(work) == (
+        "Open items and next steps:\n- #3 Still open as a follow-up: `save()`.\n"
+        "- #7 Still missing: the tests of `sync()`."
+    )
+
+
 def test_reports_of_subagents_are_read() -> None:
     report = "The root cause is the lock in `pool.py`, which is never released."
     done = json.dumps({"agent_path": "x", "status": {"completed": report}})
@@ -138,6 +152,10 @@ def test_reports_of_subagents_are_read() -> None:
     assert report in show(items(use("Task", {"prompt": "look"}, report)))
     assert report in show(items(user(wrapped.format(done))))
     assert report in show(items(user(notified)))
+    polled = f"<task_id>b</task_id>\n<task_type>local_agent</task_type>\n<output>\n{report}"
+    assert report in show(items(use("TaskOutput", {"task_id": "b"}, polled)))
+    plan = f"User has approved your plan.\n\n## Approved Plan:\n{report}"
+    assert report in show(items(use("ExitPlanMode", {"plan": report}, plan)))
     assert show(items(use("Task", {"prompt": "look"}, report, failed=True))) == ""
     assert show(items(use("Read", {"file_path": "a"}, report))) == ""
     for other in (busy, "{not json}", json.dumps({"status": {}})):

@@ -59,6 +59,8 @@ def show(*messages: object) -> str:
          "make lint: FAILED (make: *** [lint] Error 1)"),
         ("cargo test", "", True, "cargo test: FAILED"),
         ("npx vitest run", "[cleared: 9,000 characters of Bash; entry #3 has them]", False,
+         "vitest run: passed"),
+        ("npx vitest run | cat", "[cleared: 9,000 characters of Bash; entry #3 has them]", False,
          "vitest run: outcome unknown"),
         ("npx vitest run", "[cleared: 9,000 characters of Bash; entry #3 has them]", True,
          "vitest run: FAILED"),
@@ -415,6 +417,32 @@ def test_the_root_is_the_folder_of_nearly_all_files() -> None:
     assert find_root(["/a.py", "/b.py"]) == ""
     assert find_root([]) == ""
     assert find_root(["/home/me/.x/a", "/home/me/.x/b"]) == "/home/me/.x"
+
+
+def test_searches_say_where_something_was_found() -> None:
+    text = show(
+        use("Grep", {"pattern": "scan\\(", "path": "src"}, "Found 2 files\nsrc/a.py\nsrc/b.py"),
+        use("Grep", {"pattern": "old", "path": "."}, "No matches found"),
+        use("Grep", {"pattern": "x", "path": "src/a.py"}, "3:x = 1\n9:x = 2"),
+        use("Grep", {"pattern": "y", "path": "src/a.py"}, "some text"),
+        use("Grep", {"pattern": "z"}, "[cleared: 9 characters of Grep]"),
+        run("cd app && rg -n -g '*.py' 'load' src tests | head",
+            "\n".join(f"src/m{n}.py:{n}:load()\nsrc/m{n}.py:{n}0:load()" for n in range(8))
+            + "".join(f"\nsrc/m0.py:{n}:load()" for n in range(5))),
+        run("grep -rn gone src", "", failed=True),
+        run("grep -rn", "usage"),
+        run("grep -rn broken src", "grep: src: No such file", failed=True),
+        run("rg -n scan", "src/a.py:4:scan()"),
+        use("Grep", {"pattern": "scan\\(", "path": "src"}, "src/a.py:4:scan()"),
+    )  # fmt: skip
+
+    assert text == (
+        "Searches:\n- #23 scan\\( in src: src/a.py:4\n- #21 scan: src/a.py:4\n"
+        "- #15 gone in src: no matches\n"
+        "- #13 load in src tests: src/m0.py:0,00,0,1,…, src/m1.py:1,10, src/m2.py:2,20, "
+        "src/m3.py:3,30, src/m4.py:4,40, src/m5.py:5,50 and 2 more\n"
+        "- #5 old: no matches\n- #7 x: src/a.py:3,9"
+    )
 
 
 def test_commands_that_nothing_else_tells_about_are_kept_whole() -> None:

@@ -45,6 +45,7 @@ SESSIONS = Path(__file__).parents[3] / "shared" / "data" / "sessions"
         ("<command-message>x</command-message><command-name>/review</command-name>", "/review"),
         ("# Context from my IDE:\nx\n## My request for Codex:\nrename it\n", "rename it"),
         ("use entire/<commit>-<hash>", "use entire/<commit>-<hash>"),
+        ("a <skill>b</skill><skills>c</skill> d <skill>e", "a <skills>c</skill> d <skill>e"),
         ("Implement the plan.\n\nIf you need specific details from before exiting plan mode (x)",
          "Implement the plan."),
     ],
@@ -80,6 +81,7 @@ def test_what_the_user_says_in_a_result_is_a_request() -> None:
 def test_rules_and_corrections_are_recognized(text: str) -> None:
     assert is_rule(text)
     assert not is_rule("push")
+    assert not is_rule("should we always rebase?")
     assert not is_rule(text + " x" * 2_000)
 
 

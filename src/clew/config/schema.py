@@ -208,6 +208,25 @@ class ContextSection(Section, frozen=True):
     max_tool_output_chars: Maybe[
         Annotated[int, Meta(ge=200), _about("Longest tool output in a prompt; 30000.")]
     ] = UNSET
+    protect: Annotated[
+        list[str],
+        _about(
+            "Tools, paths and patterns whose results stay in view, such as `WebFetch`,"
+            " `docs/*.md` or `Bash(git diff*)`."
+        ),
+    ] = []
+    background_compaction: Maybe[
+        Annotated[
+            Literal["off", "on", "auto"],
+            _about(
+                "Prepare summaries while the session continues: off (the default), on from the"
+                " warning threshold on, auto where that costs little."
+            ),
+        ]
+    ] = UNSET
+    verify_summary: Maybe[
+        Annotated[bool, _about("Let a second call add what a summary left out; false.")]
+    ] = UNSET
     preserve_reasoning_as_text: Maybe[
         Annotated[bool, _about("Send reasoning as text where a provider does not accept it.")]
     ] = UNSET

@@ -29,6 +29,9 @@ _POLICY = (
     "preserve_recent_turns",
     "compress_tool_results",
     "max_tool_output_chars",
+    "protect",
+    "background_compaction",
+    "verify_summary",
 )
 _THRESHOLDS = {
     "warning_threshold": "warn",

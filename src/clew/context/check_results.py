@@ -5,6 +5,7 @@ because a pipe such as `| tail` hides that, from what common tools print.
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -117,6 +118,14 @@ def strip_prefixes(part: str) -> str:
     return _PROGRAM.sub(r"\1", part, count=1)
 
 
+def split_words(part: str) -> list[str]:
+    """Split a simple command into its words, without quotes where they are closed."""
+    try:
+        return shlex.split(part)
+    except ValueError:
+        return part.split()
+
+
 def find_checks(step: ToolStep) -> list[CheckRun]:
     """Return the checks that a shell call ran, with their outcome."""
     command = step.command
@@ -183,7 +192,8 @@ def judge_output(step: ToolStep, *, piped: bool) -> tuple[Outcome, str]:
     """
     output = _cut_middle(step.output)
     if output.startswith(MARKER):
-        return (Outcome.FAILED if step.failed else Outcome.UNKNOWN), ""
+        passed = Outcome.UNKNOWN if piped else Outcome.PASSED
+        return (Outcome.FAILED if step.failed else passed), ""
     if step.background_id and step.exit_code is None:
         return Outcome.RUNNING, ""
     if step.failed or step.exit_code not in (None, 0):

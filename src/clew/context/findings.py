@@ -7,19 +7,15 @@ same, the newest is kept.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import nlargest
 from itertools import groupby
 
-import msgspec
-
-from clew.context.cleared_results import DELEGATION_TOOLS
-from clew.context.items import Item, ItemKind
-from clew.context.sentence_cues import Topic, classify_sentence, is_narration
-from clew.context.user_words import find_request
+from clew.context.agent_prose import Prose, select_prose, split_units
+from clew.context.items import Item
+from clew.context.sentence_cues import Topic, classify_sentence, is_put_off
 from clew.core.ids import EntryId
-from clew.core.text import one_line, shorten_links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,182 +32,52 @@ class Statement:
     """Its position in the conversation."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Prose:
-    entry_id: EntryId
-    text: str
-    weight: float
-    turn: int
-
-
-_FINAL_ANSWER, _REPORT, _EDGE = 1.5, 0.5, 0.8
+_EDGE = 0.8
+"""What the first and the last sentences of a text are worth more."""
 _RECENCY = 0.45
 _LEAST_SCORE = 2.0
-_SETTLED_PER_TURN, _MOST_SETTLED = 1.0, 3.0
-"""What a question or a next step loses with each later request: the user has replied to it."""
+_LATER_QUESTION, _LATER_ITEM = 1, 2
+"""Number of later requests after which a question, or an open item, counts as settled."""
 
 
 def list_statements(items: Iterable[Item]) -> list[Statement]:
     """Return every sentence with a cue, with its topic and score, in order."""
     found: list[Statement] = []
-    prose = _select_prose(items)
+    prose = select_prose(items)
     distance = sum(len(piece.text) for piece in prose)
     last_turn = prose[-1].turn if prose else 0
     for piece in prose:
         distance -= len(piece.text)
         age = _RECENCY * math.log1p(distance / 2_000)
-        settled = min(_SETTLED_PER_TURN * (last_turn - piece.turn), _MOST_SETTLED)
-        units = list(_split_units(piece.text))
+        units = list(split_units(piece.text))
         for place, (lead, sentence) in enumerate(units):
             classified = classify_sentence(sentence, lead=lead)
             if classified is None:
                 continue
             topic, score = classified
             score += piece.weight
-            asked = sentence.endswith("?")
-            moot = asked and (piece.weight == _REPORT or last_turn - piece.turn > 1)
-            if score < _LEAST_SCORE or moot:
+            later = last_turn - piece.turn
+            if score < _LEAST_SCORE or (topic is Topic.OPEN and _is_moot(piece, sentence, later)):
                 continue
-            score -= age
-            score += _EDGE if place < 2 or place >= len(units) - 3 else 0.0
-            score -= settled if topic is Topic.OPEN else 0.0
+            edge = _EDGE if place < 2 or place >= len(units) - 3 else 0.0
             found.append(
                 Statement(
                     entry_id=piece.entry_id,
                     topic=topic,
                     text=sentence,
                     lead=lead,
-                    score=score,
+                    score=score + edge - age,
                     order=len(found),
                 )
             )
     return found
 
 
-def _select_prose(items: Iterable[Item]) -> list[_Prose]:
-    """Return the prose that is read: all of the newest, and of the rest the final answers."""
-    selected: list[_Prose] = []
-    room = _NEWEST_CHARS
-    for piece in reversed(list(_list_prose(items))):
-        room -= len(piece.text)
-        if room >= 0:
-            selected.append(piece)
-        elif piece.weight:
-            selected.append(replace(piece, text=_cut(piece.text, _OLD_ANSWER_CHARS)))
-    return selected[::-1]
-
-
-def _list_prose(items: Iterable[Item]) -> Iterator[_Prose]:
-    """Yield prose with its weight: final answers and reports say more than narration."""
-    turn = 0
-    for item in items:
-        if item.kind is ItemKind.ASSISTANT:
-            text = item.message.text
-            if text.strip():
-                yield _Prose(item.entry_id, _cut(text), 0.0 if item.asks else _FINAL_ANSWER, turn)
-        elif item.kind is ItemKind.TOOL_RESULT:
-            for result in item.message.results:
-                if result.name in DELEGATION_TOOLS and not result.failed:
-                    yield _Prose(item.entry_id, _cut(result.text), _REPORT, turn)
-        elif item.kind is ItemKind.USER:
-            turn += bool(find_request(item.message.text))
-            for report in _find_reports(item.message.text):
-                yield _Prose(item.entry_id, _cut(report), _REPORT, turn)
-
-
-_NOTIFIED = re.compile(r"<task-notification>.*?<result>(.*?)</result>", re.DOTALL)
-_SUBAGENT = re.compile(r"<subagent_notification>\s*(\{.*?\})\s*</subagent_notification>", re.DOTALL)
-
-
-class _Status(msgspec.Struct, frozen=True):
-    completed: str | None = None
-
-
-class _Notification(msgspec.Struct, frozen=True):
-    status: _Status | str = ""
-
-
-_notification = msgspec.json.Decoder(_Notification)
-
-
-def _find_reports(text: str) -> Iterator[str]:
-    """Yield the reports of subagents that a program put into a user message."""
-    if "notification>" not in text:
-        return
-    yield from _NOTIFIED.findall(text)
-    for data in _SUBAGENT.findall(text):
-        try:
-            status = _notification.decode(data).status
-        except msgspec.DecodeError:
-            continue
-        if isinstance(status, _Status) and status.completed:
-            yield status.completed
-
-
-_READ_CHARS = 12_000
-"""Characters of one message that are read."""
-_NEWEST_CHARS = 200_000
-_OLD_ANSWER_CHARS = 3_000
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~).*?^[ \t]*(?:```|~~~)[ \t]*$", re.DOTALL | re.MULTILINE)
-_BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)])\s+")
-_SENTENCE = re.compile(
-    r"(?<=[.!?])[\"'”)*`]*\s+(?=[\"'“(*`A-Z0-9À-Ý])|(?<=[\u3002\uff01\uff1f])"  # also in CJK
-)
-_DEPENDENT = re.compile(
-    r"^(?:this|that|these|those|it|they|so|but|and|which|however|therefore|thus|because)\b",
-    re.IGNORECASE,
-)
-_TABLE_RULE = re.compile(r"^[\s|:+-]+$")
-_LEAST, _MOST, _MOST_LEAD = 25, 420, 120
-
-
-def _cut(text: str, most: int = _READ_CHARS) -> str:
-    """Return the beginning and the end of a long text."""
-    return text if len(text) <= most else f"{text[: most // 2]}\n\n{text[-most // 2 :]}"
-
-
-def _split_units(text: str) -> Iterator[tuple[str, str]]:
-    """Yield sentences and list items, each with the line that introduces it."""
-    lead, listed = "", ""
-    for raw in _FENCE.sub("\n", text).splitlines():
-        line = raw.strip()
-        if not line or _TABLE_RULE.match(line):
-            continue
-        bullet = _BULLET.match(raw)
-        plain = _clean(raw[bullet.end() :] if bullet else line)
-        if not bullet and (line.startswith("#") or plain.endswith(":")):
-            lead, listed = _make_lead(plain), ""
-        elif bullet or line.startswith("|"):
-            mark = "-" if bullet else "|"
-            lead = lead if listed in {"", mark} else ""
-            listed = mark
-            if len(plain) >= _LEAST:
-                yield lead, one_line(plain, _MOST)
-        else:
-            yield from (("", sentence) for sentence in _split_sentences(plain))
-            lead, listed = "", ""
-
-
-def _make_lead(line: str) -> str:
-    """Return the last sentence of a line that introduces a list; empty if it says nothing."""
-    lead = _SENTENCE.split(line)[-1].rstrip(": ")
-    return "" if is_narration(lead) or len(lead) > _MOST_LEAD else lead
-
-
-def _split_sentences(paragraph: str) -> Iterator[str]:
-    """Yield the sentences of a paragraph; one that depends on the previous is joined to it."""
-    previous = ""
-    for sentence in _SENTENCE.split(paragraph):
-        joins = previous and _DEPENDENT.match(sentence) and len(previous) < _MOST // 2
-        if not joins and len(previous) >= _LEAST:
-            yield one_line(previous, _MOST)
-        previous = f"{previous} {sentence}" if joins else sentence
-    if len(previous) >= _LEAST:
-        yield one_line(previous, _MOST)
-
-
-def _clean(line: str) -> str:
-    return shorten_links(line).replace("**", "").strip().strip("|").lstrip("#>").strip()
+def _is_moot(piece: Prose, sentence: str, later: int) -> bool:
+    """Return whether a question or an open item is outdated, `later` requests afterwards."""
+    if sentence.endswith("?"):
+        return piece.is_report or later > _LATER_QUESTION
+    return later > _LATER_ITEM and not is_put_off(sentence)
 
 
 _MOST_CANDIDATES = 800

@@ -5,11 +5,10 @@ outside of the conversation is unknown.
 """
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from clew.context.check_results import split_command, strip_prefixes
+from clew.context.check_results import split_command, split_words, strip_prefixes
 from clew.context.tool_steps import FileEdit, ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
@@ -88,7 +87,7 @@ def _follow_command(state: GitState, step: ToolStep) -> None:
             elsewhere = is_temporary(simple[3:].strip("'\" "))
         if elsewhere:
             continue
-        words = _split_words(simple) if simple.startswith(("git ", "gh ")) else []
+        words = split_words(simple) if simple.startswith(("git ", "gh ")) else []
         if words[:1] == ["git"]:
             words = _skip_options(words[1:])
             if words:
@@ -191,10 +190,3 @@ def _skip_options(words: Sequence[str]) -> list[str]:
             return []
         place += 2 if words[place] in {"-C", "-c"} else 1
     return list(words[place:])
-
-
-def _split_words(part: str) -> list[str]:
-    try:
-        return shlex.split(part)
-    except ValueError:
-        return part.split()

@@ -1,13 +1,13 @@
 """Builds the entries that make a view smaller, with a report on what left it."""
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.items import ItemKind
 from clew.context.plan import Reduce
 from clew.context.view import View
 from clew.context.window_state import count_tokens
-from clew.core.context_state import LossReport, SummaryAttempt
+from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import Compacted, Entry, Replacement, ResultsCleared, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import Message
@@ -22,6 +22,8 @@ class WrittenSummary(Struct, frozen=True, kw_only=True):
     notes: str = ""
     """The part of the text that a model wrote."""
     usage: Usage | None = None
+    check: SummaryCheck | None = None
+    """What a second call added to it."""
     attempts: tuple[SummaryAttempt, ...] = ()
     """Every try to write it, this one included."""
 
@@ -47,10 +49,9 @@ def build_compaction(
     """
     dropped = _find_dropped(view, plan)
     cleared = tuple(change.entry_id for change in plan.replaced)
-    gone = frozenset((*dropped, *cleared))
     is_replaced = bool(summary.text or inserted)
     report = LossReport(
-        kept=tuple(item.entry_id for item in view.items if item.entry_id not in gone),
+        kept=_find_kept(view, {*dropped, *cleared}),
         summarised=dropped if is_replaced else (),
         cleared=cleared,
         archived=() if is_replaced else dropped,
@@ -58,6 +59,7 @@ def build_compaction(
         tokens_after=0,
         author=summary.author,
         why=f"{trigger}: {plan.why}",
+        check=summary.check,
         attempts=summary.attempts,
     )
     draft = Compacted(
@@ -72,9 +74,7 @@ def build_compaction(
         usage=summary.usage,
     )
     after = _tokens_after(view, draft, before=report.tokens_before)
-    return msgspec.structs.replace(
-        draft, report=msgspec.structs.replace(report, tokens_after=after)
-    )
+    return replace(draft, report=replace(report, tokens_after=after))
 
 
 def _find_dropped(view: View, plan: Reduce) -> tuple[EntryId, ...]:
@@ -105,15 +105,14 @@ def build_clearing(
         tokens_before=count_tokens(view),
     )
     after = _tokens_after(view, draft, before=draft.tokens_before)
-    return msgspec.structs.replace(draft, tokens_after=after)
+    return replace(draft, tokens_after=after)
 
 
 def report_clearing(view: View, body: ResultsCleared) -> LossReport:
     """Report on every entry of `view`, which is the view before `body`."""
     cleared = tuple(change.entry_id for change in body.replaced)
-    gone = frozenset(cleared)
     return LossReport(
-        kept=tuple(item.entry_id for item in view.items if item.entry_id not in gone),
+        kept=_find_kept(view, set(cleared)),
         summarised=(),
         cleared=cleared,
         archived=(),
@@ -122,6 +121,10 @@ def report_clearing(view: View, body: ResultsCleared) -> LossReport:
         author="rules",
         why=f"{body.trigger}: {body.why}",
     )
+
+
+def _find_kept(view: View, gone: set[EntryId]) -> tuple[EntryId, ...]:
+    return tuple(item.entry_id for item in view.items if item.entry_id not in gone)
 
 
 def _tokens_after(view: View, draft: Compacted | ResultsCleared, *, before: int) -> int:

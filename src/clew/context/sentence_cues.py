@@ -73,7 +73,8 @@ _CUE_WORDS: dict[Topic, Sequence[tuple[float, str]]] = {
     Topic.OPEN: (
         (
             4.0,
-            r"next steps?|to-?do|remaining (?:work|items?|tasks?|issues?|steps?)|left to do"
+            r"next steps?|to-?do|remaining (?:\w+ ){0,3}(?:work|items?|tasks?|issues?|steps?)"
+            r"|left to do"
             r"|still (?:needs?|open|missing|to do|pending)|follow-?ups?|unresolved|outstanding"
             r"|pending|deferred|out of scope|not yet|open questions?",
         ),
@@ -113,6 +114,17 @@ _MOST_NAMES = 4
 _USUAL_CHARS = 160
 
 
+_PUT_OFF = re.compile(
+    r"\b(?:defer|follow-?up|out of scope|future|later|not in scope|known (?:issue|limitation))",
+    re.IGNORECASE,
+)
+
+
+def is_put_off(text: str) -> bool:
+    """Return whether a sentence says that something is left for later on purpose."""
+    return _PUT_OFF.search(text) is not None
+
+
 def is_narration(sentence: str) -> bool:
     """Return whether a sentence only announces what the agent does next."""
     return _NARRATION.match(sentence) is not None
@@ -123,17 +135,17 @@ def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] |
 
     Args:
         sentence: A sentence or a list item.
-        lead: The line that introduces the list; its cues count for the item as well.
+        lead: The line that introduces the list; its cues decide the topic of the items.
     """
     if sentence.endswith("?"):
         return Topic.OPEN, _QUESTION
     prose, lead = _CODE.sub("", sentence), _CODE.sub("", lead)
     if is_narration(sentence) or not (_ANY_CUE.search(prose) or _ANY_CUE.search(lead)):
         return None
-    weight, topic = max(
-        (max(_weigh(cues, prose), _weigh(cues, lead) + 0.5 if lead else 0.0), topic)
-        for topic, cues in _CUES.items()
-    )
+    weight, topic = max((_weigh(cues, prose), topic) for topic, cues in _CUES.items())
+    introduced, heading = max((_weigh(cues, lead), topic) for topic, cues in _CUES.items())
+    if introduced:
+        weight, topic = max(weight, introduced + 0.5), heading
     names = len(_NAME.findall(sentence))
     score = weight + (0.6 * min(names, _MOST_NAMES) if names else -0.5)
     score += 0.4 if _NUMBER.search(sentence) else 0.0

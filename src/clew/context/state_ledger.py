@@ -13,6 +13,7 @@ from clew.context.check_results import CheckRun, find_checks, keep_latest
 from clew.context.file_activity import FileActivity, find_root, list_files, list_paths, shorten_path
 from clew.context.git_state import GitState, follow_repository
 from clew.context.items import Item, ItemKind
+from clew.context.search_results import SearchResult, list_searches
 from clew.context.sections import TextSection, fill_sections
 from clew.context.task_list import TaskItem, list_tasks
 from clew.context.tool_steps import ToolStep, is_temporary, list_steps
@@ -47,6 +48,8 @@ class StateLedger:
     """Oldest first."""
     running: Sequence[tuple[EntryId, str]]
     """Background jobs that were not seen to end, with the entry of their start."""
+    searches: Sequence[SearchResult]
+    """Newest first; searches in one file come last."""
     commands: Sequence[tuple[EntryId, str]]
     """Successful shell commands that other fields do not tell about, newest first."""
 
@@ -63,6 +66,7 @@ def gather_state(items: Sequence[Item]) -> StateLedger:
         files=list_files(steps, root=root),
         refusals=_list_refusals(items, steps),
         running=_list_running(steps),
+        searches=list_searches(steps),
         commands=_list_commands(steps),
     )
 
@@ -108,7 +112,7 @@ def _list_running(steps: Iterable[ToolStep]) -> list[tuple[EntryId, str]]:
 
 _TOLD_ELSEWHERE = re.compile(
     r"\s*(?:cd \S+ && )?(?:git (?:add|commit|push|status|diff|log|show|branch|checkout)\b"
-    r"|(?:cat|nl|head|tail|ls|pwd|sed -n)\b)"
+    r"|(?:cat|nl|head|tail|ls|pwd|sed -n|rg|grep|git grep)\b)"
 )
 
 
@@ -127,10 +131,10 @@ def _is_worth_listing(step: ToolStep) -> bool:
 
 
 _MOST_COMMAND = 400
-_SHOWN_FILES = 6
+_SHOWN_FILES, _SHOWN_LINES = 6, 4
 _SHARES = {
     "git": 3.0, "checks": 3.0, "tasks": 2.0, "refusals": 1.5, "running": 0.5,
-    "changed": 2.5, "read": 0.8, "commands": 0.5,
+    "changed": 2.5, "read": 0.8, "searches": 1.0, "commands": 0.5,
 }  # fmt: skip
 
 
@@ -157,6 +161,8 @@ def _make_sections(state: StateLedger) -> Iterator[TextSection]:
     yield TextSection("Still running when last seen:", running, _SHARES["running"])
     yield TextSection(f"Files changed{root}:", _write_changed(state), _SHARES["changed"])
     yield TextSection(f"Files read{root}:", _write_read(state), _SHARES["read"])
+    searches = [_write_search(search, state.root) for search in state.searches]
+    yield TextSection("Searches:", searches, _SHARES["searches"])
     commands = [f"- {one_line(text, _MOST_COMMAND)}" for _, text in state.commands]
     yield TextSection("Commands run, newest first:", commands, _SHARES["commands"])
 
@@ -253,6 +259,18 @@ def _write_read(state: StateLedger) -> list[str]:
     last = max((file.read_at for file in read), default=1) or 1
     read.sort(key=lambda file: -(min(file.reads, 4) / 4 + file.read_at / last))
     return [f"- {file.path}{f' lines {file.lines}' if file.lines else ''}" for file in read]
+
+
+def _write_search(search: SearchResult, root: str) -> str:
+    is_named = search.where not in {"", ".", root} and not search.is_local
+    where = f" in {shorten_path(search.where, root)}" if is_named else ""
+    files = []
+    for path, lines in search.files:
+        numbers = ",".join(lines[:_SHOWN_LINES]) + (",…" if len(lines) > _SHOWN_LINES else "")
+        name = shorten_path(path, root)
+        files.append(f"{name}:{numbers}" if numbers else name)
+    found = _join_some(files, _SHOWN_FILES) if files else "no matches"
+    return f"- {_cite(search.entry_id)}{one_line(search.pattern, 120)}{where}: {found}"
 
 
 def _join_some(names: Sequence[str], most: int) -> str:

@@ -19,17 +19,19 @@ from clew.core.messages import ToolCall
 _SHELLS = frozenset(
     {
         "bash", "shell", "exec_command", "local_shell", "execute", "terminal", "run_command",
-        "run_shell_command", "execute_bash", "powershell", "shell_command", "container.exec",
+        "run_shell_command", "execute_bash", "execute_command", "powershell", "shell_command",
+        "container.exec",
     }
 )  # fmt: skip
 _READS = frozenset({"read", "read_file", "view", "notebookread", "view_file", "open_file"})
 _CHANGES = frozenset(
     {
         "write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "replace",
-        "create_file", "str_replace", "str_replace_editor", "str_replace_based_edit_tool",
+        "create_file", "write_to_file", "replace_in_file", "apply_diff", "str_replace",
+        "str_replace_editor", "str_replace_based_edit_tool",
     }
 )  # fmt: skip
-_CREATES = frozenset({"write", "write_file", "create_file"})
+_CREATES = frozenset({"write", "write_file", "create_file", "write_to_file"})
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file")
 _COMMAND_KEYS = ("command", "cmd", "script")
 _USER_COMMAND = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)

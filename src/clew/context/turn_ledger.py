@@ -83,7 +83,8 @@ def _add_results(turns: list[Turn], item: Item) -> None:
     for result in item.message.results:
         answer = find_answer(result.text)
         if answer:
-            turns.append(Turn(entry_id=item.entry_id, request=answer, is_rule=True))
+            corrects = is_rule(answer) or not answer.endswith("?")
+            turns.append(Turn(entry_id=item.entry_id, request=answer, is_rule=corrects))
 
 
 def _continue(turn: Turn, item: Item) -> Turn:

@@ -15,9 +15,6 @@ _ADDED_TAGS = (
     "permissions instructions", "collaboration_mode", "turn_aborted", "background-task-input",
     "new-diagnostics", "session-start-hook", "post-tool-use-hook", "user-memory-input",
 )  # fmt: skip
-_ADDED = re.compile(
-    "|".join(rf"<{re.escape(tag)}\b[^>]*>.*?</{re.escape(tag)}>" for tag in _ADDED_TAGS), re.DOTALL
-)
 _INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]]*\]|<turn_aborted>")
 _COMMAND = re.compile(r"<command-name>\s*(\S*?)\s*</command-name>")
 _COMMAND_ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
@@ -71,20 +68,24 @@ _REJECTIONS = (
     "patch rejected by user",
     "aborted by user",
 )
+_RULE_WORDS = (
+    r"always|never|(?<!i )don['’]?t|(?<!i )do not|must(?:n['’]?t| not)?|from now on|make sure",
+    r"should(?:n['’]?t| not| always| never| only| be| at least)|we should|ensure|avoid|prefer\w*",
+    r"please (?:use|keep|avoid|stop|do)|let['’]?s (?:not|avoid|keep|stick|use|go with)|no need",
+    r"only (?:use|do|when|if|the)|stop (?:doing|using|adding)|instead|rather than|remember",
+    r"keep (?:it|each|all|this|that|in mind)|i (?:want|need|prefer)|i['’]?d (?:like|prefer)",
+    r"as a rule|at least|at most|without|before you|important|required|it['’]?s fine|leave",
+    r"immer|nie(?:mals)?|nicht|kein(?:e|en)?|bitte|statt(?:dessen)?|lieber|ab jetzt|muss|soll",
+    r"toujours|jamais|ne pas|il faut|s['’]il (?:te|vous) pla[iî]t|désormais|plutôt",
+    r"siempre|nunca|por favor|debes|tienes que|de ahora en adelante|en vez de",
+    r"sempre|per favore|d['’]ora in poi|não|a partir de agora",
+)
 _RULE = re.compile(
-    r"\b(?:always|never|don['’]?t|do not|must(?:n['’]?t)?|should(?:n['’]?t| not| always| never)"
-    r"|please (?:use|keep|make sure|avoid|stop)|prefer|from now on|make sure|ensure"
-    r"|avoid|only (?:use|do|when|if)|stop (?:doing|using|adding)|instead|rather than|remember"
-    r"|no need to|keep (?:the|it|each|all|in mind)|i (?:want|need|prefer|['’]?d (?:like|prefer))"
-    r"|rule|at least|at most|without|before you|important|required|requirements?"
-    r"|immer|nie(?:mals)?|nicht|kein(?:e|en)?|bitte|statt(?:dessen)?|lieber|ab jetzt|muss|sollst?"
-    r"|toujours|jamais|ne pas|il faut|s['’]il (?:te|vous) pla[iî]t|désormais|plutôt|sans"
-    r"|siempre|nunca|por favor|debes?|tienes que|de ahora en adelante|evita|en vez de|sin"
-    r"|sempre|mai|non|devi|per favore|d['’]ora in poi|não|deve|a partir de agora)\b"
-    r"|^(?:no|nope|wait|actually|hmm+)\b[,. !]"
+    rf"\b(?:{'|'.join(_RULE_WORDS)})\b|^(?:no|nope|wait|actually)\b[,. !]"
     r"|必须|不要|总是|永远|请用|以后|禁止|务必|必ず|しないで|ください|常に|항상|하지 마|반드시",
     re.IGNORECASE,
 )
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 _LONGEST_RULE = 1_200
 """A longer message is a paste or a plan; words like "must" in it say little."""
 
@@ -99,12 +100,28 @@ def find_request(text: str) -> str:
         command = _COMMAND.search(text)
         if command:
             return _find_command(text, command.group(1))
-        text = _ADDED.sub("", text)
+        text = _remove_blocks(text)
     text = _INTERRUPTED.sub("", text).partition(_PLAN_NOTE)[0].strip()
     if text.startswith(_PROGRAM_BEGINNINGS):
         return ""
     heading = _REQUEST_HEADING.search(text)
     return text[heading.end() :].strip() if heading else text
+
+
+def _remove_blocks(text: str) -> str:
+    """Return `text` without the elements that programs add; one that does not end stays."""
+    for tag in _ADDED_TAGS:
+        start = text.find(f"<{tag}")
+        while start >= 0:
+            end = text.find(f"</{tag}>", start)
+            if end < 0:
+                break
+            if text[start + len(tag) + 1] in "> \n":
+                text = text[:start] + text[end + len(tag) + 3 :]
+            else:
+                start += 1
+            start = text.find(f"<{tag}", start)
+    return text
 
 
 def _find_command(text: str, name: str) -> str:
@@ -138,5 +155,11 @@ def is_rejection(result: str) -> bool:
 
 
 def is_rule(request: str) -> bool:
-    """Return whether a request reads like a rule, a preference or a correction."""
-    return len(request) <= _LONGEST_RULE and _RULE.search(request) is not None
+    """Return whether a request reads like a rule, a preference or a correction.
+
+    Questions do not count, and neither do long messages.
+    """
+    if len(request) > _LONGEST_RULE:
+        return False
+    sentences = _SENTENCE_END.split(request)
+    return any(_RULE.search(said) for said in sentences if not said.endswith("?"))

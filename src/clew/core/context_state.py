@@ -9,6 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from clew.core.ids import EntryId
+from clew.core.usage import Usage
 
 
 class Status(StrEnum):
@@ -58,6 +59,20 @@ class ContextState(Struct, frozen=True, gc=False, kw_only=True):
         return round(max(0.0, 100 - self.used_percentage), 2)
 
 
+class SummaryCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a second call found missing in a summary; see `ContextPolicy.verify_summary`."""
+
+    added: tuple[str, ...] = ()
+    """Points that the summary now contains."""
+    left_out: int = 0
+    """Points that were found, but for which there was no room."""
+    usage: Usage = Usage()
+    cost: float | None = None
+    """US dollars; None if the price is unknown."""
+    fault: str = ""
+    """Why the check is incomplete; empty if it is complete."""
+
+
 class SummaryAttempt(Struct, frozen=True, gc=False, kw_only=True):
     """One try to write the summary of a compaction."""
 
@@ -94,6 +109,8 @@ class LossReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who wrote the summary: `model`, `rules` or `custom`."""
     why: str
     """One sentence: what triggered the compaction, and why it took this form."""
+    check: SummaryCheck | None = None
+    """None if the summary was not checked."""
     attempts: tuple[SummaryAttempt, ...] = ()
     """Every try to write the summary, in order; the last one was used. Empty if none was needed
     and in reports of 0.1.0."""

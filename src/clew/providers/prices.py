@@ -118,6 +118,11 @@ def price(
     return _list_price(usage, seller, model, at) if seller else None
 
 
+def is_local(provider: str) -> bool:
+    """Return whether a provider is a server on the user's own machine, which bills no tokens."""
+    return provider in _UNBILLED
+
+
 def _consistent(usage: Usage) -> Usage:
     """Return `usage` with no negative count and its cache counts within the input."""
     read, written = max(0, usage.cache_read_tokens), max(0, usage.cache_write_tokens)

@@ -38,9 +38,13 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.text import pluralize
+from clew.session.background_compaction import (
+    find_prepared_plan,
+    prepare_summary,
+    take_prepared_notes,
+)
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
-from clew.session.summary_ladder import SummaryTask, summarise
 
 
 async def fit(state: SessionState) -> ContextState:
@@ -60,11 +64,13 @@ async def fit(state: SessionState) -> ContextState:
         context = state.context_state()
     limit = int(thresholds.block * context.max_tokens)
     if context.used_tokens > limit:
-        squeezed = plan_squeeze(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
+        excess = context.used_tokens - limit * 9 // 10
+        squeezed = plan_squeeze(state.journal.view, excess=excess, protect=state.policy.protect)
         if squeezed is not None:
             context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
+    await prepare_summary(state)
     return context
 
 
@@ -120,7 +126,7 @@ async def compact(
     before = state.context_state()
     is_over = before.used_tokens > state.policy.thresholds.block * before.max_tokens
     order = _Order(trigger=trigger, before=before, must=force or is_over, window=window)
-    plan = await _decide(state, order)
+    plan = await _decide(state, order, instructions)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
@@ -246,13 +252,22 @@ def preview(state: SessionState) -> Compacted:
     return body
 
 
-async def _decide(state: SessionState, order: _Order) -> Reduce | Compacted | Stuck:
-    """Ask the strategy what to do; a custom one returns the finished entry."""
+async def _decide(
+    state: SessionState, order: _Order, instructions: str
+) -> Reduce | Compacted | Stuck:
+    """Ask the strategy what to do, unless a summary is prepared; a custom one returns the entry."""
+    prepared = await find_prepared_plan(
+        state, order.trigger, instructions=instructions, window=order.window
+    )
+    if prepared is not None:
+        return prepared
     view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
         budget = make_budget(view, state.policy, strategy, window=order.window)
-        asked = order.trigger != "auto"
-        plan = plan_compaction(view, strategy, budget, must=order.must, asked=asked)
+        asked, protect = order.trigger != "auto", state.policy.protect
+        plan = plan_compaction(
+            view, strategy, budget, protect=protect, must=order.must, asked=asked
+        )
         return economize(plan, state.policy) if order.trigger == "auto" else plan
     used = order.before.used_tokens
     if order.trigger == "overflow":
@@ -269,27 +284,34 @@ async def _write(state: SessionState, order: _Order, plan: Reduce, instructions:
     Raises:
         NothingToDrop: No summary and no clearing of results makes the view smaller.
     """
+    # Imported here because few sessions are ever compacted, and it loads much.
+    from clew.session.summary_ladder import SummaryTask, summarise  # noqa: PLC0415
+
     view = state.journal.view
     budget = make_budget(view, state.policy, state.strategy, window=order.window)
+    from clew.context.file_versions import restore_files  # noqa: PLC0415 - few sessions need it
+
+    restored = restore_files(view, plan, budget)
 
     def build(plan: Reduce, summary: WrittenSummary) -> Compacted:
-        name = state.strategy.name
-        return build_compaction(view, plan, summary, trigger=order.trigger, strategy=name)
+        whole, name = restored.add_to(summary), state.strategy.name
+        return build_compaction(view, plan, whole, trigger=order.trigger, strategy=name)
 
     task = SummaryTask(
         plan=plan,
-        budget=limit_summary(view, plan, budget),
+        budget=limit_summary(view, plan, restored.budget),
         find_fault=lambda summary: find_gain_fault(build(plan, summary), must=order.must),
         instructions="\n".join(filter(None, [state.options["compact_instructions"], instructions])),
         asks_models=order.tier is Tier.MODEL
         and (order.trigger == "manual" or is_worth_a_call(view, plan, budget)),
         attempts=order.attempts,
+        prepared=take_prepared_notes(state, plan, instructions=instructions),
     )
     summary = await summarise(state, task)
     if summary is not None:
         return build(plan, replace(summary, attempts=tuple(order.attempts)))
     none = WrittenSummary(text="", author="rules", attempts=tuple(order.attempts))
-    cleared = build(plan_without_summary(view), none)
+    cleared = build(plan_without_summary(view, protect=state.policy.protect), none)
     if fault := find_gain_fault(cleared, must=order.must):
         raise NothingToDrop(f"nothing can be compacted: {fault}", state=state.context_state())
     return cleared

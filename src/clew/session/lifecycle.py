@@ -21,6 +21,7 @@ from clew.hooks.protocol import HookEvent
 from clew.log.protocol import LoggedSession
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
+from clew.session.background_compaction import close_preparation
 from clew.session.calibrations import CalibrationFile
 from clew.session.compaction import compact
 from clew.session.config import (
@@ -129,6 +130,7 @@ async def close_session(state: SessionState, reason: str) -> None:
     state.is_closed = True
     with anyio.CancelScope(shield=True):
         try:
+            await close_preparation(state)
             await fire(state, HookEvent.SESSION_END, reason=reason)
             if (log := state.options["session_log"]) is not None:
                 log.end(reason)

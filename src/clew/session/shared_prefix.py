@@ -124,4 +124,5 @@ def _find_prices(state: SessionState, model: str) -> InputPrices:
         case [float(full), float(read), float(write)] if full > 0:
             return InputPrices(input=full, read=read, write=write)
         case _:
-            return InputPrices()
+            usual = state.policy.prices
+            return InputPrices(read=usual.read_price, write=usual.write_price)

@@ -28,6 +28,7 @@ from clew.tools.protocol import Tool, ToolContext
 
 if TYPE_CHECKING:
     from clew.checkpoints.file_checkpoints import FileCheckpoints
+    from clew.session.summary_notes import Preparation
 
 
 class ThresholdShares(TypedDict, total=False):
@@ -74,6 +75,8 @@ class SessionState(Struct, kw_only=True):
     """How often the view was compacted; see `clew.session.compaction`."""
     compaction_request: CompactionRequest | None = None
     """A compaction that was asked for during a run; done before the next model call."""
+    preparation: "Preparation | None" = None
+    """The summary that is prepared in the background; see `clew.session.background_compaction`."""
     checkpoints: "FileCheckpoints | None" = None
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)

@@ -23,6 +23,8 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Spending, Usage
 from clew.session.state import SessionState
 from clew.session.summarizer import join_notes, write_notes
+from clew.session.summary_check import check_notes
+from clew.session.summary_notes import Notes
 
 USED = "used"
 
@@ -37,6 +39,8 @@ class SummaryTask(Struct, kw_only=True):
     instructions: str = ""
     asks_models: bool = True
     """False lets only rules write."""
+    prepared: Notes | None = None
+    """Notes that were written for this plan in the background."""
     attempts: list[SummaryAttempt] = field(default_factory=list)
     warnings: set[str] = field(default_factory=set)
     """Texts that the user has seen: a retry often has the same fault."""
@@ -48,6 +52,8 @@ async def summarise(state: SessionState, task: SummaryTask) -> WrittenSummary | 
     `task.attempts` gets every try, also those of a compaction that is aborted later.
     """
     plan = task.plan
+    if task.prepared is not None and (summary := _use_prepared(state, task, task.prepared)):
+        return summary
     if plan.dropped and plan.wording is Wording.MODEL and task.asks_models:
         summary = await _ask_models(state, task)
         if summary is not None:
@@ -60,6 +66,17 @@ async def summarise(state: SessionState, task: SummaryTask) -> WrittenSummary | 
         if not fault:
             return summary
     return None
+
+
+def _use_prepared(state: SessionState, task: SummaryTask, notes: Notes) -> WrittenSummary | None:
+    """Return the summary that was prepared in the background, if it can be used."""
+    summary = _join(state, task.plan, task.budget, notes)
+    outcome = task.find_fault(summary) or USED
+    tokens = notes.usage.context_tokens
+    task.attempts.append(
+        SummaryAttempt(author=notes.author, outcome=outcome, tokens=tokens, cost=notes.cost)
+    )
+    return summary if outcome == USED else None
 
 
 async def _ask_models(state: SessionState, task: SummaryTask) -> WrittenSummary | None:
@@ -108,8 +125,8 @@ async def _try(
     spent, outcome = state.journal.spending, "it was aborted"
     try:
         notes = await write_notes(state, model, task.plan, budget=budget, instructions=wanted)
-        joined = join_notes(state.journal.view, task.plan, budget, notes)
-        summary = _with_extra(state, joined)
+        notes = await check_notes(state, model, task.plan, budget=budget, notes=notes)
+        summary = _join(state, task.plan, budget, notes)
         if not notes.text:
             outcome = "it was empty"
         elif text_units(notes.text) > budget.summary:
@@ -157,6 +174,11 @@ def _measure(before: Spending, after: Spending, *, author: str, outcome: str) ->
     is_known = after.unpriced == before.unpriced
     cost = after.usd - before.usd if is_known else None
     return SummaryAttempt(author=author, outcome=outcome, tokens=tokens, cost=cost)
+
+
+def _join(state: SessionState, plan: Reduce, budget: Budget, notes: Notes) -> WrittenSummary:
+    joined = join_notes(state.journal.view, plan, budget, notes)
+    return _with_extra(state, replace(joined, check=notes.check))
 
 
 def _with_extra(state: SessionState, summary: WrittenSummary) -> WrittenSummary:

@@ -24,6 +24,7 @@ from clew.core.events import Warned
 from clew.core.ids import EntryId
 from clew.core.messages import Image, Message, Role, assistant, user
 from clew.providers.protocol import StopReason
+from clew.session.background_compaction import prepare_summary
 from clew.session.compaction import compact, compact_if_requested, fit
 from clew.session.config import LEAST_WINDOW, override_window
 from clew.session.hook_events import admit_prompt, check_stop
@@ -173,6 +174,7 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
             stops += 1
             await state.journal.append(MessageAdded(message=more))
         else:
+            await prepare_summary(state)
             return answer
 
 

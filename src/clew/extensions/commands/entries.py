@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from clew.context.recall import entry_text
-from clew.core.context_state import LossReport, SummaryAttempt
+from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import (
     Body,
     Charged,
@@ -85,6 +85,7 @@ def format_loss(report: LossReport) -> list[str]:
         *([f"shortened   {_ids(report.cleared)}"] if report.cleared else []),
         *([f"archived    {_ids(report.archived)}"] if report.archived else []),
         *format_attempts(report.attempts),
+        *_format_check(report.check),
     ]
 
 
@@ -95,6 +96,19 @@ def format_attempts(attempts: Sequence[SummaryAttempt]) -> list[str]:
         for attempt in attempts
         if attempt.author != "rules"
         for cost in ["price unknown" if attempt.cost is None else f"${attempt.cost:.4f}"]
+    ]
+
+
+def _format_check(check: SummaryCheck | None) -> list[str]:
+    """Return what a check of the summary added, and what it cost."""
+    if check is None:
+        return []
+    cost = "" if check.cost is None else f" for ${check.cost:.4f}"
+    left = f"; {check.left_out} more did not fit" if check.left_out else ""
+    fault = f"; incomplete: {check.fault}" if check.fault else ""
+    return [
+        f"checked     {pluralize(len(check.added), 'point')} added{cost}{left}{fault}",
+        *(f"            + {point}" for point in check.added),
     ]
 
 
@@ -115,8 +129,9 @@ def loss_data(done: Compacted) -> dict[str, object]:
         "cleared": list(report.cleared),
         "archived": list(report.archived),
         "author": report.author,
-        "attempts": [asdict(attempt) for attempt in report.attempts],
+        "attempts": to_builtins(report.attempts),
         "why": report.why,
+        **({"check": to_builtins(report.check)} if report.check is not None else {}),
         "summary": done.summary,
     }
 
