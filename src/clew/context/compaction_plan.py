@@ -163,6 +163,8 @@ def is_worth_a_call(view: View, plan: Reduce, budget: Budget) -> bool:
 def _find_plan_fault(
     view: View, plan: Reduce, budget: Budget, *, must: bool, shortest: bool
 ) -> str:
+    if not (must or plan.replaced or any(i.kind is not ItemKind.SUMMARY for i in plan.dropped)):
+        return "only the summary could be shortened"
     gone = sum(item.units for item in plan.dropped)
     if plan.wording is Wording.NOTICE:
         summary = min(_HEADING_UNITS, gone)
