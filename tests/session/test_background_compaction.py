@@ -289,13 +289,20 @@ async def test_instructions_of_a_hook_discard_what_was_prepared_without_them() -
             context = ("keep the numbers",) if event is HookEvent.PRE_COMPACT else ()
             return HookVerdict(context=context)
 
-    watched = Watched("Prepared notes.", "Notes with numbers.", hooks=Instructing())
-    async with watched.session:
+    watched = Watched("Prepared notes.", *["Notes with numbers."] * 5, hooks=Instructing())
+    async with watched.session as session:
         await watched.fill(SummaryStage.PREPARED)
         done = await watched.continue_until_compacted()
+        for number in range(10):
+            await session.run(f"more {number}")
 
     assert done.summary.startswith("Notes with numbers.")
-    assert watched.stages[-1] is SummaryStage.DISCARDED
+    assert watched.stages == [
+        SummaryStage.PREPARING,
+        SummaryStage.PREPARED,
+        SummaryStage.DISCARDED,
+    ]
+    assert len(watched.of(Warned)) == 1
     assert "keep the numbers" in watched.provider.asked[-1].messages[-1].text
 
 
