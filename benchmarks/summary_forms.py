@@ -12,13 +12,14 @@ from benchmarks.results import Section, judge, publish
 from clew.context.calibration import estimate_tokens
 from clew.context.compaction_plan import limit_summary, make_budget, plan_compaction
 from clew.context.estimate import message_units, text_units
+from clew.context.items import ItemKind
 from clew.context.plan import Reduce
 from clew.context.policy import ContextPolicy
 from clew.context.strategies.tiered import Summarize
 from clew.context.summary_cost import (
     MOST_OUTPUT,
-    InputPrices,
     SummaryForm,
+    SummaryPrices,
     SummarySizes,
     choose_form,
     serialised_cost,
@@ -35,7 +36,7 @@ from clew.session.summarizer import list_transcript
 
 WINDOWS = (60_000, 200_000)
 MODEL = ModelFacts(name="claude-sonnet-4-5", max_output=16_000)
-PRICES = InputPrices()
+PRICES = SummaryPrices()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ def compare(messages: Sequence[Message], window: int) -> Summary | None:
             instruction=message_units(build_summary_instruction(kept=9, max_words=9_000)),
             transcript=round(transcript * rate),
             output=min(MOST_OUTPUT, round(budget.summary * rate)),
+            thinking=round(view.items.totals[ItemKind.REASONING] * 2 / len(view.items) * rate),
         )
         return Summary(
             shared_cost(sizes, PRICES),
@@ -118,8 +120,8 @@ def main() -> None:
             notes=[
                 f"{len(sessions)} recorded sessions; the first time that each reaches 0.835 of the "
                 "window, with a warm cache",
-                "cost of the input only: uncached 1, cache read 0.1, cache write 1.25; the answer "
-                "costs the same in both forms",
+                "input: uncached 1, cache read 0.1, cache write 1.25; thinking before the notes, "
+                "which only the shared form needs: 5; the notes cost the same in both forms",
                 "text: the transcript up to the last message that leaves, tool output cut to 1,500 "
                 "characters; in a small window that is so short that the prefix seldom pays",
             ],
