@@ -1,5 +1,6 @@
 """Every strategy: deterministic, keeps pairs, reaches its budget or says why not."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,9 +24,9 @@ from clew.context.rule_summary import write_digest
 from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.custom import Custom, compact_to
-from clew.context.strategies.selection import shorten_results
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize, Tiered
+from clew.context.truncation import shorten_items
 from clew.context.view import View, fold
 from clew.core.entries import (
     Body,
@@ -363,10 +364,57 @@ def test_compact_is_due_at_its_limit() -> None:
     assert Compact(max_tokens=10).due(view_of(), used=10, threshold=None)
 
 
-def test_a_result_with_nothing_to_give_is_left_alone() -> None:
-    view = view_of(MessageAdded(message=user("go")), *step(1, 150), *step(2, 100))
+@pytest.mark.req("STR-7")
+@settings(max_examples=60, deadline=None)
+@given(histories(min_turns=1), st.integers(1, 9))
+def test_results_are_truncated_first_and_requests_last(entries: list[Entry], tenths: int) -> None:
+    view = fold(entries)
+    room = view.items.units() * tenths // 10
 
-    assert shorten_results(view.items, frozenset(), room=0) == ()
+    changes = shorten_items(view.items, frozenset(), room=room)
+    shown = after(view, ResultsCleared(replaced=changes, why="room"))
+
+    assert problems(render(shown)) == problems(render(view))
+    by_id = {change.entry_id: change for change in changes}
+    assert len(by_id) == len(changes)
+    for before, now in zip(view.items, shown.items, strict=True):
+        assert now.units <= before.units
+        assert before.entry_id in by_id or before is now
+        for old, new in zip(before.message.calls, now.message.calls, strict=True):
+            assert old == new or msgspec.json.decode(new.arguments) is not None
+    requests = [i for i in view.items if i.kind is ItemKind.USER and i.entry_id in by_id]
+    results = [i for i in view.items if len(i.answers) == 1 and i.entry_id not in by_id]
+    assert not requests or all(len(item.message.results[0].text) <= 200 for item in results)
+
+
+def test_a_long_request_and_long_arguments_are_truncated_and_name_their_entry() -> None:
+    call = ToolCall(
+        call_id=CallId("w"),
+        name="Write",
+        arguments=msgspec.json.encode({"path": "a.py", "lines": ["y" * 9_000], "n": 3}).decode(),
+    )
+    odd = ToolCall(call_id=CallId("o"), name="Odd", arguments="not json " * 900)
+    view = view_of(
+        MessageAdded(message=user("Do this: " + "x" * 9_000 + " and be careful.")),
+        MessageAdded(message=assistant("I will. " + "z" * 2_000, call, odd)),
+        MessageAdded(message=tool_result(call, "written")),
+        MessageAdded(message=tool_result(odd, "done")),
+    )
+
+    changes = shorten_items(view.items, frozenset(), room=900)
+    shown = after(view, ResultsCleared(replaced=changes, why="room"))
+
+    assert shown.items.units() <= 900
+    request, answer = shown.items[0].message, shown.items[1].message
+    assert request.text.startswith("Do this: xxx")
+    assert request.text.endswith("and be careful.")
+    assert "entry #2 has it" in request.text
+    written = msgspec.json.decode(answer.calls[0].arguments)
+    assert (written["path"], written["n"]) == ("a.py", 3)
+    assert "entry #3 has it" in written["lines"][0]
+    assert msgspec.json.decode(answer.calls[1].arguments)["arguments"].startswith("not json")
+    assert shorten_items(view.items, frozenset(i.entry_id for i in view.items), room=9) == ()
+    assert shorten_items(view.items, frozenset(), room=10**6) == ()
 
 
 def test_a_batch_that_waits_for_its_results_is_a_batch_too() -> None:
@@ -410,3 +458,4 @@ def test_the_largest_results_are_truncated_when_a_request_is_still_too_large() -
     assert change.entry_id == view.items[3].entry_id
     assert after(view, body).units < view.units - 150
     assert plan_squeeze(view_of(*talk(2)), excess=200) is None
+    assert plan_squeeze(view_of(*talk(2)), excess=200, only_results=False) is not None

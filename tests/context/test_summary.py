@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.estimate import text_units
+from clew.context.excerpts import Excerpts
 from clew.context.items import Item
+from clew.context.name_index import NameIndex
 from clew.context.passages import split_passages, strip_line_number
 from clew.context.policy import ContextPolicy
-from clew.context.rule_summary import choose_excerpts, choose_names, write_digest
+from clew.context.rule_summary import write_digest
 from clew.context.strategies.tiered import Tiered
 from clew.context.summary_prompt import (
     build_summary_prompt,
@@ -150,11 +152,18 @@ def test_a_digest_quotes_a_file_that_was_read_twice_only_once() -> None:
 
 
 def test_a_digest_lists_names_that_are_not_in_the_view_anyway() -> None:
-    said = items(user("look at wonderful_identifier and other_long_identifier"))
+    gone = items(
+        user("go"),
+        assistant(READ),
+        tool_result(READ, "look at wonderful_identifier and other_long_identifier, " * 20),
+    )
+    staying = [Item.of(EntryId(9), user("wonderful_identifier stays"))]
 
-    text = write_digest(said, max_units=200, known="wonderful_identifier")
+    names = write_digest(gone, max_units=90, staying=staying).rpartition("Names that came up")[2]
 
-    assert "other_long_identifier" in text
+    assert "other_long_identifier" in names
+    assert "wonderful_identifier" not in names
+    assert "implementation" not in names
 
 
 @pytest.mark.req("STR-7")
@@ -197,10 +206,12 @@ def test_telling_lines_are_quoted_and_others_are_not() -> None:
         assistant("  12                            x"),
     )
 
-    roomy = "\n".join(choose_excerpts(list(split_passages(work)), max_chars=5_000))
-    tight = "\n".join(choose_excerpts(list(split_passages(work)), max_chars=110))
+    excerpts = Excerpts(list(split_passages(work)))
+    roomy = "\n".join(excerpts.choose(max_chars=5_000))
+    tight = "\n".join(excerpts.choose(max_chars=110))
 
-    assert "…" in roomy
+    assert "paragraph " * 59 in roomy
+    assert "…" in "\n".join(excerpts.choose(max_chars=560))
     assert "not json at all" in roomy
     assert "a line inside of nested lists" in roomy
     assert "/home/me/project/src/very/deep/path/app.py" in tight
@@ -213,7 +224,7 @@ def test_names_in_recent_calls_come_first_and_room_is_kept() -> None:
     recent = call("Edit", '{"file_path":"src/very_recent_file.py"}', "z")
     stretch = list(split_passages(items(*old, assistant(recent))))
 
-    found = choose_names(stretch, known="", max_chars=60)
+    found = NameIndex(stretch).choose(max_chars=60)
 
     assert found[0] == "very_recent_file.py"
     assert len(", ".join(found)) <= 60
@@ -253,6 +264,8 @@ def test_without_a_journal_a_digest_quotes_the_earlier_summary() -> None:
     known = replace(first, summary="Keep the identifier frobnicate_the_widget_42 in mind.")
     shorter = view.apply(Entry(id=EntryId(90), at=0.0, body=known))
     alone = replace(shorter, archived=())
+    for number, body in enumerate(bodies[1:], start=100):
+        alone = alone.apply(Entry(id=EntryId(number), at=0.0, body=body))
 
     second = compact_by_rules(alone, ContextPolicy(), Tiered(max_tokens=1_000))
 

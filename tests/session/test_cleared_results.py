@@ -258,3 +258,16 @@ async def test_false_keeps_results_until_a_compaction() -> None:
 def test_an_unknown_economy_is_refused() -> None:
     with pytest.raises(ConfigError, match="economy must be one of full, balanced, lean"):
         ContextPolicy(economy="thrifty")  # type: ignore[arg-type]
+
+
+@pytest.mark.req("CMP-14")
+async def test_protected_results_stay_through_clearing_and_compaction() -> None:
+    provider = Reader(46)
+    session = open_reader(provider, protect=["read(1)"])
+    async with session:
+        await session.run("read all")
+        assert cleared(provider.requests[-1]) > 0
+        await session.compact()
+        results = [r.text for message in session.get_history() for r in message.results]
+
+    assert results[0].startswith("file 1 x")

@@ -4,29 +4,30 @@ The session carries them out and can let a model write the summary; `clew.fit` a
 simulator use them with summaries by rules.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from clew.context.cleared_results import find_consumed, make_marker
 from clew.context.cuts import turn_starts
 from clew.context.economy import Economy, fixed_tokens, working_set
-from clew.context.estimate import text_units
-from clew.context.items import Item, ItemKind
+from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
-from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
-from clew.context.view import View
+from clew.context.protected import choose_protected, find_protected
+from clew.context.view import View, shorten_item
 from clew.core.context_state import SummaryAttempt
 from clew.core.entries import Compacted, Trigger
-from clew.core.ids import EntryId
-from clew.core.messages import assistant
+from clew.core.text import pluralize, truncate_middle
+from clew.core.usage import Usage
 
 _LEAST_GAIN = 0.10
 _CLEAR_OVER = 500
 _LEAST_DIGEST = 60
 _HEADING_UNITS = 24
+_PROTECTED = 4
+"""Protected results take at most this part of what a compaction leaves."""
 _LEAST_TAIL = 1 / 3
 """Share for the recent turns of what is left beside a large request."""
 _SHARES = (1.0, 0.5, 0.25)
@@ -56,6 +57,7 @@ def make_budget(
     budget = Budget.of(
         view,
         tokens=fixed + strategy.target(room - fixed),
+        window=window,
         recent_turns=policy.preserve_recent_turns,
     )
     starts = turn_starts(view.items)
@@ -67,37 +69,49 @@ def make_budget(
     return replace(
         budget,
         tail=min(budget.tail, max(int(budget.tail * share), int(rest * _LEAST_TAIL))),
-        words=int(budget.words * share),
+        words=max(0, budget.words - request),
     )
 
 
 def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
     """Return the budget with the room that the summary of `plan` may take.
 
-    The compaction must save a tenth of the request with it. Where pins or the current request
-    alone exceed the target, the summary gets a quarter of what it replaces, so that the
-    compaction still frees most of it.
+    The compaction must save a tenth of the request with it, unless the user's words need more.
+    Where pins or the current request alone exceed the target, the summary gets a quarter of
+    what it replaces, so that the compaction still frees most of it.
     """
     best = _without_summary(view, plan).report
     spare = best.tokens_before * (1 - _LEAST_GAIN) - best.tokens_after
     most = int(spare / view.calibration.rate) - _HEADING_UNITS
-    summary = max(_LEAST_DIGEST, min(_fair_share(view, plan, budget), most))
+    said = _count_words(view, plan, budget)
+    summary = max(_LEAST_DIGEST, said, min(_fair_share(view, plan, budget), most))
     limit = max(budget.limit, _count_staying(view, plan) + summary + _HEADING_UNITS)
     return replace(budget, summary=summary, limit=limit)
 
 
+def _count_words(view: View, plan: Reduce, budget: Budget) -> int:
+    """Return what the summary of `plan` needs for the user's words, in units."""
+    gone = (*view.archived, *plan.dropped)
+    return budget.quote(sum(item.units for item in gone if item.kind is ItemKind.USER))
+
+
 def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
+    said = _count_words(view, plan, budget)
     gone = sum(item.units for item in plan.dropped)
-    room = budget.limit - _count_staying(view, plan) - _HEADING_UNITS
-    return min(budget.summary, max(room, gone // 4), gone // 2)
+    room = max(budget.limit - _count_staying(view, plan) - _HEADING_UNITS, gone // 4)
+    if not budget.is_hard:
+        room = min(room, budget.summary + said)
+    return min(room, gone // 2 + said)
 
 
 def _count_staying(view: View, plan: Reduce) -> int:
     """Return the size of what `plan` leaves in the view, in units."""
     leaving = {item.entry_id for item in plan.dropped}
-    shorter = {change.entry_id: change.text for change in plan.replaced}
+    changes = {change.entry_id: change for change in plan.replaced}
     return sum(
-        text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
+        shorten_item(item, changes[item.entry_id], view.meter).units
+        if item.entry_id in changes
+        else item.units
         for item in view.items
         if item.entry_id not in leaving
     )
@@ -109,7 +123,13 @@ def _without_summary(view: View, plan: Reduce) -> Compacted:
 
 
 def plan_compaction(
-    view: View, strategy: Strategy, budget: Budget, *, must: bool = False, asked: bool = False
+    view: View,
+    strategy: Strategy,
+    budget: Budget,
+    *,
+    protect: Sequence[str] = (),
+    must: bool = False,
+    asked: bool = False,
 ) -> Reduce | Stuck:
     """Return the strategy's plan, or why it is not worth carrying out.
 
@@ -120,12 +140,17 @@ def plan_compaction(
         view: What is compacted.
         strategy: Makes the plan.
         budget: What the compaction may leave.
+        protect: Names results that stay as if they were pinned, as far as they fit.
         must: Any saving is enough: the view cannot be sent as it is.
         asked: Somebody asked for it, so a short summary may help to save a tenth.
     """
-    plan = strategy.plan(view, budget)
+    protected = choose_protected(view.items, protect, room=budget.limit // _PROTECTED)
+    plan = strategy.plan(replace(view, pinned=view.pinned | protected.kept), budget)
     if isinstance(plan, Stuck):
         return plan
+    if protected.left_out:
+        left_out = pluralize(protected.left_out, "protected result does", "protected results do")
+        plan = replace(plan, why=f"{plan.why}; {left_out} not fit")
     fault = _find_plan_fault(view, plan, budget, must=must, shortest=must or asked)
     return Stuck(why=fault) if fault else plan
 
@@ -164,12 +189,13 @@ def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
     return "" if must or saved >= _LEAST_GAIN * before else "it would save too little"
 
 
-def plan_without_summary(view: View) -> Reduce:
+def plan_without_summary(view: View, *, protect: Sequence[str] = ()) -> Reduce:
     """Clear all answered tool results and drop nothing: the way out if no summary is short enough.
 
     The plan may be empty.
     """
-    places = find_consumed(view.items, excluded=view.pinned, min_chars=_CLEAR_OVER)
+    excluded = view.pinned | find_protected(view.items, protect)
+    places = find_consumed(view.items, excluded=excluded, min_chars=_CLEAR_OVER)
     return Reduce(
         replaced=tuple(make_marker(view.items[place]) for place in places),
         wording=Wording.RULES,
@@ -189,28 +215,45 @@ def economize(plan: Reduce | Stuck, policy: ContextPolicy) -> Reduce | Stuck:
     return replace(plan, wording=Wording.RULES) if is_model else plan
 
 
-def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSummary:
-    """Write the summary for `plan` without a model."""
-    gone = tuple(item for item in plan.dropped if item.kind is not ItemKind.SUMMARY)
-    if len(gone) < len(plan.dropped) and not view.archived:
-        # Without a journal the old summary is all there is of what it covers, so keep its text.
-        gone = (Item.of(EntryId(0), assistant(view.summary)), *gone)
+def summarise_by_rules(
+    view: View, plan: Reduce, budget: Budget, *, notes: str = "", usage: Usage | None = None
+) -> WrittenSummary:
+    """Write the summary for `plan`: the notes of a model, if there are any, and a digest.
+
+    Together they take `budget.summary`; see `limit_summary`. Without new notes, those of an
+    earlier compaction stay in force.
+    """
+    author = "model" if notes else "rules"
     if not plan.dropped:
-        return WrittenSummary(text="", author="rules")
+        return WrittenSummary(text="", author=author, usage=usage)
+    gone = tuple(
+        view.originals.get(item.entry_id, item)
+        for item in plan.dropped
+        if item.kind is not ItemKind.SUMMARY
+    )
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
+    notes = notes or truncate_middle(view.notes, budget.summary)
     leaving = {item.entry_id for item in plan.dropped}
-    staying = [item for item in view.items if item.entry_id not in leaving]
-    shorter = {change.entry_id: change.text for change in plan.replaced}
-    taken = sum(
-        text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
-        for item in staying
-    )
-    room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken - _HEADING_UNITS))
+    staying = [
+        item
+        for item in view.items
+        if item.entry_id not in leaving and item.kind is not ItemKind.SUMMARY
+    ]
     from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 
-    text = write_digest((*view.archived, *gone), max_units=room, known=render_text(staying))
-    return WrittenSummary(text=text, author="rules")
+    least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
+    digest = write_digest(
+        (*view.archived, *gone),
+        max_units=max(least, budget.summary - view.meter(notes)),
+        staying=staying,
+        # Without a journal the old summary is all there is of what it covers.
+        previous="" if view.archived or view.notes else view.summary,
+        has_notes=bool(notes),
+        meter=view.meter,
+    )
+    text = f"{notes}\n\n{digest}" if notes else digest
+    return WrittenSummary(text=text, author=author, notes=notes, usage=usage)
 
 
 def draft_by_rules(view: View, plan: Reduce, budget: Budget) -> Iterator[WrittenSummary]:
@@ -225,12 +268,16 @@ def compact_by_rules(
 ) -> Compacted | Stuck:
     """Return the entry of a compaction that needs no model."""
     budget = make_budget(view, policy, strategy)
-    plan = plan_compaction(view, strategy, budget, asked=trigger != "auto")
+    asked = trigger != "auto"
+    plan = plan_compaction(view, strategy, budget, protect=policy.protect, asked=asked)
     if isinstance(plan, Stuck):
         return plan
-    for draft in draft_by_rules(view, plan, limit_summary(view, plan, budget)):
+    from clew.context.file_versions import restore_files  # noqa: PLC0415 - few sessions need it
+
+    restored = restore_files(view, plan, budget)
+    for draft in draft_by_rules(view, plan, limit_summary(view, plan, restored.budget)):
         tried = (SummaryAttempt(author="rules", outcome="used"),) if draft.text else ()
-        summary = replace(draft, attempts=tried)
+        summary = replace(restored.add_to(draft), attempts=tried)
         body = build_compaction(view, plan, summary, trigger=trigger, strategy=strategy.name)
         if not find_gain_fault(body, must=False):
             return body

@@ -51,10 +51,9 @@ def build_compaction(
     if dropped and view.items[0].kind is ItemKind.SUMMARY and view.items[0].entry_id not in dropped:
         dropped = (view.items[0].entry_id, *dropped)
     cleared = tuple(change.entry_id for change in plan.replaced)
-    gone = frozenset((*dropped, *cleared))
     is_replaced = bool(summary.text or inserted)
     report = LossReport(
-        kept=tuple(item.entry_id for item in view.items if item.entry_id not in gone),
+        kept=_find_kept(view, {*dropped, *cleared}),
         summarised=dropped if is_replaced else (),
         cleared=cleared,
         archived=() if is_replaced else dropped,
@@ -105,9 +104,8 @@ def build_clearing(
 def report_clearing(view: View, body: ResultsCleared) -> LossReport:
     """Report on every entry of `view`, which is the view before `body`."""
     cleared = tuple(change.entry_id for change in body.replaced)
-    gone = frozenset(cleared)
     return LossReport(
-        kept=tuple(item.entry_id for item in view.items if item.entry_id not in gone),
+        kept=_find_kept(view, set(cleared)),
         summarised=(),
         cleared=cleared,
         archived=(),
@@ -116,6 +114,10 @@ def report_clearing(view: View, body: ResultsCleared) -> LossReport:
         author="rules",
         why=f"{body.trigger}: {body.why}",
     )
+
+
+def _find_kept(view: View, gone: set[EntryId]) -> tuple[EntryId, ...]:
+    return tuple(item.entry_id for item in view.items if item.entry_id not in gone)
 
 
 def _tokens_after(view: View, draft: Compacted | ResultsCleared, *, before: int) -> int:

@@ -10,6 +10,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+MOST_OUTPUT = 4_000
+"""Tokens of a long summary: more room than that is not needed to choose the shared form."""
+
 
 class SummaryForm(StrEnum):
     """How a model is asked for a summary."""

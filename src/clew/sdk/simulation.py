@@ -1,6 +1,6 @@
 """Simulate context strategies on recorded sessions: what each would have cost and kept.
 
-No model is called. Recordings are sessions of Clew, Claude Code, Codex or pi.
+No model is called. Recordings are sessions of Clew, Claude Code, Codex, Gemini CLI or pi.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -45,7 +45,6 @@ from clew.session.background_compaction import (
 )
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
-from clew.session.summary_ladder import SummaryTask, summarise
 
 
 async def fit(state: SessionState) -> ContextState:
@@ -65,7 +64,8 @@ async def fit(state: SessionState) -> ContextState:
         context = state.context_state()
     limit = int(thresholds.block * context.max_tokens)
     if context.used_tokens > limit:
-        squeezed = plan_squeeze(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
+        excess = context.used_tokens - limit * 9 // 10
+        squeezed = plan_squeeze(state.journal.view, excess=excess, protect=state.policy.protect)
         if squeezed is not None:
             context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
@@ -254,8 +254,10 @@ async def _decide(
     view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
         budget = make_budget(view, state.policy, strategy, window=order.window)
-        asked = order.trigger != "auto"
-        plan = plan_compaction(view, strategy, budget, must=order.must, asked=asked)
+        asked, protect = order.trigger != "auto", state.policy.protect
+        plan = plan_compaction(
+            view, strategy, budget, protect=protect, must=order.must, asked=asked
+        )
         return economize(plan, state.policy) if order.trigger == "auto" else plan
     used = before.used_tokens
     if order.trigger == "overflow":
@@ -274,16 +276,22 @@ async def _write(
     Raises:
         NothingToDrop: No summary and no clearing of results makes the view smaller.
     """
+    # Imported here because few sessions are ever compacted, and it loads much.
+    from clew.session.summary_ladder import SummaryTask, summarise  # noqa: PLC0415
+
     view = state.journal.view
     budget = make_budget(view, state.policy, state.strategy, window=order.window)
+    from clew.context.file_versions import restore_files  # noqa: PLC0415 - few sessions need it
+
+    restored = restore_files(view, plan, budget)
 
     def build(plan: Reduce, summary: WrittenSummary) -> Compacted:
-        name = state.strategy.name
-        return build_compaction(view, plan, summary, trigger=order.trigger, strategy=name)
+        whole, name = restored.add_to(summary), state.strategy.name
+        return build_compaction(view, plan, whole, trigger=order.trigger, strategy=name)
 
     task = SummaryTask(
         plan=plan,
-        budget=limit_summary(view, plan, budget),
+        budget=limit_summary(view, plan, restored.budget),
         find_fault=lambda summary: find_gain_fault(build(plan, summary), must=order.must),
         instructions="\n".join(filter(None, [state.options["compact_instructions"], instructions])),
         asks_models=tier is Tier.MODEL
@@ -295,7 +303,7 @@ async def _write(
     if summary is not None:
         return build(plan, replace(summary, attempts=tuple(order.attempts)))
     none = WrittenSummary(text="", author="rules", attempts=tuple(order.attempts))
-    cleared = build(plan_without_summary(view), none)
+    cleared = build(plan_without_summary(view, protect=state.policy.protect), none)
     if fault := find_gain_fault(cleared, must=order.must):
         raise NothingToDrop(f"nothing can be compacted: {fault}", state=state.context_state())
     return cleared

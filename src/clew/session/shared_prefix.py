@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from clew.context.estimate import message_units, text_units
 from clew.context.plan import Budget, Reduce
 from clew.context.summary_cost import (
+    MOST_OUTPUT,
     InputPrices,
     SummaryForm,
     SummarySizes,
@@ -57,20 +58,21 @@ def make_shared_request(
     cached = _count_cached_tokens(state)
     if not cached:
         return None
+    rate, context = view.calibration.rate, state.context_state()
+    longest = min(budget.summary, max(0, model.window - context.used_tokens) / rate)
     leaving = {item.entry_id for item in plan.dropped}
     last = max(n for n, item in enumerate(view.items, 1) if item.entry_id in leaving)
     instruction = build_summary_instruction(
         kept=len(view.items) - last,
-        max_words=int(budget.summary * _WORDS_PER_UNIT),
+        max_words=int(longest * _WORDS_PER_UNIT),
         instructions=instructions,
     )
-    rate, context = view.calibration.rate, state.context_state()
     sizes = SummarySizes(
         view=context.used_tokens,
         cached=cached,
         instruction=round(message_units(instruction) * rate),
         transcript=round(sum(text_units(line) for part in transcript for line in part) * rate),
-        output=min(model.max_output, round(budget.summary * rate)),
+        output=min(model.max_output, MOST_OUTPUT, round(budget.summary * rate)),
     )
     prices = _find_prices(state, model.name)
     if choose_form(sizes, prices, window=model.window) is SummaryForm.SERIALISED:

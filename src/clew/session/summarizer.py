@@ -7,13 +7,13 @@ notes of the one before. Which models are asked, and what follows if they fail, 
 
 from msgspec.structs import replace
 
+from clew.context.compaction_plan import summarise_by_rules
 from clew.context.items import Item, ItemKind, Items
 from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce
 from clew.context.summary_prompt import (
     SUMMARY_SYSTEM,
     build_summary_prompt,
-    format_facts,
     split_transcript,
 )
 from clew.context.view import View
@@ -25,23 +25,18 @@ from clew.core.usage import Usage
 from clew.providers.protocol import Request
 from clew.session.shared_prefix import make_shared_request
 from clew.session.state import SessionState
-from clew.session.summary_call import FOREGROUND, ask, report_progress
-from clew.session.summary_notes import Notes
+from clew.session.summary_call import ask, report_progress
+from clew.session.summary_notes import FOREGROUND, Notes
 
 _CHARS_PER_TOKEN = 3
 _KEPT_CHARS = 2_000
 """Longest user message in the transcript, of those that stay in the view."""
 _LEAST_OUTPUT = 256
-_FACTS_CHARS_PER_UNIT = 0.75
-"""Lets facts take about a quarter of a summary's budget."""
 
 
 def join_notes(view: View, plan: Reduce, budget: Budget, notes: Notes) -> WrittenSummary:
     """Return the model's draft, followed by what code extracted from the messages that go."""
-    gone = (*view.archived, *(i for i in plan.dropped if i.kind is not ItemKind.SUMMARY))
-    facts = format_facts(gone, max_chars=int(budget.summary * _FACTS_CHARS_PER_UNIT))
-    text = f"{notes.text}\n\n{facts}".strip()
-    return WrittenSummary(text=text, author="model", usage=notes.usage)
+    return summarise_by_rules(view, plan, budget, notes=notes.text, usage=notes.usage)
 
 
 async def write_notes(
@@ -65,7 +60,7 @@ async def write_notes(
     """
     view = state.journal.view
     max_chars = model.window * _CHARS_PER_TOKEN // 2
-    notes = Notes(text=view.summary, usage=Usage())
+    notes = Notes(text=view.notes or view.summary, usage=Usage())
     parts = list(split_transcript(list_transcript(view.items, plan), max_chars=max_chars))
     shared = make_shared_request(
         state, model, plan, budget=budget, transcript=parts, instructions=instructions
@@ -83,7 +78,7 @@ async def write_notes(
             model=model.name,
             messages=(prompt,),
             system=SUMMARY_SYSTEM,
-            max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, budget.summary)),
+            max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, budget.notes)),
         )
         notes = await ask(state, request, why=why, after=notes)
     return notes
