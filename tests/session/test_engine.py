@@ -20,6 +20,7 @@ from clew.core.events import (
     Event,
     Warned,
 )
+from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant, user
 from clew.core.models import ModelFacts
 from clew.core.permissions import Risk
@@ -183,7 +184,19 @@ async def test_a_preview_shows_what_would_happen_and_changes_nothing() -> None:
         done = await session.compact()
         assert preview.report == done.report
         assert preview.summary == done.summary
-        with pytest.raises(NothingToDrop):
+
+
+@pytest.mark.req("CMP-10")
+async def test_a_summary_alone_is_not_compacted_again() -> None:
+    async with Session(scripted(*[LONG] * 5), model="m", policy=MANUAL) as session:
+        for number in range(4):
+            await session.run(f"question {number}")
+        for _ in range(2):
+            await session.compact()
+
+        with pytest.raises(NothingToDrop, match="only the summary could be shortened"):
+            await session.compact()
+        with pytest.raises(NothingToDrop, match="only the summary could be shortened"):
             session.preview_compaction()
 
 
@@ -229,12 +242,12 @@ async def test_the_model_can_look_up_what_left_the_view() -> None:
         for number in range(3):
             await session.run(f"question {number}")
         await session.compact()
-        assert not any("MARIGOLD" in m.text for m in session.get_history())
+        assert EntryId(2) not in [item.entry_id for item in session.journal.view.items]
 
         assert await session.run("What was the code word?") == "MARIGOLD-7"
 
         results = [m.results[0] for m in session.get_history() if m.results]
-        assert results[0].text.startswith("#2 user: …word")
+        assert "#2 user: …word" in results[0].text
         assert "The code word is MARIGOLD-7." in results[0].text
         assert results[1].text == LONG + "The code word is MARIGOLD-7."
         assert not any(result.failed for result in results)
