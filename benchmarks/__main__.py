@@ -1,23 +1,55 @@
-"""Runs every benchmark in order; each writes its own section of the results."""
+"""Run benchmarks: all of them in order, or those that are named.
 
-from collections.abc import Callable
+Each writes its own sections of the results and leaves the others as they are.
+"""
 
-from benchmarks import context, estimator, overhead, persistence, startup, strategies
+import argparse
+from collections.abc import Callable, Mapping
 
-BENCHMARKS: tuple[Callable[[], None], ...] = (
-    startup.main,
-    overhead.main,
-    estimator.main,
-    context.main,
-    strategies.main,
-    persistence.main,
+from benchmarks import (
+    chat_recall,
+    estimator,
+    fill,
+    overhead,
+    persistence,
+    recall,
+    retention,
+    speed,
+    startup,
+    strategies,
+    summary_forms,
+    validity,
 )
+
+BENCHMARKS: Mapping[str, Callable[[], None]] = {
+    "startup": startup.main,
+    "overhead": overhead.main,
+    "estimator": estimator.main,
+    "recall": recall.main,
+    "retention": retention.main,
+    "chats": chat_recall.main,
+    "fill": fill.main,
+    "validity": validity.main,
+    "speed": speed.main,
+    "strategies": strategies.main,
+    "summaries": summary_forms.main,
+    "persistence": persistence.main,
+}
+GROUPS = {"context": ("recall", "retention", "chats", "fill", "validity", "speed")}
+"""Names for several benchmarks."""
 
 
 def main() -> None:
-    """Run all benchmarks, one after the other so that none disturbs another."""
-    for benchmark in BENCHMARKS:
-        benchmark()
+    """Run the benchmarks one after the other, so that none disturbs another."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    names = [*BENCHMARKS, *GROUPS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(names)}")
+    wanted = parser.parse_args().names or list(BENCHMARKS)
+    if unknown := sorted(set(wanted) - set(names)):
+        parser.error(f"unknown: {', '.join(unknown)}; choose from {', '.join(names)}")
+    for name in wanted:
+        for member in GROUPS.get(name, (name,)):
+            BENCHMARKS[member]()
 
 
 if __name__ == "__main__":

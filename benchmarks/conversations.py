@@ -1,22 +1,46 @@
-"""Conversations to measure on: made-up ones, and recorded facts told in words."""
+"""Conversations to measure on: a made-up one of any length, and plain chats without tools."""
 
-import gzip
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
+from benchmarks.recordings import DATA, find_user_text, session_files
 from clew.core.ids import CallId
-from clew.core.messages import Message, ToolCall, assistant, tool_result, user
+from clew.core.messages import Message, Role, ToolCall, assistant, tool_result, user
+from clew.importers.reader import read_session
 
-Told: TypeAlias = list[tuple[Sequence[Message], Sequence[str]]]
-"""Conversations, each with the answers that should be found in its view."""
 _BODY = (
     "def handler(request, response):\n    value = compute(request.args['id'])\n"
     "    return render(value, template='page.html')\n"
 ) * 3
-_MOST_SETS = 40
+_NAME = re.compile(r"(?:[\w.@~-]+/)+[\w.@-]+\.\w{1,6}\b|\b[0-9a-f]{7,40}\b|\b[A-Za-z_]\w{11,}\b")
+"""A path, a hash, or a name of twelve characters or more."""
+_EARLIER = 2 / 3
+"""The share of a session's talk that is compacted; the rest shows what was relied on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliance:
+    """Something that was said and is needed later."""
+
+    turn: str
+    """The whole text of the message."""
+    passage: str
+    """The words in it that are needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    """A conversation without tools, and what later questions rely on."""
+
+    kind: str
+    messages: Sequence[Message]
+    relied_on: Sequence[Reliance]
 
 
 def conversation(length: int) -> list[Message]:
@@ -37,49 +61,80 @@ def conversation(length: int) -> list[Message]:
     return [*said, user("What did you find?")]
 
 
-def facts_said(data: Path) -> Told:
-    """Return the recorded memory conversations, each with all the answers asked of it."""
-    questions, answers = (
-        data / "recall/BFCL_v4_memory.json",
-        data / "recall/BFCL_v4_memory_answers.json",
-    )
+def chats() -> list[Chat]:
+    """Return every recorded chat in which something is relied on later."""
+    found = [*_memory_chats(DATA / "recall"), *_session_talks()]
+    return [chat for chat in found if chat.relied_on]
+
+
+def _memory_chats(folder: Path) -> Iterator[Chat]:
+    """Yield what customers told over many visits; each recorded question names its source."""
+    questions = folder / "BFCL_v4_memory_answers.json"
     if not questions.is_file():
-        return []
-    truth = {row["id"]: row["ground_truth"] for row in _rows(answers)}
-    told: Told = []
+        return
+    sources = [(str(row["id"]), str(row["source"])) for row in _rows(questions)]
     for scenario in ("customer", "finance"):
-        said = [
-            user(turn["content"])
-            for talk in _rows(data / f"recall/memory_{scenario}.json")
+        turns = [
+            str(turn["content"])
+            for talk in _rows(folder / f"memory_{scenario}.json")
             for turns in talk["question"]
             for turn in turns
         ]
-        wanted = [
-            str(truth[row["id"]][0]) for row in _rows(questions) if row["scenario"] == scenario
+        relied_on = [
+            found
+            for name, source in sources
+            if f"-{scenario}-" in name and (found := _find_source(source, turns)) is not None
         ]
-        told.append(([*said, user("Now a question.")], wanted))
-    return told
+        messages = [*map(user, turns), user("I have one more question.")]
+        yield Chat(kind="memory", messages=messages, relied_on=relied_on)
 
 
-def pairs_said(data: Path) -> Told:
-    """Return lists of key-value pairs as tool output, each with the value that is asked for."""
-    path = data / "recall/kv-retrieval-75_keys.jsonl.gz"
-    if not path.is_file():
-        return []
-    told: Told = []
-    call = ToolCall(call_id=CallId("kv"), name="Read", arguments='{"file_path":"pairs.txt"}')
-    for line in gzip.decompress(path.read_bytes()).splitlines()[:_MOST_SETS]:
-        row = msgspec.json.decode(line)
-        lines = "\n".join(f"{key}: {value}" for key, value in row["ordered_kv_records"])
-        said = [
-            user("Read the pairs."),
-            assistant(call),
-            tool_result(call, lines),
-            assistant("I have read them."),
-            user("Now something else."),
-        ]
-        told.append((said, [str(row["value"])]))
-    return told
+def _find_source(source: str, turns: Sequence[str]) -> Reliance | None:
+    """Find the turn that a question's source quotes; its ellipses leave words out."""
+    quotes = (quote.strip() for quote in re.split(r"\.{3}|…", source))
+    quote = max(quotes, key=len)
+    turn = next((turn for turn in turns if normalize(quote) in normalize(turn)), None)
+    return None if turn is None else Reliance(turn=turn, passage=quote)
+
+
+def normalize(text: str) -> str:
+    """Return the words of a text, whatever its spacing and its kind of quotation marks."""
+    plain = text.replace("’", "'").replace("“", '"').replace("”", '"')
+    return " ".join(plain.split())
+
+
+def _session_talks() -> Iterator[Chat]:
+    """Yield the talk of the recorded sessions, without their tools.
+
+    A message is relied on when it alone has a name that comes up in the rest of the session.
+    """
+    for path in session_files():
+        said = list(_talk(read_session(path).messages))
+        cut = int(len(said) * _EARLIER)
+        while cut < len(said) and said[cut].role is not Role.USER:
+            cut += 1
+        earlier, later = said[:cut], said[cut:]
+        if not later:
+            continue
+        relied_on = list(_find_names(earlier, "\n".join(message.text for message in later)))
+        yield Chat(kind="talk", messages=[*earlier, later[0]], relied_on=relied_on)
+
+
+def _talk(messages: Sequence[Message]) -> Iterator[Message]:
+    for message in messages:
+        if message.role is Role.ASSISTANT and message.text.strip():
+            yield assistant(message.text.strip())
+        elif text := find_user_text(message):
+            yield user(text)
+
+
+def _find_names(earlier: Sequence[Message], later: str) -> Iterator[Reliance]:
+    uses = Counter(name for message in earlier for name in set(_NAME.findall(message.text)))
+    wanted = {name for name in set(_NAME.findall(later)) if uses[name] == 1}
+    for message in earlier:
+        lines = [line for line in message.text.splitlines() if wanted & set(_NAME.findall(line))]
+        if lines:
+            yield Reliance(turn=message.text, passage=lines[0])
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -16,7 +16,8 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any
 
-from benchmarks.results import Section, write
+from benchmarks.recordings import DATA
+from benchmarks.results import Section, publish
 from clew.context.calibration import default_for, estimate_tokens, family_of, learn
 from clew.context.estimate import Meter, text_units
 from clew.context.view import View
@@ -38,7 +39,6 @@ from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
 from clew.providers.tokenizers import meter_for
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 FIRST_CALL = 3
 MEDIAN_LIMIT, P95_LIMIT = 4.0, 12.0
 LEAST_LEARNED = 3
@@ -78,8 +78,7 @@ class Errors:
 def main() -> None:
     """Measure, print and write the section."""
     section = run()
-    write(section)
-    print(*(" | ".join(row) for row in (section.columns, *section.rows)), *section.notes, sep="\n")
+    publish(section)
 
 
 def run() -> Section:
@@ -92,7 +91,7 @@ def run() -> Section:
     names = sorted(found)
     return Section(
         title="Estimator",
-        command="python -m benchmarks.estimator",
+        command="python -m benchmarks estimator",
         columns=(
             "model",
             "calls",

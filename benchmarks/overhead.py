@@ -19,7 +19,7 @@ import msgspec
 
 from benchmarks.fake_model import FakeModel, fake_model
 from benchmarks.overhead_runs import Done, Job
-from benchmarks.results import Section, write
+from benchmarks.results import Section, judge, publish
 from benchmarks.spread import Spread
 
 LENGTHS = (10, 1_000, 10_000)
@@ -45,7 +45,7 @@ NAMES = {
 }
 """By the package that each participant needs."""
 FRAMEWORKS = ("pydantic_ai", "agents", "langchain")
-COMMAND = "python -m benchmarks.overhead"
+COMMAND = "python -m benchmarks overhead"
 
 Place: TypeAlias = tuple[str, int, bool]
 """Who, how many messages, and whether answers are streamed."""
@@ -90,9 +90,7 @@ def main() -> None:
     present = [name for name in NAMES if importlib.util.find_spec(name) is not None]
     with fake_model() as model:
         for section in (rounds_section(model, present), crowd_section(model, present)):
-            write(section)
-            rows = (" | ".join(row) for row in (section.columns, *section.rows))
-            print(f"== {section.title}", *rows, *section.notes, "", sep="\n")
+            publish(section)
 
 
 def rounds_section(model: FakeModel, present: Sequence[str]) -> Section:
@@ -150,7 +148,7 @@ def round_verdicts(times: Mapping[Place, Spread]) -> list[str]:
     )
     found = [
         f"target: at 10 messages at most {EXTRA_LIMIT_MS} ms more than aiohttp alone: "
-        f"{extra:.2f} ms, {_verdict(met=extra <= EXTRA_LIMIT_MS)}"
+        f"{extra:.2f} ms, {judge(met=extra <= EXTRA_LIMIT_MS)}"
     ]
     for length in LENGTHS[1:]:
         ratio = max(
@@ -159,7 +157,7 @@ def round_verdicts(times: Mapping[Place, Spread]) -> list[str]:
         )
         found.append(
             f"target: at {length:,} messages at most {RATIO_LIMIT} times aiohttp alone: "
-            f"{ratio:.2f}, {_verdict(met=ratio <= RATIO_LIMIT)}"
+            f"{ratio:.2f}, {judge(met=ratio <= RATIO_LIMIT)}"
         )
     return found
 
@@ -233,7 +231,7 @@ def crowd_verdicts(crowds: Mapping[str, Crowd]) -> list[str]:
     clew = crowds[CLEW].per_second.median
     found = [
         f"target: at least {LEAST_PER_SECOND} requests a second: {clew:,.0f}, "
-        f"{_verdict(met=clew >= LEAST_PER_SECOND)}"
+        f"{judge(met=clew >= LEAST_PER_SECOND)}"
     ]
     peers = [name for name in FRAMEWORKS if name in crowds]
     if peers:
@@ -241,7 +239,7 @@ def crowd_verdicts(crowds: Mapping[str, Crowd]) -> list[str]:
         times = clew / crowds[best].per_second.median
         found.append(
             f"target: {TIMES_BEST_PEER} times the best framework ({NAMES[best]}): {times:.1f} "
-            f"times, {_verdict(met=times >= TIMES_BEST_PEER)}"
+            f"times, {judge(met=times >= TIMES_BEST_PEER)}"
         )
     if CLIENT in crowds:
         times = clew / crowds[CLIENT].per_second.median
@@ -278,10 +276,6 @@ def _load() -> str:
     return (
         f"one-minute load average at the end, on {os.cpu_count()} cores: {os.getloadavg()[0]:.1f}"
     )
-
-
-def _verdict(*, met: bool) -> str:
-    return "met" if met else "**missed**"
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import IO
 import msgspec
 
 from benchmarks.persistence_runs import Done, Job
-from benchmarks.results import Section, write
+from benchmarks.results import Section, judge, publish
 from benchmarks.spread import Spread
 
 LENGTHS = (10, 1_000, 10_000)
@@ -87,7 +87,7 @@ def main() -> None:
             found |= measure(workers, length)
     section = Section(
         title="Persistence",
-        command="python -m benchmarks.persistence",
+        command="python -m benchmarks persistence",
         columns=(
             "",
             *(f"turn, ms at {length:,}" for length in LENGTHS),
@@ -97,8 +97,7 @@ def main() -> None:
         rows=[_row(name, found) for name in NAMES],
         notes=[*verdicts(found), *_conditions()],
     )
-    write(section)
-    print(*(" | ".join(row) for row in (section.columns, *section.rows)), *section.notes, sep="\n")
+    publish(section)
 
 
 def measure(workers: Sequence[Worker], length: int) -> dict[tuple[str, int], Found]:
@@ -144,9 +143,9 @@ def verdicts(found: Table) -> list[str]:
     more = long.turn_bytes / short.turn_bytes if short.turn_bytes else 1.0
     return [
         f"target: a turn at {LENGTHS[-1]:,} messages takes at most {TURN_RATIO} times as long as "
-        f"at {LENGTHS[0]}: {times:.2f} times, {_verdict(met=times <= TURN_RATIO)}",
+        f"at {LENGTHS[0]}: {times:.2f} times, {judge(met=times <= TURN_RATIO)}",
         f"target: a turn writes the same at every length: {more:.2f} times as much at "
-        f"{LENGTHS[-1]:,} messages as at {LENGTHS[0]}, {_verdict(met=more <= TURN_RATIO)}",
+        f"{LENGTHS[-1]:,} messages as at {LENGTHS[0]}, {judge(met=more <= TURN_RATIO)}",
         _resume_verdict(found),
     ]
 
@@ -163,7 +162,7 @@ def _resume_verdict(found: Table) -> str:
     theirs = found[fastest, LENGTHS[-1]].resume_ms.median
     share, whole = (found[name, LENGTHS[-1]].resume_ms.median / theirs for name in (CLEW, ALONE))
     return (
-        f"{target}: {share:.2f} of {NAMES[fastest]}, {_verdict(met=share <= RESUME_SHARE)}; "
+        f"{target}: {share:.2f} of {NAMES[fastest]}, {judge(met=share <= RESUME_SHARE)}; "
         f"{whole:.2f} where every message is read at once"
     )
 
@@ -198,10 +197,6 @@ def _row(name: str, found: Table) -> list[str]:
 
 def _cell(spread: Spread) -> str:
     return f"{spread.median:,.2f} ± {spread.iqr:.2f}"
-
-
-def _verdict(*, met: bool) -> str:
-    return "met" if met else "**missed**"
 
 
 def _installed(name: str) -> bool:

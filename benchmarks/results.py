@@ -1,4 +1,4 @@
-"""The results file: one section per benchmark, replaced when that benchmark runs again."""
+"""The results file: one section per table, replaced when its benchmark runs again."""
 
 import os
 import platform
@@ -22,6 +22,13 @@ class Section:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str]
+
+
+def publish(section: Section) -> None:
+    """Print a section, and replace it in the results file."""
+    write(section)
+    rows = (" | ".join(row) for row in (section.columns, *section.rows))
+    print(f"== {section.title}", *rows, *section.notes, "", sep="\n")
 
 
 def write(section: Section, path: Path = RESULTS) -> None:
@@ -52,6 +59,11 @@ def machine() -> str:
     cores = os.cpu_count() or 1
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{cores} cores, {python}, {platform.platform()}"
+
+
+def judge(met: bool) -> str:  # noqa: FBT001 - the only thing it judges
+    """Return the word that stands beside a target."""
+    return "met" if met else "**missed**"
 
 
 def _table(section: Section) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from benchmarks.fake_model import fake_model
-from benchmarks.results import Section, write
+from benchmarks.results import Section, judge, publish
 
 REPEATS = 15
 IMPORT_LIMIT_MS = 100.0
@@ -91,13 +91,12 @@ def main() -> None:
     timings = measure(present)
     section = Section(
         title="Startup",
-        command="python -m benchmarks.startup",
+        command="python -m benchmarks startup",
         columns=("process", "median ms", "IQR ms", "ms over bare Python"),
         rows=[_row(case, timings) for case in CASES],
         notes=[*verdicts(timings), *_conditions()],
     )
-    write(section)
-    print(*(" | ".join(row) for row in section.rows), *section.notes, sep="\n")
+    publish(section)
 
 
 def measure(cases: Sequence[Case]) -> dict[str, Timing]:
@@ -158,10 +157,10 @@ def verdicts(timings: Mapping[str, Timing]) -> list[str]:
     clew, version = over_bare(CLEW, timings), over_bare(VERSION, timings)
     return [
         f"target: `import clew` at most {IMPORT_LIMIT_MS:.0f} ms over bare Python: "
-        f"{clew:.1f} ms, {_verdict(clew, IMPORT_LIMIT_MS)}",
+        f"{clew:.1f} ms, {judge(clew <= IMPORT_LIMIT_MS)}",
         *_against_frameworks(timings),
         f"target: `clew --version` within {VERSION_LIMIT_MS:.0f} ms of bare Python: "
-        f"{version:.1f} ms, {_verdict(version, VERSION_LIMIT_MS)}",
+        f"{version:.1f} ms, {judge(version <= VERSION_LIMIT_MS)}",
     ]
 
 
@@ -175,14 +174,10 @@ def _against_frameworks(timings: Mapping[str, Timing]) -> list[str]:
     clew, session = (over_bare(case, timings) / whole for case in (CLEW, SESSION))
     return [
         f"{target}, both over bare Python: {clew:.3f} of {fastest.name}, "
-        f"{_verdict(clew, FRAMEWORK_SHARE)}",
+        f"{judge(clew <= FRAMEWORK_SHARE)}",
         "`import clew` imports each name when it is first asked for; all that a session needs "
         f"is {SESSION.name}: {session:.3f} of {fastest.name}",
     ]
-
-
-def _verdict(measured: float, limit: float) -> str:
-    return "met" if measured <= limit else "**missed**"
 
 
 def _conditions() -> list[str]:

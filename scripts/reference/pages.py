@@ -75,6 +75,7 @@ PAGES = (
         intro="Thresholds, strategies and plans. The guide is [context.md](../context.md).",
         modules=(
             "clew.context.policy",
+            "clew.context.economy",
             "clew.context.plan",
             "clew.context.strategies",
             "clew.context.strategies.tiered",
@@ -82,6 +83,9 @@ PAGES = (
             "clew.context.strategies.compact",
             "clew.context.strategies.custom",
             "clew.context.cleared_results",
+            "clew.context.clearing_plan",
+            "clew.context.protected",
+            "clew.context.file_versions",
             "clew.context.summary_prompt",
         ),
     ),

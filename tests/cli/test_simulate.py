@@ -18,7 +18,7 @@ from tests.histories import entries_of
 
 pytestmark = pytest.mark.req("SIM-1")
 
-ALL = ["none", "eager", "tiered", "sliding_window", "summarize", "compact"]
+ALL = ["none", "eager", "full", "balanced", "lean", "sliding_window", "summarize", "compact"]
 
 
 def simulate(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":

@@ -104,6 +104,8 @@ async def test_a_session_takes_everything_that_can_be_set(folders: Folders) -> N
                 "compactInstructions": "keep the ports",
                 "maxContextTokens": 9_000,
                 "maxToolOutputChars": 500,
+                "backgroundCompaction": "auto",
+                "verifySummary": True,
                 "preserveReasoningAsText": True,
                 "compressReasoningText": 300,
             },
@@ -121,7 +123,12 @@ async def test_a_session_takes_everything_that_can_be_set(folders: Folders) -> N
     made = build_session_options(folders.load().settings)
 
     assert dict(made) == {
-        "policy": ContextPolicy(thresholds=Thresholds(block=0.9), max_tool_output_chars=500),
+        "policy": ContextPolicy(
+            thresholds=Thresholds(block=0.9),
+            max_tool_output_chars=500,
+            background_compaction="auto",
+            verify_summary=True,
+        ),
         "strategy": Compact(),
         "summary_model": "small",
         "compact_instructions": "keep the ports",

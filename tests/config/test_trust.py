@@ -72,6 +72,16 @@ HOSTILE: dict[str, tuple[dict[str, Any], str, str]] = {
         "context.compactionModel",
         "chooses the model gpt-5",
     ),
+    "summaries in the background": (
+        {"context": {"backgroundCompaction": "auto"}},
+        "context.backgroundCompaction",
+        "would be auto",
+    ),
+    "a second call for each summary": (
+        {"context": {"verifySummary": True}},
+        "context.verifySummary",
+        "would be true",
+    ),
     "a model inside a strategy": (
         {"context": {"strategy": {"type": "summarize", "summaryModel": "gpt-5"}}},
         "context.strategy",
@@ -344,6 +354,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_model_of_the_session_may_be_named_for_summaries(folders: Folders) -> None:
-    folders.put(".clew/settings.json", {"context": {"compactionModel": "default"}})
+    own = {"compactionModel": "default", "backgroundCompaction": "off", "verifySummary": False}
+    folders.put(".clew/settings.json", {"context": own})
 
     assert folders.load().withheld == ()

@@ -5,10 +5,12 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from clew.context.calibration import make_prior
+from clew.context.compaction_plan import compact_by_rules
 from clew.context.cuts import batches, legal_cuts, turn_starts
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Stuck
+from clew.context.policy import ContextPolicy
 from clew.context.render import answer_missing_calls, render
 from clew.context.strategies.tiered import Tiered
 from clew.context.view import SUMMARY_HEADING, View, fold
@@ -44,6 +46,10 @@ def call(name: str = "Bash", arguments: str = '{"command":"ls"}', mark: str = "c
 
 def added(*messages: Message) -> list[Body]:
     return [SETUP, *(MessageAdded(message=message) for message in messages)]
+
+
+def entry_of(body: Body, number: int = 900) -> Entry:
+    return Entry(id=EntryId(number), at=0.0, body=body)
 
 
 def compacted(entries: list[Entry]) -> tuple[View, Compacted] | None:
@@ -138,19 +144,23 @@ def test_pins_and_the_current_request_survive_ten_compactions(entries: list[Entr
     assert after[request.entry_id] == request.message
 
 
-@pytest.mark.req("CMP-3")
-def test_the_users_words_are_kept_newest_first_as_far_as_there_is_room() -> None:
+@pytest.mark.req("CMP-3", "CMP-16")
+def test_the_users_words_are_quoted_in_the_summary_word_for_word() -> None:
     turns: list[Message] = []
     for number in range(12):
-        turns += [user(f"rule {number}: always use tabs, never spaces"), assistant("word " * 300)]
+        turns += [
+            user(f"rule {number}: always use tabs,\n\n  never spaces"),
+            assistant("word " * 300),
+        ]
+    view = fold(entries_of(added(*turns)))
 
-    done = compacted(entries_of(added(*turns)))
+    body = compact_by_rules(view, ContextPolicy(), Tiered())
 
-    assert done is not None
-    said = [item.message.text for item in done[0].items if item.kind is ItemKind.USER]
-    assert said[-1].startswith("rule 11")
-    assert [int(text.split()[1].rstrip(":")) for text in said] == list(range(12 - len(said), 12))
-    assert len(said) > BUDGET.recent_turns
+    assert isinstance(body, Compacted)
+    kept = {item.entry_id for item in view.apply(entry_of(body)).items}
+    for item in view.items:
+        if item.kind is ItemKind.USER:
+            assert item.message.text in body.summary or item.entry_id in kept
 
 
 @pytest.mark.req("CMP-2")

@@ -156,7 +156,7 @@ def test_a_message_can_be_stripped_of_all_that_is_private() -> None:
         provenance="anthropic",
     )
 
-    assert strip_reasoning(message) == assistant("[searched]", "a", "b")
+    assert strip_reasoning(message) == assistant("[searched]", "ab")
     assert is_private_to(message, "anthropic")
     assert is_private_to(assistant(thought("anthropic")), "anthropic")
     assert not is_private_to(assistant("a"), "anthropic")

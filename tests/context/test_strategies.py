@@ -1,18 +1,20 @@
 """Every strategy: deterministic, keeps pairs, reaches its budget or says why not."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.context.cleared_results import (
     MARKER,
-    Economy,
     choose_worthwhile,
     find_consumed,
     make_marker,
 )
-from clew.context.compaction_plan import compact_by_rules, plan_clearing, plan_squeeze
+from clew.context.clearing_plan import plan_clearing, plan_squeeze
+from clew.context.compaction_plan import compact_by_rules
 from clew.context.cuts import batches
+from clew.context.economy import CachePrices
 from clew.context.items import Item, ItemKind
 from clew.context.plan import Budget, Strategy, Stuck
 from clew.context.policy import ContextPolicy
@@ -22,9 +24,9 @@ from clew.context.rule_summary import write_digest
 from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.custom import Custom, compact_to
-from clew.context.strategies.selection import shorten_results
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize, Tiered
+from clew.context.truncation import shorten_items
 from clew.context.view import View, fold
 from clew.core.entries import (
     Body,
@@ -212,12 +214,11 @@ def test_what_may_be_compressed() -> None:
     shown = after(view, body)
     assert "entry #4 has them" in shown.items[2].message.results[0].text
     assert plan_clearing(shown, policy, Summarize(), now=0.0) is None
-    assert plan_clearing(view, ContextPolicy(compress_tool_results=400), Summarize(), now=0.0) == (
-        ResultsCleared(
-            replaced=(*body.replaced, make_marker(view.items[4])),
-            why="answered tool results are compressed",
-        )
-    )
+    assert (body.trigger, body.kept) == ("option", len(view.items) - 1)
+    assert body.tokens_before > body.tokens_after > 0
+    shorter = plan_clearing(view, ContextPolicy(compress_tool_results=400), Summarize(), now=0.0)
+    assert shorter is not None
+    assert shorter.replaced == (*body.replaced, make_marker(view.items[4]))
 
 
 def test_a_nonsensical_length_is_refused() -> None:
@@ -240,7 +241,7 @@ def loop(calls: int, chars: int = 3_000) -> View:
 @pytest.mark.req("STR-8")
 def test_clearing_waits_until_it_pays_or_the_cache_is_cold() -> None:
     few, many = loop(6, 600), loop(60)
-    dear = ContextPolicy(economy=Economy(write_price=100.0, least_calls=1))
+    dear = ContextPolicy(prices=CachePrices(write_price=100.0, least_calls=1))
 
     assert plan_clearing(few, dear, Tiered(), now=1.0) is None
     assert plan_clearing(many, ContextPolicy(), Tiered(), now=1.0) is not None
@@ -258,16 +259,16 @@ def test_what_is_cleared_always_pays_by_the_stated_rule(
     calls: int, expected: int, chars: int
 ) -> None:
     items = loop(calls, chars).items
-    economy = Economy(least_calls=1)
-    places = find_consumed(items, pinned=frozenset(), min_chars=500)
+    prices = CachePrices(least_calls=1)
+    places = find_consumed(items, excluded=frozenset(), min_chars=500)
 
-    chosen = choose_worthwhile(items, places, economy, calls=expected, cold=False)
+    chosen = choose_worthwhile(items, places, prices, calls=expected, cold=False)
 
     if chosen:
         suffix = items.units(chosen[0])
         reclaimed = sum(items[p].units for p in chosen)
-        once = (suffix - reclaimed) * economy.write_price - suffix * economy.read_price
-        assert max(1, expected) * reclaimed * economy.read_price > once
+        once = (suffix - reclaimed) * prices.write_price - suffix * prices.read_price
+        assert max(1, expected) * reclaimed * prices.read_price > once
         assert chosen == places[-len(chosen) :]
 
 
@@ -279,7 +280,7 @@ def test_strategies_are_known_by_name() -> None:
 
 def test_a_plan_that_gains_too_little_is_not_worth_doing() -> None:
     huge = MessageAdded(message=user("word " * 2_000))
-    view = view_of(*talk(3, words=3), huge)
+    view = view_of(*talk(3, words=40), huge)
 
     body = compact_by_rules(view, POLICY, Tiered())
 
@@ -356,17 +357,64 @@ def test_a_digest_longer_than_what_it_replaces_is_not_used() -> None:
     body = compact_by_rules(view, ContextPolicy(preserve_recent_turns=4), Compact(max_tokens=1_900))
 
     assert isinstance(body, Stuck)
-    assert "longer than the text it replaces" in body.why
+    assert "save too little" in body.why
 
 
 def test_compact_is_due_at_its_limit() -> None:
     assert Compact(max_tokens=10).due(view_of(), used=10, threshold=None)
 
 
-def test_a_result_with_nothing_to_give_is_left_alone() -> None:
-    view = view_of(MessageAdded(message=user("go")), *step(1, 150), *step(2, 100))
+@pytest.mark.req("STR-7")
+@settings(max_examples=60, deadline=None)
+@given(histories(min_turns=1), st.integers(1, 9))
+def test_results_are_truncated_first_and_requests_last(entries: list[Entry], tenths: int) -> None:
+    view = fold(entries)
+    room = view.items.units() * tenths // 10
 
-    assert shorten_results(view.items, frozenset(), room=0) == ()
+    changes = shorten_items(view.items, frozenset(), room=room)
+    shown = after(view, ResultsCleared(replaced=changes, why="room"))
+
+    assert problems(render(shown)) == problems(render(view))
+    by_id = {change.entry_id: change for change in changes}
+    assert len(by_id) == len(changes)
+    for before, now in zip(view.items, shown.items, strict=True):
+        assert now.units <= before.units
+        assert before.entry_id in by_id or before is now
+        for old, new in zip(before.message.calls, now.message.calls, strict=True):
+            assert old == new or msgspec.json.decode(new.arguments) is not None
+    requests = [i for i in view.items if i.kind is ItemKind.USER and i.entry_id in by_id]
+    results = [i for i in view.items if len(i.answers) == 1 and i.entry_id not in by_id]
+    assert not requests or all(len(item.message.results[0].text) <= 200 for item in results)
+
+
+def test_a_long_request_and_long_arguments_are_truncated_and_name_their_entry() -> None:
+    call = ToolCall(
+        call_id=CallId("w"),
+        name="Write",
+        arguments=msgspec.json.encode({"path": "a.py", "lines": ["y" * 9_000], "n": 3}).decode(),
+    )
+    odd = ToolCall(call_id=CallId("o"), name="Odd", arguments="not json " * 900)
+    view = view_of(
+        MessageAdded(message=user("Do this: " + "x" * 9_000 + " and be careful.")),
+        MessageAdded(message=assistant("I will. " + "z" * 2_000, call, odd)),
+        MessageAdded(message=tool_result(call, "written")),
+        MessageAdded(message=tool_result(odd, "done")),
+    )
+
+    changes = shorten_items(view.items, frozenset(), room=900)
+    shown = after(view, ResultsCleared(replaced=changes, why="room"))
+
+    assert shown.items.units() <= 900
+    request, answer = shown.items[0].message, shown.items[1].message
+    assert request.text.startswith("Do this: xxx")
+    assert request.text.endswith("and be careful.")
+    assert "entry #2 has it" in request.text
+    written = msgspec.json.decode(answer.calls[0].arguments)
+    assert (written["path"], written["n"]) == ("a.py", 3)
+    assert "entry #3 has it" in written["lines"][0]
+    assert msgspec.json.decode(answer.calls[1].arguments)["arguments"].startswith("not json")
+    assert shorten_items(view.items, frozenset(i.entry_id for i in view.items), room=9) == ()
+    assert shorten_items(view.items, frozenset(), room=10**6) == ()
 
 
 def test_a_batch_that_waits_for_its_results_is_a_batch_too() -> None:
@@ -410,3 +458,4 @@ def test_the_largest_results_are_truncated_when_a_request_is_still_too_large() -
     assert change.entry_id == view.items[3].entry_id
     assert after(view, body).units < view.units - 150
     assert plan_squeeze(view_of(*talk(2)), excess=200) is None
+    assert plan_squeeze(view_of(*talk(2)), excess=200, only_results=False) is not None

@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.estimate import text_units
-from clew.context.facts import gather_facts
+from clew.context.excerpts import Excerpts
 from clew.context.items import Item
+from clew.context.name_index import NameIndex
 from clew.context.passages import split_passages, strip_line_number
 from clew.context.policy import ContextPolicy
-from clew.context.rule_summary import choose_excerpts, choose_names, write_digest
+from clew.context.rule_summary import write_digest
 from clew.context.strategies.tiered import Tiered
 from clew.context.summary_prompt import (
     build_summary_prompt,
@@ -69,18 +70,12 @@ WORK = items(
 
 @pytest.mark.req("CMP-3")
 def test_facts_come_from_the_calls_and_leave_out_failed_ones() -> None:
-    facts = gather_facts(WORK)
-
-    assert facts.files_changed == ("src/app.py",)
-    assert facts.files_read == ()
-    assert facts.commands == ("ls -la",)
-    assert format_facts(WORK) == "Files changed: src/app.py\nCommands run: ls -la"
+    assert format_facts(WORK) == (
+        "Repository:\n- no commit was seen: the changed files are uncommitted\n"
+        "Files changed:\n- src/app.py (1 edit, last #3)"
+    )
     assert format_facts([]) == ""
-
-
-def test_a_file_that_was_only_read_is_listed_as_read() -> None:
-    assert gather_facts(items(assistant(READ))).files_read == ("src/app.py",)
-    assert gather_facts(items(assistant(call("Read", "{}", "x")))).files_read == ()
+    assert format_facts(WORK, max_chars=5) == ""
 
 
 @pytest.mark.req("CMP-6")
@@ -118,7 +113,7 @@ def test_a_transcript_larger_than_the_summarisers_window_is_read_in_chunks() -> 
 def test_a_digest_says_what_was_asked_touched_and_answered() -> None:
     text = write_digest(WORK, max_units=500)
 
-    for expected in ("Files changed: src/app.py", "Commands run: ls -la", "(#2 to #9)"):
+    for expected in ("Files changed:\n- src/app.py", "(#2 to #9)"):
         assert expected in text
 
 
@@ -157,11 +152,18 @@ def test_a_digest_quotes_a_file_that_was_read_twice_only_once() -> None:
 
 
 def test_a_digest_lists_names_that_are_not_in_the_view_anyway() -> None:
-    said = items(user("look at wonderful_identifier and other_long_identifier"))
+    gone = items(
+        user("go"),
+        assistant(READ),
+        tool_result(READ, "look at wonderful_identifier and other_long_identifier, " * 20),
+    )
+    staying = [Item.of(EntryId(9), user("wonderful_identifier stays"))]
 
-    text = write_digest(said, max_units=200, known="wonderful_identifier")
+    names = write_digest(gone, max_units=90, staying=staying).rpartition("Names that came up")[2]
 
-    assert "other_long_identifier" in text
+    assert "other_long_identifier" in names
+    assert "wonderful_identifier" not in names
+    assert "implementation" not in names
 
 
 @pytest.mark.req("STR-7")
@@ -180,28 +182,6 @@ def test_an_excerpt_shows_head_and_tail_and_where_the_rest_is() -> None:
     assert short.endswith("finish")
     assert "5,011 characters in all" in short
     assert "entry #7 has it" in short
-
-
-def test_facts_name_the_open_tasks_and_drop_the_oldest_where_room_is_short() -> None:
-    todo = call(
-        "TodoWrite",
-        '{"todos":[{"content":"write tests","status":"pending"},'
-        '{"content":"done","status":"completed"},"odd"]}',
-        "t",
-    )
-    plan = call("update_plan", '{"plan":"none"}', "p")
-    commands = [call("Bash", f'{{"command":"make step-{n}"}}', f"c{n}") for n in range(30)]
-    facts = gather_facts(items(assistant(plan, todo, *commands)))
-
-    assert facts.open_tasks == ("write tests",)
-    assert gather_facts(items(assistant(todo), assistant(plan))).open_tasks == ()
-    short = facts.lines(max_chars=120)
-    assert short[0] == "Open tasks: write tests"
-    assert "make step-29" in short[1]
-    assert "make step-0;" not in short[1]
-    assert sum(len(line) + 1 for line in short) <= 121
-    assert facts.lines(max_chars=5) == []
-    assert gather_facts(items(assistant(call("Bash", '{"command":7}', "x")))).commands == ()
 
 
 def test_telling_lines_are_quoted_and_others_are_not() -> None:
@@ -226,10 +206,12 @@ def test_telling_lines_are_quoted_and_others_are_not() -> None:
         assistant("  12                            x"),
     )
 
-    roomy = "\n".join(choose_excerpts(list(split_passages(work)), max_chars=5_000))
-    tight = "\n".join(choose_excerpts(list(split_passages(work)), max_chars=110))
+    excerpts = Excerpts(list(split_passages(work)))
+    roomy = "\n".join(excerpts.choose(max_chars=5_000))
+    tight = "\n".join(excerpts.choose(max_chars=110))
 
-    assert "…" in roomy
+    assert "paragraph " * 59 in roomy
+    assert "…" in "\n".join(excerpts.choose(max_chars=560))
     assert "not json at all" in roomy
     assert "a line inside of nested lists" in roomy
     assert "/home/me/project/src/very/deep/path/app.py" in tight
@@ -242,7 +224,7 @@ def test_names_in_recent_calls_come_first_and_room_is_kept() -> None:
     recent = call("Edit", '{"file_path":"src/very_recent_file.py"}', "z")
     stretch = list(split_passages(items(*old, assistant(recent))))
 
-    found = choose_names(stretch, known="", max_chars=60)
+    found = NameIndex(stretch).choose(max_chars=60)
 
     assert found[0] == "very_recent_file.py"
     assert len(", ".join(found)) <= 60
@@ -282,6 +264,8 @@ def test_without_a_journal_a_digest_quotes_the_earlier_summary() -> None:
     known = replace(first, summary="Keep the identifier frobnicate_the_widget_42 in mind.")
     shorter = view.apply(Entry(id=EntryId(90), at=0.0, body=known))
     alone = replace(shorter, archived=())
+    for number, body in enumerate(bodies[1:], start=100):
+        alone = alone.apply(Entry(id=EntryId(number), at=0.0, body=body))
 
     second = compact_by_rules(alone, ContextPolicy(), Tiered(max_tokens=1_000))
 

@@ -1,12 +1,25 @@
 """The small promises of messages, usage and states."""
 
+import msgspec
 import pytest
 
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
 from clew.core.errors import MissingExtra, ProviderBusy
 from clew.core.ids import new_call_id, new_session_id
-from clew.core.messages import Image, ToolCall, assistant, tool_result, user
+from clew.core.messages import (
+    Image,
+    Message,
+    Part,
+    Text,
+    ToolCall,
+    assistant,
+    merge_split_texts,
+    tool_result,
+    user,
+)
 from clew.core.usage import Usage
+
+READ = ToolCall(call_id=new_call_id(), name="Read")
 
 
 def test_a_message_tells_its_words_calls_and_results() -> None:
@@ -17,6 +30,38 @@ def test_a_message_tells_its_words_calls_and_results() -> None:
     assert answer.calls == (call,)
     assert tool_result(call, "text").results[0].call_id == call.call_id
     assert user("see", Image(data=b"x")).text == "see"
+
+
+CITED = '{"citations":[{"url":"https://example.org"}]}'
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        (("Let me look", READ, "Found it"), "Let me look\n\nFound it"),
+        (("one", "two"), "one\n\ntwo"),
+        (("See", READ, "", "`a.py`", READ), "See\n\n`a.py`"),
+        (("a", Text("b", '{"item":{"id":"msg_2"}}')), "a\n\nb"),
+        # One text, split to cite a source or to sign a piece.
+        (("It is ", "blue", ", not green", "."), "It is blue, not green."),
+        (("accor", Text("ding", CITED), "ly"), "accordingly"),
+        (("one\n", READ, "two"), "one\ntwo"),
+        ((READ, "two"), "two"),
+    ],
+)
+def test_texts_are_joined_with_a_blank_line_unless_one_continues_the_other(
+    parts: tuple[str | Part, ...], text: str
+) -> None:
+    message = assistant(*parts)
+
+    assert message.text == text
+    assert Message(role=message.role, parts=merge_split_texts(message.parts)).text == text
+
+
+def test_a_text_that_was_split_becomes_one_again() -> None:
+    parts = assistant("accor", Text("ding", CITED), "ly", READ, Text("b", CITED)).parts
+
+    assert merge_split_texts(parts) == (Text("accordingly"), READ, Text("b", CITED))
 
 
 def test_arguments_that_are_no_object_are_refused_with_a_reason() -> None:
@@ -45,6 +90,16 @@ def test_errors_carry_what_a_caller_needs() -> None:
 
 def test_usage_counts_the_context_after_the_answer() -> None:
     assert Usage(input_tokens=10, output_tokens=5, cache_read_tokens=8).context_tokens == 15
+
+
+@pytest.mark.req("PRV-2")
+def test_cache_writes_for_an_hour_add_up_and_are_stored_only_where_there_are_any() -> None:
+    hourly = Usage(cache_write_tokens=9, cache_write_1h_tokens=4)
+
+    assert (hourly + hourly).hourly_write_tokens == 8
+    assert (Usage() + Usage()) == Usage()
+    assert b"1h" not in msgspec.json.encode(Usage() + Usage())
+    assert msgspec.json.decode(msgspec.json.encode(hourly), type=Usage) == hourly
 
 
 def test_session_ids_differ_and_are_safe_as_file_names() -> None:

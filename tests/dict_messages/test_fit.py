@@ -1,5 +1,6 @@
 """`clew.fit` and `clew.count_tokens` on message lists of other agent loops."""
 
+import json
 from typing import Any
 
 import pytest
@@ -147,10 +148,53 @@ def test_a_strategy_object_is_accepted() -> None:
 
 
 def test_messages_that_must_stay_and_do_not_fit_raise_an_error_with_numbers() -> None:
+    system = {"role": "system", "content": "word " * 500}
     with pytest.raises(ContextFull, match="max_tokens is 100") as caught:
-        clew.fit([{"role": "user", "content": "word " * 500}], max_tokens=100)
+        clew.fit([system, {"role": "user", "content": "word " * 500}], max_tokens=100)
 
     assert caught.value.state.used_tokens > 100
+
+
+@pytest.mark.req("STR-7")
+def test_long_requests_and_arguments_are_truncated_in_every_format() -> None:
+    content = "first line\n" + "x = 1\n" * 3_000 + "last line"
+    arguments = {"path": "a.py", "content": content}
+    request = {"role": "user", "content": [{"type": "text", "text": f"Do this: {content}"}]}
+    openai_call = {
+        "role": "assistant",
+        "content": "Writing. " * 400,
+        "tool_calls": [
+            {
+                "id": "w",
+                "type": "function",
+                "function": {"name": "Write", "arguments": json.dumps(arguments)},
+            }
+        ],
+    }
+    legacy = {
+        "role": "assistant",
+        "content": None,
+        "function_call": {"name": "Write", "arguments": json.dumps(arguments)},
+    }
+    use = {"type": "tool_use", "id": "w", "name": "Write", "input": arguments}
+    anthropic_call = {"role": "assistant", "content": [{"type": "text", "text": "ok"}, use]}
+    result = {"type": "tool_result", "tool_use_id": "w", "content": "done"}
+    both = [result, {"type": "text", "text": content}, {"type": "text", "text": content}]
+    lists: list[list[dict[str, Any]]] = [
+        [request, openai_call, {"role": "tool", "tool_call_id": "w", "content": "done"}],
+        [request, legacy, {"role": "function", "name": "Write", "content": "done"}],
+        [request, anthropic_call, {"role": "user", "content": both}],
+    ]
+
+    for messages in lists:
+        fitted = clew.fit(messages, max_tokens=1_500)
+
+        assert fitted.report.tokens_after <= 1_500
+        assert clew.fit(fitted.messages, max_tokens=1_500, invalid="refuse").report.repairs == ()
+        assert clew.count_tokens(fitted.messages) <= 1_500
+        written = json.dumps(fitted.messages)
+        assert "first line" in written
+        assert "a.py" in written
 
 
 def test_a_single_huge_result_is_truncated() -> None:

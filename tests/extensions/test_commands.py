@@ -206,7 +206,7 @@ async def test_a_compaction_during_a_run_is_put_off_and_says_so(tmp_path: Path) 
 
         assert result.success
         assert result.data == {"deferred": True, "force": False, "instructions": "keep names"}
-        assert "when it ends" in result.message
+        assert "before the next model call" in result.message
         assert host.waiting == ["keep names"]
 
 
@@ -219,7 +219,7 @@ async def test_what_cannot_be_done_is_a_sentence_and_no_exception(tmp_path: Path
             "/compact preview": "nothing can be compacted",
             f"/compact {'x' * 5_000}": "at most 4,000 characters",
             "/compact a\x1b[2Jb": "U+001B",
-            "/undo": "no compaction, clear or rewind",
+            "/undo": "no compaction, removal of tool results, clear or rewind",
             "/undo it": "takes no arguments",
             "/context all": "takes no arguments",
             "/cost all": "takes no arguments",
@@ -434,7 +434,17 @@ async def test_history_tells_of_every_kind_of_entry(tmp_path: Path) -> None:
             (Noted(topic="tool summary", text="two tools ran"), "tool summary: two tools ran"),
             (PinChanged(target=pinned, pinned=True), "session: #2 was pinned"),
             (PinChanged(target=pinned, pinned=False), "session: #2 was unpinned"),
-            (ResultsCleared(replaced=(marker,), why="room"), "1 tool result was cleared"),
+            (ResultsCleared(replaced=(marker,), why="room"), "1 tool result removed from context"),
+            (
+                ResultsCleared(
+                    replaced=(marker, marker),
+                    why="room",
+                    trigger="limit",
+                    tokens_before=2_000,
+                    tokens_after=900,
+                ),
+                "session: 2 tool results shortened in context, 2,000 → 900 tokens",
+            ),
             (ReasoningDropped(targets=(pinned,), why="refused"), "reasoning of 1 message is not"),
             (Rewound(files=("a", "b")), "session: 2 files were restored"),
             (Rewound(before=pinned, files=("a",)), "back to before #2, and 1 file was restored"),

@@ -145,7 +145,7 @@ async def test_a_compaction_that_the_model_asks_for_waits_and_orphans_no_call(
 
         results = await results_of(host)
 
-        assert results == ["a run is active: the compaction follows when it ends"]
+        assert results == ["a run is active: the compaction follows before the next model call"]
         assert len(host.session.get_history()) == length + 4
         assert host.waiting == ["keep the names"]
 

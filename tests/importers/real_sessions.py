@@ -33,13 +33,16 @@ from clew.stores.transfer import export_lines, import_export, read_export
 SMALL = ModelFacts(name="small", window=20_000, max_output=2_000)
 """A model whose window most recordings do not fit into."""
 RECORDINGS = Path(__file__).parents[3] / "shared" / "data" / "sessions"
-TOOLS = ("claude_code", "codex", "pi")
+TOOLS = ("claude_code", "codex", "gemini_cli", "pi")
+_SMALLEST = 1_000
+"""Bytes of a recording in which something was said."""
 _WORD = re.compile(r"[a-z]{5,14}")
 
 
 def recordings(tool: str) -> list[Path]:
     """Return the recordings of a tool, the smallest first; none where there is no data."""
-    return sorted((RECORDINGS / tool).glob("*.jsonl.gz"), key=lambda path: path.stat().st_size)
+    found = sorted((RECORDINGS / tool).glob("*.json*"), key=lambda path: path.stat().st_size)
+    return [path for path in found if path.stat().st_size > _SMALLEST]
 
 
 @dataclass(slots=True)

@@ -20,9 +20,9 @@ from clew.core.context_state import LossReport
 from clew.core.entries import Cleared, Compacted, Entry, MessageAdded, SetupChanged, Undone
 from clew.core.errors import ConfigError, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
-from clew.core.messages import Image, Reasoning, Role, Text, assistant, user
+from clew.core.messages import Image, Native, Reasoning, Role, Text, assistant, user
 from clew.core.usage import Usage
-from clew.importers import claude_code, clew_jsonl, codex, pi
+from clew.importers import claude_code, clew_jsonl, codex, gemini_cli, pi
 from clew.importers.journal import build_journal, import_session
 from clew.importers.reader import read_session
 from clew.importers.recorded_session import RecordedSession
@@ -93,6 +93,7 @@ def test_the_lines_of_one_answer_become_one_message_with_its_last_usage() -> Non
         "input_tokens": 3,
         "cache_read_input_tokens": 10,
         "cache_creation_input_tokens": 7,
+        "cache_creation": {"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 5},
         "output_tokens": 40,
     }
     session = claude_code.parse(
@@ -106,7 +107,11 @@ def test_the_lines_of_one_answer_become_one_message_with_its_last_usage() -> Non
 
     assert shape(session) == ["user: hello", "model: Let me see.,c1", "tool: done"]
     assert session.steps[1].usage == Usage(
-        input_tokens=20, output_tokens=40, cache_read_tokens=10, cache_write_tokens=7
+        input_tokens=20,
+        output_tokens=40,
+        cache_read_tokens=10,
+        cache_write_tokens=7,
+        cache_write_1h_tokens=5,
     )
     assert session.steps[1].message.calls[0].decode_arguments() == {"path": "c1"}
     assert session.steps[2].message.results[0].name == "Read"
@@ -287,6 +292,166 @@ def test_a_compaction_without_its_summary_still_compacts() -> None:
     assert problems(render(fold(build_journal(session)))) == []
 
 
+def queue(operation: str, content: str | None = None, **more: object) -> Json:
+    row: Json = {"type": "queue-operation", "operation": operation, "timestamp": AT, **more}
+    return row | ({} if content is None else {"content": content})
+
+
+def attachment(name: str, parent: str, prompt: object, mode: str = "prompt") -> Json:
+    inner = {"type": "queued_command", "prompt": prompt, "commandMode": mode}
+    return cc("attachment", name, parent, attachment=inner)
+
+
+RUN = (cc("user", "u", None, "go"), cc("assistant", "a", "u", [use("c1")], id="m1"))
+
+
+def test_a_prompt_that_was_delivered_during_a_run_is_said_after_the_result() -> None:
+    session = claude_code.parse(
+        lines(
+            *RUN,
+            queue("enqueue", "and add a test"),
+            queue("remove", timestamp="2026-01-02T03:05:00.000Z"),
+            cc("user", "r", "a", [answer_to("c1")]),
+            cc("assistant", "b", "r", [text("I will.")], id="m2"),
+        )
+    )
+
+    assert shape(session) == [
+        "user: go", "model: c1", "tool: done", "user: and add a test", "model: I will.",
+    ]  # fmt: skip
+    assert session.steps[3].at == session.steps[0].at + 55
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("content", ["and add a test", None])
+@pytest.mark.parametrize("prompt", ["and add a test", [text("and add a test")]])
+def test_a_prompt_with_an_attachment_is_said_once(
+    prompt: object, content: str | None, *, before: bool
+) -> None:
+    remove = queue("remove", content)
+    session = claude_code.parse(
+        lines(
+            *RUN,
+            queue("enqueue", "and add a test"),
+            *([remove] if before else []),
+            cc("user", "r", "a", [answer_to("c1")]),
+            attachment("q", "r", prompt),
+            *([] if before else [remove]),
+            cc("assistant", "b", "q", [text("I will.")], id="m2"),
+        )
+    )
+
+    assert shape(session)[2:] == ["tool: done", "user: and add a test", "model: I will."]
+
+
+def test_an_attachment_without_a_queue_is_a_prompt_and_keeps_its_images() -> None:
+    picture = {"type": "image", "source": {"type": "base64", "data": PIXEL}}
+    session = claude_code.parse(
+        lines(
+            *RUN,
+            cc("user", "r", "a", [answer_to("c1")]),
+            attachment("q", "r", [text("look"), picture]),
+            attachment("q2", "q", [picture]),
+            attachment("n", "q2", "<task-notification>done</task-notification>"),
+            attachment("n2", "n", "a task is done", mode="task-notification"),
+            cc("attachment", "t", "n2", attachment={"type": "todo", "prompt": 7}),
+            cc("assistant", "b", "t", [text("ok")], id="m2"),
+        )
+    )
+
+    assert shape(session)[3:] == ["user: look", "user: ", "model: ok"]
+    assert [len(message.parts) for message in session.messages[3:]] == [2, 1, 1]
+    assert said(session, "without a message: attachment queued_command 2, attachment 1")
+
+
+def test_a_prompt_that_starts_the_next_run_is_said_once() -> None:
+    session = claude_code.parse(
+        lines(
+            cc("user", "u", None, "go"),
+            queue("enqueue", "go on"),
+            queue("enqueue", "see [Pasted text #1]"),
+            queue("enqueue", "/clear"),
+            queue("enqueue", "go on"),
+            cc("assistant", "a", "u", [text("Done.")], id="m1"),
+            queue("dequeue"),
+            cc("user", "v", "a", "go on"),
+            cc("assistant", "b", "v", [text("Done again.")], id="m2"),
+            queue("dequeue"),
+            cc("user", "w", "b", "see a long text"),
+            cc("assistant", "c", "w", [text("I see.")], id="m3"),
+            queue("dequeue"),
+            queue("dequeue"),
+            cc("assistant", "d", "c", [text("Last.")], id="m4"),
+        )
+    )
+
+    assert shape(session) == [
+        "user: go", "model: Done.",
+        "user: go on", "model: Done again.",
+        "user: see a long text", "model: I see.",
+        "user: go on", "model: Last.",
+    ]  # fmt: skip
+
+
+def test_prompts_that_were_taken_back_or_are_no_prompts_are_not_said() -> None:
+    session = claude_code.parse(
+        lines(
+            *RUN,
+            queue("enqueue", "wait"),
+            queue("popAll", "wait"),
+            queue("enqueue", "one"),
+            queue("enqueue", "two"),
+            queue("popAll", "one\ntwo"),
+            queue("enqueue", "<task-notification>x</task-notification>"),
+            queue("enqueue", "three"),
+            queue("enqueue", "four"),
+            queue("enqueue", "five"),
+            queue("remove"),
+            queue("remove", "four", reason="absorbed_mid_turn"),
+            queue("remove", "three", reason="cancelled"),
+            queue("remove", "never typed"),
+            cc("user", "r", "a", [answer_to("c1")]),
+            cc("assistant", "b", "r", [text("ok")], id="m2"),
+        )
+    )
+
+    assert shape(session) == ["user: go", "model: c1", "tool: done", "user: four", "model: ok"]
+
+
+def test_a_run_may_start_with_a_queued_prompt_without_saying_so() -> None:
+    session = claude_code.parse(
+        lines(
+            *RUN,
+            queue("enqueue", "<task-notification>x</task-notification>"),
+            cc("user", "r", "a", [answer_to("c1")]),
+            cc("assistant", "b", "r", [text("ok")], id="m2"),
+            cc("user", "n", "b", "<task-notification>x</task-notification>"),
+            queue("enqueue", "try again"),
+            queue("remove"),
+            cc("assistant", "c", "n", [text("yes")], id="m3"),
+        )
+    )
+
+    assert shape(session)[-2:] == ["user: try again", "model: yes"]
+
+
+def test_a_prompt_of_an_abandoned_branch_is_skipped() -> None:
+    session = claude_code.parse(
+        lines(
+            cc("user", "u", None, "go"),
+            cc("assistant", "old", "u", [use("c0")], id="m0"),
+            queue("enqueue", "no, stop"),
+            queue("remove"),
+            cc("user", "r0", "old", [answer_to("c0")]),
+            attachment("q0", "r0", "stop!"),
+            cc("user", "v", "u", "go elsewhere"),
+            cc("assistant", "a", "v", [text("ok")], id="m1"),
+        )
+    )
+
+    assert shape(session) == ["user: go", "user: go elsewhere", "model: ok"]
+
+
 # --- every format ------------------------------------------------------------------------
 
 
@@ -389,7 +554,7 @@ def test_the_items_between_two_token_counts_are_one_response() -> None:
             tokens(total=100, used=100, cached=60),
             speech("assistant", "end"),
             tokens(total=250, used=150),
-            item("web_search_call", status="completed"),
+            item("ghost_snapshot"),
             {"timestamp": AT, "type": "novelty", "payload": {}},
         )
     )
@@ -413,7 +578,36 @@ def test_the_items_between_two_token_counts_are_one_response() -> None:
     assert last.usage == Usage(input_tokens=150, output_tokens=5)
     assert (session.id, session.cwd, session.model) == ("x1", "/work", "gpt-x")
     assert session.system == "Be brief.\n\nSandboxed."
-    assert said(session, "skipped, of unknown kind: response_item web_search_call 1, novelty 1")
+    assert said(session, "skipped, of unknown kind: response_item ghost_snapshot 1, novelty 1")
+
+
+def test_a_web_search_of_codex_is_kept_with_what_it_looked_for() -> None:
+    search = {"type": "search", "query": "uv lock file"}
+    page = {"type": "open_page", "url": "https://example.org/uv"}
+    session = codex.parse(
+        lines(
+            META,
+            speech("user", "go"),
+            item("web_search_call", status="completed", action=search),
+            item("web_search_call", status="completed", action=page),
+            cx("event_msg", type="web_search_end", call_id="ws_1", query="an older version"),
+            item("web_search_call", status="completed"),
+            item("web_search_call", status="completed"),
+            speech("assistant", "Here it is."),
+        )
+    )
+    found = [part for part in session.messages[1].parts if isinstance(part, Native)]
+
+    assert [part.note for part in found] == [
+        "[web_search: uv lock file]",
+        "[web_search: https://example.org/uv]",
+        "[web_search: an older version]",
+        "[web_search]",
+    ]
+    assert json.loads(found[0].data)["action"] == search
+    # OpenAI gets its own items back, but none without an action.
+    assert [part.provenance for part in found] == ["openai"] * 3 + ["codex"]
+    assert session.messages[1].text == "Here it is."
 
 
 def test_a_token_count_after_the_results_belongs_to_the_response_before_them() -> None:
@@ -478,6 +672,130 @@ def test_forks_and_sub_agents_are_noted() -> None:
     assert (session.id, session.system) == ("x2", "")
     assert said(session, "copy of x1")
     assert said(session, "sub-agent")
+
+
+# --- Gemini CLI --------------------------------------------------------------------------
+
+
+def gem(kind: str, name: str, content: object, **more: object) -> Json:
+    return {"id": name, "timestamp": AT, "type": kind, "content": content, **more}
+
+
+def gem_call(call_id: str, **more: object) -> Json:
+    return {"id": call_id, "name": "read_file", "args": {"path": call_id}, **more}
+
+
+def response(**fields: object) -> list[Json]:
+    return [{"functionResponse": {"id": "x", "name": "read_file", "response": fields}}]
+
+
+GEMINI_HEAD = {"sessionId": "g1", "projectHash": "ab12", "startTime": AT, "lastUpdated": AT}
+GEMINI = (
+    gem("info", "i", "Update available"),
+    gem("user", "u", [{"text": "look"}, {"inlineData": {"mimeType": "image/png", "data": PIXEL}}]),
+    gem(
+        "gemini",
+        "a",
+        "Let me see.",
+        thoughts=[{"subject": "Plan", "description": "I read it."}, {"subject": ""}],
+        toolCalls=[
+            gem_call("c1", status="success", result=response(output="text")),
+            gem_call("c2", status="error", result=response(error="no such file")),
+            gem_call("c3", status="cancelled", resultDisplay="cancelled by you"),
+            gem_call("c4", status="success", result=response(output="a", code=1)),
+            gem_call("c5", status="executing"),
+        ],
+        model="gemini-x",
+        tokens={"input": 100, "output": 7, "cached": 60, "thoughts": 5, "tool": 3, "total": 115},
+    ),
+    gem("gemini", "b", "Done.", model="gemini-y", tokens=None),
+)
+
+
+@pytest.mark.parametrize("form", ["document", "one line", "lines"])
+def test_a_gemini_session_is_read_in_each_of_its_formats(form: str, tmp_path: Path) -> None:
+    head = {**GEMINI_HEAD, "summary": "A look", "directories": ["/work"]}
+    whole = {**head, "messages": GEMINI}
+    rows = [json.dumps(row) for row in (head, *GEMINI)]
+    texts = {"document": json.dumps(whole, indent=2), "one line": json.dumps(whole)}
+    path = tmp_path / "session.json"
+    path.write_text(texts.get(form, "\n".join(rows)), encoding="utf-8")
+    session = read_session(path)
+    asked, answer = session.steps[:2]
+
+    assert shape(session) == [
+        "user: look",
+        "model: Let me see.,c1,c2,c3,c4,c5",
+        "tool: text",
+        "tool: no such file",
+        "tool: cancelled by you",
+        'tool: {"output":"a","code":1}',
+        f"tool: {NO_RESULT}",
+        "model: Done.",
+    ]
+    assert asked.message.parts[1] == Image(media_type="image/png", data=b"a picture")
+    assert answer.message.parts[0] == Reasoning(text="**Plan**\n\nI read it.", provenance="gemini")
+    assert answer.message.calls[0].arguments == '{"path":"c1"}'
+    assert answer.usage == Usage(input_tokens=103, output_tokens=12, cache_read_tokens=60)
+    failed = [step.message.results[0].failed for step in session.steps[2:7]]
+    assert failed == [False, True, True, False, True]
+    assert (session.source, session.id, session.cwd) == ("gemini_cli", "g1", "/work")
+    assert (session.name, session.model) == ("A look", "gemini-y")
+    assert said(session, "without a message: info 1")
+
+
+def test_the_changes_of_a_gemini_session_are_applied() -> None:
+    session = gemini_cli.parse(
+        [
+            *lines(
+                {**GEMINI_HEAD, "kind": "subagent"},
+                gem("user", "u", "go"),
+                gem("gemini", "a", "Let me"),
+                gem("gemini", "a", "Let me see."),
+                gem("user", "v", "wrong"),
+                gem("gemini", "b", "wrong too"),
+                {"$rewindTo": "v"},
+                {"$set": {"summary": "A title", "lastUpdated": AT}},
+                gem("user", "w", "right"),
+                gem("novelty", "n", "?"),
+            ),
+            b'{"torn',
+            b'{"$set": {"summary": 7}}',
+        ]
+    )
+
+    assert shape(session) == ["user: go", "model: Let me see.", "user: right"]
+    assert session.name == "A title"
+    assert [problem.partition(":")[0] for problem in session.problems] == [
+        "line 11 is torn or not JSON and was skipped",
+        "line 12 has an unexpected shape and was skipped",
+        "skipped 2 messages that were rewound",
+        "this is the recording of a sub-agent",
+        "skipped, of unknown kind",
+    ]
+
+
+def test_odd_content_of_a_gemini_session_is_harmless() -> None:
+    picture = {"fileData": {"mimeType": "image/png", "fileUri": "https://example.org/a.png"}}
+    rest = [{"text": 7}, 7, {"inlineData": {"mimeType": "audio/wav"}}, {"functionResponse": {}}]
+    session = gemini_cli.parse(
+        lines(
+            GEMINI_HEAD,
+            gem("user", "u", {"text": "go"}),
+            gem("gemini", "a", [{"text": "hm", "thought": True}, "Yes.", picture, *rest]),
+            gem(
+                "gemini",
+                "b",
+                None,
+                toolCalls=[gem_call("c1", result=["plain", picture, *rest]), {"id": "c2"}],
+            ),
+            {"$rewindTo": "unknown"},
+            {"$set": {"messages": [gem("user", "u", "all gone"), gem("gemini", "z", "Yes.")]}},
+        )
+    )
+
+    assert shape(session) == ["user: all gone", "model: Yes."]
+    assert said(session, "skipped 3 messages that were rewound")
 
 
 # --- pi ----------------------------------------------------------------------------------
@@ -697,9 +1015,9 @@ def test_the_readable_part_of_a_truncated_archive_is_read(tmp_path: Path) -> Non
         (b"", "is empty"),
         (b" \n\n", "is empty"),
         (gzip.compress(b"", mtime=0), "is empty"),
-        (b"just words\n", "Claude Code, Codex, pi and Clew"),
-        (b'{"sessionId": "g", "messages": []}', "Claude Code, Codex, pi and Clew"),
-        (b"[1, 2]", "Claude Code, Codex, pi and Clew"),
+        (b"just words\n", "Claude Code, Codex, Gemini CLI, pi and Clew"),
+        (b'{"sessionId": "g", "messages": []}', "Claude Code, Codex, Gemini CLI, pi and Clew"),
+        (b"[1, 2]", "Claude Code, Codex, Gemini CLI, pi and Clew"),
     ],
 )
 def test_the_error_names_a_file_with_an_unknown_format(
@@ -798,8 +1116,10 @@ real = pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recordings are no
 
 @cache
 def recordings() -> tuple[RecordedSession, ...]:
-    paths = sorted(path for path in RECORDINGS.rglob("*.jsonl*") if path.is_file())
-    return tuple(read_session(path) for path in paths)
+    paths = sorted(path for path in RECORDINGS.rglob("*.json*") if path.is_file())
+    read = tuple(read_session(path) for path in paths)
+    # One of them was ended before anything was said.
+    return tuple(session for session in read if not said(session, "contains no message"))
 
 
 @real
@@ -821,7 +1141,19 @@ def test_every_recording_loads_and_is_counted() -> None:
     for source, count in counts.items():
         sys.stdout.write(f"{source}: {dict(count)}\n")
 
-    assert set(counts) == {"claude_code", "codex", "pi"}
+    assert set(counts) == {"claude_code", "codex", "gemini_cli", "pi"}
+
+
+@real
+@pytest.mark.parametrize("name", ["0cd9edf7", "545b45d4"])
+def test_each_recorded_prompt_that_was_queued_is_said_once(name: str) -> None:
+    (path,) = (RECORDINGS / "claude_code").glob(f"{name}*")
+    rows = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    queued = [row["content"] for row in rows if row.get("operation") == "enqueue"]
+    texts = [message.text for message in read_session(path).messages if message.role is Role.USER]
+
+    assert queued
+    assert [texts.count(text) for text in queued] == [1] * len(queued)
 
 
 @real

@@ -80,12 +80,16 @@ async def test_every_event_of_the_vocabulary_is_written(tmp_path: Path) -> None:
     replies: list[ScriptedReply] = [
         [thought, *search, *call_reply(("read", {"size": 2}), ("nope", {}))],
         text_reply("word " * 100),
+        text_reply("more"),
         text_reply("notes"),
         RuntimeError("the wire was cut"),
     ]
     log = SessionLog(tmp_path, level=LogLevel.RAW)
-    async with Session(scripted(*replies), model="m", tools=[read], session_log=log) as session:
+    async with Session(
+        scripted(*replies), model="m", tools=[read], session_log=log, compress_tool_results=1
+    ) as session:
         await session.run("go")
+        await session.run("and then?")
         for _ in range(6):
             await session.inject_message(user("more " * 500))
             await session.inject_message(assistant("less " * 500))

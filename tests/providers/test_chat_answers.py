@@ -134,6 +134,71 @@ def test_geminis_signatures_stay_with_the_call_and_with_the_message() -> None:
     assert message.provenance == "host"
 
 
+@pytest.mark.req("PRV-1")
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"type": "text", "text": "Yes."}, "Yes."),
+        ({"text": "Yes."}, "Yes."),
+        ({"answer": 42, "text": "b"}, '{"answer":42,"text":"b"}'),
+        ({}, ""),
+    ],
+)
+def test_content_may_be_an_object(content: dict[str, object], text: str) -> None:
+    assert assembled(whole(said(content=content))).message().text == text
+    assert assembled(streamed(delta(content=content), delta("stop"))).message().text == text
+
+
+USAGE_WITH_CACHE_APART = [
+    # The cache read is counted beside the prompt, as the total shows.
+    ({"prompt_tokens": 96, "completion_tokens": 72, "total_tokens": 7_272,
+      "prompt_tokens_details": {"cached_tokens": 7_104}}, (7_200, 72, 7_104, 0)),
+    ({"prompt_tokens": 8_000, "completion_tokens": 72, "total_tokens": 15_176,
+      "prompt_tokens_details": {"cached_tokens": 7_104}}, (15_104, 72, 7_104, 0)),
+    # Cache reads and writes are; or the writes alone.
+    ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 315,
+      "prompt_tokens_details": {"cached_tokens": 200, "cache_write_tokens": 100}},
+     (310, 5, 200, 100)),
+    ({"prompt_tokens": 900, "completion_tokens": 5, "total_tokens": 1_005,
+      "prompt_tokens_details": {"cached_tokens": 200, "cache_write_tokens": 100}},
+     (1_000, 5, 200, 100)),
+    # The total leaves the cache out, or is missing.
+    ({"prompt_tokens": 96, "completion_tokens": 72, "total_tokens": 168,
+      "prompt_tokens_details": {"cached_tokens": 7_104}}, (7_200, 72, 7_104, 0)),
+    ({"prompt_tokens": 96, "completion_tokens": 72, "cached_tokens": 7_104}, (7_200, 72, 7_104, 0)),
+    # Reasoning beside both.
+    ({"prompt_tokens": 96, "completion_tokens": 72, "total_tokens": 7_300,
+      "prompt_tokens_details": {"cached_tokens": 7_104},
+      "completion_tokens_details": {"reasoning_tokens": 28}}, (7_200, 100, 7_104, 0)),
+]  # fmt: skip
+USAGE_WITH_CACHE_WITHIN = [
+    ({"prompt_tokens": 7_200, "completion_tokens": 72, "total_tokens": 7_272,
+      "prompt_tokens_details": {"cached_tokens": 7_104}}, (7_200, 72, 7_104, 0)),
+    # xAI counts reasoning only in the total, even where it equals the cache.
+    ({"prompt_tokens": 500, "completion_tokens": 10, "total_tokens": 810,
+      "prompt_tokens_details": {"cached_tokens": 300},
+      "completion_tokens_details": {"reasoning_tokens": 300}}, (500, 310, 300, 0)),
+    ({"prompt_tokens": 500, "completion_tokens": 10, "total_tokens": 700,
+      "prompt_tokens_details": {"cached_tokens": 300}}, (500, 200, 300, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.req("PRV-2")
+@pytest.mark.parametrize(("counted", "tokens"), [*USAGE_WITH_CACHE_APART, *USAGE_WITH_CACHE_WITHIN])
+def test_cached_tokens_are_input_wherever_a_host_counts_them(
+    counted: dict[str, object], tokens: tuple[int, int, int, int]
+) -> None:
+    usage = end(whole(said(content="ok"), usage=counted)).usage
+
+    assert usage is not None
+    assert tokens == (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+    )
+
+
 def test_of_several_answers_the_first_counts() -> None:
     second = {**said(content="no"), "index": 1}
 

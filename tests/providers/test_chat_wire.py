@@ -223,6 +223,14 @@ def test_several_texts_stay_apart() -> None:
     assert sent(asked, dialect=Dialect(text_lists=False))[0]["content"] == "one\n\ntwo"
 
 
+@pytest.mark.req("PRV-1")
+def test_separate_texts_of_the_assistant_stay_separate() -> None:
+    call = ToolCall(call_id=CallId("c1"), name="f")
+    message = assistant("Let me look", call, "I found it.", "Anything else?")
+
+    assert sent(message)[0]["content"] == "Let me look\n\nI found it.\n\nAnything else?"
+
+
 def test_a_note_replaces_an_image_of_the_assistant() -> None:
     drawn = assistant("Here: ", Image(media_type="image/webp", data=b"x"))
 

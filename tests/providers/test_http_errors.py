@@ -109,12 +109,149 @@ def test_the_pause_is_read_in_every_form(headers: dict[str, str], seconds: float
         "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
         "tools: too many tools, the maximum is 128",
         "The file is too long.",
+        "Range of max_tokens should be [1, 8192]",
+        "max_tokens (200000) exceeds the limit of 128000",
+        "Invalid 'tools[0].function.name': string too long. Expected maximum length 64.",
+        "The name exceeds max length of 64 characters",
+        "Input should be greater than or equal to 1024",
     ],
 )
 def test_an_ordinary_rejection_is_not_an_overflow(message: str) -> None:
     body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
 
     assert type(error_for(400, body, {}, "host")) is ProviderRejected
+
+
+REPORTED_LIMITS = [
+    # LM Studio, by version
+    ("The number of tokens to keep from the initial prompt is greater than the context length"
+     " (n_keep: 13055>= n_ctx: 4096). Try to load the model with a larger context length.", 4_096),
+    ("Trying to keep the first 9 tokens when context the overflows. However, the model is loaded"
+     " with context length of only 7866 tokens, which is not enough.", 7_866),
+    # vLLM
+    ("The decoder prompt (length 21535) is longer than the maximum model length of 16384.", 16_384),
+    ("Prompt length of 5016 is longer than the maximum model length of 4096", 4_096),
+    # Qwen
+    ("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+     129_024),
+    # Kimi
+    ("Invalid request: Your request exceeded model token limit: 262144 (requested: 291351)",
+     262_144),
+    # GitHub Copilot
+    ("prompt token count of 136,442 exceeds the limit of 128000", 128_000),
+    # Together
+    ("The input (300 tokens) is longer than the model's context length (200 tokens).", 200),
+    # Mistral
+    ("Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum"
+     " context length", 32_768),
+    # LiteLLM, Fireworks, SGLang, Cloudflare, Volcano Engine, SiliconFlow, TGI, Cerebras
+    ("Requested token count exceeds the model's maximum context length of 131072 tokens.", 131_072),
+    ("The prompt is too long: 140000, model maximum context length: 131071", 131_071),
+    ("Input length (265330 tokens) exceeds the maximum allowed length (262144 tokens).", 262_144),
+    ("The estimated number of input and maximum output tokens (9000) exceeded this model context"
+     " window limit (8000).", 8_000),
+    ("Input length 203743 exceeds the maximum length 202752", 202_752),
+    ("length of prompt_tokens (132000) must be less than max_seq_len (131072).", 131_072),
+    ("Input validation error: `inputs` must have less than 4095 tokens. Given: 5000", 4_095),
+    ("Please reduce the length of the messages or completion. Current length is 9000 while limit"
+     " is 8192", 8_192),
+    # Anthropic, with the answer counted
+    ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input"
+     " length or `max_tokens` and try again", 200_000),
+]  # fmt: skip
+
+
+@pytest.mark.req("CMP-9", "PRV-4")
+@pytest.mark.parametrize(("message", "limit"), REPORTED_LIMITS)
+def test_hosts_report_their_window_in_many_words(message: str, limit: int) -> None:
+    overflow = error_for(400, json.dumps({"error": message}), {}, "host")
+
+    assert isinstance(overflow, ContextOverflow)
+    assert overflow.limit == limit
+
+
+@pytest.mark.req("CMP-9", "PRV-4")
+@pytest.mark.parametrize(
+    "error",
+    [
+        # LM Studio and Groq without a number, Z.ai with a code of its own
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+        {"message": "Please reduce the length of the messages or completion.", "code": None},
+        {"code": "1261", "message": "Prompt exceeds max length"},
+        {"code": 1261, "message": "…"},
+        {"message": "Prompt exceeds max length"},
+        # MiniMax, Doubao, Copilot
+        {"message": "invalid params, context window exceeds limit (2013)"},
+        {"message": "Total tokens of image and text exceed max message tokens."},
+        {"message": "too many", "code": "model_max_prompt_tokens_exceeded"},
+        # OpenRouter repeats the words of the provider behind it
+        {
+            "message": "Provider returned error",
+            "code": 400,
+            "metadata": {"raw": '{"error": {"message": "prompt is too long: 9 tokens"}}'},
+        },
+    ],
+)
+def test_an_overflow_without_a_number_is_recognised(error: object) -> None:
+    overflow = error_for(400, json.dumps({"error": error}), {}, "host")
+
+    assert isinstance(overflow, ContextOverflow)
+    assert overflow.limit is None
+
+
+@pytest.mark.req("CMP-9", "PRV-4")
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (429, "Request too large for gpt-4o in organization org-1 on tokens per min (TPM):"),
+        (413, "Request too large for model `x` in organization `o` on tokens per minute (TPM):"),
+        (None, "Request too large for gpt-5 (for limit gpt-5) on tokens per min (TPM):"),
+    ],
+)
+def test_a_request_above_the_rate_limit_is_too_long_for_ever(
+    status: int | None, words: str
+) -> None:
+    message = f"{words} Limit 30000, Requested 31538. The input or output tokens must be reduced."
+    error = {"message": message, "type": "tokens", "code": "rate_limit_exceeded"}
+    overflow = error_for(status, json.dumps({"error": error}), {}, "openai")
+
+    assert isinstance(overflow, ContextOverflow)
+    assert overflow.limit == 30_000
+
+
+@pytest.mark.req("PRV-4")
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Rate limit reached for gpt-4 on tokens per min (TPM): Limit 10000, Used 8554,"
+        " Requested 3082. Please try again in 9.816s.",
+        "Too many tokens, please wait before trying again.",
+        "This request would exceed your rate limit of 30,000 input tokens per minute.",
+    ],
+)
+def test_a_rate_limit_that_passes_is_no_overflow(message: str) -> None:
+    assert type(error_for(429, json.dumps({"error": message}), {}, "host")) is ProviderBusy
+
+
+@pytest.mark.req("PRV-4")
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (
+            400,
+            {
+                "type": "invalid_request_error",
+                "message": "Your credit balance is too low to access the Anthropic API. Please go"
+                " to Plans & Billing to upgrade or purchase credits.",
+            },
+        ),
+        (429, {"code": "1113", "message": "Insufficient balance or no resource package."}),
+        (429, {"type": "exceeded_current_quota_error", "message": "Your account is suspended."}),
+        (400, {"code": "Arrearage", "message": "Access denied, check your account."}),
+    ],
+)
+def test_an_account_without_credit_is_denied(status: int, error: dict[str, str]) -> None:
+    assert isinstance(error_for(status, json.dumps({"error": error}), {}, "host"), ProviderDenied)
 
 
 @pytest.mark.req("CMP-9")

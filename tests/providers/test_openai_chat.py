@@ -136,6 +136,18 @@ async def test_the_key_and_the_headers_are_sent_and_never_shown() -> None:
     assert "sk-secret" not in shown
 
 
+@pytest.mark.req("PRV-4")
+@pytest.mark.parametrize("key", ["context", "maximum context"])
+async def test_a_key_that_is_a_word_does_not_hide_what_an_error_says(key: str) -> None:
+    said = "This model's maximum context length is 8192 tokens."
+    async with fake_openai(error_response(400, {"error": {"message": said}})) as server:
+        with pytest.raises(ContextOverflow) as caught:
+            await ask(OpenAIChat(server.url, api_key=key))
+
+    assert caught.value.limit == 8_192
+    assert (said in str(caught.value)) is (len(key) < 8)
+
+
 @pytest.mark.req("CMP-9")
 async def test_a_conversation_that_is_too_long_is_an_overflow() -> None:
     body = {"error": {"message": "too long", "code": "context_length_exceeded"}}

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from clew import (
     Compact,
@@ -20,7 +21,7 @@ from clew import (
     Usage,
     tool,
 )
-from clew.context.cleared_results import Economy
+from clew.context.economy import CachePrices
 from clew.context.estimate import message_units
 from clew.context.plan import Strategy
 from clew.providers.openai_chat import OpenAIChat
@@ -212,23 +213,23 @@ class Reader(ScriptedProvider):
     """Reads one file after the other, and counts its tokens as a provider does."""
 
     def __init__(self, calls: int) -> None:
-        super().__init__([], LARGE)
+        super().__init__([], replace(LARGE, window=20_000))
         self._left = calls
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         self.requests.append(request)
         self._left -= 1
         usage = Usage(input_tokens=sum(map(message_units, request.messages)), output_tokens=50)
-        call = ("read", {"size": 2_000 + 2 * len(self.requests)})
+        call = ("read", {"size": 2_400 + 2 * len(self.requests)})
         for step in call_reply(call, usage=usage) if self._left >= 0 else text_reply("done"):
             assert isinstance(step, Chunk)
             yield step
 
 
-async def loop_requests(calls: int, economy: Economy) -> list[Request]:
+async def loop_requests(calls: int, prices: CachePrices) -> list[Request]:
     """Return the requests of a run in which the model reads one file after the other."""
     provider = Reader(calls)
-    policy = ContextPolicy(economy=economy, preserve_recent_turns=1)
+    policy = ContextPolicy(prices=prices, preserve_recent_turns=1)
     async with Session(
         provider, model="m", tools=[read], policy=policy, detect_loops=False
     ) as session:
@@ -248,7 +249,7 @@ def cleared(request: Request) -> int:
 
 @pytest.mark.req("STR-8")
 async def test_results_are_cleared_in_batches_that_pay_for_the_cache() -> None:
-    requests = await loop_requests(60, Economy(recent_tokens=1_000))
+    requests = await loop_requests(60, CachePrices(recent_tokens=1_000))
 
     assert cleared(requests[-1]) >= 20
     assert 1 <= broken_prefixes(requests) <= cleared(requests[-1]) // 5
@@ -256,14 +257,14 @@ async def test_results_are_cleared_in_batches_that_pay_for_the_cache() -> None:
 
 @pytest.mark.req("STR-8")
 async def test_nothing_is_cleared_while_writing_the_cache_costs_more_than_it_saves() -> None:
-    requests = await loop_requests(30, Economy(recent_tokens=1_000, write_price=100.0))
+    requests = await loop_requests(30, CachePrices(recent_tokens=1_000, write_price=100.0))
 
     assert broken_prefixes(requests) == cleared(requests[-1]) == 0
 
 
 @pytest.mark.req("STR-8")
 async def test_a_cold_cache_makes_clearing_free() -> None:
-    cold = Economy(recent_tokens=1_000, write_price=100.0, cold_after=-1.0)
+    cold = CachePrices(recent_tokens=1_000, write_price=100.0, cold_after=-1.0)
     requests = await loop_requests(30, cold)
 
     assert cleared(requests[-1]) >= 20

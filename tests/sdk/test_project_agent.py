@@ -35,6 +35,7 @@ from clew.extensions.commands.protocol import (
 from clew.providers.prices import Price
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.sdk.session import InteractiveSession
+from tests.histories import problems
 from tests.sdk.places import Heard, Place
 
 pytestmark = pytest.mark.anyio
@@ -248,20 +249,36 @@ async def test_a_prompt_that_comes_during_a_compaction_waits_for_it(place: Place
 
 
 @pytest.mark.req("CMD-3")
-async def test_a_model_that_compacts_does_not_orphan_its_own_call(place: Place) -> None:
+async def test_a_compaction_that_the_model_asks_for_precedes_its_next_call(place: Place) -> None:
     replies = [f"{'word ' * 400}{n}" for n in range(6)]
     asks = call_reply(("ExecuteCommand", {"command": "compact", "args": "keep the maze"}))
-    async with place.session([*replies, asks, "It will be smaller.", "SUMMARY", "fine"]) as session:
+    async with place.session([*replies, asks, "SUMMARY", "It is smaller.", "fine"]) as session:
         for number in range(6):
             await session.run(f"{'tell me ' * 200}{number}")
         before = session.get_context_state().used_tokens
         result = await session.run("make it smaller")
-        assert result.response == "It will be smaller."
+        assert result.response == "It is smaller."
         assert session.get_context_state().used_tokens < before
         assert (await session.run("still there?")).response == "fine"
 
-    summarised = place.provider.requests[-2]
+    asked, summarised, answered, _ = place.provider.requests[-4:]
     assert "keep the maze" in str(summarised.messages)
+    assert len(str(answered.messages)) < 0.7 * len(str(asked.messages))
+    # The call that asked for it and its result stay together.
+    assert problems(answered.messages) == []
+    assert answered.messages[-1].results
+
+
+@pytest.mark.req("CMD-3", "CMP-8")
+async def test_a_requested_compaction_that_gains_nothing_is_a_warning(place: Place) -> None:
+    asks = call_reply(("ExecuteCommand", {"command": "compact"}))
+    async with place.session([asks, "There was nothing to do."]) as session:
+        warned: list[str] = []
+        session.on("warning", lambda event: warned.append(event.text))
+
+        assert (await session.run("make it smaller")).response == "There was nothing to do."
+
+    assert [text for text in warned if "the requested compaction failed" in text]
 
 
 @pytest.mark.req("CMD-3", "MEM-1")

@@ -104,7 +104,7 @@ class Model:
     @property
     def undoable(self) -> list[int]:
         """What an undo would take back, the newest last."""
-        kinds = (Compacted, Cleared, Rewound)
+        kinds = (Compacted, ResultsCleared, Cleared, Rewound)
         return [entry.id for entry in self.counts if isinstance(entry.body, kinds)]
 
     def whole_before(self, number: int) -> int:

@@ -78,7 +78,7 @@ async def test_a_refused_signature_heals_itself_once() -> None:
 
     assert answer == "b"
     assert [thoughts(request) for request in provider.requests] == [[], ["hm"], [], []]
-    assert "[searched: x]a" in [message.text for message in provider.requests[2].messages]
+    assert "[searched: x]\n\na" in [message.text for message in provider.requests[2].messages]
     assert any(isinstance(event, Warned) and "thinking" in event.text for event in events)
     dropped = [e.body for e in chat.journal.entries if isinstance(e.body, ReasoningDropped)]
     assert len(dropped) == 1

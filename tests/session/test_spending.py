@@ -1,5 +1,7 @@
 """What a session costs, and that it stops where it was told to."""
 
+import re
+
 import pytest
 
 from clew import Session, tool
@@ -18,6 +20,7 @@ from clew.providers.scripted import (
     call_reply,
     text_reply,
 )
+from clew.session.model_call import ask_aside
 from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +104,59 @@ async def test_a_budget_stops_the_session_between_calls_and_nothing_is_lost() ->
 
 
 @pytest.mark.req("PRV-7")
+async def test_a_budget_stops_before_the_call_that_would_exceed_it() -> None:
+    replies = [call_reply(("look", {}), usage=CALL), text_reply("done", usage=CALL)]
+    async with session(*replies, budget=0.30) as chat:
+        with pytest.raises(BudgetReached) as caught:
+            await chat.run("one")
+        spent, roles = chat.get_cost().usd, [str(m.role) for m in chat.get_history()]
+        with pytest.raises(BudgetReached):
+            await chat.run("two")
+        prompts = [m.text for m in chat.get_history() if m.role == "user"]
+        chat.state.set_budget(0.5)
+        answer = (await chat.continue_run()).response
+
+    assert spent == pytest.approx(0.20)
+    assert roles == ["user", "assistant", "tool"]
+    assert prompts == ["one"]
+    assert answer == "done"
+    # The whole conversation is read again; an answer is as long as the model writes at most.
+    assert re.search(r"about \$0\.15\d+ \(110,\d+ tokens in, about 4,096 out\)", str(caught.value))
+    assert "$0.1000 of the budget of $0.30 is left" in str(caught.value)
+
+
+@pytest.mark.req("PRV-7")
+async def test_what_the_provider_has_cached_is_expected_to_be_cheap() -> None:
+    cached = Usage(input_tokens=100_000, output_tokens=100, cache_read_tokens=90_000)
+    replies = [call_reply(("look", {}), usage=cached), text_reply("done", usage=cached)]
+    async with session(*replies, budget=0.05) as chat:
+        assert await chat.run("one") == "done"
+        chat.state.clock = lambda: 1e12
+        with pytest.raises(BudgetReached, match=r"about \$0\.1"):
+            await chat.run("the cache is cold now")
+
+    assert 0.02 < chat.get_cost().usd < 0.05
+
+
+@pytest.mark.req("PRV-7")
+async def test_the_first_call_is_not_made_if_the_prompt_alone_exceeds_the_budget() -> None:
+    async with session("never said", budget=0.01) as chat:
+        with pytest.raises(BudgetReached, match="would cost about"):
+            await chat.run("word " * 20_000)
+
+    assert chat.get_history() == []
+
+
+@pytest.mark.req("PRV-7")
+async def test_a_question_beside_the_conversation_is_not_asked_beyond_the_budget() -> None:
+    async with session("never said", budget=0.01) as chat:
+        with pytest.raises(BudgetReached, match="would cost about"):
+            await ask_aside(chat.state, "word " * 20_000, why="a test")
+
+    assert chat.get_cost().calls == 0
+
+
+@pytest.mark.req("PRV-7")
 async def test_a_budget_that_cannot_be_kept_is_refused() -> None:
     provider = ScriptedProvider(["never said"], FACTS)
     async with Session(provider, model="m", budget_usd=1.0) as chat:
@@ -158,8 +214,9 @@ async def test_an_abort_before_the_first_word_costs_nothing_that_is_known() -> N
 
 @pytest.mark.req("PRV-7")
 async def test_an_answer_that_nobody_counted_is_estimated_never_free() -> None:
-    async with session(text_reply("word " * 100), budget=1e-6) as chat:
+    async with session(text_reply("word " * 100), budget=0.005) as chat:
         await chat.run("one")
+        chat.state.set_budget(chat.get_cost().usd)
         with pytest.raises(BudgetReached):
             await chat.run("two")
 

@@ -163,7 +163,7 @@ def test_a_strategy_keeps_the_context_small_where_doing_nothing_does_not() -> No
 
     assert runs[NONE].oversized_requests > 0
     assert runs[NONE].compactions == runs[NONE].clearings == 0
-    for name in ("tiered", "summarize", "compact", "sliding_window"):
+    for name in ("full", "balanced", "lean", "summarize", "compact", "sliding_window"):
         assert runs[name].compactions + runs[name].clearings > 0
         assert runs[name].oversized_requests == 0
         assert runs[name].peak_tokens <= SMALL.window * 0.95
@@ -317,7 +317,7 @@ def test_runs_of_one_strategy_add_up() -> None:
 
 
 def test_an_unknown_strategy_is_reported_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"'nope'.*none, eager, tiered"):
+    with pytest.raises(ConfigError, match=r"'nope'.*none, eager, full, balanced, lean"):
         make_scenario("nope")
 
 
@@ -335,14 +335,18 @@ def test_names_are_files_hashes_and_long_words(text: str, names: set[str]) -> No
     assert find_names(text) == names
 
 
-def test_the_chart_draws_a_line_for_each_run_and_a_ring_for_each_compaction() -> None:
-    runs = simulate(long_session(), make_scenarios([NONE, "summarize"]), SMALL)
+def test_the_chart_draws_a_line_for_each_run_and_marks_what_left_the_view() -> None:
+    runs = simulate(long_session(), make_scenarios([NONE, "summarize", EAGER]), SMALL)
 
     drawn = ElementTree.fromstring(draw_chart(runs, title="a <b> & c", window=SMALL.window))
 
     space = "{http://www.w3.org/2000/svg}"
     words = [text.text for text in drawn.iter(f"{space}text")]
-    assert len(list(drawn.iter(f"{space}polyline"))) == 2
+    assert len(list(drawn.iter(f"{space}polyline"))) == 3
+    titles = [title.text or "" for title in drawn.iter(f"{space}title")]
+    bars = [text for text in titles if text.startswith("eager: tool results cleared before call")]
+    assert len(bars) == runs[2].clearings > 0
+    assert "results cleared" in words
     assert len(list(drawn.iter(f"{space}circle"))) == runs[1].compactions + 1
     assert {"a <b> & c", "call", "tokens in the request", "none", "summarize"} <= set(words)
     assert "window: 4,000 tokens" in words

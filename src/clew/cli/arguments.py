@@ -180,7 +180,9 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     export.add_argument(
         "--salvage", action="store_true", help="recover what is readable from a damaged store"
     )
-    bring = actions.add_parser("import", help="import sessions of Clew, Claude Code, Codex or pi")
+    bring = actions.add_parser(
+        "import", help="import sessions of Clew, Claude Code, Codex, Gemini CLI or pi"
+    )
     bring.add_argument("files", nargs="+", metavar="FILE", help="a file, or - for standard input")
 
 
@@ -194,8 +196,8 @@ def _add_listing(action: argparse.ArgumentParser, *, limit: object, json: object
 
 def _add_simulate(simulate: argparse.ArgumentParser) -> None:
     simulate.description = (
-        "Replays sessions of Clew, Claude Code, Codex or pi with each context strategy, and reports"
-        " what each would have cost and kept. Calls no model."
+        "Replays sessions of Clew, Claude Code, Codex, Gemini CLI or pi with each context strategy,"
+        " and reports what each would have cost and kept. Calls no model."
     )
     simulate.add_argument("files", nargs="+", metavar="FILE", help="a recording or a folder")
     simulate.add_argument(

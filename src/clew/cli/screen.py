@@ -19,6 +19,7 @@ from clew.cli.streams import OutputLost, wait_for_reader_exit, write_out
 from clew.core.context_state import ContextState
 from clew.core.entries import Entry
 from clew.core.events import (
+    BackgroundSummary,
     BackgroundTaskEvent,
     CompactionEnded,
     CompactionFailed,
@@ -31,15 +32,21 @@ from clew.core.events import (
     RunCompleted,
     ServerToolEnded,
     ServerToolStarted,
+    SummaryStage,
     TaskStage,
     TextDelta,
     ToolEnded,
+    ToolResultsCleared,
     ToolStarted,
     Warned,
 )
 from clew.core.text import pluralize
 from clew.core.tool_states import first_argument
-from clew.sdk.entries import format_loss_report
+from clew.sdk.entries import (
+    format_cleared_results,
+    format_compaction_failure,
+    format_loss_report,
+)
 
 _MAX_ARGUMENTS = 100
 _MAX_OUTCOME = 120
@@ -253,20 +260,43 @@ class Screen:
 
 
 def show_compaction(screen: Screen, event: Event) -> None:
-    """Show the progress and the result of a compaction."""
+    """Show the progress and the result of a compaction, and tool results that left the view."""
     match event:
         case CompactionStarted(trigger=trigger):
             screen.line(f"compacting ({trigger}) …", "yellow")
+        case CompactionProgress(background=True):
+            pass
         case CompactionProgress(stage=stage, done=done, total=total):
             screen.hint(f"{stage} {done:,}" + (f" of {total:,}" if total else " characters"))
-        case CompactionFailed(why=why):
-            screen.say(f"the compaction failed; the view is unchanged: {why}", style="yellow")
+        case CompactionFailed(why=why, attempts=attempts):
+            screen.say(*format_compaction_failure(why, attempts), style="yellow")
         case CompactionEnded(report=report, after=after):
             screen.say(*(f"  {line}" for line in format_loss_report(report)))
             screen.draw_gauge(after)
             screen.hint()
+        case BackgroundSummary():
+            if text := describe_preparation(event):
+                screen.say(f"note: {text}", style="dim")
+        case ToolResultsCleared(report=report, trigger=trigger):
+            screen.say(format_cleared_results(report, trigger), style="yellow")
+            screen.hint()
         case _:
             pass
+
+
+def describe_preparation(event: BackgroundSummary) -> str:
+    """Return what happens to a summary in the background; empty if a warning says it already."""
+    covered = pluralize(event.messages, "message")
+    match event.stage:
+        case SummaryStage.PREPARING:
+            return f"preparing a summary of {covered} in the background"
+        case SummaryStage.PREPARED:
+            return f"the summary of {covered} is prepared; the next compaction uses it"
+        case SummaryStage.DISCARDED:
+            cost = f" (${event.cost:.4f})" if event.cost else ""
+            return f"the summary of {covered} is discarded: {event.why}{cost}"
+        case SummaryStage.FAILED:
+            return ""
 
 
 def show_agent(screen: Screen, agent: str, event: Event) -> None:

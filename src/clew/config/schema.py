@@ -190,14 +190,42 @@ class ContextSection(Section, frozen=True):
     max_context_tokens: Maybe[
         Annotated[_Tokens, _about("The context window in tokens, instead of the catalogue's.")]
     ] = UNSET
+    economy: Maybe[
+        Annotated[
+            Literal["full", "balanced", "lean"],
+            _about("How much of the window to use before old content leaves it; balanced."),
+        ]
+    ] = UNSET
     compress_tool_results: Maybe[
         Annotated[
             bool | _Count | LengthSection,
-            _about("Replace answered tool results by markers: true, or above a length."),
+            _about(
+                "Replace answered tool results by markers: true, or above a length. False: only"
+                " in a compaction. Unset: `economy` decides."
+            ),
         ]
     ] = UNSET
     max_tool_output_chars: Maybe[
         Annotated[int, Meta(ge=200), _about("Longest tool output in a prompt; 30000.")]
+    ] = UNSET
+    protect: Annotated[
+        list[str],
+        _about(
+            "Tools, paths and patterns whose results stay in view, such as `WebFetch`,"
+            " `docs/*.md` or `Bash(git diff*)`."
+        ),
+    ] = []
+    background_compaction: Maybe[
+        Annotated[
+            Literal["off", "on", "auto"],
+            _about(
+                "Prepare summaries while the session continues: off (the default), on from the"
+                " warning threshold on, auto where that costs little."
+            ),
+        ]
+    ] = UNSET
+    verify_summary: Maybe[
+        Annotated[bool, _about("Let a second call add what a summary left out; false.")]
     ] = UNSET
     preserve_reasoning_as_text: Maybe[
         Annotated[bool, _about("Send reasoning as text where a provider does not accept it.")]

@@ -24,7 +24,15 @@ from clew.context.strategies.tiered import Summarize, Tiered
 from clew.session.config import SessionOptions
 
 _OWN_MODEL = "default"
-_POLICY = ("preserve_recent_turns", "compress_tool_results", "max_tool_output_chars")
+_POLICY = (
+    "economy",
+    "preserve_recent_turns",
+    "compress_tool_results",
+    "max_tool_output_chars",
+    "protect",
+    "background_compaction",
+    "verify_summary",
+)
 _THRESHOLDS = {
     "warning_threshold": "warn",
     "compact_threshold": "compact",

@@ -208,7 +208,7 @@ def _is_allowed(path: Names, value: Any, below: Mapping[str, Any]) -> bool:
     if _is_crippling(path, value):
         return False
     if path[0] == "context":
-        return not _names_a_model(path, value)
+        return not _names_a_model(path, value) and not _calls_a_model(path, value)
     tightens = _TIGHTENING.get(path)
     return tightens is not None and tightens(value, get_value(below, path))
 
@@ -253,6 +253,13 @@ def _names_a_model(path: Names, value: Any) -> bool:
     if path == ("context", "compactionModel"):
         return bool(value != _SAME_MODEL)
     return isinstance(value, dict) and value.get("summaryModel", _SAME_MODEL) != _SAME_MODEL
+
+
+def _calls_a_model(path: Names, value: Any) -> bool:
+    """Return whether a setting makes calls that would not be made without it."""
+    if path == ("context", "backgroundCompaction"):
+        return bool(value != "off")
+    return path == ("context", "verifySummary") and value is not False
 
 
 def _is_lower(new: Any, old: Any) -> bool:

@@ -10,9 +10,8 @@ same rewrite. With a cold cache clearing always pays, because everything is rewr
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from clew.context.cuts import turn_starts
+from clew.context.economy import CachePrices
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind, Items
 from clew.core.entries import Replacement
@@ -21,28 +20,17 @@ from clew.core.ids import EntryId
 DELEGATION_TOOLS = frozenset({"Agent", "Task", "delegate_to_agent"})
 """Their results are the whole work of another agent and are never cleared."""
 MARKER = "[cleared: "
-
-
-class Economy(Struct, frozen=True, kw_only=True):
-    """Prices, relative to uncached input, and expectations that decide when clearing pays."""
-
-    read_price: float = 0.1
-    write_price: float = 1.25
-    cold_after: float = 300.0
-    """Seconds without a call after which the provider's cache has expired."""
-    least_calls: int = 10
-    """Least number of expected calls; a session with more calls expects as many again."""
-    recent_tokens: int = 16_000
-    """Newest part of the conversation, which is never cleared to save cost."""
+_RECENT_CALLS = 20
+"""Calls from which the growth of the view is measured."""
 
 
 def find_consumed(
-    items: Sequence[Item], *, pinned: frozenset[EntryId], min_chars: int
+    items: Sequence[Item], *, excluded: frozenset[EntryId], min_chars: int
 ) -> list[int]:
     """Return the indices of results that may be cleared: answered, long, not failed.
 
     A result is consumed when an assistant message follows it. Failed results, results of
-    other agents, pinned entries and cleared results are excluded.
+    other agents, cleared results and the entries in `excluded` stay.
     """
     places: list[int] = []
     answered = 0
@@ -51,7 +39,7 @@ def find_consumed(
             answered = len(places)
         elif (
             item.kind is ItemKind.TOOL_RESULT
-            and item.entry_id not in pinned
+            and item.entry_id not in excluded
             and _is_clearable(item, min_chars)
         ):
             places.append(place)
@@ -81,7 +69,7 @@ def exclude_recent(
 
 
 def choose_worthwhile(
-    items: Items, places: Sequence[int], economy: Economy, *, calls: int, cold: bool
+    items: Items, places: Sequence[int], prices: CachePrices, *, calls: int, cold: bool
 ) -> list[int]:
     """Choose which of `places` to clear now: the suffix with the largest saving, or none.
 
@@ -89,20 +77,30 @@ def choose_worthwhile(
     """
     if cold:
         return list(places)
-    expected = max(economy.least_calls, calls)
-    growth = max(1.0, items.units() / max(1, calls))
+    expected = max(prices.least_calls, calls)
+    growth = max(1.0, _measure_growth(items))
     best, best_gain = len(places), 0.0
     reclaimed = 0
     for index in range(len(places) - 1, -1, -1):
         item = items[places[index]]
         reclaimed += item.units - text_units(make_marker(item).text) - 10
         suffix = items.units(places[index])
-        once = (suffix - reclaimed) * economy.write_price - suffix * economy.read_price
+        once = (suffix - reclaimed) * prices.write_price - suffix * prices.read_price
         horizon = min(expected, reclaimed / (2 * growth))
-        gain = horizon * reclaimed * economy.read_price - once
+        gain = horizon * reclaimed * prices.read_price - once
         if gain > best_gain:
             best, best_gain = index, gain
     return list(places[best:])
+
+
+def _measure_growth(items: Items) -> float:
+    """Return the units that a call has added lately; earlier ones may have left the view."""
+    answers = 0
+    for place in range(len(items) - 1, -1, -1):
+        answers += items[place].kind is ItemKind.ASSISTANT
+        if answers == _RECENT_CALLS:
+            return items.units(place) / answers
+    return items.units() / max(1, answers)
 
 
 def _is_clearable(item: Item, min_chars: int) -> bool:

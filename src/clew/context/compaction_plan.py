@@ -1,130 +1,268 @@
-"""Decisions that make a view smaller: what to clear, drop, truncate and summarise by rules.
+"""Decisions that make a view smaller: what to drop, truncate and summarise by rules.
 
 The session carries them out and can let a model write the summary; `clew.fit` and the
 simulator use them with summaries by rules.
 """
 
-from clew.context.cleared_results import (
-    choose_worthwhile,
-    exclude_recent,
-    find_consumed,
-    make_marker,
-)
-from clew.context.estimate import text_units
-from clew.context.items import Item, ItemKind
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from clew.context.cleared_results import find_consumed, make_marker
+from clew.context.cuts import turn_starts
+from clew.context.economy import Economy, fixed_tokens, working_set
+from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
-from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
-from clew.context.strategies.selection import shorten_results
-from clew.context.view import View
-from clew.core.entries import Compacted, ResultsCleared, Trigger
-from clew.core.ids import EntryId
-from clew.core.messages import assistant
+from clew.context.protected import choose_protected, find_protected
+from clew.context.view import View, shorten_item
+from clew.core.context_state import SummaryAttempt
+from clew.core.entries import Compacted, Trigger
+from clew.core.text import pluralize, truncate_middle
+from clew.core.usage import Usage
 
 _LEAST_GAIN = 0.10
 _CLEAR_OVER = 500
 _LEAST_DIGEST = 60
 _HEADING_UNITS = 24
+_PROTECTED = 4
+"""Protected results take at most this part of what a compaction leaves."""
+_LEAST_TAIL = 1 / 3
+"""Share for the recent turns of what is left beside a large request."""
+_SHARES = (1.0, 0.5, 0.25)
+"""Of the room for a summary, in the order in which rules try them."""
 
 
-def plan_clearing(
-    view: View, policy: ContextPolicy, strategy: Strategy, *, now: float
-) -> ResultsCleared | None:
-    """Replace answered tool results by markers, if the policy asks for it or it saves cost."""
-    if policy.compress_over is not None:
-        places = find_consumed(view.items, pinned=view.pinned, min_chars=policy.compress_over)
-        why = "answered tool results are compressed"
-    elif strategy.clears_early and _worth_a_look(view, policy, now):
-        recent = view.units_for(policy.economy.recent_tokens)
-        tail = min(recent, make_budget(view, policy, strategy).tail)
-        if view.items.units() <= tail:
-            return None
-        places = find_consumed(view.items, pinned=view.pinned, min_chars=_CLEAR_OVER)
-        places = exclude_recent(
-            view.items, places, recent_turns=policy.preserve_recent_turns, tail=tail
-        )
-        cold = view.calls > 0 and now - view.called_at > policy.economy.cold_after
-        places = choose_worthwhile(view.items, places, policy.economy, calls=view.calls, cold=cold)
-        why = "the cache is cold" if cold else "the saving pays for the broken cache prefix"
-    else:
-        places, why = [], ""
-    if not places:
+def find_threshold(view: View, policy: ContextPolicy, *, window: int) -> int | None:
+    """Return the size of a request, in tokens, from which to compact; None for never."""
+    share = policy.thresholds.compact
+    if not share:
         return None
-    return ResultsCleared(replaced=tuple(make_marker(view.items[p]) for p in places), why=why)
-
-
-def _worth_a_look(view: View, policy: ContextPolicy, now: float) -> bool:
-    """Return whether results have grown since the last call, or the cache is cold.
-
-    Checking every result before each call would make turns slower as a session grows.
-    """
-    if view.calls and now - view.called_at > policy.economy.cold_after:
-        return True
-    return view.items.has_grown_since(view.anchor.length if view.anchor is not None else 0)
+    room = working_set(policy.economy, view, window=window)
+    return min(int(share * window), room)
 
 
 def make_budget(
     view: View, policy: ContextPolicy, strategy: Strategy, *, window: int | None = None
 ) -> Budget:
-    """Divide what a compaction may leave of `window`, by default the model's own window."""
-    return Budget.of(
+    """Divide what a compaction may leave of `window`, by default the model's own window.
+
+    A current request that is larger than the recent turns may be always stays, so less is left
+    for them and for the user's older messages.
+    """
+    window = window or view.setup.model.window
+    room = working_set(policy.economy, view, window=window)
+    fixed = fixed_tokens(view) if room < window else 0
+    budget = Budget.of(
         view,
-        tokens=strategy.target(window or view.setup.model.window),
+        tokens=fixed + strategy.target(room - fixed),
+        window=window,
         recent_turns=policy.preserve_recent_turns,
     )
+    starts = turn_starts(view.items)
+    request = view.items[starts[-1]].units if starts else 0
+    if request <= budget.tail:
+        return budget
+    share = max(0.0, 1 - request / budget.limit) if budget.limit else 0.0
+    rest = view.items.units() - request
+    return replace(
+        budget,
+        tail=min(budget.tail, max(int(budget.tail * share), int(rest * _LEAST_TAIL))),
+        words=max(0, budget.words - request),
+    )
+
+
+def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
+    """Return the budget with the room that the summary of `plan` may take.
+
+    The compaction must save a tenth of the request with it, unless the user's words need more.
+    Where pins or the current request alone exceed the target, the summary gets a quarter of
+    what it replaces, so that the compaction still frees most of it.
+    """
+    best = _without_summary(view, plan).report
+    spare = best.tokens_before * (1 - _LEAST_GAIN) - best.tokens_after
+    most = int(spare / view.calibration.rate) - _HEADING_UNITS
+    said = _count_words(view, plan, budget)
+    summary = max(_LEAST_DIGEST, said, min(_fair_share(view, plan, budget), most))
+    limit = max(budget.limit, _count_staying(view, plan) + summary + _HEADING_UNITS)
+    return replace(budget, summary=summary, limit=limit)
+
+
+def _count_words(view: View, plan: Reduce, budget: Budget) -> int:
+    """Return what the summary of `plan` needs for the user's words, in units."""
+    gone = (*view.archived, *plan.dropped)
+    return budget.quote(sum(item.units for item in gone if item.kind is ItemKind.USER))
+
+
+def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
+    said = _count_words(view, plan, budget)
+    gone = sum(item.units for item in plan.dropped)
+    room = max(budget.limit - _count_staying(view, plan) - _HEADING_UNITS, gone // 4)
+    if not budget.is_hard:
+        room = min(room, budget.summary + said)
+    return min(room, gone // 2 + said)
+
+
+def _count_staying(view: View, plan: Reduce) -> int:
+    """Return the size of what `plan` leaves in the view, in units."""
+    leaving = {item.entry_id for item in plan.dropped}
+    changes = {change.entry_id: change for change in plan.replaced}
+    return sum(
+        shorten_item(item, changes[item.entry_id], view.meter).units
+        if item.entry_id in changes
+        else item.units
+        for item in view.items
+        if item.entry_id not in leaving
+    )
+
+
+def _without_summary(view: View, plan: Reduce) -> Compacted:
+    nothing = WrittenSummary(text="", author="rules")
+    return build_compaction(view, plan, nothing, trigger="auto", strategy="")
 
 
 def plan_compaction(
-    view: View, strategy: Strategy, budget: Budget, *, must: bool = False
+    view: View,
+    strategy: Strategy,
+    budget: Budget,
+    *,
+    protect: Sequence[str] = (),
+    must: bool = False,
+    asked: bool = False,
 ) -> Reduce | Stuck:
     """Return the strategy's plan, or why it is not worth carrying out.
 
-    A plan must save at least a tenth of the request. With `must`, any saving is enough. This
-    is checked before a summary is paid for.
+    A plan must save at least a tenth of the request with the longest summary that it may get, so
+    that a summary is not paid for in vain. The written one is checked again.
+
+    Args:
+        view: What is compacted.
+        strategy: Makes the plan.
+        budget: What the compaction may leave.
+        protect: Names results that stay as if they were pinned, as far as they fit.
+        must: Any saving is enough: the view cannot be sent as it is.
+        asked: Somebody asked for it, so the written summary alone decides.
     """
-    plan = strategy.plan(view, budget)
+    protected = choose_protected(view.items, protect, room=budget.limit // _PROTECTED)
+    plan = strategy.plan(replace(view, pinned=view.pinned | protected.kept), budget)
     if isinstance(plan, Stuck):
         return plan
-    nothing = WrittenSummary(text="", author="rules")
-    best = build_compaction(view, plan, nothing, trigger="auto", strategy=strategy.name).report
-    least = 0 if must else _LEAST_GAIN * best.tokens_before
-    if best.tokens_before - best.tokens_after <= least:
-        return Stuck(why="it would save too little")
-    return plan
+    if protected.left_out:
+        left_out = pluralize(protected.left_out, "protected result does", "protected results do")
+        plan = replace(plan, why=f"{plan.why}; {left_out} not fit")
+    fault = _find_plan_fault(view, plan, budget, must=must, shortest=must or asked)
+    return Stuck(why=fault) if fault else plan
 
 
-def plan_squeeze(view: View, *, excess: int) -> ResultsCleared | None:
-    """Truncate the largest remaining tool results by up to `excess` tokens in total."""
-    room = view.items.units() - round(excess / view.calibration.rate) - 1
-    changes = shorten_results(view.items, view.pinned, room=room)
-    if not changes:
-        return None
-    return ResultsCleared(replaced=changes, why="the request would exceed the window")
+def is_worth_a_call(view: View, plan: Reduce, budget: Budget) -> bool:
+    """Return whether `plan` saves a tenth with the longest summary that it may get."""
+    return not _find_plan_fault(view, plan, budget, must=False, shortest=False)
 
 
-def summarise_by_rules(view: View, plan: Reduce, budget: Budget) -> WrittenSummary:
-    """Write the summary for `plan` without a model."""
-    gone = tuple(item for item in plan.dropped if item.kind is not ItemKind.SUMMARY)
-    if len(gone) < len(plan.dropped) and not view.archived:
-        # Without a journal the old summary is all there is of what it covers, so keep its text.
-        gone = (Item.of(EntryId(0), assistant(view.summary)), *gone)
+def _find_plan_fault(
+    view: View, plan: Reduce, budget: Budget, *, must: bool, shortest: bool
+) -> str:
+    if not (must or plan.replaced or any(i.kind is not ItemKind.SUMMARY for i in plan.dropped)):
+        return "only the summary could be shortened"
+    gone = sum(item.units for item in plan.dropped)
+    if plan.wording is Wording.NOTICE:
+        summary = min(_HEADING_UNITS, gone)
+    elif shortest:
+        summary = 0
+    else:
+        summary = min(gone, max(_LEAST_DIGEST, _fair_share(view, plan, budget)))
+    extra = round(summary * view.calibration.rate)
+    return find_gain_fault(_without_summary(view, plan), must=must, extra=extra)
+
+
+def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
+    """Return why a compaction is not worth it; an empty string if it is.
+
+    Args:
+        body: The compaction.
+        must: Accept any saving, because the view cannot be sent as it is.
+        extra: Tokens that its summary will add.
+    """
+    before = body.report.tokens_before
+    saved = before - body.report.tokens_after - extra
+    if must and saved <= 0:
+        return "the summary would be longer than the text it replaces"
+    return "" if must or saved >= _LEAST_GAIN * before else "it would save too little"
+
+
+def plan_without_summary(view: View, *, protect: Sequence[str] = ()) -> Reduce:
+    """Clear all answered tool results and drop nothing: the way out if no summary is short enough.
+
+    The plan may be empty.
+    """
+    excluded = view.pinned | find_protected(view.items, protect)
+    places = find_consumed(view.items, excluded=excluded, min_chars=_CLEAR_OVER)
+    return Reduce(
+        replaced=tuple(make_marker(view.items[place]) for place in places),
+        wording=Wording.RULES,
+        why="no summary was short enough, so answered tool results are cleared",
+    )
+
+
+def economize(plan: Reduce | Stuck, policy: ContextPolicy) -> Reduce | Stuck:
+    """Let rules write the summary of an automatic compaction of a `lean` session.
+
+    Such a session compacts often; a model call each time would cost more than it saves. A
+    strategy that names its own model for summaries keeps it.
+    """
+    if isinstance(plan, Stuck) or policy.economy is not Economy.LEAN or plan.summary_model:
+        return plan
+    is_model = plan.wording is Wording.MODEL
+    return replace(plan, wording=Wording.RULES) if is_model else plan
+
+
+def summarise_by_rules(
+    view: View, plan: Reduce, budget: Budget, *, notes: str = "", usage: Usage | None = None
+) -> WrittenSummary:
+    """Write the summary for `plan`: the notes of a model, if there are any, and a digest.
+
+    Together they take `budget.summary`; see `limit_summary`. Without new notes, those of an
+    earlier compaction stay in force.
+    """
+    author = "model" if notes else "rules"
     if not plan.dropped:
-        return WrittenSummary(text="", author="rules")
+        return WrittenSummary(text="", author=author, usage=usage)
+    gone = tuple(
+        view.originals.get(item.entry_id, item)
+        for item in plan.dropped
+        if item.kind is not ItemKind.SUMMARY
+    )
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
+    notes = notes or truncate_middle(view.notes, budget.summary)
     leaving = {item.entry_id for item in plan.dropped}
-    staying = [item for item in view.items if item.entry_id not in leaving]
-    shorter = {change.entry_id: change.text for change in plan.replaced}
-    taken = sum(
-        text_units(shorter[item.entry_id]) if item.entry_id in shorter else item.units
-        for item in staying
-    )
-    room = max(_LEAST_DIGEST, min(budget.summary, budget.limit - taken - _HEADING_UNITS))
+    staying = [
+        item
+        for item in view.items
+        if item.entry_id not in leaving and item.kind is not ItemKind.SUMMARY
+    ]
     from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 
-    text = write_digest((*view.archived, *gone), max_units=room, known=render_text(staying))
-    return WrittenSummary(text=text, author="rules")
+    least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
+    digest = write_digest(
+        (*view.archived, *gone),
+        max_units=max(least, budget.summary - view.meter(notes)),
+        staying=staying,
+        # Without a journal the old summary is all there is of what it covers.
+        previous="" if view.archived or view.notes else view.summary,
+        has_notes=bool(notes),
+        meter=view.meter,
+    )
+    text = f"{notes}\n\n{digest}" if notes else digest
+    return WrittenSummary(text=text, author=author, notes=notes, usage=usage)
+
+
+def draft_by_rules(view: View, plan: Reduce, budget: Budget) -> Iterator[WrittenSummary]:
+    """Yield summaries without a model, each shorter than the one before."""
+    sizes = [max(_LEAST_DIGEST, int(budget.summary * share)) for share in _SHARES]
+    for size in dict.fromkeys(sizes):
+        yield summarise_by_rules(view, plan, replace(budget, summary=size))
 
 
 def compact_by_rules(
@@ -132,11 +270,17 @@ def compact_by_rules(
 ) -> Compacted | Stuck:
     """Return the entry of a compaction that needs no model."""
     budget = make_budget(view, policy, strategy)
-    plan = plan_compaction(view, strategy, budget)
+    asked = trigger != "auto"
+    plan = plan_compaction(view, strategy, budget, protect=policy.protect, asked=asked)
     if isinstance(plan, Stuck):
         return plan
-    summary = summarise_by_rules(view, plan, budget)
-    body = build_compaction(view, plan, summary, trigger=trigger, strategy=strategy.name)
-    if body.report.tokens_after >= body.report.tokens_before:
-        return Stuck(why="the summary would be longer than the text it replaces")
-    return body
+    from clew.context.file_versions import restore_files  # noqa: PLC0415 - few sessions need it
+
+    restored = restore_files(view, plan, budget)
+    for draft in draft_by_rules(view, plan, limit_summary(view, plan, restored.budget)):
+        tried = (SummaryAttempt(author="rules", outcome="used"),) if draft.text else ()
+        summary = replace(restored.add_to(draft), attempts=tried)
+        body = build_compaction(view, plan, summary, trigger=trigger, strategy=strategy.name)
+        if not find_gain_fault(body, must=False):
+            return body
+    return Stuck(why="the summary would be longer than the text it replaces")

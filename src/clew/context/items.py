@@ -94,7 +94,9 @@ class Tally(Struct, gc=False):
     """Units of thinking before the last user message."""
     mark: float = 0.0
     marked_at: int = 0
-    """The length at which tool results last grew by a tenth; see `Items.has_grown_since`."""
+    """The length at which tool results last grew by a tenth; see `Items.has_new_results`."""
+    answered_at: int = 0
+    """The length at which the model last answered."""
     outgoing: int = 0
     """Number of messages that are sent: those that are not empty."""
     waiting: frozenset[CallId] = frozenset()
@@ -112,6 +114,8 @@ class Tally(Struct, gc=False):
         if item.kind is ItemKind.USER:
             self.turns += 1
             self.past_reasoning = totals[ItemKind.REASONING]
+        elif item.kind is ItemKind.ASSISTANT:
+            self.answered_at = length
         elif item.kind is ItemKind.TOOL_RESULT and totals[ItemKind.TOOL_RESULT] >= self.mark:
             self.mark = totals[ItemKind.TOOL_RESULT] * _GROWTH
             self.marked_at = length
@@ -236,13 +240,14 @@ class Items(Sequence[Item]):
         """Units of thinking before the last user message."""
         return self._tally.past_reasoning
 
-    def has_grown_since(self, length: int) -> bool:
-        """Return whether tool results grew by a tenth after the first `length` items.
+    @property
+    def has_new_results(self) -> bool:
+        """True if tool results grew by a tenth since the model's last answer.
 
         A caller that checks all results only then has a constant cost per message, however
         long the conversation.
         """
-        return self._tally.marked_at > length
+        return self._tally.marked_at > self._tally.answered_at
 
     def units(self, start: int = 0) -> int:
         """Return the units of the items from index `start` on."""

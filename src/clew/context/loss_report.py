@@ -1,15 +1,14 @@
-"""Builds the entry of a compaction, with its `LossReport`."""
+"""Builds the entries that make a view smaller, with a report on what left it."""
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.items import ItemKind
 from clew.context.plan import Reduce
-from clew.context.policy import Thresholds
 from clew.context.view import View
-from clew.context.window_state import compute_state
-from clew.core.context_state import LossReport
-from clew.core.entries import Compacted, Entry, Trigger
+from clew.context.window_state import count_tokens
+from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
+from clew.core.entries import Compacted, Entry, Replacement, ResultsCleared, Trigger
 from clew.core.ids import EntryId
 from clew.core.messages import Message
 from clew.core.usage import Usage
@@ -23,6 +22,10 @@ class WrittenSummary(Struct, frozen=True, kw_only=True):
     notes: str = ""
     """The part of the text that a model wrote."""
     usage: Usage | None = None
+    check: SummaryCheck | None = None
+    """What a second call added to it."""
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """Every try to write it, this one included."""
 
 
 def build_compaction(
@@ -44,21 +47,20 @@ def build_compaction(
         strategy: The name of the strategy that made the plan.
         inserted: New messages that a custom strategy put before those that stay.
     """
-    dropped = tuple(item.entry_id for item in plan.dropped)
-    if dropped and view.items[0].kind is ItemKind.SUMMARY and view.items[0].entry_id not in dropped:
-        dropped = (view.items[0].entry_id, *dropped)
+    dropped = _find_dropped(view, plan)
     cleared = tuple(change.entry_id for change in plan.replaced)
-    gone = frozenset((*dropped, *cleared))
     is_replaced = bool(summary.text or inserted)
     report = LossReport(
-        kept=tuple(item.entry_id for item in view.items if item.entry_id not in gone),
+        kept=_find_kept(view, {*dropped, *cleared}),
         summarised=dropped if is_replaced else (),
         cleared=cleared,
         archived=() if is_replaced else dropped,
-        tokens_before=_count_tokens(view),
+        tokens_before=count_tokens(view),
         tokens_after=0,
         author=summary.author,
         why=f"{trigger}: {plan.why}",
+        check=summary.check,
+        attempts=summary.attempts,
     )
     draft = Compacted(
         trigger=trigger,
@@ -71,21 +73,64 @@ def build_compaction(
         report=report,
         usage=summary.usage,
     )
-    after = _tokens_after(view, draft)
-    return msgspec.structs.replace(
-        draft, report=msgspec.structs.replace(report, tokens_after=after)
+    after = _tokens_after(view, draft, before=report.tokens_before)
+    return replace(draft, report=replace(report, tokens_after=after))
+
+
+def _find_dropped(view: View, plan: Reduce) -> tuple[EntryId, ...]:
+    """Return what leaves the view: a new summary also replaces the old one."""
+    dropped = tuple(item.entry_id for item in plan.dropped)
+    first = view.items[0] if dropped else None
+    if first is None or first.kind is not ItemKind.SUMMARY or first.entry_id in dropped:
+        return dropped
+    return (first.entry_id, *dropped)
+
+
+def build_clearing(
+    view: View, replaced: tuple[Replacement, ...], *, trigger: str, why: str
+) -> ResultsCleared:
+    """Build the entry that shows these texts in place of tool results.
+
+    Args:
+        view: The view before.
+        replaced: The new text of each result.
+        trigger: `economy`, `option` or `limit`; see `ResultsCleared`.
+        why: The reason, in a few words.
+    """
+    draft = ResultsCleared(
+        replaced=replaced,
+        why=why,
+        trigger=trigger,
+        kept=len(view.items) - len(replaced),
+        tokens_before=count_tokens(view),
+    )
+    after = _tokens_after(view, draft, before=draft.tokens_before)
+    return replace(draft, tokens_after=after)
+
+
+def report_clearing(view: View, body: ResultsCleared) -> LossReport:
+    """Report on every entry of `view`, which is the view before `body`."""
+    cleared = tuple(change.entry_id for change in body.replaced)
+    return LossReport(
+        kept=_find_kept(view, set(cleared)),
+        summarised=(),
+        cleared=cleared,
+        archived=(),
+        tokens_before=body.tokens_before,
+        tokens_after=body.tokens_after,
+        author="rules",
+        why=f"{body.trigger}: {body.why}",
     )
 
 
-def _tokens_after(view: View, draft: Compacted) -> int:
-    before = draft.report.tokens_before
+def _find_kept(view: View, gone: set[EntryId]) -> tuple[EntryId, ...]:
+    return tuple(item.entry_id for item in view.items if item.entry_id not in gone)
+
+
+def _tokens_after(view: View, draft: Compacted | ResultsCleared, *, before: int) -> int:
     shrunk = view.apply(Entry(id=EntryId(0), at=0.0, body=draft))
     after = before - round((view.units - shrunk.units) * view.calibration.rate)
     if after > 0:
         return after
     # The provider counted less than the estimate of what leaves; use the share that stays.
     return round(before * shrunk.units / max(1, view.units))
-
-
-def _count_tokens(view: View) -> int:
-    return compute_state(view, Thresholds(), window=max(1, view.setup.model.window)).used_tokens

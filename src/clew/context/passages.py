@@ -9,10 +9,13 @@ from msgspec import Struct
 from clew.context.items import Item, ItemKind
 from clew.core.ids import EntryId
 from clew.core.messages import Text, ToolCall, ToolResult
+from clew.core.text import truncate
 
 _SEARCH_TOOLS = frozenset({"grep", "glob", "ls", "websearch", "search", "find", "toolsearch"})
 _SHELL_TOOLS = frozenset({"bash", "shell", "exec_command", "local_shell", "execute", "terminal"})
 _LINE_NUMBER = re.compile(r"^\s*\d+[→\t|:]")
+_MOST_SUBJECT = 120
+_PATH_PARTS = 2
 _any_json = msgspec.json.Decoder()
 
 SPOKEN, CALLED, SHOWN, PRINTED, FOUND = range(5)
@@ -44,11 +47,10 @@ def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
                     )
                 case ToolCall(name=name, arguments=arguments, call_id=call_id):
                     strings = list(_iter_strings(_decode(arguments)))
-                    subject = strings[0].splitlines()[0][:120] if strings and strings[0] else ""
-                    shown_by[call_id] = f"{name} {subject}".rstrip()
+                    shown_by[call_id] = f"{name} {_name_subject(strings)}".rstrip()
                     yield Passage(
                         entry_id=item.entry_id,
-                        label=f"call {name}",
+                        label=shown_by[call_id],
                         source=CALLED,
                         text="\n".join(strings),
                     )
@@ -61,6 +63,19 @@ def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
                     )
                 case _:
                     pass
+
+
+def _name_subject(strings: Sequence[str]) -> str:
+    """Return what a call is about: the end of a path, or the first line of its first string."""
+    line = strings[0].strip().partition("\n")[0] if strings else ""
+    if is_path(line):
+        return "/".join(line.split("/")[-_PATH_PARTS:])
+    return truncate(line, _MOST_SUBJECT)
+
+
+def is_path(line: str) -> bool:
+    """Return whether a line is nothing but a path."""
+    return "/" in line and " " not in line and not line.startswith("//") and "(" not in line
 
 
 def strip_line_number(line: str) -> str:

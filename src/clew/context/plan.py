@@ -9,7 +9,11 @@ from clew.context.items import Item
 from clew.context.view import View
 from clew.core.entries import Replacement
 
-_TAIL, _WORDS, _SUMMARY = 0.35, 0.15, 0.50
+_TAIL, _SUMMARY = 0.35, 0.50
+_WORDS = 0.25
+"""Share of the window for the user's words."""
+_QUOTED = 1.3
+"""A summary that quotes the user's words has this many times their size, at least."""
 _MOST_SUMMARY = 16_000
 """In tokens; a longer summary adds cost and little value."""
 
@@ -30,26 +34,47 @@ class Budget(Struct, frozen=True, kw_only=True):
     limit: int
     """All messages together."""
     tail: int
+    """The share of the newest messages; they get more if the summary needs less."""
     words: int
+    """The user's words in the summary get at least this much, if they need it."""
     summary: int
+    """The rest of the summary gets at most this much of what messages could use."""
     recent_turns: int = 3
+    """Turns that stay in a view that is compacted although it is within the limit."""
+    is_hard: bool = False
+    """True if nothing may exceed the limit: then even requests are truncated."""
+
+    def quote(self, words: int) -> int:
+        """Return what a summary needs to quote the user's words of a size, as far as it may."""
+        return min(int(words * _QUOTED), int(self.words * _QUOTED))
+
+    @property
+    def notes(self) -> int:
+        """What a model may write; the digest by rules gets the rest of the summary."""
+        return self.summary // 2
 
     @classmethod
-    def of(cls, view: View, *, tokens: int, recent_turns: int = 3, fill: float = 0.0) -> "Budget":
+    def of(
+        cls, view: View, *, tokens: int, window: int | None = None, recent_turns: int = 3
+    ) -> "Budget":
         """Divide the room of a request of `tokens` beside its system prompt and tools.
 
-        A large request has more room than a summary needs; `fill` is the share of that spare
-        room for the recent turns.
+        Args:
+            view: The view, which converts tokens to units.
+            tokens: The size of the request after a compaction.
+            window: The size of the window; the user's words may take a quarter of it, even
+                if the request becomes larger than `tokens`. None if `tokens` is a hard limit.
+            recent_turns: Turns that stay in any case.
         """
         limit = max(0, view.units_for(tokens) - view.system_units - view.tool_units)
-        summary = min(int(limit * _SUMMARY), view.units_for(_MOST_SUMMARY))
-        spare = limit * _SUMMARY - summary
+        words = limit // 2 if window is None else int(view.units_for(window) * _WORDS)
         return cls(
             limit=limit,
-            tail=int(limit * _TAIL + spare * fill),
-            words=int(limit * _WORDS),
-            summary=summary,
+            tail=int(limit * _TAIL),
+            words=words,
+            summary=min(int(limit * _SUMMARY), view.units_for(_MOST_SUMMARY)),
             recent_turns=recent_turns,
+            is_hard=window is None,
         )
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.messages import Message, Native, Part, Reasoning, Text
+from clew.core.messages import Message, Native, Part, Reasoning, Text, merge_split_texts
 from clew.core.text import truncate_middle
 
 LONGEST_TEXT = 1_200
@@ -71,7 +71,7 @@ def adapt_message(message: Message, reader: ReasoningReader, policy: ReasoningPo
     """
     own = message.provenance == reader.provenance
     parts: list[Part] = []
-    for part in message.parts:
+    for part in message.parts if own else merge_split_texts(message.parts):
         match part:
             case Reasoning():
                 parts += _adapt_reasoning(part, reader, policy)
@@ -98,7 +98,7 @@ def is_private_to(message: Message, provenance: str) -> bool:
 def strip_reasoning(message: Message) -> Message:
     """Return `message` without thinking and private fields: every provider accepts it."""
     parts: list[Part] = []
-    for part in message.parts:
+    for part in merge_split_texts(message.parts):
         match part:
             case Reasoning():
                 pass

@@ -1,76 +1,197 @@
-"""A summary without a model: facts, excerpts, and an index of names.
+"""A summary without a model: the user's words, findings, state, excerpts, and names.
 
-Everything in it is quoted from the conversation, so nothing can be invented. Compaction uses
-it as the fallback, and for models with unreliable summaries.
-
-The weights for excerpts come from recorded agent sessions: for each line before a compaction,
-did the agent write it again afterwards (as a command, a path, a line to edit)? The best
-predictors are how recent a line is, where it comes from, and whether it occurs in more than
-one kind of source. A repeated line counts only at its newest place, so a file that was read
-twice is quoted once.
+Everything in it is quoted from the conversation or counted, so nothing can be invented. It
+follows the notes of a model, or stands alone. Each section has a share of the room; what one
+does not need goes to the excerpts.
 """
 
-import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from clew.context.estimate import text_units
-from clew.context.facts import gather_facts
+from clew.context.estimate import Meter, text_units
+from clew.context.excerpts import Excerpts
+from clew.context.findings import fit_statements, rank_statements, render_findings
 from clew.context.items import Item
-from clew.context.passages import (
-    CALLED,
-    FOUND,
-    PRINTED,
-    SHOWN,
-    SPOKEN,
-    Passage,
-    split_passages,
-    strip_line_number,
-)
+from clew.context.name_index import NameIndex
+from clew.context.passages import render_text, split_passages, strip_line_number
+from clew.context.remarks import choose_remarks, list_remarks, render_remarks
+from clew.context.state_ledger import gather_state, render_state
+from clew.context.turn_ledger import Turn, list_turns, render_turns
+from clew.core.ids import EntryId
+from clew.core.messages import assistant
 
-_FACTS_SHARE = 0.15
-_NAMES_SHARE = 0.45
+_FINDINGS, _STATE, _NAMES, _EXCERPTS = 0.30, 0.20, 0.20, 0.30
+"""Shares of the room beside the user's words."""
+_FINDINGS_BESIDE_NOTES = 0.12
+"""Notes of a model tell most of what findings would."""
+_TURNS = 0.30
+_MOST_WORDS = 0.80
+"""Requests that need more of the room than this are truncated to `_TURNS`."""
+_CONCLUSIONS = 0.12
+_REQUEST_FRAME = 16
+"""Characters that a request needs beside its words: its number and the user's name."""
 _MOST_NAMES_CHARS = 9_000
 _REACH = 100_000
 """Units of the newest text that are read line by line."""
+_TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
 _NAMES_HEADING = "Names that came up: "
+_ROUNDS = 4
+_FULL = 0.95
 
 
-def write_digest(items: Sequence[Item], *, max_units: int, known: str = "") -> str:
+def write_digest(
+    items: Sequence[Item],
+    *,
+    max_units: int,
+    staying: Sequence[Item] = (),
+    previous: str = "",
+    has_notes: bool = False,
+    meter: Meter = text_units,
+) -> str:
     """Summarise `items` by rules; deterministic, and never longer than `max_units`.
 
-    `known` is text that stays in the view, so its names are not listed again.
+    Args:
+        items: The messages that leave, or left, the view.
+        max_units: The limit.
+        staying: The messages that stay; their text is not quoted again.
+        previous: An earlier digest, if nobody has the messages that it stands for.
+        has_notes: True if the notes of a model precede the digest.
+        meter: Measures the text.
     """
+    requests = _find_requests(previous)
+    if previous:
+        rest = previous.replace(requests, "", 1)
+        items = [Item.of(EntryId(0), assistant(rest)), *items]
+    whole = sorted((*items, *staying), key=lambda item: abs(item.entry_id))
+    if requests or any(item.asks for item in whole):
+        write = _prepare_work(items, whole, staying, earlier=requests, has_notes=has_notes)
+    else:
+        write = _prepare_talk(items)
+    return _fit(write, max_units, meter, sample=items)
+
+
+def _fit(
+    write: Callable[[int], str], max_units: int, meter: Meter, *, sample: Sequence[Item]
+) -> str:
+    """Find the number of characters for which `write` returns a text of `max_units`."""
+    chars = int(max_units * _chars_per_unit(sample))
+    best = ""
+    for _ in range(_ROUNDS):
+        text = write(chars)
+        units = meter(text)
+        if units <= max_units:
+            best = max(best, text, key=len)
+            if units >= _FULL * max_units or len(text) < 0.9 * chars:
+                return best
+        chars = int(chars * 0.98 * max_units / max(1, units))
+    while not best and chars > 0:
+        text = write(chars)
+        best = text if meter(text) <= max_units else ""
+        chars //= 2
+    return best
+
+
+def _chars_per_unit(items: Sequence[Item]) -> float:
+    sample = render_text(items[-20:])[:20_000]
+    return max(1.0, len(sample) / max(1, text_units(sample)))
+
+
+def _prepare_work(
+    items: Sequence[Item],
+    whole: Sequence[Item],
+    staying: Sequence[Item],
+    *,
+    earlier: str,
+    has_notes: bool,
+) -> Callable[[int], str]:
+    """Return the writer of a digest of an agent's work."""
     stretch = list(split_passages(_take_newest(items, _REACH)))
-    chars = max_units * _chars_per_unit(stretch)
-    text = _write(items, stretch, max_chars=int(chars), known=known)
-    while text_units(text) > max_units:
-        chars *= 0.98 * max_units / text_units(text)
-        text = _write(items, stretch, max_chars=int(chars), known=known)
-    return text
+    shown = render_text(staying)
+    excerpts = Excerpts(stretch, known={strip_line_number(line) for line in shown.split("\n")})
+    index = NameIndex(stretch)
+    visible = {item.entry_id for item in staying}
+    turns = [turn for turn in list_turns(whole) if turn.entry_id not in visible]
+    state = gather_state(whole)
+    findings = rank_statements(_take_newest(items, _REACH))
+    head = _write_head(items)
+
+    def write(max_chars: int) -> str:
+        lines = [head[: max(0, max_chars)]]
+        room = max_chars - len(lines[0])
+        lines += _write_turns(turns, earlier, room)
+        room = max_chars - _measure(lines)
+        share = _FINDINGS_BESIDE_NOTES if has_notes else _FINDINGS
+        told = render_findings(fit_statements(findings, max_chars=int(room * share)))
+        facts = render_state(state, max_chars=int(room * _STATE))
+        lines += [f"\n{text}" for text in (told, facts) if text]
+        left = max_chars - _measure(lines)
+        for_names = min(int(left * _NAMES / (_NAMES + _EXCERPTS)), _MOST_NAMES_CHARS)
+        quoted = excerpts.choose(max_chars=left - for_names - len("\n\nExcerpts:"))
+        lines += ["\nExcerpts:", *quoted] if quoted else []
+        body = "\n".join(lines)
+        left = max_chars - len(body) - len(_NAMES_HEADING) - 2
+        names = index.choose(max_chars=left, known=f"{body}\n{shown}")
+        return f"{body}\n\n{_NAMES_HEADING}{', '.join(names)}" if names else body
+
+    return write
 
 
-def _write(items: Sequence[Item], stretch: Sequence[Passage], *, max_chars: int, known: str) -> str:
-    head = _write_head(items)[: max(0, max_chars)]
-    for_facts = int(max_chars * _FACTS_SHARE)
-    facts = gather_facts(items, max_chars=2 * for_facts).lines(max_chars=for_facts)
-    room = max_chars - len(head) - sum(len(line) + 1 for line in facts) - 2
-    for_names = min(int(room * _NAMES_SHARE), _MOST_NAMES_CHARS)
-    quoted = choose_excerpts(stretch, max_chars=room - for_names - 1)
-    body = "\n".join([head, *facts, *(["", *quoted] if quoted else [])])
-    room = max_chars - len(body) - len(_NAMES_HEADING) - 1
-    index = choose_names(stretch, known=body + known, max_chars=room)
-    return f"{body}\n{_NAMES_HEADING}{', '.join(index)}" if index else body
+def _prepare_talk(items: Sequence[Item]) -> Callable[[int], str]:
+    """Return the writer of a digest of a conversation without tools."""
+    whole = list_remarks(items, split_user=False)
+    pieces = list_remarks(items)
+    head = _write_head(items)
+    need = sum(len(one.text) + _REQUEST_FRAME for one in whole if one.role == "user")
+
+    def write(max_chars: int) -> str:
+        lines = [head[: max(0, max_chars)]]
+        room = max_chars - _measure(lines) - 1
+        fits = need <= room * _MOST_WORDS
+        remarks = whole if fits else pieces
+        kept = [n for n, one in enumerate(remarks) if one.role == "user"] if fits else []
+        chosen = choose_remarks(remarks, max_chars=room, chosen=kept)
+        return "\n".join([*lines, *([render_remarks(remarks, chosen)] if chosen else [])])
+
+    return write
 
 
 def _write_head(items: Sequence[Item]) -> str:
-    first, last = items[0].entry_id, items[-1].entry_id
-    if first < 1:
+    entries = [item.entry_id for item in items if item.entry_id > 0]
+    if not entries:
         return f"{len(items)} earlier messages were set aside."
     return (
-        f"{len(items)} earlier messages (#{first} to #{last}) were set aside. None is lost: each "
-        f"can be read back by its number."
+        f"{len(items)} earlier messages (#{min(entries)} to #{max(entries)}) were set aside. None "
+        f"is lost: each can be read back by its number."
     )
+
+
+def _write_turns(turns: Sequence[Turn], earlier: str, room: int) -> list[str]:
+    """Write the user's requests: all of them if they fit, and conclusions with what is left."""
+    if not turns and not earlier:
+        return []
+    room -= len(_TURNS_HEADING) + 3
+    need = sum(len(turn.request) + _REQUEST_FRAME for turn in turns) + len(earlier)
+    if need <= room * _MOST_WORDS:
+        limit = max(int(room * _TURNS), need + int(room * _CONCLUSIONS))
+    else:
+        limit = int(room * _TURNS)
+        earlier = earlier[: limit // 2]
+    text = render_turns(turns, max_chars=max(0, limit - len(earlier)))
+    said = [part for part in (earlier, text) if part]
+    return [f"\n{_TURNS_HEADING}", *said] if said else []
+
+
+_SECTION_END = re.compile(r"\n\n(?=[A-Z][^\n]{3,80}:)")
+
+
+def _find_requests(digest: str) -> str:
+    """Return the requests that an earlier digest quotes."""
+    quoted = digest.partition(_TURNS_HEADING)[2].strip("\n")
+    return _SECTION_END.split(quoted, maxsplit=1)[0]
+
+
+def _measure(lines: Iterable[str]) -> int:
+    return sum(len(line) + 1 for line in lines)
 
 
 def _take_newest(items: Sequence[Item], units: int) -> Sequence[Item]:
@@ -79,147 +200,3 @@ def _take_newest(items: Sequence[Item], units: int) -> Sequence[Item]:
         if units < 0:
             return items[start:]
     return items
-
-
-def _chars_per_unit(stretch: Sequence[Passage]) -> float:
-    sample = "\n".join(passage.text[:2_000] for passage in stretch[-20:])
-    return max(1.0, len(sample) / max(1, text_units(sample)))
-
-
-_LEAST_CHARS = 24
-"""Shorter lines mean little without their neighbours."""
-_MOST_CHARS = 400
-_BEGINNING = 200
-"""Characters that are quoted of a longer line, such as a paragraph."""
-_RECENCY = 0.64
-_SOURCE = {SPOKEN: -1.0, CALLED: 0.0, SHOWN: 0.0, PRINTED: -1.6, FOUND: -3.1}
-_SEVERAL_SOURCES = 1.2
-_PATH = 3.0
-_COMMENT = -2.5
-_COMMENT_MARKS = ("//", "#", "*", "/*", "--", '"""')
-
-
-class _Line:
-    __slots__ = ("distance", "place", "sources")
-
-    def __init__(self, place: tuple[int, int], distance: int, sources: int) -> None:
-        self.place = place
-        self.distance = distance
-        self.sources = sources
-
-
-def choose_excerpts(stretch: Sequence[Passage], *, max_chars: int) -> list[str]:
-    """Quote the lines of `stretch` that are most likely needed again, under their source.
-
-    The lines keep their order. The result has at most `max_chars` characters with newlines.
-    """
-    lines = _collect_lines(stretch)
-    ranked = sorted(lines.items(), key=_rank)
-    chosen: dict[int, dict[int, str]] = {}
-    room = max_chars
-    for text, line in ranked:
-        where, row = line.place
-        cost = len(text) + 1
-        if where not in chosen:
-            cost += len(_heading(stretch[where])) + 1
-        if cost > room:
-            continue
-        room -= cost
-        chosen.setdefault(where, {})[row] = text
-        if room < _LEAST_CHARS:
-            break
-    written: list[str] = []
-    for where in sorted(chosen):
-        written.append(_heading(stretch[where]))
-        written += [chosen[where][row] for row in sorted(chosen[where])]
-    return written
-
-
-def _collect_lines(stretch: Sequence[Passage]) -> dict[str, _Line]:
-    lines: dict[str, _Line] = {}
-    distance = 0
-    for where in range(len(stretch) - 1, -1, -1):
-        passage = stretch[where]
-        kind = 1 << passage.source
-        for row, raw in _enumerate_reversed(passage.text):
-            distance += len(raw) + 1
-            if len(raw) < _LEAST_CHARS:
-                continue
-            text = strip_line_number(raw)
-            if len(text) < _LEAST_CHARS:
-                continue
-            if len(text) > _MOST_CHARS:
-                text = f"{text[:_BEGINNING]}…"
-            seen = lines.get(text)
-            if seen is None:
-                lines[text] = _Line((where, row), distance, kind)
-            else:
-                seen.sources |= kind
-    return lines
-
-
-def _enumerate_reversed(text: str) -> Iterable[tuple[int, str]]:
-    rows = text.split("\n")
-    return zip(range(len(rows) - 1, -1, -1), reversed(rows), strict=True)
-
-
-def _rank(entry: tuple[str, _Line]) -> float:
-    text, line = entry
-    source = max(_SOURCE[kind] for kind in _SOURCE if line.sources >> kind & 1)
-    score = source - _RECENCY * math.log1p(line.distance / 1_000) - math.log(len(text))
-    if line.sources & (line.sources - 1):
-        score += _SEVERAL_SOURCES
-    if text[0] == "/" and " " not in text and not text.startswith("//"):
-        score += _PATH
-    elif text.startswith(_COMMENT_MARKS):
-        score += _COMMENT
-    return -score
-
-
-def _heading(passage: Passage) -> str:
-    return f"#{passage.entry_id} {passage.label}:" if passage.entry_id > 0 else f"{passage.label}:"
-
-
-_NAME = re.compile(
-    r"(?<=/)[\w@.-]+\.\w{1,6}\b"  # a file, from the last part of its path
-    r"|\b[0-9a-f]{7,40}\b"  # a hash
-    r"|\b[A-Za-z_][A-Za-z0-9_]{11,}\b"  # a long identifier
-)
-_NAME_RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
-_NEVER_CALLED = 10_000_000
-
-
-def choose_names(stretch: Sequence[Passage], *, known: str, max_chars: int) -> list[str]:
-    """List files, hashes and identifiers of `stretch` that `known` does not contain.
-
-    Recent names come first, especially those in recent tool calls. Joined with a comma and a
-    space they have at most `max_chars` characters.
-    """
-    last: dict[str, int] = {}
-    called: dict[str, int] = {}
-    count: dict[str, int] = {}
-    distance = 0
-    for passage in reversed(stretch):
-        distance += len(passage.text)
-        for name in _NAME.findall(passage.text):
-            count[name] = count.get(name, 0) + 1
-            last.setdefault(name, distance)
-            if passage.source == CALLED:
-                called.setdefault(name, distance)
-
-    def rank(name: str) -> float:
-        score = -_NAME_RECENCY * math.log1p(last[name] / 1_000)
-        score -= _CALL_RECENCY * math.log1p(called.get(name, _NEVER_CALLED) / 1_000)
-        score += _OFTEN * math.log1p(count[name])
-        return -(score + (_FILE if "." in name else 0.0))
-
-    chosen: list[str] = []
-    room = max_chars
-    seen = set(_NAME.findall(known))
-    for name in sorted(count, key=rank):
-        if len(name) + 2 > room:
-            break
-        if name not in seen:
-            chosen.append(name)
-            room -= len(name) + 2
-    return chosen

@@ -51,6 +51,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     anchor: Anchor | None
     calibration: Calibration
     undoable: tuple[EntryId, ...]
+    restored: frozenset[EntryId]
     tools_used: bool
     settled: int
     calls: int
@@ -85,6 +86,7 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
         anchor=view.anchor,
         calibration=view.calibration,
         undoable=view.undoable,
+        restored=view.restored,
         tools_used=view.tools_used,
         settled=view.settled,
         calls=view.calls,
@@ -110,6 +112,7 @@ def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> 
         calibration=snapshot.calibration,
         meter=meter,
         undoable=snapshot.undoable,
+        restored=snapshot.restored,
         tools_used=snapshot.tools_used,
         settled=snapshot.settled,
         calls=snapshot.calls,

@@ -4,10 +4,11 @@
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 
-from clew.context.facts import gather_facts
 from clew.context.items import Item
+from clew.context.state_ledger import gather_state, render_state
 from clew.core.messages import (
     File,
     Image,
@@ -106,8 +107,8 @@ def format_transcript(items: Sequence[Item]) -> list[str]:
 
 def format_facts(items: Sequence[Item], *, max_chars: int | None = None) -> str:
     """Return the facts about `items` as text, or an empty string."""
-    facts = gather_facts(items, max_chars=None if max_chars is None else 2 * max_chars)
-    return "\n".join(facts.lines(max_chars=max_chars))
+    most = sys.maxsize if max_chars is None else max_chars
+    return render_state(gather_state(items), max_chars=most)
 
 
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")

@@ -72,13 +72,16 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
     """How tokens follow from units, learned from all counts so far."""
     meter: Meter = text_units
     undoable: tuple[EntryId, ...] = ()
-    """Compactions, clears and rewinds in force, oldest first."""
+    """Compactions, cleared results, clears and rewinds in force, oldest first."""
+    restored: frozenset[EntryId] = frozenset()
+    """Messages that an undo brought back since the last compaction. They leave the view again
+    only when the window is full, not to save cost."""
     tools_used: bool = False
     """True after the first tool call, even if a compaction dropped it."""
     settled: int = 0
     """Leading items that clearing of results will not change again: a good cache prefix."""
     calls: int = 0
-    """Answers with a provider's count."""
+    """The model's answers so far, with or without a provider's count."""
     called_at: float = 0.0
     """Time of the last of them."""
 
@@ -117,10 +120,27 @@ def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
     entries = list(entries)
     gone = find_withdrawn(entries)
     view = View(meter=meter)
+    is_prompt_undone = False
     for entry in entries:
+        if isinstance(entry.body, MessageAdded):
+            is_prompt_undone = entry.id in gone.undone
         if gone.counts(entry):
             view = view.apply(_drop_usage(entry) if gone.is_stale(entry) else entry)
+        elif entry.id in gone.undone and not is_prompt_undone:
+            # What a prompt that did not fit caused is undone with it; nobody asked for that.
+            view = replace(view, restored=view.restored | _find_changed(entry))
     return view
+
+
+def _find_changed(entry: Entry) -> frozenset[EntryId]:
+    """Return the messages that an entry removes or replaces."""
+    match entry.body:
+        case Compacted(dropped=dropped, replaced=replaced):
+            return frozenset((*dropped, *(change.entry_id for change in replaced)))
+        case ResultsCleared(replaced=replaced):
+            return frozenset(change.entry_id for change in replaced)
+        case _:
+            return frozenset()
 
 
 def advance(view: View, journal: Sequence[Entry]) -> View:
@@ -156,6 +176,7 @@ def _apply(view: View, entry: Entry) -> View:
                 originals=_remember(view, replaced),
                 anchor=None,
                 settled=_count_settled(items, replaced),
+                undoable=(*view.undoable, entry_id),
             )
         case Cleared():
             return replace(
@@ -217,7 +238,14 @@ def _apply_setup(view: View, body: SetupChanged) -> View:
 def _add_message(view: View, entry: Entry, body: MessageAdded) -> View:
     item = Item.of(entry.id, body.message, meter=view.meter)
     items = view.items.append(item)
-    longer = replace(view, items=items, tools_used=view.tools_used or bool(item.asks))
+    is_answer = item.kind is ItemKind.ASSISTANT
+    longer = replace(
+        view,
+        items=items,
+        tools_used=view.tools_used or bool(item.asks),
+        calls=view.calls + is_answer,
+        called_at=entry.at if is_answer else view.called_at,
+    )
     if body.usage is None or not _is_credible(body.usage, longer.units):
         return longer
     # The request is known completely; the answer may contain hidden thinking.
@@ -225,8 +253,6 @@ def _add_message(view: View, entry: Entry, body: MessageAdded) -> View:
         longer,
         anchor=Anchor(length=len(items), tokens=body.usage.context_tokens, units=longer.units),
         calibration=learn(view.calibration, view.units, body.usage.input_tokens),
-        calls=view.calls + 1,
-        called_at=entry.at,
     )
 
 
@@ -257,6 +283,7 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
         anchor=None,
         settled=_count_settled(items, body.replaced),
         undoable=(*view.undoable, entry_id),
+        restored=frozenset(),
     )
 
 

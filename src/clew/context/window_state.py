@@ -16,7 +16,7 @@ def compute_state(
     messages is added to the count. A count from before a compaction, clear or undo is not
     used. The result is never below `floor`.
     """
-    used = max(_count_tokens(view), floor)
+    used = max(count_tokens(view), floor)
     exact = view.anchor is not None and view.anchor.length == len(view.items) and used > floor
     return ContextState(
         max_tokens=window,
@@ -27,7 +27,33 @@ def compute_state(
     )
 
 
-def _count_tokens(view: View) -> int:
+_LOADS = {
+    "system": ("the system prompt", "Shorten the instructions of the project"),
+    "tools": ("tool definitions", "Disable tools that you do not need"),
+    "user": ("user messages", "Put long text into a file and name the file in the prompt"),
+    "assistant": ("answers", "Clear the history"),
+    "reasoning": ("reasoning", "Clear the history"),
+    "tool_results": ("tool results", "Ask for smaller results: parts of files, filtered output"),
+    "summary": ("the summary", "Clear the history"),
+}
+
+
+def describe_load(view: View, state: ContextState) -> str:
+    """Say what fills most of the window, and what to do about it."""
+    parts = {name: getattr(state.breakdown, name) for name in _LOADS}
+    largest = max(parts, key=lambda name: parts[name])
+    (what, advice), tokens = _LOADS[largest], parts[largest]
+    pins = sum(item.units for item in view.items if item.entry_id in view.pinned)
+    if pins * 2 > view.units:
+        tokens = round(state.used_tokens * pins / view.units)
+        what, advice = "pinned messages", "Unpin what you do not need"
+    return (
+        f"Most of it is {what} ({tokens:,} tokens). {advice}, or use a model with a larger window."
+    )
+
+
+def count_tokens(view: View) -> int:
+    """Return the size of the next request: the provider's last count and the estimate since."""
     if view.anchor is None:
         return estimate_tokens(view.calibration, view.units)
     since = round((view.units - view.anchor.units) * view.calibration.rate)

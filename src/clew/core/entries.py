@@ -90,10 +90,21 @@ class Compacted(
 class ResultsCleared(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="results_cleared"
 ):
-    """Shows answered tool results as markers in every following request."""
+    """Shows tool results as markers or excerpts in every following request.
+
+    An undo restores them. The fields below `why` are the loss report: the cleared entries are
+    those in `replaced`, all other messages of the view stay word for word.
+    """
 
     replaced: tuple[Replacement, ...]
     why: str
+    trigger: str = ""
+    """What asked for it: `economy` (to save cost), `option` (`compress_tool_results`) or `limit`
+    (the request was too long to send); empty in entries of 0.1.0."""
+    kept: int = 0
+    """Messages of the view that stay word for word."""
+    tokens_before: int = 0
+    tokens_after: int = 0
 
 
 class Charged(
@@ -125,7 +136,7 @@ class Cleared(Struct, frozen=True, kw_only=True, tag_field="kind", tag="clear"):
 
 
 class Undone(Struct, frozen=True, kw_only=True, tag_field="kind", tag="undo"):
-    """Reverts an earlier entry: a compaction, a rewind or another undo."""
+    """Reverts an earlier entry: a compaction, cleared results, a clear, a rewind or an undo."""
 
     target: EntryId
 

@@ -16,6 +16,7 @@
     │   └── ContextOverflow      the request is too long; compact, then retry
     ├── ContextError             the conversation does not fit (has `state`)
     │   ├── ContextFull          above the hard limit; nothing was sent
+    │   ├── ContextThrashing     compactions free too little for the run to continue
     │   └── NothingToDrop        no cut keeps the conversation valid
     ├── StoreError               the journal could not be read or written
     │   ├── StoreUnavailable     the store cannot be opened or written
@@ -133,6 +134,10 @@ class ContextError(ClewError):
 
 class ContextFull(ContextError):
     """The view is above the hard limit; nothing was sent."""
+
+
+class ContextThrashing(ContextError):
+    """The window is full again after each compaction; the run was stopped."""
 
 
 class NothingToDrop(ContextError):

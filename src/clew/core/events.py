@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from clew.core.context_state import ContextState, LossReport
+from clew.core.context_state import ContextState, LossReport, SummaryAttempt
 from clew.core.entries import Entry, Trigger
 from clew.core.ids import CallId, RunId, SessionId
 from clew.core.permissions import Risk
@@ -110,6 +110,8 @@ class CompactionProgress(
     done: int
     total: int
     """0 where the total is unknown."""
+    background: bool = False
+    """True for a summary that is prepared while the session continues."""
 
 
 class CompactionEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag="compaction"):
@@ -131,6 +133,54 @@ class CompactionFailed(
     """
 
     why: str
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """What was tried and what it cost; what was paid counts for the session's cost."""
+
+
+class SummaryStage(StrEnum):
+    """Where a summary stands that is prepared in the background."""
+
+    PREPARING = "preparing"
+    PREPARED = "prepared"
+    """It waits for the compaction that will use it."""
+    DISCARDED = "discarded"
+    FAILED = "failed"
+
+
+class BackgroundSummary(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="event",
+    tag="background_summary",
+):
+    """A summary is prepared while the session continues, or no longer.
+
+    `preparing` is followed by exactly one of the other stages, and `prepared` by `discarded` or
+    by the `CompactionEnded` that uses it, unless the session ends before.
+    """
+
+    stage: SummaryStage
+    messages: int
+    """How many messages it covers."""
+    why: str = ""
+    """Why it was discarded or failed."""
+    cost: float | None = 0.0
+    """US dollars that it has cost so far; None if the price is unknown."""
+
+
+class ToolResultsCleared(
+    Struct, frozen=True, kw_only=True, tag_field="event", tag="results_cleared"
+):
+    """Tool results left the context; their markers say where the full text is."""
+
+    trigger: str
+    """`economy`: to save cost. `option`: `compress_tool_results` asks for it. `limit`: the request
+    was too long to send, so the largest results were shortened."""
+    before: ContextState
+    after: ContextState
+    report: LossReport
 
 
 class EntryAdded(Struct, frozen=True, gc=False, tag_field="event", tag="entry"):
@@ -264,6 +314,8 @@ Event: TypeAlias = (
     | CompactionProgress
     | CompactionEnded
     | CompactionFailed
+    | BackgroundSummary
+    | ToolResultsCleared
     | EntryAdded
     | QueueChanged
     | PermissionRequest

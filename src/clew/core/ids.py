@@ -4,6 +4,8 @@ import os
 from typing import NewType
 
 EntryId = NewType("EntryId", int)
+NO_ENTRY = EntryId(0)
+"""Stands for an entry that does not exist."""
 """Position of an entry in its journal, starting at 1: short enough for a model to quote."""
 
 CallId = NewType("CallId", str)

@@ -11,6 +11,7 @@ Here and elsewhere, values that a session holds or makes by the thousand have `g
 cannot be part of a reference cycle, so the garbage collector need not visit them.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -18,6 +19,10 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.ids import CallId
+
+PARAGRAPH = "\n\n"
+"""Between two texts that became one."""
+_CONTINUING = frozenset(".,;:!?)]}…。，、；：！？）")
 
 
 class Role(StrEnum):
@@ -128,8 +133,8 @@ class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The text parts, without reasoning, calls and results."""
-        return "".join(part.text for part in self.parts if isinstance(part, Text))
+        """The text parts, without reasoning, calls and results; see `join_texts`."""
+        return join_texts(self.parts)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -140,6 +145,47 @@ class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     def results(self) -> tuple[ToolResult, ...]:
         """The tool results."""
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+def join_texts(parts: Iterable[Part]) -> str:
+    """Return the text parts as one text, with a blank line between separate ones."""
+    joined, before = "", None
+    for part in parts:
+        if isinstance(part, Text) and part.text:
+            joined += PARAGRAPH if joined and _is_separate(joined, part, before) else ""
+            joined += part.text
+        before = part
+    return joined
+
+
+def merge_split_texts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return `parts` with one text for each that a provider split to cite or to sign a piece."""
+    if not any(isinstance(part, Text) and part.extra for part in parts):
+        return parts
+    merged: list[Part] = []
+    before: Part | None = None
+    for part in parts:
+        last = merged[-1] if merged else None
+        if isinstance(part, Text) and isinstance(last, Text) and _is_split(before, part):
+            merged[-1] = Text(last.text + part.text)
+        else:
+            merged.append(part)
+        before = part
+    return tuple(merged)
+
+
+def _is_separate(joined: str, part: Text, before: Part | None) -> bool:
+    if joined[-1].isspace() or part.text[0].isspace() or part.text[0] in _CONTINUING:
+        return False
+    return not _is_split(before, part)
+
+
+def _is_split(before: Part | None, part: Text) -> bool:
+    """Return whether `part` continues the text before it."""
+    if not isinstance(before, Text):
+        return False
+    # In the Responses API, `item` begins another message.
+    return bool(before.extra or part.extra) and '"item":' not in part.extra
 
 
 def user(text: str, *images: Image) -> Message:

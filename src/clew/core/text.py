@@ -15,6 +15,9 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 """Control characters, line separators, bidirectional overrides and isolates, byte order marks."""
+_FILE_LINK = re.compile(
+    r"\[([^\[\]\n]{1,200}?)(?::\d+)?\]\((?:file://)?[/~.][^)\s]{0,300}?((?::\d+)?)\)"
+)
 _HEAD_SHARE = 0.7
 """Share of the head in a text whose middle is omitted."""
 _MAX_SPACING = 4
@@ -68,6 +71,11 @@ def pluralize(count: int, one: str, many: str = "") -> str:
         many: The plural, where it is not the singular with an `s`.
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def shorten_links(text: str) -> str:
+    """Return `text` with the label, and the line number if any, of each link to a local file."""
+    return _FILE_LINK.sub(r"\1\2", text) if "](" in text else text
 
 
 def split_validation_error(error: msgspec.ValidationError) -> tuple[str, str]:

@@ -4,16 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from clew.context.compaction_plan import plan_squeeze, summarise_by_rules
+from clew.context.clearing_plan import plan_squeeze
+from clew.context.compaction_plan import limit_summary, summarise_by_rules
 from clew.context.estimate import text_units
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
 from clew.context.policy import Thresholds
 from clew.context.strategies import make_strategy
-from clew.context.summary_prompt import build_summary_prompt, format_facts, format_transcript
+from clew.context.summary_prompt import build_summary_prompt, format_transcript
 from clew.context.view import View
 from clew.context.window_state import compute_state
 from clew.core.context_state import ContextState
@@ -28,11 +28,6 @@ Summarizer = Callable[[str], str]
 """Called with a prompt for a summary; returns the summary."""
 
 _ROUNDS = 3
-_ALL_THAT_FIT = 10**9
-_SMALL = 5_000
-"""Fewer spare units than this are worth a second plan."""
-_USE_OF_SPARE = 0.5
-"""The rest stays free, so that the next step of a loop need not shrink the list again."""
 _SUMMARY_ID = EntryId(0)
 
 
@@ -95,9 +90,7 @@ def fit(  # noqa: PLR0913 - a plain function for callers with no session to hold
     """
     given = read_message_list(messages, model=model, system=system, tools=tools, invalid=invalid)
     chosen = make_strategy(strategy) if isinstance(strategy, str) else strategy
-    budget = Budget.of(
-        given.view, tokens=max_tokens, recent_turns=_ALL_THAT_FIT, fill=_USE_OF_SPARE
-    )
+    budget = Budget.of(given.view, tokens=max_tokens)
     view, why = _shrink(given.view, chosen, budget, max_tokens=max_tokens, summarize=summarize)
     return Fitted(
         messages=given.write(view),
@@ -136,7 +129,8 @@ def _shrink(
         plan = strategy.plan(view, budget)
         if isinstance(plan, Stuck):
             break
-        plan, summary = _fill(view, strategy, plan, budget=budget, summarize=summarize)
+        room = limit_summary(view, plan, budget)
+        summary = _summarise(view, plan, room, summarize)
         body = build_compaction(view, plan, summary, trigger="auto", strategy=strategy.name)
         if body.report.tokens_after >= body.report.tokens_before:
             break
@@ -153,32 +147,10 @@ def _shrink(
     return view, why
 
 
-def _fill(
-    view: View,
-    strategy: Strategy,
-    plan: Reduce,
-    *,
-    budget: Budget,
-    summarize: Summarizer | None,
-) -> tuple[Reduce, WrittenSummary]:
-    """Write the summary for `plan`; if that leaves much room, keep more of the tail instead."""
-    summary = _summarise(view, plan, budget, summarize)
-    body = build_compaction(view, plan, summary, trigger="auto", strategy=strategy.name)
-    after = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
-    spare = budget.limit - after.items.units()
-    if summarize is not None or not plan.dropped or not _SMALL > spare > budget.limit // 4:
-        return plan, summary
-    roomier = replace(budget, tail=budget.tail + int(spare * _USE_OF_SPARE))
-    again = strategy.plan(view, roomier)
-    if isinstance(again, Stuck) or not again.dropped or again.dropped == plan.dropped:
-        return plan, summary
-    return again, _summarise(view, again, roomier, summarize)
-
-
 def _squeeze(view: View, max_tokens: int) -> View:
     for _ in range(_ROUNDS):
         excess = _state(view).used_tokens - max_tokens
-        body = plan_squeeze(view, excess=excess) if excess > 0 else None
+        body = plan_squeeze(view, excess=excess, only_results=False) if excess > 0 else None
         if body is None:
             break
         view = view.apply(Entry(id=_SUMMARY_ID, at=0.0, body=body))
@@ -191,16 +163,15 @@ def _summarise(
     if summarize is None or not plan.dropped or plan.wording is not Wording.MODEL:
         return summarise_by_rules(view, plan, budget)
     gone = [item for item in plan.dropped if item.kind is not ItemKind.SUMMARY]
-    prompt = build_summary_prompt(format_transcript(gone), previous=view.summary)
+    previous = view.notes or view.summary
+    prompt = build_summary_prompt(format_transcript(gone), previous=previous)
     text = summarize(prompt.text)
     if not isinstance(text, str):
         raise ConfigError(f"summarize must return text, not {type(text).__name__}")
     text = replace_surrogates(text).strip()
-    if not text or text_units(text) > budget.summary:
-        return summarise_by_rules(view, plan, budget)
-    return WrittenSummary(
-        text=f"{text}\n\n{format_facts(gone, max_chars=2_000)}".strip(), author="model"
-    )
+    if text_units(text) > budget.summary:
+        text = ""
+    return summarise_by_rules(view, plan, budget, notes=text)
 
 
 def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> FitReport:

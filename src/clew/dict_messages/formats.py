@@ -5,6 +5,7 @@ a result, or consecutive text. Unchanged dictionaries are written back as the sa
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -234,12 +235,12 @@ def is_anthropic(messages: Sequence[Dict]) -> bool:
 
 
 def write_slices(
-    messages: Sequence[Dict], slices: Sequence[MessageSlice], texts: Mapping[int, str]
+    messages: Sequence[Dict], slices: Sequence[MessageSlice], shortened: Mapping[int, Message]
 ) -> list[dict[str, Any]]:
     """Return the dictionaries of `slices`.
 
-    A dictionary that stays completely is the caller's own object. `texts` has the new texts of
-    truncated results, by their index in `slices`.
+    A dictionary that stays completely is the caller's own object. `shortened` has the new
+    messages of those with truncated texts or arguments, by their index in `slices`.
     """
     written: list[dict[str, Any]] = []
     at = 0
@@ -249,14 +250,14 @@ def write_slices(
         while end < len(slices) and slices[end].index == index:
             end += 1
         same = slices[at:end]
-        changed = {n - at: texts[n] for n in range(at, end) if n in texts}
+        changed = {n - at: shortened[n] for n in range(at, end) if n in shortened}
         written.append(_write_message(messages[index], same, changed))
         at = end
     return written
 
 
 def _write_message(
-    message: Dict, slices: Sequence[MessageSlice], changed: Mapping[int, str]
+    message: Dict, slices: Sequence[MessageSlice], changed: Mapping[int, Message]
 ) -> dict[str, Any]:
     content = message.get("content")
     kept = [number for part in slices if part.blocks is not None for number in part.blocks]
@@ -265,26 +266,71 @@ def _write_message(
     )
     if whole and not changed:
         return message if isinstance(message, dict) else dict(message)
-    if not isinstance(content, list) or message["role"] in ("tool", "function"):
-        return {**message, "content": changed[0]}
+    if message["role"] in ("tool", "function"):
+        return {**message, "content": _new_text(changed[0])}
     if message["role"] == "assistant":
-        return {**message, "content": list(_replace_text(content, changed[0]))}
-    blocks = {}
+        return _write_answer(message, changed[0])
+    if not isinstance(content, list):
+        return {**message, "content": changed[0].text}
+    blocks: list[tuple[int, Any]] = []
     for number, part in enumerate(slices):
-        for block in part.blocks if part.blocks is not None else range(len(content)):
-            blocks[block] = content[block]
-            if number in changed and isinstance(part.message.parts[0], ToolResult):
-                blocks[block] = {**content[block], "content": changed[number]}
-    return {**message, "content": [blocks[number] for number in sorted(blocks)]}
+        at = part.blocks if part.blocks is not None else range(len(content))
+        same = [content[block] for block in at]
+        if number in changed and changed[number].results:
+            same = [{**block, "content": _new_text(changed[number])} for block in same]
+        elif number in changed:
+            same = list(_replace_text(same, changed[number].text))
+        blocks += zip(at, same, strict=False)
+    return {**message, "content": [block for _, block in sorted(blocks, key=itemgetter(0))]}
+
+
+def _write_answer(message: Dict, shorter: Message) -> dict[str, Any]:
+    written = dict(message)
+    content = message.get("content")
+    arguments = {call.call_id: call.arguments for call in shorter.calls}
+    if isinstance(content, list):
+        written["content"] = [
+            _shorten_input(block, arguments) for block in _replace_text(content, shorter.text)
+        ]
+    elif content:
+        written["content"] = shorter.text
+    if message.get("tool_calls"):
+        written["tool_calls"] = [_shorten_call(c, arguments) for c in message["tool_calls"]]
+    if message.get("function_call"):
+        name = CallId(str(message["function_call"].get("name")))
+        written["function_call"] = {**message["function_call"], "arguments": arguments[name]}
+    return written
+
+
+def _shorten_input(block: Any, arguments: Mapping[CallId, str]) -> Any:
+    if _kind(block) != "tool_use":
+        return block
+    return {**block, "input": msgspec.json.decode(arguments[CallId(str(block.get("id")))])}
+
+
+def _shorten_call(call: Dict, arguments: Mapping[CallId, str]) -> Dict:
+    function = call.get("function")
+    if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
+        return call
+    return {**call, "function": {**function, "arguments": arguments[CallId(str(call.get("id")))]}}
+
+
+def _new_text(message: Message) -> str:
+    return "\n".join(result.text for result in message.results)
 
 
 def _replace_text(content: Sequence[Any], text: str) -> Iterator[Any]:
-    """Replace the first text block by `text`, and remove the other text blocks."""
+    """Replace the first block that reads as text by `text`, and remove the others."""
     written = False
     for block in content:
-        if isinstance(block, str) or block.get("type") in ("text", "output_text"):
-            if not written:
-                yield text if isinstance(block, str) else {**block, "text": text}
-            written = True
-        else:
+        if not isinstance(_part(block, {}), Text):
             yield block
+        elif not written:
+            written = True
+            yield text if isinstance(block, str) else _text_block(block, text)
+
+
+def _text_block(block: Dict, text: str) -> dict[str, Any]:
+    if _kind(block) in _TEXT_FIELDS:
+        return {**block, _TEXT_FIELDS[_kind(block)]: text}
+    return {"type": "text", "text": text}

@@ -54,15 +54,15 @@ class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
         if not self.slices or isinstance(self.given[0], Message):
             return cast("list[M]", [_as_sent(item) for item in view.items])
         kept = list(self.slices[: self.header])
-        texts: dict[int, str] = {}
+        shortened: dict[int, Message] = {}
         original = {item.entry_id: item for item in self.view.items}
         for item in view.items:
             if item.entry_id not in original:
                 continue
             if item is not original[item.entry_id]:
-                texts[len(kept)] = _text(item.message)
+                shortened[len(kept)] = item.message
             kept.append(self.slices[self.header - item.entry_id - 1])
-        written = write_slices(cast("Sequence[Dict]", self.given), kept, texts)
+        written = write_slices(cast("Sequence[Dict]", self.given), kept, shortened)
         header = len({part.index for part in self.slices[: self.header]})
         return cast(
             "list[M]", [*written[:header], *_summary_dict(view, original), *written[header:]]
@@ -172,10 +172,6 @@ def _spec(tool: Mapping[str, Any]) -> ToolSpec:
         description=str(function.get("description", "")),
         schema=dict(schema),
     )
-
-
-def _text(message: Message) -> str:
-    return message.text or "\n".join(result.text for result in message.results)
 
 
 def _summary_dict(view: View, original: Mapping[EntryId, Item]) -> list[dict[str, str]]:

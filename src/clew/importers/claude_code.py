@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET
 
 from clew.core.messages import Image, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
+from clew.importers.claude_code_lines import Line, LineBlock, LineMessage, LineUsage, join_text
+from clew.importers.claude_code_queue import deliver_prompts
 from clew.importers.import_notes import ImportNotes, read_lines
 from clew.importers.recorded_session import (
     Draft,
@@ -40,88 +42,14 @@ _NOWHERE = "(file order)"
 """A parent that never exists, so that the previous line in the file takes its place."""
 
 
-class _Source(Struct, frozen=True):
-    type: str = ""
-    media_type: str = ""
-    data: str = ""
-    url: str = ""
-
-
-class _Block(Struct, frozen=True):
-    type: str = ""
-    text: str = ""
-    thinking: str = ""
-    signature: str = ""
-    data: str = ""
-    id: str = ""
-    name: str = ""
-    input: Raw = Raw(b"{}")
-    tool_use_id: str = ""
-    content: "str | list[_Block] | None" = None
-    is_error: bool | None = None
-    source: _Source | None = None
-
-
-class _Usage(Struct, frozen=True):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-
-
-class _Message(Struct, frozen=True):
-    id: str | None = None
-    model: str | None = None
-    content: str | list[_Block] | None = None
-    usage: _Usage | None = None
-    stop_reason: str | None = None
-
-
-class _Line(Struct, frozen=True, rename="camel"):
-    type: str = ""
-    subtype: str = ""
-    uuid: str = ""
-    parent_uuid: str | None = None
-    logical_parent_uuid: str | None = None
-    is_sidechain: bool = False
-    is_meta: bool = False
-    is_compact_summary: bool = False
-    is_api_error_message: bool = False
-    session_id: str = ""
-    cwd: str = ""
-    timestamp: str = ""
-    summary: str = ""
-    leaf_uuid: str = ""
-    custom_title: str = ""
-    ai_title: str = ""
-    message: _Message | None = None
-
-    @property
-    def speaks(self) -> bool:
-        """True for a line with a message of the conversation."""
-        return (
-            self.type in {"user", "assistant"}
-            and self.message is not None
-            and not self.is_meta
-            and not self.is_api_error_message
-        )
-
-    @property
-    def blocks(self) -> list[_Block]:
-        """The content as blocks; a string becomes one block."""
-        content = self.message.content if self.message else None
-        if isinstance(content, str):
-            return [_Block(type="text", text=content)]
-        return content or []
-
-
-_decoder = msgspec.json.Decoder(_Line)
+_decoder = msgspec.json.Decoder(Line)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:
     """Read a session; damage never raises."""
     notes = ImportNotes()
     read = _own([line for _, line in read_lines(lines, _decoder, notes)], notes)
+    read = deliver_prompts(read)
     chosen = _select_branch(read, notes)
     steps = repair_conversation(_Builder(notes).build(chosen), notes)
     return RecordedSession(
@@ -135,7 +63,7 @@ def parse(lines: Iterable[bytes]) -> RecordedSession:
     )
 
 
-def _own(lines: list[_Line], notes: ImportNotes) -> list[_Line]:
+def _own(lines: list[Line], notes: ImportNotes) -> list[Line]:
     """Skip the lines of sub-agents, unless the file belongs to a sub-agent."""
     own = [line for line in lines if not line.is_sidechain]
     others = len(lines) - len(own)
@@ -146,9 +74,10 @@ def _own(lines: list[_Line], notes: ImportNotes) -> list[_Line]:
     return own
 
 
-def _select_branch(lines: Sequence[_Line], notes: ImportNotes) -> list[_Line]:
+def _select_branch(lines: Sequence[Line], notes: ImportNotes) -> list[Line]:
     """Return the lines that led to the last message, in file order."""
-    last = next((i for i in range(len(lines) - 1, -1, -1) if lines[i].speaks), None)
+    spoken = [i for i, line in enumerate(lines) if line.speaks]
+    last = next((i for i in reversed(spoken) if lines[i].uuid), spoken[-1] if spoken else None)
     if last is None:
         notes.add("the recording contains no message")
         return list(lines)
@@ -162,9 +91,12 @@ def _select_branch(lines: Sequence[_Line], notes: ImportNotes) -> list[_Line]:
         for block in line.blocks
         if block.type == "tool_use"
     }
-    chosen, off = [], 0
+    chosen, off, kept = [], 0, True
     for i, line in enumerate(lines):
-        if i in branch.members or not line.speaks or _completes(line, ids, calls):
+        if line.speaks and line.uuid:
+            kept = i in branch.members or _completes(line, ids, calls)
+        # A message outside the tree belongs to the one before it.
+        if kept or not line.speaks:
             chosen.append(line)
         else:
             off += 1
@@ -172,7 +104,7 @@ def _select_branch(lines: Sequence[_Line], notes: ImportNotes) -> list[_Line]:
     return chosen
 
 
-def _parent(line: _Line) -> str:
+def _parent(line: Line) -> str:
     parent = line.parent_uuid or line.logical_parent_uuid
     if parent:
         return parent
@@ -180,7 +112,7 @@ def _parent(line: _Line) -> str:
     return _NOWHERE if compaction else ""
 
 
-def _completes(line: _Line, ids: set[str | None], calls: set[str]) -> bool:
+def _completes(line: Line, ids: set[str | None], calls: set[str]) -> bool:
     """Return True for the rest of a response on the branch, and for results of its calls."""
     if line.type == "assistant":
         return line.message is not None and bool(line.message.id) and line.message.id in ids
@@ -188,7 +120,7 @@ def _completes(line: _Line, ids: set[str | None], calls: set[str]) -> bool:
     return bool(answered) and calls.issuperset(answered)
 
 
-def _name(lines: Sequence[_Line]) -> str:
+def _name(lines: Sequence[Line]) -> str:
     given = [line.custom_title for line in lines if line.custom_title]
     guessed = [line.ai_title for line in lines if line.ai_title]
     own = {line.uuid for line in lines if line.uuid}
@@ -208,7 +140,7 @@ class _Builder:
         self._boundary: float | None = None
         """The time of a compaction whose summary has not appeared yet."""
 
-    def build(self, lines: Iterable[_Line]) -> list[Draft]:
+    def build(self, lines: Iterable[Line]) -> list[Draft]:
         """Return the messages in the order of their first lines."""
         for line in lines:
             self._left_out["cleared"] += line.subtype == "microcompact_boundary"
@@ -241,21 +173,23 @@ class _Builder:
             "{} responses recorded their usage before their end: the output counts are too low",
         )
 
-    def _skip(self, line: _Line) -> None:
+    def _skip(self, line: Line) -> None:
         if line.subtype == "compact_boundary":
             self._boundary = parse_time(line.timestamp)
         if line.type in {"user", "assistant"}:
             self._left_out["meta" if line.is_meta else "error"] += 1
+        elif line.type == "attachment":
+            self._notes.count_silent(f"attachment {line.read_attachment().type}".rstrip())
         elif line.type in _SILENT:
             self._notes.count_silent(f"{line.type} {line.subtype}".rstrip())
         else:
             self._notes.count_unknown(line.type)
 
-    def _user(self, line: _Line) -> None:
+    def _user(self, line: Line) -> None:
         at = parse_time(line.timestamp)
         if line.is_compact_summary:
             self._boundary = None
-            self._drafts.append(summary_draft(_text(line.blocks) or _NO_SUMMARY, at=at))
+            self._drafts.append(summary_draft(join_text(line.blocks) or _NO_SUMMARY, at=at))
             return
         self._add_missing_summary()
         parts: list[Part] = []
@@ -273,9 +207,9 @@ class _Builder:
             self._drafts.append(summary_draft(_NO_SUMMARY, at=self._boundary))
             self._boundary = None
 
-    def _assistant(self, line: _Line) -> None:
+    def _assistant(self, line: Line) -> None:
         self._add_missing_summary()
-        message = line.message or _Message()
+        message = line.message or LineMessage()
         key = message.id or line.uuid
         draft = self._answers.get(key)
         if draft is None:
@@ -295,7 +229,7 @@ class _Builder:
             if draft.usage is not None and message.stop_reason is None:
                 self._unfinished.add(key)
 
-    def _part(self, block: _Block) -> list[Part]:
+    def _part(self, block: LineBlock) -> list[Part]:
         match block.type:
             case "text":
                 return [Text(block.text)] if block.text else []
@@ -311,27 +245,23 @@ class _Builder:
                 self._notes.count_unknown(f"block {block.type}")
                 return []
 
-    def _result(self, block: _Block, at: float) -> Draft:
+    def _result(self, block: LineBlock, at: float) -> Draft:
         inner = block.content if isinstance(block.content, list) else []
         images = [picture for inside in inner if (picture := _image(inside)) is not None]
         for inside in inner:
             if inside.type not in {"text", "image"}:
                 self._notes.count_unknown(f"block {inside.type} in a result")
-        text = block.content if isinstance(block.content, str) else _text(inner)
+        text = block.content if isinstance(block.content, str) else join_text(inner)
         return result_draft(
             block.tool_use_id, text, failed=bool(block.is_error), at=at, images=tuple(images)
         )
-
-
-def _text(blocks: Iterable[_Block]) -> str:
-    return "\n".join(block.text for block in blocks if block.type == "text")
 
 
 def _reasoning(*, text: str = "", signature: str = "", redacted: str = "") -> Reasoning:
     return Reasoning(text=text, provenance="anthropic", signature=signature, redacted=redacted)
 
 
-def _image(block: _Block) -> Image | None:
+def _image(block: LineBlock) -> Image | None:
     if block.type != "image" or block.source is None:
         return None
     if block.source.type == "url":
@@ -339,13 +269,15 @@ def _image(block: _Block) -> Image | None:
     return decode_image(block.source.data, block.source.media_type)
 
 
-def _usage(usage: _Usage) -> Usage | None:
+def _usage(usage: LineUsage) -> Usage | None:
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    hourly = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else None
     return usage_or_none(
         Usage(
             input_tokens=(usage.input_tokens or 0) + read + written,
             output_tokens=usage.output_tokens or 0,
             cache_read_tokens=read,
             cache_write_tokens=written,
+            cache_write_1h_tokens=hourly or UNSET,
         )
     )

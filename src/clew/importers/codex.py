@@ -6,11 +6,12 @@ the items that it lists. The summary of the model is encrypted, so only kept mes
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.core.messages import Image, Part, Reasoning, Role, Text
+from clew.core.messages import Image, Native, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
 from clew.importers.import_notes import ImportNotes, read_lines
 from clew.importers.recorded_session import (
@@ -24,6 +25,7 @@ from clew.importers.recorded_session import (
     usage_or_none,
 )
 from clew.importers.repair import last_model, repair_conversation
+from clew.providers.wire.responses.output_items import summarize_item
 
 _NO_SUMMARY = "(The conversation was compacted here; its summary was not recorded.)"
 _SEALED = "(The rest of the summary is encrypted.)"
@@ -76,6 +78,7 @@ class _Counts(Struct, frozen=True):
 class _Event(Struct, frozen=True):
     type: str = ""
     info: _Counts | None = None
+    query: Any = None
 
 
 class _Instructions(Struct, frozen=True):
@@ -157,13 +160,15 @@ class _Reader:
         self._uncounted: Draft | None = None
         """The last response, until its token count arrives."""
         self._total: _Count | None = None
+        self._query = ""
+        """What the next web search looks for, if an event said so."""
 
     def add(self, line: _Line) -> None:
         """Add one line."""
         at = parse_time(line.timestamp)
         match line.type:
             case "response_item":
-                self._item(_item.decode(line.payload), at)
+                self._item(_item.decode(line.payload), at, line.payload)
             case "event_msg":
                 self._event(_event.decode(line.payload))
             case "turn_context":
@@ -188,7 +193,7 @@ class _Reader:
         if b'"subagent"' in bytes(meta.source):
             self._notes.add("this is the recording of a sub-agent")
 
-    def _item(self, item: _Item, at: float) -> None:
+    def _item(self, item: _Item, at: float, payload: Raw) -> None:
         match item.type:
             case "message":
                 self._message(item, at)
@@ -203,6 +208,8 @@ class _Reader:
                 self._say([make_call(item.key, "local_shell", item.action)], at)
             case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
                 self._add(_result(item, at))
+            case "web_search_call":
+                self._say([self._search(payload)], at)
             case _:
                 self._notes.count_unknown(f"response_item {item.type}")
 
@@ -222,6 +229,19 @@ class _Reader:
             return []
         return [Reasoning(text=text, provenance="openai", signature=sealed)]
 
+    def _search(self, payload: Raw) -> Native:
+        """Return a web search; older versions record the query only in an event."""
+        item = msgspec.json.decode(payload, type=dict[str, Any])
+        query, self._query = self._query, ""
+        if not item.get("action") and query:
+            item["action"] = {"type": "search", "query": query}
+        return Native(
+            # The API does not take back a search without its action.
+            provenance="openai" if item.get("action") else "codex",
+            data=msgspec.json.encode(item).decode(),
+            note=summarize_item(item),
+        )
+
     def _say(self, parts: Sequence[Part], at: float) -> None:
         if not parts:
             return
@@ -237,6 +257,8 @@ class _Reader:
 
     def _event(self, event: _Event) -> None:
         self._notes.count_silent(f"event_msg {event.type}".rstrip())
+        if event.type == "web_search_end":
+            self._query = event.query if isinstance(event.query, str) else ""
         counts = event.info
         if event.type != "token_count" or counts is None or counts.last_token_usage is None:
             return

@@ -10,12 +10,12 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
-from clew.importers import claude_code, clew_jsonl, codex, pi
+from clew.importers import claude_code, clew_jsonl, codex, gemini_cli, pi
 from clew.importers.recorded_session import RecordedSession
 
 Parse: TypeAlias = Callable[[Iterable[bytes]], RecordedSession]
 
-KNOWN_FORMATS = "Claude Code, Codex, pi and Clew sessions, as JSON lines, plain or gzipped"
+KNOWN_FORMATS = "Claude Code, Codex, Gemini CLI, pi and Clew sessions, plain or gzipped"
 _GZIP = b"\x1f\x8b"
 _CODEX = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _NO_RAW = Raw(b"")
@@ -30,6 +30,7 @@ class _Probe(Struct, frozen=True, rename="camel"):
     schema: Raw = _NO_RAW
     uuid: str = ""
     session_id: str = ""
+    project_hash: str = ""
     leaf_uuid: str = ""
     snapshot: Raw = _NO_RAW
     message: Raw = _NO_RAW
@@ -54,7 +55,8 @@ def read_session(path: Path | str) -> RecordedSession:
     if not data.strip():
         raise ConfigError(f"{path} is empty: it contains no session")
     lines = data.split(b"\n")
-    parse = _find_parser(lines)
+    # Older sessions of Gemini CLI are one document of many lines.
+    parse = _find_parser(lines) or _find_parser([data])
     if parse is None:
         raise ConfigError(f"{path} has an unknown format; Clew reads {KNOWN_FORMATS}")
     session = parse(lines)
@@ -97,6 +99,8 @@ def _parser_for(probe: _Probe) -> Parse | None:
         return clew_jsonl.parse
     if probe.type in _CODEX and bytes(probe.payload):
         return codex.parse
+    if probe.session_id and probe.project_hash:
+        return gemini_cli.parse
     if probe.type and (probe.session_id or probe.uuid or probe.leaf_uuid or bytes(probe.snapshot)):
         return claude_code.parse
     if probe.type == "session" and bytes(probe.cwd):

@@ -12,7 +12,7 @@ from clew.core.messages import Image, Message, Part, Role, Text, ToolCall, ToolR
 from clew.core.models import ToolSpec
 from clew.core.usage import Usage
 
-Source: TypeAlias = Literal["claude_code", "codex", "pi", "clew"]
+Source: TypeAlias = Literal["claude_code", "codex", "gemini_cli", "pi", "clew"]
 
 
 class RecordedStep(Struct, frozen=True, kw_only=True, omit_defaults=True):

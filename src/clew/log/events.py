@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from clew.core.context_state import ContextState
+from clew.core.context_state import ContextState, SummaryAttempt
 from clew.core.events import ReasoningDelta, TextDelta, Warned
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message
@@ -270,6 +270,20 @@ class CompactFailed(_Event, frozen=True, kw_only=True, tag="context_compact_fail
     """A compaction failed; the view is unchanged."""
 
     why: str
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """Every try to write the summary, with its cost."""
+
+
+class ContextClear(_Event, frozen=True, kw_only=True, tag="context_clear"):
+    """Tool results left the view; the `clear_results` mutation before this line names them."""
+
+    trigger: str
+    """`economy`, `option` or `limit`."""
+    before: ContextState
+    after: ContextState
+    cleared: int
+    """The number of results."""
+    why: str
 
 
 class Assistant(_Event, frozen=True, kw_only=True, tag="assistant"):
@@ -318,6 +332,7 @@ LogEvent: TypeAlias = (
     | ContextReading
     | ContextCompact
     | CompactFailed
+    | ContextClear
     | Assistant
     | RunFailure
     | Warned

@@ -87,9 +87,8 @@ class HttpResponse:
 
     def mask_secrets(self, text: str) -> str:
         """Return `text` without the key or token of the request."""
-        text = self._endpoint.mask_secrets(text)
         token = self._response.request_info.headers.get("Authorization", "").rpartition(" ")[2]
-        return text.replace(token, "***") if token else text
+        return self._endpoint.mask_secrets(text, token)
 
     def close(self) -> None:
         """Release the connection; it is reused if the response was read to its end."""
@@ -137,10 +136,12 @@ class Connections:
         if response.status < 300:
             return answer
         try:
-            text = answer.mask_secrets(await _error_text(response))
+            text = await _error_text(response)
         finally:
             answer.close()
-        raise error_for(response.status, text, response.headers, self._provider)
+        raise error_for(
+            response.status, text, response.headers, self._provider, mask=answer.mask_secrets
+        )
 
     async def aclose(self) -> None:
         """Cancel open requests and close the own client; calling it twice is safe."""

@@ -3,7 +3,7 @@
 import random
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -93,15 +93,16 @@ class Endpoint:
         headers = {"Content-Type": "application/json", **key, **self.headers}
         return headers if self.sign is None else {**headers, **self.sign(url, headers, body)}
 
-    def mask_secrets(self, text: str) -> str:
-        """Return `text` with keys masked, in case a server repeats them."""
-        for secret in self._secrets():
+    def mask_secrets(self, text: str, *more: str) -> str:
+        """Return `text` with keys masked, and `more` secrets, in case a server repeats them."""
+        for secret in self._secrets(more):
             text = text.replace(secret, "***")
         return text
 
-    def _secrets(self) -> list[str]:
+    def _secrets(self, more: Iterable[str]) -> list[str]:
         parts = [urlsplit(self.base_url), urlsplit(self.proxy)]
-        found = [self.api_key, *(part.password or "" for part in parts), *self.headers.values()]
+        passwords = (part.password or "" for part in parts)
+        found = [self.api_key, *passwords, *self.headers.values(), *more]
         # Shorter values may be words, and masking words would hide the problem.
         return [secret for secret in found if len(secret) >= _SHORTEST_SECRET]
 

@@ -5,7 +5,7 @@ gateways forward the errors of others.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,43 +18,11 @@ from clew.core.errors import (
     ProviderRejected,
     SignatureRejected,
 )
+from clew.providers.overflow import find_limit, is_overflow
 
 MAX_TEXT = 500
 """Characters of a provider's error message that an exception repeats."""
 
-_OVERFLOW_CODES = frozenset(
-    {
-        "context_length_exceeded",
-        "exceed_context_size_error",
-        "model_context_window_exceeded",
-        "too_many_prompt_tokens",
-        "too_many_tokens",
-    }
-)
-# Compiled when a call fails: most runs never need these patterns.
-_OVERFLOW_TEXT = (
-    r"(?i)prompt (is )?too long"
-    r"|maximum (context|prompt) length"
-    r"|(exceeds?|exceeded|exceeding|larger than|longer than)\b.{0,40}"
-    r"context (length|window|size|limit)"
-    r"|context (length|window|size|limit).{0,20}exceed"
-    r"|context (the )?overflow"
-    r"|input tokens? exceed"
-    r"|number of input tokens exceeds"
-    r"|input token count .{0,40}exceeds"
-    r"|too many tokens: size limit"
-    r"|total length of all messages is too long"
-    r"|input is too long for requested model"
-)
-_LIMIT_TEXT = (
-    r"(?i)maximum (?:context|prompt) length is (\d{3,8})"
-    r"|> (\d{3,8}) maximum"
-    r"|maximum number of tokens allowed \((\d{3,8})\)"
-    r"|limit for this model is (\d{3,8})"
-    r"|context size \((\d{3,8}) tokens\)"
-    r'|"n_ctx": ?(\d{3,8})'
-)
-"""How providers report their context limit; an output limit must not match."""
 _SIGNATURE_CODES = frozenset({"invalid_encrypted_content", "thinking_signature_invalid"})
 _SIGNATURE_TEXT = (
     r"(?is)(invalid|corrupted|missing|unknown)\W{0,3}(a )?\W?(thought.?)?signature"
@@ -77,12 +45,30 @@ _BUSY_CODES = frozenset(
         "slow_down",
     }
 )
+_BILLING_CODES = frozenset(
+    {
+        "1113",  # Z.ai: the balance is used up
+        "arrearage",
+        "billing_error",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "exceeded_current_quota_error",
+        "insufficient_balance",
+        "insufficient_quota",
+    }
+)
+_BILLING_TEXT = r"(?i)credit balance is too low|insufficient (account )?(balance|credits?)\b"
 _KEY_TEXT = r"(?i)(incorrect|invalid|missing) api key|api key (is )?(not valid|invalid)"
 _DENIED = frozenset({401, 402, 403})
 
 
 def error_for(
-    status: int | None, body: str, headers: Mapping[str, str], provider: str
+    status: int | None,
+    body: str,
+    headers: Mapping[str, str],
+    provider: str,
+    *,
+    mask: Callable[[str], str] = str,
 ) -> ProviderError:
     """Return the exception for an error response.
 
@@ -91,32 +77,28 @@ def error_for(
         body: The response body, JSON or not.
         headers: The response headers; names are case-insensitive.
         provider: The provider, for the message.
+        mask: Removes secrets from the text that the exception repeats. The class of the exception
+            depends on the text as it was sent, because a secret may be a part of a word.
     """
     text, codes = _read(body)
     where = f"{provider} (HTTP {status})" if status else provider
-    said = f": {_cut(text)}" if text else "."
-    if status in _DENIED or _is_about_credit(status, text, codes):
-        return ProviderDenied(
-            f"{where} rejected the API key or the account{said}"
-            " Check the key, its permissions and the account's credit.",
-            provider=provider,
-            status=status,
-        )
-    if status != 429 and (status == 413 or _is_overflow(text, codes)):
+    said = f": {_cut(mask(text))}" if text else "."
+    if status in _DENIED or _is_about_account(status, text, codes):
+        advice = "Check the key, its permissions and the account's credit."
+        message = f"{where} rejected the API key or the account{said} {advice}"
+        return ProviderDenied(message, provider=provider, status=status)
+    if is_overflow(status, text, codes):
         return ContextOverflow(
             f"{where} reports that the conversation is too long for the model{said}"
             " Compact it, or choose a model with a larger context window.",
             provider=provider,
             status=status,
-            limit=_limit(f"{text} {body}"),
+            limit=find_limit(f"{text} {body}"),
         )
     if _is_about_signature(text, codes):
-        return SignatureRejected(
-            f"{where} rejected reasoning that was sent back{said}"
-            " Clew leaves it out from now on; send the message again.",
-            provider=provider,
-            status=status,
-        )
+        advice = "Clew leaves it out from now on; send the message again."
+        message = f"{where} rejected reasoning that was sent back{said} {advice}"
+        return SignatureRejected(message, provider=provider, status=status)
     if _is_busy(status, codes):
         return ProviderBusy(
             f"{where} is overloaded or unavailable{said} Try again later.",
@@ -125,11 +107,8 @@ def error_for(
             retry_after=retry_after(headers) or _find_retry_delay(body),
         )
     hint = "the base URL and the model name" if status == 404 else "the model and the settings"
-    return ProviderRejected(
-        f"{where} rejected the request{said} Check {hint}; retrying will not help.",
-        provider=provider,
-        status=status,
-    )
+    message = f"{where} rejected the request{said} Check {hint}; retrying will not help."
+    return ProviderRejected(message, provider=provider, status=status)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -161,24 +140,15 @@ def _number(text: str) -> float | None:
     return float(text) if re.fullmatch(r"\d{1,9}(\.\d*)?", text) else None
 
 
-def _is_overflow(text: str, codes: frozenset[str]) -> bool:
-    return bool(codes & _OVERFLOW_CODES) or re.search(_OVERFLOW_TEXT, text) is not None
-
-
-def _limit(text: str) -> int | None:
-    found = re.search(_LIMIT_TEXT, text)
-    return int(next(filter(None, found.groups()))) if found else None
-
-
 def _is_about_signature(text: str, codes: frozenset[str]) -> bool:
     return bool(codes & _SIGNATURE_CODES) or re.search(_SIGNATURE_TEXT, text) is not None
 
 
-def _is_about_credit(status: int | None, text: str, codes: frozenset[str]) -> bool:
-    # OpenAI answers 429 when the credit is used up; waiting does not help.
-    return "insufficient_quota" in codes or (
-        status == 400 and re.search(_KEY_TEXT, text) is not None
-    )
+def _is_about_account(status: int | None, text: str, codes: frozenset[str]) -> bool:
+    # OpenAI and Z.ai answer 429 when the credit is used up, Anthropic 400; waiting does not help.
+    if codes & _BILLING_CODES or re.search(_BILLING_TEXT, text):
+        return True
+    return status == 400 and re.search(_KEY_TEXT, text) is not None
 
 
 def _is_busy(status: int | None, codes: frozenset[str]) -> bool:
@@ -203,7 +173,15 @@ def _read(body: str) -> tuple[str, frozenset[str]]:
         str(level.get(key)).lower() for level in both for key in ("code", "type", "error_type")
     }
     text = inner if isinstance(inner, str) else _message(both)
+    text = ": ".join(filter(None, (text, _find_upstream_text(inner))))
     return text or " ".join(body.split()), frozenset(codes)
+
+
+def _find_upstream_text(error: Any) -> str:
+    """Return what the provider behind OpenRouter said, which names the problem."""
+    metadata = error.get("metadata") if isinstance(error, dict) else None
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return " ".join(raw.split()) if isinstance(raw, str) else ""
 
 
 def _message(levels: list[dict[str, Any]]) -> str:

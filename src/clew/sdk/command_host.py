@@ -22,6 +22,7 @@ from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.history import MEMORY
 from clew.session.session import Session
+from clew.session.state import CompactionRequest
 from clew.stores.protocol import Store
 
 SkillRunner = Callable[[Skill, str], Awaitable[str]]
@@ -37,8 +38,6 @@ class SessionCommandHost:
         self._has_read_usage = False
         self.run_skill_as_prompt: SkillRunner | None = None
         """Runs a skill as a prompt of its own; the session sets it."""
-        self.pending_compaction: tuple[str, bool] | None = None
-        """Instructions for a compaction after the current run, and whether to force it."""
 
     def bind(self, parts: SessionParts) -> None:
         """Connect the host with its session."""
@@ -105,10 +104,11 @@ class SessionCommandHost:
         return self.parts.agents.definitions
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
-        """Compact after the current run; returns False when no run is in progress."""
+        """Compact before the next model call; returns False when no run is in progress."""
         if not self.session.is_running:
             return False
-        self.pending_compaction = (instructions, force)
+        request = CompactionRequest(instructions=instructions, force=force)
+        self.session.state.compaction_request = request
         return True
 
     async def run_agent(self, name: str, prompt: str) -> str:

@@ -1,14 +1,13 @@
 """`Host`: owns everything that outlives a single call."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self, TypeVarTuple, Unpack
 
 import anyio
-from anyio.abc import TaskGroup
 
 from clew.core.errors import SessionClosed
+from clew.session.task_owner import TaskOwner
 
 logger = logging.getLogger(__name__)
 
@@ -33,15 +32,13 @@ class Host:
 
     def __init__(self) -> None:
         self._owned: list[Closable] = []
-        self._tasks: TaskGroup | None = None
-        self._main: asyncio.Future[None] | None = None
-        self._stop = anyio.Event()
+        self._tasks = TaskOwner()
         self._closed = False
 
     @property
     def is_running(self) -> bool:
         """True between `start` and `aclose`."""
-        return self._tasks is not None and not self._closed
+        return self._tasks.is_running
 
     async def start(self) -> Self:
         """Start the task group; calling it again does nothing.
@@ -51,11 +48,7 @@ class Host:
         """
         if self._closed:
             raise SessionClosed("the host was closed; make another one")
-        if self._main is None:
-            started = anyio.Event()
-            # The one task that nothing else owns: it is the owner. `aclose` waits for its end.
-            self._main = asyncio.ensure_future(self._run(started))
-            await started.wait()
+        await self._tasks.start()
         return self
 
     def start_soon(self, work: Callable[[Unpack[_Ts]], Awaitable[Any]], *arguments: *_Ts) -> None:
@@ -66,9 +59,9 @@ class Host:
         Raises:
             SessionClosed: The host is not running.
         """
-        if self._tasks is None or self._closed:
+        if not self._tasks.is_running:
             raise SessionClosed("the host is not running: use `async with`, or await `start` first")
-        self._tasks.start_soon(_log_errors, work, arguments)
+        self._tasks.start_soon(work, *arguments)
 
     def add(self, resource: Closable) -> None:
         """Own something: it is closed with the host."""
@@ -82,7 +75,7 @@ class Host:
     def stop(self) -> None:
         """Cancel the background work, without waiting for it."""
         self._closed = True
-        self._stop.set()
+        self._tasks.stop()
 
     async def aclose(self) -> None:
         """Close what is owned, newest first, then cancel the background work and wait for it."""
@@ -94,26 +87,10 @@ class Host:
                 except Exception:
                     logger.exception("closing %s failed", type(resource).__name__)
             self.stop()
-            if self._main is not None:
-                await asyncio.wait([self._main])
+            await self._tasks.aclose()
 
     async def __aenter__(self) -> Self:
         return await self.start()
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    async def _run(self, started: anyio.Event) -> None:
-        async with anyio.create_task_group() as self._tasks:
-            started.set()
-            await self._stop.wait()
-            self._tasks.cancel_scope.cancel()
-
-
-async def _log_errors(
-    work: Callable[[Unpack[_Ts]], Awaitable[Any]], arguments: tuple[*_Ts]
-) -> None:
-    try:
-        await work(*arguments)
-    except Exception:
-        logger.exception("background work failed")

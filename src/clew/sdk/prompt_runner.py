@@ -196,14 +196,12 @@ class PromptRunner:
         return work
 
     async def _compact_if_asked(self) -> None:
-        """Do the compaction that the model asked for during the run."""
-        assert self.built is not None  # noqa: S101 - see above
-        commands = self.built.commands
-        pending, commands.pending_compaction = commands.pending_compaction, None
-        if pending is None or self.closed:
+        """Do the compaction that was asked for after the last model call of the run."""
+        state = self._session.state
+        request, state.compaction_request = state.compaction_request, None
+        if request is None or self.closed:
             return
-        instructions, force = pending
         try:
-            await self._session.compact(instructions, force=force)
+            await self._session.compact(request.instructions, force=request.force)
         except ClewError as error:
             self._bus.publish(Warned(f"the requested compaction failed: {error}"))

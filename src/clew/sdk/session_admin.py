@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from clew.checkpoints.file_checkpoints import delete_checkpoints
 from clew.context.recall.answer import Hints
 from clew.core.entries import Entry
@@ -228,7 +230,7 @@ async def import_file(
     Args:
         store: Where the session goes.
         name: The path of the file.
-        cwd: The folder that the session belongs to.
+        cwd: The folder that the session belongs to, if the file does not say.
         data: The content, if it does not come from a file; only Clew's own format then.
 
     Raises:
@@ -245,6 +247,8 @@ async def import_file(
     if data is not None:
         raise ConfigError("standard input does not contain a session that `clew` exported")
     recorded = read_session(name)
+    if not recorded.cwd:
+        recorded = replace(recorded, cwd=cwd)
     record = await store.record(await import_session(store, recorded))
     return ImportedSession(record=record, problems=recorded.problems)
 

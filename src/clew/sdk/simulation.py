@@ -1,6 +1,6 @@
 """Simulate context strategies on recorded sessions: what each would have cost and kept.
 
-No model is called. Recordings are sessions of Clew, Claude Code, Codex or pi.
+No model is called. Recordings are sessions of Clew, Claude Code, Codex, Gemini CLI or pi.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -98,8 +98,8 @@ class SimulationOptions(Struct, frozen=True, kw_only=True):
     @property
     def prices(self) -> tuple[float, float]:
         """The prices of cached and of other input tokens, relative to the plain price."""
-        economy = self.scenarios[0].policy.economy
-        return economy.read_price, economy.write_price
+        prices = self.scenarios[0].policy.prices
+        return prices.read_price, prices.write_price
 
     def select(self, runs: Sequence[SimulationRun]) -> list[SimulationRun]:
         """Return the runs of `strategies`, in their order."""

@@ -6,24 +6,45 @@ The strategy decides when (before a model call, in `fit`) and what goes. The sum
 
 from inspect import isawaitable
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from clew.context.clearing_plan import plan_clearing, plan_squeeze
+from clew.context.compaction_pace import Tier
 from clew.context.compaction_plan import (
     compact_by_rules,
+    economize,
+    find_gain_fault,
+    find_threshold,
+    is_worth_a_call,
+    limit_summary,
     make_budget,
-    plan_clearing,
     plan_compaction,
-    plan_squeeze,
+    plan_without_summary,
 )
-from clew.context.loss_report import build_compaction
-from clew.context.plan import Budget, Reduce, Stuck
+from clew.context.loss_report import WrittenSummary, build_compaction, report_clearing
+from clew.context.plan import Reduce, Stuck
 from clew.context.render import render
 from clew.context.strategies.custom import Custom, compact_to
-from clew.core.context_state import ContextState
-from clew.core.entries import Compacted, Trigger
-from clew.core.errors import ContextFull, NothingToDrop
-from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Warned
+from clew.context.window_state import describe_load
+from clew.core.context_state import ContextState, Status, SummaryAttempt
+from clew.core.entries import Compacted, ResultsCleared, Trigger
+from clew.core.errors import ClewError, ContextFull, ContextThrashing, NothingToDrop
+from clew.core.events import (
+    CompactionEnded,
+    CompactionFailed,
+    CompactionStarted,
+    ToolResultsCleared,
+    Warned,
+)
+from clew.core.text import pluralize
+from clew.session.background_compaction import (
+    find_prepared_plan,
+    prepare_summary,
+    take_prepared_notes,
+)
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
-from clew.session.summarizer import summarise
 
 
 async def fit(state: SessionState) -> ContextState:
@@ -35,22 +56,43 @@ async def fit(state: SessionState) -> ContextState:
     context = state.report_context()
     clears = plan_clearing(state.journal.view, state.policy, state.strategy, now=state.clock())
     if clears is not None:
-        await state.journal.append(clears)
-        context = state.report_context()
+        context = await _clear_results(state, clears)
     thresholds = state.policy.thresholds
-    threshold = int(thresholds.compact * context.max_tokens) if thresholds.compact else None
+    threshold = find_threshold(state.journal.view, state.policy, window=context.max_tokens)
     if state.strategy.due(state.journal.view, used=context.used_tokens, threshold=threshold):
         await compact(state, trigger="auto")
         context = state.context_state()
     limit = int(thresholds.block * context.max_tokens)
     if context.used_tokens > limit:
-        squeezed = plan_squeeze(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
+        excess = context.used_tokens - limit * 9 // 10
+        squeezed = plan_squeeze(state.journal.view, excess=excess, protect=state.policy.protect)
         if squeezed is not None:
-            await state.journal.append(squeezed)
-            context = state.report_context()
+            context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
+    await prepare_summary(state)
     return context
+
+
+async def _clear_results(state: SessionState, body: ResultsCleared) -> ContextState:
+    before, report = state.context_state(), report_clearing(state.journal.view, body)
+    await state.journal.append(body)
+    after = state.report_context()
+    state.emit(ToolResultsCleared(trigger=body.trigger, before=before, after=after, report=report))
+    return after
+
+
+class _Order(Struct, frozen=True, kw_only=True):
+    """What was asked for."""
+
+    trigger: Trigger
+    before: ContextState
+    must: bool
+    """Any saving is enough."""
+    window: int | None = None
+    tier: Tier = Tier.MODEL
+    attempts: list[SummaryAttempt] = field(default_factory=list)
+    """Filled while the summary is written."""
 
 
 async def compact(
@@ -60,49 +102,122 @@ async def compact(
     instructions: str = "",
     window: int | None = None,
     force: bool = False,
+    paced: bool = True,
 ) -> Compacted | None:
     """Compact the view once, to fit `window` or the model's own window.
 
     A failure leaves the view unchanged.
+
+    Args:
+        state: The session.
+        trigger: What asks for it.
+        instructions: What the summary should keep.
+        window: Default: the model's.
+        force: Accept any saving.
+        paced: Let rules write the summary if a model wrote one a few calls ago.
 
     Returns:
         The compaction, or None when an automatic one would gain nothing.
 
     Raises:
         NothingToDrop: It is not automatic, and there is nothing to remove.
+        ContextThrashing: It is not manual, and the last ones freed too little.
     """
     before = state.context_state()
-    budget = make_budget(state.journal.view, state.policy, state.strategy, window=window)
-    plan = await _decide(state, budget, before, trigger=trigger, force=force)
+    is_over = before.used_tokens > state.policy.thresholds.block * before.max_tokens
+    order = _Order(trigger=trigger, before=before, must=force or is_over, window=window)
+    plan = await _decide(state, order, instructions)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
         return None
+    if paced:
+        order = replace(order, tier=_choose_tier(state, order))
     why_not, instructions = await check_compaction(state, trigger, instructions)
     if why_not:
         if trigger != "auto":
             raise NothingToDrop(f"the compaction was refused: {why_not}", state=before)
         state.emit(Warned(f"a compaction was refused: {why_not}"))
         return None
-    state.emit(CompactionStarted(trigger=trigger, before=before))
     try:
-        body = await _carry_out(state, plan, budget, trigger=trigger, instructions=instructions)
+        return await _carry_out(state, order, plan, instructions)
+    except NothingToDrop:
+        if trigger != "auto":
+            raise
+        return None
+
+
+async def _carry_out(
+    state: SessionState, order: _Order, plan: Reduce | Compacted, instructions: str
+) -> Compacted:
+    """Append the entry; publishes the start and exactly one end."""
+    state.emit(CompactionStarted(trigger=order.trigger, before=order.before))
+    try:
+        done = plan
+        if isinstance(done, Reduce):
+            done = await _write(state, order, done, instructions)
+        await state.journal.append(done)
     except BaseException as error:
-        state.emit(CompactionFailed(why=str(error) or "it was aborted"))
-        if trigger == "auto" and isinstance(error, NothingToDrop):
-            return None
+        why = str(error) or "it was aborted"
+        state.emit(CompactionFailed(why=why, attempts=tuple(order.attempts)))
         raise
+    report, after = done.report, state.report_context()
+    gain = 1 - report.tokens_after / max(1, report.tokens_before)
+    state.pace = state.pace.add_compaction(gain=gain)
     state.emit(
         CompactionEnded(
-            trigger=trigger,
-            before=before,
-            after=state.report_context(),
-            report=body.report,
-            summary=body.summary,
+            trigger=order.trigger,
+            before=order.before,
+            after=after,
+            report=report,
+            summary=done.summary,
         )
     )
-    await report_compaction(state, trigger, body.summary)
-    return body
+    await report_compaction(state, order.trigger, done.summary)
+    return done
+
+
+def _choose_tier(state: SessionState, order: _Order) -> Tier:
+    """Ask the pace what this compaction may use; warn once if the window keeps refilling.
+
+    Raises:
+        ContextThrashing: Another compaction would not help.
+    """
+    pace, context = state.pace, order.before
+    tier, load = pace.choose_tier(), describe_load(state.journal.view, context)
+    if isinstance(state.strategy, Custom):
+        return Tier.MODEL
+    is_full = context.status is Status.CRITICAL or order.trigger == "overflow"
+    if order.trigger == "manual" or not is_full:
+        return Tier.RULES if tier is Tier.STOP else tier
+    if tier is Tier.STOP:
+        raise ContextThrashing(
+            f"the window of {context.max_tokens:,} tokens was full again at once after"
+            f" {pace.refills + 1} compactions in a row, so the run was stopped. {load}",
+            state=context,
+        )
+    if pace.calls is not None and pace.is_refilling and not pace.warned:
+        state.pace = pace.add_warning()
+        state.emit(
+            Warned(
+                f"the window of {context.max_tokens:,} tokens was full again after"
+                f" {pluralize(pace.calls, 'call')}, so rules write most summaries for now. {load}"
+            )
+        )
+    return tier
+
+
+async def compact_if_requested(state: SessionState) -> None:
+    """Do the compaction that was asked for during the run; a failure is a warning."""
+    request, state.compaction_request = state.compaction_request, None
+    if request is None:
+        return
+    try:
+        await compact(
+            state, trigger="manual", instructions=request.instructions, force=request.force
+        )
+    except ClewError as error:
+        state.emit(Warned(f"the requested compaction failed: {error}"))
 
 
 async def compact_now(
@@ -118,7 +233,9 @@ async def compact_now(
     Raises:
         NothingToDrop: There is nothing to remove, or too little would be gained.
     """
-    done = await compact(state, trigger="manual", instructions=instructions, force=force)
+    done = await compact(
+        state, trigger="manual", instructions=instructions, force=force, paced=False
+    )
     assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
     return done
 
@@ -136,51 +253,73 @@ def preview(state: SessionState) -> Compacted:
 
 
 async def _decide(
-    state: SessionState, budget: Budget, before: ContextState, *, trigger: Trigger, force: bool
+    state: SessionState, order: _Order, instructions: str
 ) -> Reduce | Compacted | Stuck:
-    """Ask the strategy what to do; a custom one returns the finished entry."""
+    """Ask the strategy what to do, unless a summary is prepared; a custom one returns the entry."""
+    prepared = await find_prepared_plan(
+        state, order.trigger, instructions=instructions, window=order.window
+    )
+    if prepared is not None:
+        return prepared
     view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
-        must = force or before.used_tokens > state.policy.thresholds.block * before.max_tokens
-        return plan_compaction(view, strategy, budget, must=must)
-    used = before.used_tokens
-    if trigger == "overflow":
+        budget = make_budget(view, state.policy, strategy, window=order.window)
+        asked, protect = order.trigger != "auto", state.policy.protect
+        plan = plan_compaction(
+            view, strategy, budget, protect=protect, must=order.must, asked=asked
+        )
+        return economize(plan, state.policy) if order.trigger == "auto" else plan
+    used = order.before.used_tokens
+    if order.trigger == "overflow":
         # The provider counted more than the estimate: the function must see that it is too long.
-        used = max(used, before.max_tokens)
+        used = max(used, order.before.max_tokens)
     result = strategy.compress(list(render(view)), used)
     messages = await result if isawaitable(result) else result
-    return compact_to(state.journal.view, messages, trigger=trigger, strategy=strategy.name)
+    return compact_to(state.journal.view, messages, trigger=order.trigger, strategy=strategy.name)
 
 
-async def _carry_out(
-    state: SessionState,
-    plan: Reduce | Compacted,
-    budget: Budget,
-    *,
-    trigger: Trigger,
-    instructions: str,
-) -> Compacted:
-    if isinstance(plan, Compacted):
-        await state.journal.append(plan)
-        return plan
+async def _write(state: SessionState, order: _Order, plan: Reduce, instructions: str) -> Compacted:
+    """Return the entry, with the first summary of the ladder that is worth it.
+
+    Raises:
+        NothingToDrop: No summary and no clearing of results makes the view smaller.
+    """
+    # Imported here because few sessions are ever compacted, and it loads much.
+    from clew.session.summary_ladder import SummaryTask, summarise  # noqa: PLC0415
+
     view = state.journal.view
-    summary = await summarise(state, plan, budget, instructions=instructions)
-    body = build_compaction(view, plan, summary, trigger=trigger, strategy=state.strategy.name)
-    if body.report.tokens_after >= body.report.tokens_before:
-        raise NothingToDrop(
-            "the summary is longer than the messages that it replaces", state=state.context_state()
-        )
-    await state.journal.append(body)
-    return body
+    budget = make_budget(view, state.policy, state.strategy, window=order.window)
+    from clew.context.file_versions import restore_files  # noqa: PLC0415 - few sessions need it
+
+    restored = restore_files(view, plan, budget)
+
+    def build(plan: Reduce, summary: WrittenSummary) -> Compacted:
+        whole, name = restored.add_to(summary), state.strategy.name
+        return build_compaction(view, plan, whole, trigger=order.trigger, strategy=name)
+
+    task = SummaryTask(
+        plan=plan,
+        budget=limit_summary(view, plan, restored.budget),
+        find_fault=lambda summary: find_gain_fault(build(plan, summary), must=order.must),
+        instructions="\n".join(filter(None, [state.options["compact_instructions"], instructions])),
+        asks_models=order.tier is Tier.MODEL
+        and (order.trigger == "manual" or is_worth_a_call(view, plan, budget)),
+        attempts=order.attempts,
+        prepared=take_prepared_notes(state, plan, instructions=instructions),
+    )
+    summary = await summarise(state, task)
+    if summary is not None:
+        return build(plan, replace(summary, attempts=tuple(order.attempts)))
+    none = WrittenSummary(text="", author="rules", attempts=tuple(order.attempts))
+    cleared = build(plan_without_summary(view, protect=state.policy.protect), none)
+    if fault := find_gain_fault(cleared, must=order.must):
+        raise NothingToDrop(f"nothing can be compacted: {fault}", state=state.context_state())
+    return cleared
 
 
 def _full_text(state: SessionState, context: ContextState) -> str:
     limit = int(state.policy.thresholds.block * context.max_tokens)
-    parts = {name: getattr(context.breakdown, name) for name in context.breakdown.__struct_fields__}
-    largest = max(parts, key=lambda name: parts[name])
     return (
         f"the conversation needs {context.used_tokens:,} of {context.max_tokens:,} tokens and "
-        f"at most {limit:,} are sent. Most of it is {largest.replace('_', ' ')} "
-        f"({parts[largest]:,}). Shorten the request, clear the history, or use a model with a "
-        f"larger window."
+        f"at most {limit:,} are sent. {describe_load(state.journal.view, context)}"
     )

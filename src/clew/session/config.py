@@ -76,8 +76,15 @@ class DataOptions(TypedDict, total=False):
     """Thresholds and limits of the context. The options below count before its fields."""
     auto_compact_threshold: float | Literal[False]
     """Share of the window at which a compaction starts; False disables it. Default: 0.835."""
+    economy: str
+    """How much of the window to use before old content leaves the view: `full`, `balanced` (the
+    default) or `lean`."""
     compress_tool_results: bool | int
-    """Replace answered tool results of more than 500 (or this many) characters by markers."""
+    """Replace answered tool results of more than 500 (or this many) characters by markers. False:
+    never outside a compaction. Default: `economy` decides."""
+    protect: Sequence[str]
+    """Tools, paths and patterns whose results stay in view, such as `docs/*.md`; see
+    `ContextPolicy.protect`."""
     max_tool_output_chars: int
     """Characters of one tool output that enter the conversation; the journal has the rest."""
     context_strategy: str
@@ -223,8 +230,12 @@ def make_policy(options: SessionOptions) -> ContextPolicy:
     policy = options.get("policy") or ContextPolicy()
     if (share := options.get("auto_compact_threshold")) is not None:
         policy = replace(policy, thresholds=replace(policy.thresholds, compact=share))
+    if (economy := options.get("economy")) is not None:
+        policy = replace(policy, economy=economy)
     if (compress := options.get("compress_tool_results")) is not None:
         policy = replace(policy, compress_tool_results=compress)
+    if (protect := options.get("protect")) is not None:
+        policy = replace(policy, protect=tuple(protect))
     if (chars := options.get("max_tool_output_chars")) is not None:
         policy = replace(policy, max_tool_output_chars=chars)
     return policy

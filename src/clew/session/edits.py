@@ -17,7 +17,7 @@ from clew.tools.protocol import ToolOutput
 
 
 async def undo(state: SessionState) -> Entry:
-    """Undo the newest compaction, clear or rewind that is in effect; returns its entry.
+    """Undo the newest compaction, removal of tool results, clear or rewind; returns its entry.
 
     Later messages stay. Files that a rewind restored are set back to what they were.
 
@@ -26,7 +26,9 @@ async def undo(state: SessionState) -> Entry:
     """
     journal = state.journal
     if not journal.view.undoable:
-        raise NothingToUndo("there is no compaction, clear or rewind to undo")
+        raise NothingToUndo(
+            "there is no compaction, removal of tool results, clear or rewind to undo"
+        )
     target = journal.view.undoable[-1]
     entry = journal.entry(target)
     assert entry is not None  # noqa: S101 - the view names only entries of its journal

@@ -20,6 +20,7 @@ from clew.core.entries import (
     MessageAdded,
     ModeChanged,
     Noted,
+    ResultsCleared,
     Rewound,
     SetupChanged,
     Undone,
@@ -220,6 +221,11 @@ def _event_items(entry: Entry) -> Iterator[HistoryEntry]:
             yield _event(entry, topic, {**({"summary": text} if text else {}), **data})
         case Compacted(trigger=trigger, summary=summary):
             yield _event(entry, "compaction", {"trigger": trigger, "summary": summary})
+        case ResultsCleared(replaced=replaced, why=why, trigger=trigger):
+            cleared = [change.entry_id for change in replaced]
+            tokens = {"before": entry.body.tokens_before, "after": entry.body.tokens_after}
+            facts = {"trigger": trigger, "why": why, "cleared": cleared, "tokens": tokens}
+            yield _event(entry, "results_cleared", facts)
         case Cleared():
             yield _event(entry, "clear", {})
         case Undone(target=target):

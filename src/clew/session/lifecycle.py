@@ -21,6 +21,7 @@ from clew.hooks.protocol import HookEvent
 from clew.log.protocol import LoggedSession
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
+from clew.session.background_compaction import close_preparation
 from clew.session.calibrations import CalibrationFile
 from clew.session.compaction import compact
 from clew.session.config import (
@@ -129,6 +130,7 @@ async def close_session(state: SessionState, reason: str) -> None:
     state.is_closed = True
     with anyio.CancelScope(shield=True):
         try:
+            await close_preparation(state)
             await fire(state, HookEvent.SESSION_END, reason=reason)
             if (log := state.options["session_log"]) is not None:
                 log.end(reason)
@@ -275,7 +277,7 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
 async def save_calibration(state: SessionState) -> None:
     """Keep the token counts that this session learned for later sessions."""
     view, calibrations = state.journal.view, state.options["calibrations"]
-    if calibrations is not None and view.calls:
+    if calibrations is not None and view.calibration.tokens:
         key = _calibration_key(view.setup.model.name)
         await to_thread.run_sync(calibrations.save, key, view.calibration)
 

@@ -5,8 +5,9 @@ from collections import deque
 from collections.abc import Mapping
 from enum import Enum
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
+from clew.context.view import View
 from clew.core.errors import BudgetReached, ConfigError
 from clew.core.messages import ToolCall
 from clew.core.usage import Spending, Usage
@@ -25,11 +26,11 @@ class CostLimit(Struct, frozen=True, kw_only=True):
         """Return the cost of a call in US dollars; None when the price is unknown."""
         return price(usage, provider=provider, model=model, overrides=self.prices)
 
-    def check(self, spent: Spending, *, provider: str, model: str) -> None:
-        """Check that the budget allows another model call.
+    def check(self, spent: Spending, *, provider: str, model: str, expected: Usage) -> None:
+        """Check that the budget allows a call that takes the `expected` tokens.
 
         Raises:
-            BudgetReached: The budget is spent, or the price of the model is unknown.
+            BudgetReached: The call would exceed the budget, or the price of the model is unknown.
         """
         if self.budget is None:
             return
@@ -38,11 +39,46 @@ class CostLimit(Struct, frozen=True, kw_only=True):
                 f"the session has cost ${spent.usd:.4f} of its budget of ${self.budget:.2f}."
                 " Raise the budget to continue; nothing is lost."
             )
-        if self.cost(Usage(), provider=provider, model=model) is None:
+        cost = self.cost(expected, provider=provider, model=model)
+        if cost is None:
             raise BudgetReached(
                 f"the price of {model} on {provider} is unknown, so the budget of"
                 f" ${self.budget:.2f} cannot be enforced. Set its price, or run without a budget."
             )
+        if spent.usd + cost > self.budget:
+            raise BudgetReached(
+                f"the next call to {model} would cost about ${cost:.4f}"
+                f" ({expected.input_tokens:,} tokens in, about {expected.output_tokens:,} out), and"
+                f" ${self.budget - spent.usd:.4f} of the budget of ${self.budget:.2f} is left."
+                " Raise the budget or compact the conversation to continue; nothing is lost."
+            )
+
+
+_FIRST_OUTPUT = 300
+"""Tokens expected of the first answer."""
+
+
+def expect_usage(view: View, tokens: int, *, spent: Spending, is_warm: bool) -> Usage:
+    """Estimate the next call: what the conversation holds, and an answer of average length.
+
+    Args:
+        view: The conversation.
+        tokens: Its size in tokens.
+        spent: The calls so far; their average answer is expected again.
+        is_warm: True if the provider still caches the prompt of the last call.
+    """
+    output = spent.usage.output_tokens // spent.calls if spent.calls else _FIRST_OUTPUT
+    cached = 0
+    if is_warm and view.anchor is not None and spent.usage.cache_read_tokens:
+        cached = min(view.anchor.tokens, tokens)
+    written = tokens - cached if spent.usage.cache_write_tokens else 0
+    return Usage(
+        input_tokens=tokens,
+        output_tokens=min(output, view.setup.model.max_output),
+        cache_read_tokens=cached,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=(written if spent.usage.hourly_write_tokens else 0) or UNSET,
+    )
 
 
 def make_cost_limit(budget: float | None, prices: Mapping[str, Price]) -> CostLimit:

@@ -14,6 +14,7 @@ from clew.core.usage import Spending
 from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
 from clew.session import edits
+from clew.session.background_compaction import abort_preparation
 from clew.session.compaction import compact_now, preview
 from clew.session.config import SessionOptions, check_mode
 from clew.session.event_bus import Listener, Unsubscribe
@@ -114,8 +115,9 @@ class Session:
         return await self.runs.continue_run(run_id=run_id)
 
     def abort(self) -> None:
-        """Abort what is in progress; does nothing when the session is idle."""
+        """Abort the run, and a summary that is prepared in the background; else does nothing."""
         self.runs.guard.abort()
+        abort_preparation(self.state)
 
     @property
     def is_running(self) -> bool:

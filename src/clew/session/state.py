@@ -8,12 +8,14 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from clew.context.compaction_pace import CompactionPace
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import ReasoningPolicy
+from clew.context.summary_breaker import SummaryBreaker
 from clew.context.window_state import compute_state
 from clew.core.context_state import ContextState
-from clew.core.errors import SessionError
+from clew.core.errors import BudgetReached, SessionError
 from clew.core.events import ContextUpdated, Event
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
@@ -21,11 +23,12 @@ from clew.providers.protocol import Chunk, Provider, Request
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.journal import Journal
-from clew.session.limits import CostLimit, LoopGuard, make_cost_limit
+from clew.session.limits import CostLimit, LoopGuard, expect_usage, make_cost_limit
 from clew.tools.protocol import Tool, ToolContext
 
 if TYPE_CHECKING:
     from clew.checkpoints.file_checkpoints import FileCheckpoints
+    from clew.session.summary_notes import Preparation
 
 
 class ThresholdShares(TypedDict, total=False):
@@ -34,6 +37,13 @@ class ThresholdShares(TypedDict, total=False):
     warn: float
     compact: float | Literal[False]
     block: float
+
+
+class CompactionRequest(Struct, frozen=True, kw_only=True):
+    """A compaction that the model or the user asked for while a run was in progress."""
+
+    instructions: str = ""
+    force: bool = False
 
 
 class SessionState(Struct, kw_only=True):
@@ -59,8 +69,14 @@ class SessionState(Struct, kw_only=True):
     """Fields of the provider's API that are added to every request."""
     summary_model: ModelFacts | None = None
     """The model that writes summaries, when it is not the session's own."""
-    summary_failures: int = 0
-    """Failures in a row; see `clew.session.summarizer`."""
+    summary_breaker: SummaryBreaker = SummaryBreaker()
+    """Decides whether models are asked for summaries; see `clew.session.summary_ladder`."""
+    pace: CompactionPace = CompactionPace()
+    """How often the view was compacted; see `clew.session.compaction`."""
+    compaction_request: CompactionRequest | None = None
+    """A compaction that was asked for during a run; done before the next model call."""
+    preparation: "Preparation | None" = None
+    """The summary that is prepared in the background; see `clew.session.background_compaction`."""
     checkpoints: "FileCheckpoints | None" = None
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)
@@ -122,10 +138,38 @@ class SessionState(Struct, kw_only=True):
         """
         self.cost_limit = make_cost_limit(usd, self.cost_limit.prices)
 
-    def check_budget(self) -> None:
-        """Raise `BudgetReached` when no further model call is allowed."""
-        model = self.journal.view.setup.model.name
-        self.cost_limit.check(self.journal.spending, provider=self.provider.name, model=model)
+    def check_budget(self, expected: Usage = Usage(), model: str = "") -> None:  # noqa: B008
+        """Check that the budget allows a call.
+
+        Args:
+            expected: The tokens that the call is likely to take.
+            model: The model to call. Default: the session's.
+
+        Raises:
+            BudgetReached: The call would exceed the budget.
+        """
+        name = model or self.journal.view.setup.model.name
+        self.cost_limit.check(
+            self.journal.spending, provider=self.provider.name, model=name, expected=expected
+        )
+
+    def affords(self, expected: Usage, model: str) -> bool:
+        """Return whether the budget allows a call to `model`."""
+        try:
+            self.check_budget(expected, model)
+        except BudgetReached:
+            return False
+        return True
+
+    def expect_call(self, added: int = 0) -> Usage:
+        """Estimate the tokens of the next call, if `added` tokens join the conversation before."""
+        view = self.journal.view
+        return expect_usage(
+            view,
+            self.context_state().used_tokens + added,
+            spent=self.journal.spending,
+            is_warm=self.clock() - view.called_at <= self.policy.prices.cold_after,
+        )
 
     @property
     def budget_left(self) -> float | None:

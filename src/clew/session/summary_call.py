@@ -7,30 +7,19 @@ used. Tool calls in the answer are never run.
 from contextlib import aclosing
 
 import anyio
-from msgspec import Struct
 
 from clew.core.entries import Charged
 from clew.core.events import CompactionProgress
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Finished, Request, TextChunk, UsageChunk
 from clew.session.state import SessionState
+from clew.session.summary_notes import BACKGROUND, FOREGROUND, Notes
 
 _PROGRESS_STEP = 400
 
 
-class Notes(Struct, frozen=True, kw_only=True):
-    """What a model wrote, and what that took."""
-
-    text: str
-    usage: Usage
-    cost: float | None = 0.0
-    """US dollars; None if a price is unknown."""
-    called_tools: bool = False
-    """True if the answer asks for tools, so that its text is not the end of it."""
-
-
 async def ask(
-    state: SessionState, request: Request, *, why: str = "a summary", after: Notes | None = None
+    state: SessionState, request: Request, *, why: str = FOREGROUND, after: Notes | None = None
 ) -> Notes:
     """Send `request` and return the text of the answer.
 
@@ -65,7 +54,7 @@ async def ask(
                         pass
                 if written - shown >= _PROGRESS_STEP:
                     shown = written
-                    state.emit(CompactionProgress(stage="writing", done=written, total=0))
+                    report_progress(state, "writing", written, why=why)
     finally:
         cost = None
         if finished is not None or usage is not None:
@@ -73,10 +62,19 @@ async def ask(
     spent = after or Notes(text="", usage=Usage())
     return Notes(
         text="".join(pieces).strip(),
+        author=request.model,
         usage=spent.usage + (usage or Usage()),
         cost=None if cost is None or spent.cost is None else spent.cost + cost,
         called_tools=called,
     )
+
+
+def report_progress(
+    state: SessionState, stage: str, done: int, total: int = 0, *, why: str = FOREGROUND
+) -> None:
+    """Publish how far a summary is."""
+    background = why == BACKGROUND
+    state.emit(CompactionProgress(stage=stage, done=done, total=total, background=background))
 
 
 async def _charge(

@@ -7,6 +7,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.estimate import message_units
 from clew.context.reasoning import is_private_to
 from clew.core.entries import Compacted, MessageAdded, ReasoningDropped, ResultsCleared, Undone
 from clew.core.errors import (
@@ -23,7 +24,8 @@ from clew.core.events import Warned
 from clew.core.ids import EntryId
 from clew.core.messages import Image, Message, Role, assistant, user
 from clew.providers.protocol import StopReason
-from clew.session.compaction import compact, fit
+from clew.session.background_compaction import prepare_summary
+from clew.session.compaction import compact, compact_if_requested, fit
 from clew.session.config import LEAST_WINDOW, override_window
 from clew.session.hook_events import admit_prompt, check_stop
 from clew.session.lifecycle import check_view
@@ -81,15 +83,17 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
         PromptBlocked: A hook blocked the prompt.
         RunStopped: A hook ended the run.
         LoopDetected: The model repeated the same call.
-        BudgetReached: The budget is spent; the model was not called again.
+        BudgetReached: The next call would exceed the budget; it was not made.
         ContextFull: The conversation does not fit; nothing was sent. If the prompt was the
             reason, it is taken out of the view again, so that the next one may fit.
+        ContextThrashing: The window is full again after each compaction.
         ContextOverflow: The provider says so, even after a compaction; likewise.
         ProviderError: A model call failed.
         TurnLimitReached: The model was called `max_turns` times and still wants tools.
     """
-    state.check_budget()
+    state.check_budget(state.expect_call(message_units(prompt.message)))
     state.loop_guard.reset()
+    state.pace = state.pace.add_prompt()
     message = await admit_prompt(state, prompt.message, raw=prompt.raw)
     if (log := state.options["session_log"]) is not None:
         log.pre_run(state.provider, message)
@@ -107,8 +111,9 @@ async def continue_turn(state: SessionState) -> ModelAnswer:
     Raises:
         SessionError: There is no conversation to continue.
     """
-    state.check_budget()
+    state.check_budget(state.expect_call())
     state.loop_guard.reset()
+    state.pace = state.pace.add_prompt()
     items = state.journal.view.items
     if not items:
         raise SessionError("there is nothing to continue: the conversation is empty")
@@ -169,25 +174,30 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
             stops += 1
             await state.journal.append(MessageAdded(message=more))
         else:
+            await prepare_summary(state)
             return answer
 
 
 async def _call(state: SessionState) -> ModelAnswer:
     """Call the model; a failure that has a remedy is retried once."""
-    state.check_budget()
     check_view(state)
+    await compact_if_requested(state)
     context = await fit(state)
+    state.check_budget(state.expect_call())
     remedies: dict[type[ProviderError], _Remedy] = {
         ContextOverflow: _make_room,
         SignatureRejected: _drop_reasoning,
     }
     while True:
         try:
-            return await call_model(state, context)
+            answer = await call_model(state, context)
         except (ContextOverflow, SignatureRejected) as failure:
             remedy = remedies.pop(type(failure), None)
             if remedy is None or not await remedy(state, failure):
                 raise
+        else:
+            state.pace = state.pace.add_call(context.used_tokens)
+            return answer
         context = state.report_context()
 
 

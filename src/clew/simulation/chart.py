@@ -18,9 +18,10 @@ _STEPS = (1, 2, 5)
 
 
 def draw_chart(runs: Sequence[SimulationRun], *, title: str, window: int) -> str:
-    """Return an SVG with a line for each of `runs`; a dot marks a compaction.
+    """Return an SVG with a line for each of `runs`.
 
-    A dashed line shows the window when the contexts come near it.
+    A ring marks a compaction, a bar tool results that were cleared. A dashed line shows the window
+    when the contexts come near it.
     """
     calls = max((run.calls for run in runs), default=1)
     highest = max((run.peak_tokens for run in runs), default=1)
@@ -89,10 +90,13 @@ def _line(frame: _Frame, run: SimulationRun, colour: str) -> Iterator[str]:
         if point.compacted:
             said = f"{run.strategy}: compaction before call {point.call}"
             yield _ring(x, y, colour, f"<title>{escape(said)}</title>")
+        elif point.cleared:
+            said = f"{run.strategy}: tool results cleared before call {point.call}"
+            yield _bar(x, y, colour, f"<title>{escape(said)}</title>")
 
 
 def _legend(runs: Sequence[SimulationRun]) -> Iterator[str]:
-    left, y = _WIDTH - _RIGHT + 16, _HEIGHT - _BOTTOM - 24 * len(runs) - 20
+    left, y = _WIDTH - _RIGHT + 16, _HEIGHT - _BOTTOM - 24 * len(runs) - 44
     for index, run in enumerate(runs):
         y += 24
         stroke = f'stroke="{_colour(index)}" stroke-width="3"'
@@ -100,11 +104,19 @@ def _legend(runs: Sequence[SimulationRun]) -> Iterator[str]:
         yield _text(left + 32, y, run.strategy)
     yield _ring(left + 12, y + 20, _INK)
     yield _text(left + 32, y + 24, "a compaction")
+    yield _bar(left + 12, y + 44, _INK)
+    yield _text(left + 32, y + 48, "results cleared")
 
 
 def _ring(x: float, y: float, colour: str, inside: str = "") -> str:
     look = f'fill="{_PAPER}" stroke="{colour}" stroke-width="2"'
     return f'<circle cx="{x:g}" cy="{y:g}" r="4.5" {look}>{inside}</circle>'
+
+
+def _bar(x: float, y: float, colour: str, inside: str = "") -> str:
+    return (
+        f'<rect x="{x - 1:g}" y="{y - 5:g}" width="2" height="10" fill="{colour}">{inside}</rect>'
+    )
 
 
 def _colour(index: int) -> str:

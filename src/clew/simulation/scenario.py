@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from clew.context.economy import Economy
 from clew.context.plan import Budget, Plan, Strategy, Stuck
 from clew.context.policy import ContextPolicy
 from clew.context.strategies import STRATEGIES, make_strategy
@@ -12,8 +13,9 @@ from clew.context.view import View
 from clew.core.errors import ConfigError
 
 NONE, EAGER = "none", "eager"
-SCENARIOS = (NONE, EAGER, *STRATEGIES)
-"""The names of all scenarios."""
+TIERED = "tiered"
+SCENARIOS = (NONE, EAGER, *map(str, Economy), *(name for name in STRATEGIES if name != TIERED))
+"""The names of all scenarios; `tiered` is another name of `balanced`."""
 
 
 class KeepEverything(Struct, frozen=True, kw_only=True):
@@ -48,8 +50,9 @@ def make_scenario(
 ) -> Scenario:
     """Return the scenario with that name.
 
-    Besides the strategies there are `none`, which always sends everything, and `eager`, which
-    clears every tool result after the next response and does nothing else.
+    Besides the strategies there are the levels of `Economy` with the default strategy, `none`,
+    which always sends everything, and `eager`, which clears every tool result after the next
+    response and does nothing else.
 
     Raises:
         ConfigError: The name is unknown.
@@ -60,6 +63,9 @@ def make_scenario(
     if name == EAGER:
         policy = replace(policy, compress_tool_results=True)
         return Scenario(name=name, strategy=KeepEverything(name=EAGER), policy=policy)
+    if name in tuple(Economy):
+        tiered = make_strategy(TIERED, max_tokens=max_tokens)
+        return Scenario(name=name, strategy=tiered, policy=replace(policy, economy=name))
     if name not in STRATEGIES:
         raise ConfigError(f"unknown strategy {name!r}; choose one of {', '.join(SCENARIOS)}")
     return Scenario(name=name, strategy=make_strategy(name, max_tokens=max_tokens), policy=policy)
@@ -82,6 +88,8 @@ class SimulationPoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: int
     compacted: bool = False
     """True when a compaction came directly before it."""
+    cleared: bool = False
+    """True when tool results were cleared directly before it."""
 
 
 class SimulationRun(Struct, frozen=True, kw_only=True):

@@ -8,11 +8,14 @@ Everything here is pure; rules write the summaries.
 
 from collections.abc import Callable, Iterable
 from itertools import takewhile
+from typing import TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.calibration import default_for, estimate_tokens, family_of
-from clew.context.compaction_plan import compact_by_rules, plan_clearing
+from clew.context.clearing_plan import plan_clearing
+from clew.context.compaction_plan import compact_by_rules, find_threshold
 from clew.context.estimate import message_units
 from clew.context.items import Item, ItemKind, Items
 from clew.context.plan import Stuck
@@ -28,6 +31,9 @@ from clew.importers.recorded_session import RecordedSession, RecordedStep
 from clew.simulation.recall import LookupModel, NameIndex
 from clew.simulation.scenario import Scenario, SimulationPoint, SimulationRun
 
+Observer: TypeAlias = Callable[[str, View, int], None]
+"""Called with a scenario's name, the view before a call, and the index of the recorded answer."""
+
 
 def simulate(
     session: RecordedSession,
@@ -36,6 +42,7 @@ def simulate(
     *,
     lookups: bool = True,
     report: Callable[[str], None] | None = None,
+    observe: Observer | None = None,
 ) -> tuple[SimulationRun, ...]:
     """Simulate `session` with each of `scenarios`, in their order.
 
@@ -45,6 +52,7 @@ def simulate(
         model: Determines the window, the token rates and the caching of reasoning.
         lookups: Add and charge the calls that retrieve forgotten names.
         report: Called with the name of each scenario when it is done.
+        observe: Called before each recorded call; see `Observer`.
     """
     steps = replayable_steps(session)
     messages = [step.message for step in steps]
@@ -53,7 +61,11 @@ def simulate(
     runs = []
     for scenario in scenarios:
         simulation = _Simulation(
-            setup, scenario, names, LookupModel(names, messages) if lookups else None
+            setup,
+            scenario,
+            names,
+            lookup_model=LookupModel(names, messages) if lookups else None,
+            observe=observe,
         )
         for step in steps:
             simulation.add(step)
@@ -72,6 +84,13 @@ def replayable_steps(session: RecordedSession) -> list[RecordedStep]:
     return [step for index, step in enumerate(session.steps) if index == 0 or not step.compacts]
 
 
+class _Changes(Struct, frozen=True, kw_only=True):
+    """What happened to the view before a call."""
+
+    cleared: bool
+    compacted: bool
+
+
 class _Simulation:
     """Simulates one session in one scenario, step by step."""
 
@@ -80,11 +99,14 @@ class _Simulation:
         setup: SetupChanged,
         scenario: Scenario,
         names: NameIndex,
+        *,
         lookup_model: LookupModel | None,
+        observe: Observer | None,
     ) -> None:
         self._scenario = scenario
         self._names = names
         self._lookup_model = lookup_model
+        self._observe = observe
         self._window = setup.model.window
         self._counting = default_for(setup.model.name)
         self._keeps_reasoning = family_of(setup.model.name).keeps_reasoning
@@ -116,45 +138,54 @@ class _Simulation:
         return replace(self._run, timeline=tuple(self._timeline))
 
     def _answer(self, answer: Message) -> None:
-        self._clear()
-        compacted = self._compact()
+        changed = self._make_room()
         looked_up = (
             self._lookup_model.look_up(self._view, self._index) if self._lookup_model else []
         )
         if looked_up:
-            self._send(looked_up[0], compacted=compacted)
+            self._send(looked_up[0], changed)
             for result in looked_up[1:]:
                 self._add(MessageAdded(message=result))
             self._run = replace(self._run, lookups=self._run.lookups + 1)
-            self._clear()
-            compacted = self._compact()
-        self._send(answer, compacted=compacted)
+            changed = self._make_room()
+        if self._observe is not None:
+            self._observe(self._scenario.name, self._view, self._index)
+        self._send(answer, changed)
 
-    def _send(self, answer: Message, *, compacted: bool) -> None:
+    def _make_room(self) -> "_Changes":
+        """Do what a session does before a call."""
+        return _Changes(cleared=self._clear(), compacted=self._compact())
+
+    def _send(self, answer: Message, changed: "_Changes") -> None:
         """Send the current view, and add the response."""
         same = self._same()
         usage = self._count(answer, same)
         self._was_valid = self._valid(same)
         self._tally(usage, valid=self._was_valid)
         self._timeline.append(
-            SimulationPoint(call=self._run.calls, tokens=usage.input_tokens, compacted=compacted)
+            SimulationPoint(
+                call=self._run.calls,
+                tokens=usage.input_tokens,
+                compacted=changed.compacted,
+                cleared=changed.cleared,
+            )
         )
         self._sent, self._grew_only = self._view.items, True
         self._add(MessageAdded(message=answer, usage=usage))
 
-    def _clear(self) -> None:
+    def _clear(self) -> bool:
         made = plan_clearing(
             self._view, self._scenario.policy, self._scenario.strategy, now=self._at
         )
         if made is not None:
             self._shrink(made)
             self._run = replace(self._run, clearings=self._run.clearings + 1)
+        return made is not None
 
     def _compact(self) -> bool:
         policy, strategy = self._scenario.policy, self._scenario.strategy
-        thresholds = policy.thresholds
-        used = compute_state(self._view, thresholds, window=self._window).used_tokens
-        threshold = int(thresholds.compact * self._window) if thresholds.compact else None
+        used = compute_state(self._view, policy.thresholds, window=self._window).used_tokens
+        threshold = find_threshold(self._view, policy, window=self._window)
         if not strategy.due(self._view, used=used, threshold=threshold):
             return False
         made = compact_by_rules(self._view, policy, strategy)
@@ -193,7 +224,7 @@ class _Simulation:
 
     def _count_cached_units(self, same: int) -> int:
         """Return the size of the view that the provider reads from its cache."""
-        cold = self._at - self._view.called_at > self._scenario.policy.economy.cold_after
+        cold = self._at - self._view.called_at > self._scenario.policy.prices.cold_after
         if self._sent is None or cold:
             return 0
         fresh = self._view.items.units(same)
@@ -219,7 +250,7 @@ class _Simulation:
         return untouched and not find_problems(request)
 
     def _tally(self, usage: Usage, *, valid: bool) -> None:
-        run, economy = self._run, self._scenario.policy.economy
+        run, prices = self._run, self._scenario.policy.prices
         cached, written = usage.cache_read_tokens, usage.cache_write_tokens
         limit = self._scenario.policy.thresholds.block * self._window
         self._run = replace(
@@ -228,7 +259,7 @@ class _Simulation:
             input_tokens=run.input_tokens + usage.input_tokens,
             cached_tokens=run.cached_tokens + cached,
             uncached_tokens=run.uncached_tokens + written,
-            cost=run.cost + cached * economy.read_price + written * economy.write_price,
+            cost=run.cost + cached * prices.read_price + written * prices.write_price,
             peak_tokens=max(run.peak_tokens, usage.input_tokens),
             invalid_requests=run.invalid_requests + (not valid),
             oversized_requests=run.oversized_requests + (usage.input_tokens > limit),

@@ -55,7 +55,9 @@ class Compact(Struct, frozen=True, kw_only=True):
         return starts[-kept] if len(starts) >= kept else 0
 
     def _clear_results(self, view: View) -> tuple[Replacement, ...]:
-        places = find_consumed(view.items, pinned=view.pinned, min_chars=self.min_tool_result_chars)
+        places = find_consumed(
+            view.items, excluded=view.pinned, min_chars=self.min_tool_result_chars
+        )
         old = self._recent_start(view)
         return tuple(make_marker(view.items[place]) for place in places if place < old)
 

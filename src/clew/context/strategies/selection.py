@@ -3,19 +3,15 @@
 Pinned messages, the current request and the last step always stay.
 """
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from clew.context.cuts import batches, legal_cuts, turn_starts
-from clew.context.estimate import text_units
-from clew.context.items import Item, ItemKind, Items
+from clew.context.items import ItemKind, Items
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording
+from clew.context.truncation import shorten_items
 from clew.context.view import View
-from clew.core.entries import Replacement
 from clew.core.ids import EntryId
 from clew.core.messages import Role
-from clew.core.text import truncate_middle
 
 
 def find_inner_cuts(items: Items, *, limit: int) -> list[int]:
@@ -46,21 +42,41 @@ def subtract_pins(view: View, budget: Budget) -> Budget:
         budget,
         limit=int(budget.limit * share),
         tail=int(budget.tail * share),
-        words=int(budget.words * share),
+        summary=int(budget.summary * share),
     )
 
 
-def find_tail_cut(items: Items, budget: Budget) -> int:
-    """Return the legal cut that keeps the recent turns, as far as they fit into the tail.
+def find_tail_cut(view: View, budget: Budget) -> int:
+    """Return the legal cut after which everything stays.
 
-    The last step of the conversation is always after the cut.
+    A view within the budget keeps its recent turns, as far as they fit into the tail. A larger
+    one keeps as many of the newest messages as fit beside the summary: the user's words, and
+    half of what is dropped up to `budget.summary`. The newest messages get at least half of
+    their share, and the last step of the conversation is always after the cut.
     """
+    items = view.items
     inner = find_inner_cuts(items, limit=budget.limit)
     starts = turn_starts(items)
-    wanted = starts[-budget.recent_turns] if len(starts) >= budget.recent_turns else 0
-    if items.units(wanted) <= budget.tail:
-        return max(cut for cut in inner if cut <= wanted)
-    return next((cut for cut in inner if items.units(cut) <= budget.tail), inner[-1])
+    if items.units() <= budget.limit:
+        wanted = starts[-budget.recent_turns] if len(starts) >= budget.recent_turns else 0
+        if items.units(wanted) <= budget.tail:
+            return max(cut for cut in inner if cut <= wanted)
+        return next((cut for cut in inner if items.units(cut) <= budget.tail), inner[-1])
+    before = sum(item.units for item in view.archived)
+    words = sum(item.units for item in view.archived if item.kind is ItemKind.USER)
+    last = starts[-1] if starts else len(items)
+    at = 0
+    for cut in inner:
+        for item in items[at:cut]:
+            before += item.units
+            words += item.units if item.kind is ItemKind.USER else 0
+        at = cut
+        current = items[last].units if cut > last else 0
+        said = budget.quote(words - current)
+        rest = min(budget.summary, max(0, before - words) // 2)
+        if items.units(cut) <= max(budget.tail // 2, budget.limit - current - said - rest):
+            return cut
+    return inner[-1]
 
 
 def find_required(view: View, cut: int) -> set[EntryId]:
@@ -77,72 +93,35 @@ def find_required(view: View, cut: int) -> set[EntryId]:
     return spared
 
 
-def choose_user_messages(view: View, cut: int, *, room: int) -> set[EntryId]:
-    """Return the user's messages before `cut` that fit into `room`, preferring the newest."""
-    chosen: set[EntryId] = set()
-    for index in reversed([start for start in turn_starts(view.items) if start < cut]):
-        item = view.items[index]
-        if item.units <= room:
-            room -= item.units
-            chosen.add(item.entry_id)
-    return chosen
-
-
-_LEAST_CHARS = 200
-
-
-def shorten_results(
-    items: Sequence[Item], pinned: frozenset[EntryId], *, room: int
-) -> tuple[Replacement, ...]:
-    """Truncate the largest tool results of `items` until all items fit into `room` units."""
-    excess = sum(item.units for item in items) - room
-    changes: list[Replacement] = []
-    for item in sorted(items, key=lambda item: -item.units):
-        if excess <= 0:
-            break
-        if len(item.answers) != 1 or item.entry_id in pinned:
-            continue
-        change = shorten_result(item, by=excess)
-        saved = text_units(_text(item)) - text_units(change.text)
-        if saved > 0:
-            changes.append(change)
-            excess -= saved
-    return tuple(changes)
-
-
-def shorten_result(item: Item, *, by: int) -> Replacement:
-    """Return head and tail of a result, up to `by` units shorter."""
-    text = _text(item)
-    chars = round(len(text) * max(0.0, 1 - by / max(1, item.units)))
-    where = f"; entry #{item.entry_id} has it" if item.entry_id > 0 else ""
-    return Replacement(
-        entry_id=item.entry_id, text=truncate_middle(text, max(chars, _LEAST_CHARS), where=where)
-    )
-
-
-def _text(item: Item) -> str:
-    return "\n".join(result.text for result in item.message.results)
-
-
 _TARGET = 0.45
+_LEAST_SUMMARY, _MOST_SUMMARY = 0.3, 0.6
+"""Shares of the budget for a summary, if messages that stay must be truncated for it."""
 
 
 def set_aside(
     view: View, budget: Budget, *, wording: Wording, summary_model: str | None = None
 ) -> Plan:
-    """Drop everything before the recent turns, except what must stay word for word.
+    """Drop everything before the recent messages, except what must stay word for word.
 
-    Pinned messages, the current request and the newest of the user's own messages stay. A
-    recent tool output that is too large is truncated, not dropped.
+    Pinned messages and the current request stay; the summary quotes the user's other words.
+    What stays but is too large is truncated, not dropped.
     """
     budget = subtract_pins(view, budget)
-    cut = find_tail_cut(view.items, budget)
-    left = budget.limit - min(view.items.units(cut), budget.limit)
-    spared = find_required(view, cut) | choose_user_messages(
-        view, cut, room=min(budget.words, left // 2)
-    )
+    cut = find_tail_cut(view, budget)
+    spared = find_required(view, cut)
     dropped = tuple(item for item in view.items[:cut] if item.entry_id not in spared)
-    replaced = shorten_results(view.items[cut:], view.pinned, room=budget.tail)
+    staying = [
+        *(item for item in view.items[:cut] if item.entry_id in spared),
+        *view.items[cut:],
+    ]
+    words = (item.units for item in (*view.archived, *dropped) if item.kind is ItemKind.USER)
+    least, most = int(budget.limit * _LEAST_SUMMARY), int(budget.limit * _MOST_SUMMARY)
+    room = budget.limit - min(max(budget.quote(sum(words)), least), most)
+    if not budget.is_hard:
+        # Results are all that is truncated; they get their share even beside a huge request.
+        others = sum(item.units for item in staying if not item.answers)
+        room = max(room, others + budget.tail)
+    replaced = shorten_items(staying, view.pinned, room=room, only_results=not budget.is_hard)
     if not dropped and not replaced:
         return Stuck(why="every message is recent, pinned or the current request")
     return Reduce(
@@ -150,7 +129,7 @@ def set_aside(
         replaced=replaced,
         wording=wording,
         summary_model=summary_model,
-        why=f"the last {len(view.items) - cut} messages and the user's own messages are kept",
+        why=f"the last {len(view.items) - cut} messages and the user's words are kept",
     )
 
 

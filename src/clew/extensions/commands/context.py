@@ -3,7 +3,7 @@
 from msgspec.structs import asdict
 
 from clew.context.recall import entry_text
-from clew.core.entries import Cleared, Compacted, MessageAdded, Rewound
+from clew.core.entries import Cleared, Compacted, MessageAdded, ResultsCleared, Rewound
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize
 from clew.core.usage import Spending
@@ -23,7 +23,12 @@ from clew.extensions.commands.entries import describe_entry, format_loss, list_e
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 from clew.session.recall import RecallRequest
 
-_UNDONE = {Compacted: "compaction", Cleared: "clear", Rewound: "rewind"}
+_UNDONE = {
+    Compacted: "compaction",
+    ResultsCleared: "removal of tool results",
+    Cleared: "clear",
+    Rewound: "rewind",
+}
 _INSTRUCTIONS = 4_000
 _HISTORY = 20
 _FOUND_CHARS = 160
@@ -43,7 +48,7 @@ async def _compact(host: CommandHost, arguments: str) -> CommandResult:
     instructions = check_text(text, _INSTRUCTIONS, "the instructions for the summary")
     if await host.compact_later(instructions, force=force):
         return build_result(
-            ["a run is active: the compaction follows when it ends"],
+            ["a run is active: the compaction follows before the next model call"],
             deferred=True,
             force=force,
             instructions=instructions,
@@ -240,7 +245,7 @@ WINDOW_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="undo",
-            description="revert the latest compaction, clear or rewind",
+            description="revert the latest compaction, removal of tool results, clear or rewind",
             safety="changes-session",
         ),
         _undo,

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec import to_builtins
+
 from clew.context.recall import entry_text
-from clew.core.context_state import LossReport
+from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import (
     Body,
     Charged,
@@ -82,7 +84,38 @@ def format_loss(report: LossReport) -> list[str]:
         f"summarised  {_ids(report.summarised)} (summary written by {author})",
         *([f"shortened   {_ids(report.cleared)}"] if report.cleared else []),
         *([f"archived    {_ids(report.archived)}"] if report.archived else []),
+        *format_attempts(report.attempts),
+        *_format_check(report.check),
     ]
+
+
+def format_attempts(attempts: Sequence[SummaryAttempt]) -> list[str]:
+    """Return a line for each try of a model to write the summary, with its cost."""
+    return [
+        f"attempt     {attempt.author}: {attempt.outcome} ({attempt.tokens:,} tokens, {cost})"
+        for attempt in attempts
+        if attempt.author != "rules"
+        for cost in ["price unknown" if attempt.cost is None else f"${attempt.cost:.4f}"]
+    ]
+
+
+def _format_check(check: SummaryCheck | None) -> list[str]:
+    """Return what a check of the summary added, and what it cost."""
+    if check is None:
+        return []
+    cost = "" if check.cost is None else f" for ${check.cost:.4f}"
+    left = f"; {check.left_out} more did not fit" if check.left_out else ""
+    fault = f"; incomplete: {check.fault}" if check.fault else ""
+    return [
+        f"checked     {pluralize(len(check.added), 'point')} added{cost}{left}{fault}",
+        *(f"            + {point}" for point in check.added),
+    ]
+
+
+def format_clearing(count: int, trigger: str) -> str:
+    """Return what a clearing did, such as `28 tool results removed from context`."""
+    results = pluralize(count, "tool result")
+    return f"{results} {'shortened in' if trigger == 'limit' else 'removed from'} context"
 
 
 def loss_data(done: Compacted) -> dict[str, object]:
@@ -96,7 +129,9 @@ def loss_data(done: Compacted) -> dict[str, object]:
         "cleared": list(report.cleared),
         "archived": list(report.archived),
         "author": report.author,
+        "attempts": to_builtins(report.attempts),
         "why": report.why,
+        **({"check": to_builtins(report.check)} if report.check is not None else {}),
         "summary": done.summary,
     }
 
@@ -148,9 +183,10 @@ def _change(
     match body:
         case SetupChanged(model=model):
             return f"model {one_line(model.name, 60)}"
-        case ResultsCleared(replaced=replaced):
-            said = pluralize(len(replaced), "tool result was", "tool results were")
-            return f"{said} cleared"
+        case ResultsCleared(replaced=replaced, trigger=trigger):
+            said = format_clearing(len(replaced), trigger)
+            tokens = f", {body.tokens_before:,} → {body.tokens_after:,} tokens"
+            return said + (tokens if body.tokens_before else "")
         case ReasoningDropped(targets=targets):
             return f"the reasoning of {pluralize(len(targets), 'message')} is not sent any more"
         case Cleared():

@@ -197,7 +197,7 @@ class CommandHost(Protocol):
         ...
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
-        """Compact at the end of the current run.
+        """Compact before the next model call of the current run, or at its end.
 
         Returns:
             True when the compaction is deferred; False when no run is active. Then nothing was

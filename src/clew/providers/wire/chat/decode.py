@@ -154,6 +154,8 @@ class ChatResponse:
         if thought := delta.reasoning_content or delta.reasoning or detail_text:
             found.append(ReasoningChunk(index=0, text=thought))
         if content:
+            if isinstance(content, dict):
+                content = _read_object(content)
             if isinstance(content, list):
                 found += _pieces(content)
             elif self._splitter is None:
@@ -258,6 +260,13 @@ def _problem(payload: ChatPayload, choice: ChatChoice) -> Any:
 
 def _has_more(delta: ChatDelta) -> bool:
     return bool(delta.audio or delta.refusal or delta.images or delta.extra_content)
+
+
+def _read_object(content: dict[str, Any]) -> str | list[ContentPart]:
+    """Return a content part, or the JSON of a structured answer that was not encoded as text."""
+    if "type" in content or content.keys() == {"text"}:
+        return [msgspec.convert(content, ContentPart)]
+    return _json.encode(content).decode()
 
 
 def _pieces(content: list[ContentPart]) -> list[Chunk]:

@@ -21,6 +21,7 @@ from clew.core.messages import (
     Text,
     ToolCall,
     ToolResult,
+    join_texts,
 )
 from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
 from clew.providers.wire.sanitize import sanitize_arguments, sanitize_name
@@ -108,16 +109,18 @@ def _words(parts: list[Part], dialect: Dialect) -> str | list[Any]:
     """Return the content of an assistant message: one text, if all parts are plain text."""
     pieces: list[Any] = []
     for part in parts:
-        if isinstance(part, Image | File):
-            # The API accepts neither from the assistant, so a note replaces them.
-            pieces.append({"type": "text", "text": _note(part)})
-        elif isinstance(part, Reasoning) and dialect.reasoning is ReasoningField.PARTS:
+        if isinstance(part, Reasoning) and dialect.reasoning is ReasoningField.PARTS:
             pieces.append(_encode_reasoning(part))
-        elif (piece := _piece(part, dialect)) is not None:
+        elif (piece := _piece(_replace_media(part), dialect)) is not None:
             pieces.append(piece)
     if all(map(_is_bare, pieces)):
-        return "".join(piece["text"] for piece in pieces)
+        return join_texts([_replace_media(part) for part in parts])
     return pieces
+
+
+def _replace_media(part: Part) -> Part:
+    """Return a note in place of what the API does not accept from the assistant."""
+    return Text(_note(part)) if isinstance(part, Image | File) else part
 
 
 def _encode_thinking(thoughts: list[Reasoning], dialect: Dialect) -> dict[str, Any]:

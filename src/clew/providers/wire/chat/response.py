@@ -61,7 +61,8 @@ class AudioOutput(Struct, gc=False):
 class ChatDelta(Struct, gc=False):
     """A message, or a delta of it."""
 
-    content: str | list[ContentPart] | None = None
+    content: str | list[ContentPart] | dict[str, Any] | None = None
+    """A few hosts send a single part as an object."""
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
@@ -83,6 +84,12 @@ class PromptDetails(Struct, gc=False):
     cache_creation_input_tokens: int | None = None
 
 
+class CompletionDetails(Struct, gc=False):
+    """The counts within the answer."""
+
+    reasoning_tokens: int | None = None
+
+
 class CostDetails(Struct, gc=False):
     """The cost at a gateway's upstream provider."""
 
@@ -96,6 +103,7 @@ class ChatUsage(Struct, gc=False):
     completion_tokens: int | None = None
     total_tokens: int | None = None
     prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: CompletionDetails | None = None
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
     num_cached_tokens: int | None = None
@@ -152,21 +160,44 @@ def find_usage(payload: ChatPayload, choice: ChatChoice) -> ChatUsage | None:
 def read_usage(found: ChatUsage) -> Usage:
     """Return the token counts of a call."""
     details = found.prompt_tokens_details or PromptDetails()
-    prompt, answer = found.prompt_tokens or 0, found.completion_tokens or 0
-    return Usage(
-        input_tokens=prompt,
-        # xAI and Gemini count reasoning only in the total.
-        output_tokens=max(answer, (found.total_tokens or 0) - prompt),
-        cache_read_tokens=details.cached_tokens
+    read = (
+        details.cached_tokens
         or found.prompt_cache_hit_tokens
         or found.cached_tokens
         or found.num_cached_tokens
-        or 0,
-        cache_write_tokens=details.cache_write_tokens
+        or 0
+    )
+    written = (
+        details.cache_write_tokens
         or details.cache_creation_input_tokens
         or found.cache_creation_input_tokens
-        or 0,
+        or 0
     )
+    prompt = (found.prompt_tokens or 0) + _count_cache_apart(found, read, written)
+    return Usage(
+        input_tokens=prompt,
+        # xAI and Gemini count reasoning only in the total.
+        output_tokens=max(found.completion_tokens or 0, (found.total_tokens or 0) - prompt),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+
+
+def _count_cache_apart(found: ChatUsage, read: int, written: int) -> int:
+    """Return how many cached tokens the host counts beside `prompt_tokens`, not within them.
+
+    Gateways to Anthropic do so. The total shows it, or a prompt that is smaller than its cache.
+    """
+    details = found.completion_tokens_details or CompletionDetails()
+    thought = details.reasoning_tokens or 0
+    prompt, answer = found.prompt_tokens or 0, found.completion_tokens or 0
+    beside = (found.total_tokens or 0) - prompt - answer
+    counts = [count for count in (read + written, read, written) if count]
+    if beside != thought:
+        for count in counts:
+            if beside in {count, count + thought}:
+                return count
+    return next((count for count in counts if count > prompt), 0)
 
 
 def read_cost(found: ChatUsage) -> float | None:

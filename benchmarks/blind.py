@@ -1,0 +1,163 @@
+"""The blind reading test: what can a reader still answer from a compacted view?
+
+    python -m benchmarks.blind DEST           write the cases and the method
+    python -m benchmarks.blind sheets DEST    check the questions, write the readers' sheets
+    python -m benchmarks.blind shuffle DEST   hand the answers to the graders in random order
+    python -m benchmarks.blind score DEST     compute the table from the grades
+
+`DEST/README.md`, which the first step writes, says who does what in between. The cases contain
+recorded sessions, so DEST must be outside the repository.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.blind_method import METHOD
+from benchmarks.blind_scores import BlindFault, CaseKey, make_sheets, score, shuffle_answers
+from benchmarks.compacted_views import (
+    newest_text,
+    readable,
+    session_view,
+    view_by_rules,
+    view_with_summary,
+)
+from benchmarks.recordings import CHARS_PER_TOKEN, CompactionPoint, compaction_points
+from benchmarks.results import publish
+
+REPOSITORY = Path(__file__).parents[1]
+CASES = 6
+_4K, _16K = 4_000 * CHARS_PER_TOKEN, 16_000 * CHARS_PER_TOKEN
+
+VIEWS: Mapping[str, Callable[[CompactionPoint], str]] = {
+    "newest 16k": lambda point: newest_text(point.messages, _16K),
+    "recorded summary": lambda point: point.summary,
+    "rules 4k": lambda point: view_by_rules(point.messages, _4K),
+    "rules 16k": lambda point: view_by_rules(point.messages, _16K),
+    "summary and rules 16k": lambda point: view_with_summary(point.messages, point.summary, _16K),
+    "session in 60k": lambda point: session_view(
+        point.messages, window=60_000, summary=point.summary
+    ),
+    "session in 200k": lambda point: session_view(
+        point.messages, window=200_000, summary=point.summary
+    ),
+}
+"""What a reader may get; each case calls them by other letters."""
+
+
+def main() -> None:
+    """Run one step of the test."""
+    steps: Mapping[str, Callable[[Path], object]] = {
+        "sheets": make_sheets,
+        "shuffle": shuffle_answers,
+        "score": lambda folder: publish(score(folder)),
+    }
+    words = sys.argv[1:]
+    try:
+        if words and words[0] in steps:
+            parser = argparse.ArgumentParser(prog=f"python -m benchmarks.blind {words[0]}")
+            parser.add_argument("dest", type=Path)
+            steps[words[0]](parser.parse_args(words[1:]).dest)
+        else:
+            _write(words)
+    except BlindFault as fault:
+        sys.exit(f"blind: {fault}")
+
+
+def _write(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.blind", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("dest", type=Path, help="a new folder outside the repository")
+    parser.add_argument(
+        "--cases",
+        help="numbers of compaction points, such as 3,7,12, or `all`; "
+        f"default: {CASES} of different sessions and sizes",
+    )
+    parser.add_argument(
+        "--questions",
+        type=Path,
+        metavar="FOLDER",
+        help="take the cases and the questions of an earlier test, to compare versions of Clew",
+    )
+    options = parser.parse_args(words)
+    points = compaction_points()
+    if not points:
+        raise BlindFault("there are no recordings; nothing was written")
+    chosen = choose_points(points, options.cases)
+    if options.questions:
+        numbers = {key.point for key in CaseKey.read_all(options.questions)}
+        chosen = [point for point in points if point.number in numbers]
+    write_cases(options.dest, chosen)
+    if options.questions:
+        _copy_questions(options.questions, options.dest)
+        make_sheets(options.dest)
+    print(f"{len(chosen)} cases; continue as {options.dest / 'README.md'} says")
+
+
+def choose_points(points: Sequence[CompactionPoint], cases: str | None) -> list[CompactionPoint]:
+    """Return the points with these numbers, or some of different sessions and sizes."""
+    if cases == "all":
+        return list(points)
+    if cases is not None:
+        try:
+            return [points[int(number)] for number in cases.split(",")]
+        except (ValueError, IndexError):
+            raise BlindFault(
+                f"--cases takes numbers from 0 to {len(points) - 1}, such as 3,7,12, or `all`"
+            ) from None
+    last_of_session = {point.session: point for point in points}
+    by_size = sorted(last_of_session.values(), key=lambda point: len(readable(point.messages)))
+    count = min(CASES, len(by_size))
+    return [by_size[(2 * place + 1) * len(by_size) // (2 * count)] for place in range(count)]
+
+
+def write_cases(dest: Path, points: Sequence[CompactionPoint]) -> None:
+    """Write a folder for each point, the keys and the method."""
+    if dest.resolve().is_relative_to(REPOSITORY):
+        raise BlindFault("recordings never go into the repository: choose a folder outside of it")
+    if dest.exists() and any(dest.iterdir()):
+        raise BlindFault(f"{dest} is not empty: choose a new folder")
+    (dest / "keys").mkdir(parents=True)
+    (dest / "README.md").write_text(METHOD, encoding="utf-8")
+    for number, point in enumerate(points, start=1):
+        _write_case(dest, f"case-{number}", point)
+        print(f"case {number}: point {point.number}, session {point.session[:8]}")
+
+
+def _write_case(dest: Path, name: str, point: CompactionPoint) -> None:
+    folder = dest / name
+    (folder / "views").mkdir(parents=True)
+    (folder / "answers").mkdir()
+    (folder / "full.txt").write_text(readable(point.messages), encoding="utf-8")
+    letters = [chr(ord("a") + place) for place in range(len(VIEWS))]
+    random.Random(f"{point.session} {point.number}").shuffle(letters)
+    sizes = {}
+    for letter, (kind, make_view) in zip(letters, VIEWS.items(), strict=True):
+        text = make_view(point) or "(No view of this size could be made.)"
+        (folder / "views" / f"{letter}.txt").write_text(text, encoding="utf-8")
+        sizes[kind] = len(text)
+    key = CaseKey(
+        case=name,
+        point=point.number,
+        session=point.session,
+        views=dict(zip(letters, VIEWS, strict=True)),
+        chars=sizes,
+    )
+    (dest / "keys" / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(key)))
+
+
+def _copy_questions(source: Path, dest: Path) -> None:
+    earlier = {key.point: key.case for key in CaseKey.read_all(source)}
+    for key in CaseKey.read_all(dest):
+        questions = source / earlier[key.point] / "questions.json"
+        if questions.is_file():
+            shutil.copyfile(questions, dest / key.case / "questions.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Compacted views of a conversation: by rules, with a model's summary, and newest text alone.
+
+Sizes are in characters of the readable text, so that all kinds of views are cut to one measure.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+
+import anyio
+import msgspec
+from msgspec.structs import replace
+
+from clew.core.entries import MessageAdded
+from clew.core.errors import ContextFull, NothingToDrop
+from clew.core.messages import (
+    File,
+    Image,
+    Message,
+    Native,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from clew.core.models import ModelFacts
+from clew.dict_messages.fit import fit
+from clew.providers.catalogue import lookup
+from clew.providers.scripted import ScriptedProvider
+from clew.session.session import Session
+
+MODEL = "claude-opus-4-5"
+"""Recorded by most sessions; decides how many tokens a text is estimated at."""
+_CHARS_PER_TOKEN = (1, 8)
+"""Fewest and most that a view can have; a search for its size begins in between."""
+_STEPS = 9
+"""Halvings in that search; what is asked for is within 0.2 % of the largest that fits."""
+_WINDOW_TIMES = 2
+"""A session's window is at least this many times as large as what a compaction leaves."""
+
+
+def readable(messages: Sequence[Message]) -> str:
+    """Return a conversation as a text to read. Reasoning is private and left out."""
+    texts = (_part_text(part, message.role) for message in messages for part in message.parts)
+    return "\n\n".join(text for text in texts if text)
+
+
+def _part_text(part: Part, role: Role) -> str:
+    match part:
+        case Text(text=text):
+            return f"{role}: {text}"
+        case ToolCall(name=name, arguments=arguments):
+            return f"call {name}: {_arguments_text(arguments)}"
+        case ToolResult(name=name, text=text, failed=failed):
+            return f"{'failure' if failed else 'result'} of {name}: {text}"
+        case Image(media_type=media_type) | File(media_type=media_type):
+            return f"{role}: [{media_type}]"
+        case Native(note=note):
+            return f"{role}: {note}" if note else ""
+        case Reasoning():
+            return ""
+
+
+def _arguments_text(arguments: str) -> str:
+    """Show the arguments of a call by name, without the escapes of JSON."""
+    try:
+        values = msgspec.json.decode(arguments, type=dict[str, object])
+    except msgspec.DecodeError:
+        return arguments
+    return "\n".join(f"{name}: {_value_text(value)}" for name, value in values.items())
+
+
+def _value_text(value: object) -> str:
+    match value:
+        case str():
+            return value
+        case dict():
+            return "; ".join(f"{name}: {_value_text(inner)}" for name, inner in value.items())
+        case list():
+            return "\n".join(f"- {_value_text(inner)}" for inner in value)
+        case _:
+            return msgspec.json.encode(value).decode()
+
+
+def newest_text(messages: Sequence[Message], chars: int) -> str:
+    """Return the end of the readable text."""
+    return readable(messages)[-chars:]
+
+
+def view_by_rules(messages: Sequence[Message], chars: int) -> str:
+    """Return the largest view of at most `chars` characters that `clew.fit` makes.
+
+    An empty text when even the smallest view is larger.
+    """
+
+    def view(tokens: int) -> str | None:
+        try:
+            return readable(fit(messages, max_tokens=tokens).messages)
+        except ContextFull:
+            return None
+
+    return _largest(view, chars=chars)
+
+
+def view_with_summary(messages: Sequence[Message], summary: str, chars: int) -> str:
+    """Return the largest view of at most `chars` characters in a session with a model's summary.
+
+    An empty text when even the smallest view is larger.
+    """
+
+    def view(window: int) -> str | None:
+        return session_view(messages, window=window, summary=summary) or None
+
+    return _largest(view, chars=chars, times=_WINDOW_TIMES)
+
+
+def session_view(messages: Sequence[Message], *, window: int, summary: str | None) -> str:
+    """Return the view of a session in a window of that size after one compaction.
+
+    Args:
+        messages: The conversation before it.
+        window: Tokens.
+        summary: What the model answers when it is asked for a summary; None for a model that
+            writes none, so that rules do.
+    """
+    return readable(anyio.run(_compact_once, messages, window, summary))
+
+
+async def _compact_once(
+    messages: Sequence[Message], window: int, summary: str | None
+) -> list[Message]:
+    async with make_session(window=window, summary=summary) as session:
+        for message in messages:
+            await session.journal.append(MessageAdded(message=message))
+        try:
+            await session.compact(force=True)
+        except NothingToDrop:
+            return []
+        return session.get_history()
+
+
+def make_session(*, window: int, summary: str | None) -> Session:
+    """Return a session with default options and a model that always writes the same summary."""
+    facts = model_facts(window, summarises=summary is not None)
+    provider = ScriptedProvider(repeat(summary or ""), facts)
+    return Session(provider, model=facts.name)
+
+
+def model_facts(window: int, *, summarises: bool) -> ModelFacts:
+    """Return the facts of the recorded model with another window."""
+    return replace(lookup(MODEL), window=window, summarises=summarises)
+
+
+def _largest(view: Callable[[int], str | None], *, chars: int, times: int = 1) -> str:
+    """Return the longest view of at most `chars`, searching the tokens to ask for by halving.
+
+    Args:
+        view: Makes a view for that many tokens; None when it needs more.
+        chars: The limit.
+        times: How many tokens to ask for, for each token of the view.
+    """
+    fewest, most = _CHARS_PER_TOKEN
+    low, high = times * chars // most, times * chars // fewest
+    best = ""
+    for _ in range(_STEPS):
+        middle = (low + high) // 2
+        text = view(middle)
+        if text is not None and len(text) > chars:
+            high = middle
+        else:
+            best = max(best, text or "", key=len)
+            low = middle + 1
+    return best

@@ -1,0 +1,180 @@
+"""Agent prose: what agents wrote for a reader, split into sentences and list items.
+
+It comes from the answers of the model, the reports of subagents and approved plans. Of a very long
+conversation only the newest prose and the final answers are read.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+import msgspec
+
+from clew.context.cleared_results import DELEGATION_TOOLS
+from clew.context.items import Item, ItemKind
+from clew.context.sentence_cues import is_narration
+from clew.context.user_words import find_request
+from clew.core.ids import EntryId
+from clew.core.messages import ToolResult
+from clew.core.text import one_line, shorten_links
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A text that an agent wrote for a reader."""
+
+    entry_id: EntryId
+    text: str
+    weight: float
+    """How much it says: a final answer more than a remark between two calls."""
+    turn: int
+    """The number of requests before it."""
+    is_report: bool = False
+    """True for the report of a subagent and for an approved plan."""
+
+
+_FINAL_ANSWER, _REPORT = 1.5, 0.5
+
+
+def select_prose(items: Iterable[Item]) -> list[Prose]:
+    """Return the prose that is read: all of the newest, and of the rest the final answers."""
+    selected: list[Prose] = []
+    room = _NEWEST_CHARS
+    for piece in reversed(list(_list_prose(items))):
+        room -= len(piece.text)
+        if room >= 0:
+            selected.append(piece)
+        elif piece.weight:
+            selected.append(replace(piece, text=_cut(piece.text, _OLD_ANSWER_CHARS)))
+    return selected[::-1]
+
+
+def _list_prose(items: Iterable[Item]) -> Iterator[Prose]:
+    """Yield prose with its weight: final answers and reports say more than narration."""
+    turn = 0
+    for item in items:
+        if item.kind is ItemKind.ASSISTANT:
+            text = item.message.text
+            if text.strip():
+                yield Prose(item.entry_id, _cut(text), 0.0 if item.asks else _FINAL_ANSWER, turn)
+        elif item.kind is ItemKind.TOOL_RESULT:
+            for result in item.message.results:
+                if report := _find_report(result):
+                    yield Prose(item.entry_id, _cut(report), _REPORT, turn, is_report=True)
+        elif item.kind is ItemKind.USER:
+            turn += bool(find_request(item.message.text))
+            for report in _find_reports(item.message.text):
+                yield Prose(item.entry_id, _cut(report), _REPORT, turn, is_report=True)
+
+
+_APPROVED_PLAN = "## Approved Plan:"
+_AGENT_OUTPUT, _AGENT_OUTPUT_HEAD = "<task_type>local_agent</task_type>", 400
+
+
+def _find_report(result: ToolResult) -> str:
+    """Return the report of a subagent, or a plan that the user approved, in a tool result."""
+    if result.failed:
+        return ""
+    if result.name in DELEGATION_TOOLS:
+        return result.text
+    if _AGENT_OUTPUT in result.text[:_AGENT_OUTPUT_HEAD]:
+        return result.text.partition("<output>")[2]
+    return result.text.partition(_APPROVED_PLAN)[2] if result.name == "ExitPlanMode" else ""
+
+
+_NOTIFIED = re.compile(r"<task-notification>.{0,2000}?<result>(.*?)</result>", re.DOTALL)
+_SUBAGENT = re.compile(r"<subagent_notification>\s*(\{.*?\})\s*</subagent_notification>", re.DOTALL)
+
+
+class _Status(msgspec.Struct, frozen=True):
+    completed: str | None = None
+
+
+class _Notification(msgspec.Struct, frozen=True):
+    status: _Status | str = ""
+
+
+_notification = msgspec.json.Decoder(_Notification)
+
+
+def _find_reports(text: str) -> Iterator[str]:
+    """Yield the reports of subagents that a program put into a user message."""
+    if "notification>" not in text:
+        return
+    yield from _NOTIFIED.findall(text)
+    for data in _SUBAGENT.findall(text):
+        try:
+            status = _notification.decode(data).status
+        except msgspec.DecodeError:
+            continue
+        if isinstance(status, _Status) and status.completed:
+            yield status.completed
+
+
+_READ_CHARS = 12_000
+"""Characters of one message that are read."""
+_NEWEST_CHARS = 200_000
+_OLD_ANSWER_CHARS = 3_000
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~).*?^[ \t]*(?:```|~~~)[ \t]*$", re.DOTALL | re.MULTILINE)
+_BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)])\s+")
+_SENTENCE = re.compile(
+    r"(?<=[.!?])[\"'”)*`]*\s+(?=[\"'“(*`A-Z0-9À-Ý])|(?<=[\u3002\uff01\uff1f])"  # also in CJK
+)
+_DEPENDENT = re.compile(
+    r"^(?:this|that|these|those|it|they|so|but|and|which|however|therefore|thus|because)\b",
+    re.IGNORECASE,
+)
+_TABLE_RULE = re.compile(r"^[\s|:+-]+$")
+_LEAST, _MOST, _MOST_LEAD = 25, 420, 120
+
+
+def _cut(text: str, most: int = _READ_CHARS) -> str:
+    """Return the beginning and the end of a long text."""
+    return text if len(text) <= most else f"{text[: most // 2]}\n\n{text[-most // 2 :]}"
+
+
+def split_units(text: str) -> Iterator[tuple[str, str]]:
+    """Yield sentences and list items, each with the line that introduces it."""
+    lead, listed = "", ""
+    lines = _FENCE.sub("\n", text).splitlines()
+    for raw, following in zip_longest(lines, lines[1:], fillvalue=""):
+        line = raw.strip()
+        is_header = line.startswith("|") and following and _TABLE_RULE.match(following)
+        if not line or is_header or _TABLE_RULE.match(line):
+            continue
+        bullet = _BULLET.match(raw)
+        plain = _clean(raw[bullet.end() :] if bullet else line)
+        if not bullet and (line.startswith("#") or plain.endswith(":")):
+            lead, listed = _make_lead(plain), ""
+        elif bullet or line.startswith("|"):
+            mark = "-" if bullet else "|"
+            lead = lead if listed in {"", mark} else ""
+            listed = mark
+            if len(plain) >= _LEAST:
+                yield lead, one_line(plain, _MOST)
+        else:
+            yield from (("", sentence) for sentence in _split_sentences(plain))
+            lead, listed = "", ""
+
+
+def _make_lead(line: str) -> str:
+    """Return the last sentence of a line that introduces a list; empty if it says nothing."""
+    lead = _SENTENCE.split(line)[-1].rstrip(": ")
+    return "" if is_narration(lead) or len(lead) > _MOST_LEAD else lead
+
+
+def _split_sentences(paragraph: str) -> Iterator[str]:
+    """Yield the sentences of a paragraph; one that depends on the previous is joined to it."""
+    previous = ""
+    for sentence in _SENTENCE.split(paragraph):
+        joins = previous and _DEPENDENT.match(sentence) and len(previous) < _MOST // 2
+        if not joins and len(previous) >= _LEAST:
+            yield one_line(previous, _MOST)
+        previous = f"{previous} {sentence}" if joins else sentence
+    if len(previous) >= _LEAST:
+        yield one_line(previous, _MOST)
+
+
+def _clean(line: str) -> str:
+    return shorten_links(line).replace("**", "").strip().strip("|").lstrip("#>").strip()

@@ -1,0 +1,154 @@
+"""Excerpts: the lines of a conversation that are most likely needed again, quoted.
+
+The weights come from recorded agent sessions: for each line before a compaction, did the agent
+write it again afterwards (as a command, a path, a line to edit)? The best predictors are how
+recent a line is, where it comes from, and whether it occurs in more than one kind of source. A
+repeated line counts only at its newest place, so a file that was read twice is quoted once.
+"""
+
+import math
+import re
+from collections.abc import Container, Iterable, Sequence
+
+from clew.context.passages import (
+    CALLED,
+    FOUND,
+    PRINTED,
+    SHOWN,
+    SPOKEN,
+    Passage,
+    is_path,
+    strip_line_number,
+)
+
+_LEAST_CHARS = 24
+"""Shorter lines mean little without their neighbours."""
+_MOST_CHARS = 400
+_BEGINNING = 200
+"""Characters that are quoted of a longer line, such as a paragraph."""
+_RECENCY = 0.64
+_SOURCE = {SPOKEN: -1.0, CALLED: 0.0, SHOWN: 0.0, PRINTED: -1.6, FOUND: -3.1}
+_SEVERAL_SOURCES = 1.2
+_PATH = 3.0
+_COMMENT = -2.5
+_TELLS, _ROUTINE = 0.7, -1.0
+_TELLING = re.compile(
+    r"^(?:(?:pub|export|default|async|static|public|private|abstract) )*"
+    r"(?:def|func|fn|function|class|type|struct|interface|enum|const|trait|impl)\b"
+    r"|\b(?:error|failed|failure|exception|panic|warning|TODO|FIXME)\b|https?://|\b\d{3,}\b",
+    re.IGNORECASE,
+)
+"""Definitions, failures, addresses and larger numbers."""
+_BOILERPLATE = re.compile(
+    r"(?:for|if|else|elif|while|return|switch|case|break|continue|import|from|use|package|try"
+    r"|except|catch|defer|end|var|let|\W)\b|[^\w]*$|.*\berr != nil\b"
+)
+_PATHS_HEADING = "Paths:"
+_COMMENT_MARKS = ("//", "#", "*", "/*", "--", '"""')
+
+
+class _Line:
+    __slots__ = ("distance", "place", "sources", "whole")
+
+    def __init__(self, place: tuple[int, int], distance: int, sources: int, whole: str) -> None:
+        self.place = place
+        self.distance = distance
+        self.sources = sources
+        self.whole = whole
+
+
+class Excerpts:
+    """The lines of some passages, ranked once; any number of them can be chosen."""
+
+    def __init__(self, stretch: Sequence[Passage], *, known: Container[str] = ()) -> None:
+        """Rank the lines of `stretch` that are not in `known`."""
+        self._stretch = stretch
+        self._ranked = sorted(_collect_lines(stretch, known).items(), key=_rank)
+
+    def choose(self, *, max_chars: int) -> list[str]:
+        """Quote the best lines under their sources, in their order.
+
+        The result has at most `max_chars` characters with newlines. Of a long line only the
+        beginning is quoted, unless there is room for everything.
+        """
+        chosen: dict[int, dict[int, str]] = {}
+        paths: list[str] = []
+        long: list[_Line] = []
+        room = max_chars - len(_PATHS_HEADING) - 1
+        for text, line in self._ranked:
+            where, row = line.place
+            cost = len(text) + 1
+            path = is_path(text)
+            if not path and where not in chosen:
+                cost += len(_heading(self._stretch[where])) + 1
+            if cost > room:
+                continue
+            room -= cost
+            if path:
+                paths.append(text)
+                continue
+            chosen.setdefault(where, {})[row] = text
+            if len(line.whole) > len(text):
+                long.append(line)
+            if room < _LEAST_CHARS:
+                break
+        for line in long:
+            where, row = line.place
+            more = len(line.whole) - len(chosen[where][row])
+            if more <= room:
+                room -= more
+                chosen[where][row] = line.whole
+        written = [_PATHS_HEADING, *sorted(paths)] if paths else []
+        for where in sorted(chosen):
+            written.append(_heading(self._stretch[where]))
+            written += [chosen[where][row] for row in sorted(chosen[where])]
+        return written
+
+
+def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Line]:
+    lines: dict[str, _Line] = {}
+    distance = 0
+    for where in range(len(stretch) - 1, -1, -1):
+        passage = stretch[where]
+        kind = 1 << passage.source
+        for row, raw in _enumerate_reversed(passage.text):
+            distance += len(raw) + 1
+            if len(raw) < _LEAST_CHARS:
+                continue
+            text = whole = strip_line_number(raw)
+            if len(text) < _LEAST_CHARS or text in known:
+                continue
+            if len(text) > _MOST_CHARS:
+                text = f"{text[:_BEGINNING]}…"
+            seen = lines.get(text)
+            if seen is None:
+                lines[text] = _Line((where, row), distance, kind, whole)
+            else:
+                seen.sources |= kind
+    return lines
+
+
+def _enumerate_reversed(text: str) -> Iterable[tuple[int, str]]:
+    rows = text.split("\n")
+    return zip(range(len(rows) - 1, -1, -1), reversed(rows), strict=True)
+
+
+def _rank(entry: tuple[str, _Line]) -> float:
+    text, line = entry
+    source = max(_SOURCE[kind] for kind in _SOURCE if line.sources >> kind & 1)
+    score = source - _RECENCY * math.log1p(line.distance / 1_000) - math.log(len(text))
+    if line.sources & (line.sources - 1):
+        score += _SEVERAL_SOURCES
+    if text[0] == "/" and is_path(text):
+        score += _PATH
+    elif text.startswith(_COMMENT_MARKS):
+        score += _COMMENT
+    elif _TELLING.search(text):
+        score += _TELLS
+    elif _BOILERPLATE.match(text):
+        score += _ROUTINE
+    return -score
+
+
+def _heading(passage: Passage) -> str:
+    return f"#{passage.entry_id} {passage.label}:" if passage.entry_id > 0 else f"{passage.label}:"

@@ -1,0 +1,125 @@
+"""File activity: which files a conversation changed and read, how often and how recently."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from clew.context.tool_steps import ToolStep, is_temporary
+from clew.core.ids import NO_ENTRY, EntryId
+
+
+@dataclass(slots=True, kw_only=True)
+class FileActivity:
+    """What happened to one file."""
+
+    path: str
+    edits: int = 0
+    created: bool = False
+    """True if it was written whole before it was read or edited."""
+    deleted: bool = False
+    reads: int = 0
+    lines: str = ""
+    """The lines of the last read, such as `120-180`; empty for the whole file."""
+    changed_at: int = -1
+    """The place of the last change; -1 if there was none."""
+    read_at: int = -1
+    entry_id: EntryId = NO_ENTRY
+    """The entry of the last change, or else of the last read."""
+
+
+_SHELL_READ = re.compile(
+    r"^(?:(?:nl -ba|cat|head|tail|less|bat)(?: -[\w]+(?: \d+)?)*|sed -n) "
+    r"(?:'(\d+),(\d+)p' )?([^\s'\"|;&<>*]+\.\w+)(?: \| sed -n '(\d+),(\d+)p')?"
+)
+
+
+def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivity]:
+    """Return the files of a conversation in the order of their first mention.
+
+    Their paths are relative to `root` where they are inside.
+    """
+    files: dict[str, FileActivity] = {}
+    for step in steps:
+        for change in step.edits:
+            file = _find(files, shorten_path(change.path, root))
+            file.created = file.created or (change.kind == "write" and not file.reads + file.edits)
+            file.deleted = change.kind == "delete"
+            file.edits += change.kind != "delete"
+            file.changed_at, file.entry_id = step.place, step.entry_id
+        path, lines = _find_read(step)
+        if path:
+            file = _find(files, shorten_path(path, root))
+            file.reads, file.lines, file.read_at = file.reads + 1, lines, step.place
+            file.entry_id = file.entry_id if file.edits else step.entry_id
+    return list(files.values())
+
+
+def list_paths(steps: Iterable[ToolStep]) -> Iterator[str]:
+    """Yield each path that a step read or changed."""
+    for step in steps:
+        yield from (change.path for change in step.edits)
+        path, _ = _find_read(step)
+        if path:
+            yield path
+
+
+def _find(files: dict[str, FileActivity], path: str) -> FileActivity:
+    return files.setdefault(path, FileActivity(path=path))
+
+
+def _find_read(step: ToolStep) -> tuple[str, str]:
+    if step.failed or not step.ran:
+        return "", ""
+    if step.reads:
+        return step.path, _describe_range(step)
+    found = _SHELL_READ.match(step.command)
+    if found is None:
+        return "", ""
+    start, end = found.group(1) or found.group(4), found.group(2) or found.group(5)
+    return found.group(3), f"{start}-{end}" if start else ""
+
+
+def _describe_range(step: ToolStep) -> str:
+    offset, limit = step.arguments.get("offset"), step.arguments.get("limit")
+    if not isinstance(offset, int | None) or not isinstance(limit, int):
+        return ""
+    start = offset or 1
+    return f"{start}-{start + limit - 1}"
+
+
+_LEAST_SHARE = 0.85
+_PROJECT_DEPTH = 3
+"""A folder that contains all files is the project if it is not just somebody's home."""
+
+
+def find_root(paths: Iterable[str]) -> str:
+    """Return the folder that most of `paths` are inside, such as the project; empty if none.
+
+    Relative paths are relative to the working folder: if one also occurs as an absolute path,
+    that shows the folder. Otherwise it is the deepest folder of nearly all absolute paths.
+    """
+    known = list(dict.fromkeys(paths))
+    relative = {path for path in known if not path.startswith(("/", "~", "$"))}
+    absolute = [path for path in known if path.startswith("/") and not is_temporary(path)]
+    absolute = [path for path in absolute if "/." not in path] or absolute
+    shown: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    for path in absolute:
+        for folder in map(str, PurePosixPath(path).parents):
+            inside[folder] += 1
+            shown[folder] += path[len(folder) + 1 :] in relative
+    if shown.total():
+        return shown.most_common(1)[0][0]
+    for share, depth in ((1.0, _PROJECT_DEPTH), (_LEAST_SHARE, 2)):
+        least = max(2, len(absolute) * share)
+        root = max((folder for folder, n in inside.items() if n >= least), key=len, default="")
+        if root.count("/") >= depth:
+            return root
+    return ""
+
+
+def shorten_path(path: str, root: str) -> str:
+    """Return `path` relative to `root` if it is inside."""
+    return path.removeprefix(f"{root}/") if root else path

@@ -1,0 +1,189 @@
+"""The state of the repository: branch, commits, pushes, pull requests and uncommitted files.
+
+It follows the `git` and `gh` commands of a conversation and what they printed. What happened
+outside of the conversation is unknown.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from clew.context.check_results import split_command, split_words, strip_prefixes
+from clew.context.tool_steps import FileEdit, ToolStep, is_temporary
+from clew.core.ids import NO_ENTRY, EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """A commit that was made in the conversation."""
+
+    hash: str
+    subject: str
+    branch: str
+    entry_id: EntryId
+
+
+@dataclass(slots=True, kw_only=True)
+class GitState:
+    """What is known about the repository after the last step."""
+
+    branch: str = ""
+    commits: list[Commit] = field(default_factory=list)
+    pushed: int = 0
+    """Number of leading `commits` that were pushed."""
+    push_id: EntryId = NO_ENTRY
+    """The entry of the last successful push; 0 if there was none."""
+    failed_push: str = ""
+    """The output of a push that failed after the last successful one."""
+    pull_requests: list[str] = field(default_factory=list)
+    events: list[tuple[EntryId, str]] = field(default_factory=list)
+    """Merges, rebases, resets and the like, with their commands, oldest first."""
+    uncommitted: dict[str, None] = field(default_factory=dict)
+    """Files that were changed and not seen in a commit since."""
+    tracking: str = ""
+    """What `git status` said last about the remote branch, quoted."""
+    staged: list[str] = field(default_factory=list)
+    """Paths of `git add` since the last commit."""
+
+
+_COMMITTED = re.compile(r"^\[([^\s\]]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
+_SWITCHED = re.compile(r"^Switched to (?:a new )?branch '([^']+)'|^On branch (\S+)", re.MULTILINE)
+_TRACKING = re.compile(r"^Your branch (?:is|and) [^\n]*", re.MULTILINE)
+_PULL_REQUEST = re.compile(r"https://\S+/(?:pull|merge_requests|pullrequests)/\d+")
+_BRANCH = re.compile(r"^[\w./+@#-]+$")
+_HISTORY = frozenset(
+    {"merge", "rebase", "reset", "revert", "cherry-pick", "stash", "tag", "worktree"}
+)
+_LISTS = re.compile(r"\b(?:list|show|-l|--list|--help|-h)\b")
+
+
+def follow_repository(steps: Iterable[ToolStep]) -> GitState:
+    """Return the state of the repository after `steps`."""
+    state = GitState()
+    for step in steps:
+        for change in step.edits:
+            _note_change(state, change)
+        command = step.command
+        if command and step.ran and ("git" in command or "gh " in command):
+            _follow_command(state, step)
+    return state
+
+
+def _note_change(state: GitState, change: FileEdit) -> None:
+    if not is_temporary(change.path):
+        state.uncommitted.pop(change.path, None)
+        state.uncommitted[change.path] = None
+
+
+def _follow_command(state: GitState, step: ToolStep) -> None:
+    output = step.output
+    elsewhere = False
+    for part, _ in split_command(step.command):
+        simple = strip_prefixes(part)
+        if simple.startswith("cd "):
+            elsewhere = is_temporary(simple[3:].strip("'\" "))
+        if elsewhere:
+            continue
+        words = split_words(simple) if simple.startswith(("git ", "gh ")) else []
+        if words[:1] == ["git"]:
+            words = _skip_options(words[1:])
+            if words:
+                _follow_git(state, step, words)
+        elif words[:3] == ["gh", "pr", "create"] and not step.failed:
+            state.pull_requests += _PULL_REQUEST.findall(output)
+        elif words[:3] == ["gh", "pr", "merge"] and not step.failed:
+            state.events.append((step.result_id, " ".join(words)))
+
+
+def _follow_git(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
+    verb, rest = words[0], list(words[1:])
+    if verb == "commit":
+        _follow_commit(state, step, rest)
+    elif verb == "add":
+        state.staged += rest
+    elif verb == "push":
+        _follow_push(state, step)
+    elif verb in {"checkout", "switch", "restore"} and not step.failed:
+        _follow_checkout(state, step, rest)
+    elif verb == "status" and not step.failed:
+        _follow_status(state, step)
+    elif verb == "branch" and rest == ["--show-current"] and not step.failed:
+        name = step.output.strip().splitlines()[:1]
+        state.branch = name[0] if name and _BRANCH.match(name[0]) else state.branch
+    elif verb in _HISTORY and not _LISTS.search(" ".join(rest)):
+        failed = " (failed)" if step.failed else ""
+        state.events.append((step.result_id, f"git {' '.join(words)}{failed}"))
+
+
+def _follow_commit(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
+    amended = "--amend" in rest
+    made = _COMMITTED.findall(step.output)
+    if not made:
+        return
+    for branch, short, subject in made:
+        if short in {commit.hash for commit in state.commits}:
+            continue
+        if amended and state.commits:
+            state.commits.pop()
+            state.pushed = min(state.pushed, len(state.commits))
+        state.commits.append(
+            Commit(hash=short, subject=subject.strip(), branch=branch, entry_id=step.result_id)
+        )
+        state.branch = state.branch if branch in {"detached", "HEAD"} else branch
+    whole = not state.staged or any(
+        word in {"-A", "--all", ".", "-u", "*"} for word in state.staged
+    )
+    if whole or any(word.startswith("-a") for word in rest):
+        state.uncommitted.clear()
+    for path in [path for path in state.uncommitted if _is_staged(path, state.staged)]:
+        del state.uncommitted[path]
+    state.staged.clear()
+
+
+def _follow_push(state: GitState, step: ToolStep) -> None:
+    if step.failed or "[rejected]" in step.output or "fatal:" in step.output:
+        state.failed_push = step.output
+    else:
+        state.pushed, state.push_id, state.failed_push = len(state.commits), step.result_id, ""
+
+
+def _follow_checkout(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
+    switched = _SWITCHED.search(step.output)
+    created = {"-b", "-B", "-c", "-C"}.intersection(rest)
+    if switched:
+        state.branch = switched.group(1) or switched.group(2)
+    elif created:
+        after = rest[rest.index(next(iter(created))) + 1 :]
+        state.branch = after[0] if after else state.branch
+    else:
+        for path in [path for path in state.uncommitted if _is_staged(path, rest)]:
+            del state.uncommitted[path]
+
+
+def _follow_status(state: GitState, step: ToolStep) -> None:
+    found = _SWITCHED.search(step.output)
+    if found:
+        state.branch = found.group(1) or found.group(2)
+    tracking = _TRACKING.search(step.output)
+    if tracking:
+        state.tracking = f"{tracking.group()} (#{step.result_id})"
+    if "nothing to commit, working tree clean" in step.output:
+        state.uncommitted.clear()
+
+
+def _is_staged(path: str, staged: Sequence[str]) -> bool:
+    return any(
+        path == word or path.endswith(f"/{word}") or f"/{word.rstrip('/')}/" in f"/{path}"
+        for word in staged
+        if word and not word.startswith("-")
+    )
+
+
+def _skip_options(words: Sequence[str]) -> list[str]:
+    """Return the words of a `git` command from its subcommand on; none for a scratch repository."""
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        if words[place] == "-C" and is_temporary("".join(words[place + 1 : place + 2])):
+            return []
+        place += 2 if words[place] in {"-C", "-c"} else 1
+    return list(words[place:])

@@ -1,0 +1,72 @@
+"""An index of the names in a conversation: files, hashes and identifiers."""
+
+import math
+import re
+from collections.abc import Sequence
+
+from clew.context.passages import CALLED, SPOKEN, Passage
+
+_NAME = re.compile(
+    r"(?<=/)[\w@.-]+\.\w{1,6}\b"  # a file, from the last part of its path
+    r"|\b[0-9a-f]{7,40}\b"  # a hash
+    r"|\b[A-Za-z_][A-Za-z0-9_]{11,}\b"  # a long identifier
+)
+_MARKED = re.compile(r"[._\d]|[a-z][A-Z]")
+"""What an identifier has and an ordinary word has not."""
+_RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
+_NEVER_CALLED = 10_000_000
+
+
+class NameIndex:
+    """The names of some passages, ranked once; any number of them can be chosen.
+
+    Recent names come first, especially those in recent tool calls. An ordinary word is not a
+    name, unless it occurs in tool calls and nobody uses it in a sentence.
+    """
+
+    def __init__(self, stretch: Sequence[Passage]) -> None:
+        last: dict[str, int] = {}
+        called: dict[str, int] = {}
+        count: dict[str, int] = {}
+        spoken: set[str] = set()
+        distance = 0
+        for passage in reversed(stretch):
+            distance += len(passage.text)
+            for name in _NAME.findall(passage.text):
+                count[name] = count.get(name, 0) + 1
+                last.setdefault(name, distance)
+                if passage.source == CALLED:
+                    called.setdefault(name, distance)
+                elif passage.source == SPOKEN:
+                    spoken.add(name)
+
+        def rank(name: str) -> float:
+            score = -_RECENCY * math.log1p(last[name] / 1_000)
+            score -= _CALL_RECENCY * math.log1p(called.get(name, _NEVER_CALLED) / 1_000)
+            score += _OFTEN * math.log1p(count[name])
+            return -(score + (_FILE if "." in name else 0.0))
+
+        self._ranked = sorted(
+            (
+                name
+                for name in count
+                if _MARKED.search(name) or (name in called and name not in spoken)
+            ),
+            key=rank,
+        )
+
+    def choose(self, *, max_chars: int, known: str = "") -> list[str]:
+        """List the best names that `known` does not contain.
+
+        Joined with a comma and a space they have at most `max_chars` characters.
+        """
+        chosen: list[str] = []
+        room = max_chars
+        seen = set(_NAME.findall(known))
+        for name in self._ranked:
+            if len(name) + 2 > room:
+                break
+            if name not in seen:
+                chosen.append(name)
+                room -= len(name) + 2
+        return chosen

@@ -1,0 +1,175 @@
+"""Remarks: what a plain conversation said, chosen so that most of its content is covered.
+
+A conversation without tools has no files, checks or identifiers to list. What somebody asks
+about later are names, dates, numbers and particulars. So sentences are chosen for the rare words
+that they add to those already chosen; greetings and repetitions add none.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from clew.context.items import Item, ItemKind
+from clew.context.user_words import find_request
+from clew.core.ids import NO_ENTRY, EntryId
+
+_WORD = re.compile(r"[^\W_][^\W_'’-]*")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
+_SPOKEN = re.compile(r"(?:#\d+ )?(user|assistant): ")
+_WHOLE_CHARS = 240
+"""A shorter message is quoted whole or not at all."""
+_MOST_SENTENCE = 600
+_PARTICULAR = 1.7
+"""Weight of a number or a name, relative to another word."""
+_REPEATED = 0.15
+"""What is left of the value of a word each time it was chosen already."""
+_USER_WEIGHT = 1.3
+_RECENCY = 0.25
+"""How much more the newest remark is worth than the oldest."""
+_HEAD_CHARS = 10
+_MOST_READ = 400_000
+"""Characters of the newest text that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence or a short message."""
+
+    entry_id: EntryId
+    role: str
+    text: str
+    place: int
+    """The position of its message in the conversation."""
+
+
+def list_remarks(items: Sequence[Item], *, split_user: bool = True) -> list[Remark]:
+    """Split what the user and the model said into remarks, in order.
+
+    With `split_user` false each message of the user is one remark, word for word.
+    """
+    found: list[Remark] = []
+    start, chars = len(items), 0
+    while start > 0 and chars < _MOST_READ:
+        start -= 1
+        chars += len(items[start].message.text)
+    for place in range(start, len(items)):
+        item = items[place]
+        if item.kind is ItemKind.USER:
+            text = find_request(item.message.text)
+        elif item.kind is ItemKind.ASSISTANT:
+            text = item.message.text.strip()
+        else:
+            continue
+        if item.entry_id == NO_ENTRY:
+            said = enumerate(_read_digest(text), start=1)
+            found += (Remark(NO_ENTRY, role, one, -number) for number, (role, one) in said)
+            continue
+        whole = text and item.kind is ItemKind.USER and not split_user
+        parts = [text] if whole else _split(text)
+        found += (Remark(item.entry_id, str(item.message.role), one, place) for one in parts)
+    return found
+
+
+def _read_digest(text: str) -> Iterator[tuple[str, str]]:
+    """Read the remarks of an earlier digest, which takes the place of the messages before it."""
+    role = "assistant"
+    for line in text.split("\n"):
+        spoken = _SPOKEN.match(line)
+        if spoken:
+            role = spoken.group(1)
+        if line:
+            yield role, line[spoken.end() :] if spoken else line
+
+
+def _split(text: str) -> Iterator[str]:
+    if not text:
+        return
+    if len(text) <= _WHOLE_CHARS and "\n" not in text:
+        yield text
+        return
+    for sentence in _SENTENCE.split(text):
+        line = sentence.strip()
+        if line:
+            yield line if len(line) <= _MOST_SENTENCE else f"{line[: _MOST_SENTENCE - 1]}…"
+
+
+def choose_remarks(
+    remarks: Sequence[Remark], *, max_chars: int, chosen: Iterable[int] = ()
+) -> list[int]:
+    """Return the indices of the remarks to quote, in order.
+
+    Written with `render_remarks` they have at most `max_chars` characters. Those in `chosen`
+    are taken in any case and count as said.
+    """
+    words = [_weigh_words(remark.text) for remark in remarks]
+    spread = Counter(word for weights in words for word in weights)
+    total = len(remarks) + 1
+    rarity = {word: math.log(total / count) for word, count in spread.items()}
+    said: Counter[str] = Counter()
+    taken = dict.fromkeys(chosen)
+    places = {remarks[index].place for index in taken}
+    room = max_chars
+    for index in taken:
+        room -= len(remarks[index].text) + _HEAD_CHARS
+        said.update(words[index].keys())
+
+    def value(index: int) -> float:
+        worth = sum(
+            rarity[word] * weight * _REPEATED ** said[word] for word, weight in words[index].items()
+        )
+        remark = remarks[index]
+        worth *= 1 + _RECENCY * index / total
+        if remark.role == "user":
+            worth *= _USER_WEIGHT
+        return -worth / (len(remark.text) + _HEAD_CHARS)
+
+    queue = [(value(index), -index) for index in range(len(remarks)) if index not in taken]
+    heapify(queue)
+    while queue and room > _HEAD_CHARS:
+        _, negative = heappop(queue)
+        now = value(-negative)
+        if queue and now > queue[0][0]:
+            # What was chosen since has made it worth less.
+            heappush(queue, (now, negative))
+            continue
+        remark = remarks[-negative]
+        cost = len(remark.text) + (3 if remark.place in places else _HEAD_CHARS + 7)
+        if cost <= room:
+            taken[-negative] = None
+            places.add(remark.place)
+            said.update(words[-negative].keys())
+            room -= cost
+    return sorted(taken)
+
+
+def _weigh_words(text: str) -> dict[str, float]:
+    """Return the words of a remark; numbers and names inside of a sentence weigh more."""
+    weights: dict[str, float] = {}
+    for found in _WORD.finditer(text):
+        word = found.group()
+        is_name = word[0].isupper() and text[max(0, found.start() - 2) : found.start()].strip(
+            " \"'(,"
+        ) not in ("", ".", "!", "?")
+        special = is_name or any(char.isdigit() for char in word)
+        weights[word.casefold()] = _PARTICULAR if special else 1.0
+    return weights
+
+
+def render_remarks(remarks: Sequence[Remark], chosen: Iterable[int]) -> str:
+    """Write the chosen remarks, one line per message; `…` marks what is omitted in it."""
+    lines: list[str] = []
+    last: int | None = None
+    previous = -1
+    for index in chosen:
+        remark = remarks[index]
+        if remark.place == last:
+            gap = " " if index == previous + 1 else " … "
+            lines[-1] += gap + remark.text
+        else:
+            entry = f"#{remark.entry_id} " if remark.entry_id > 0 else ""
+            lines.append(f"{entry}{remark.role}: {remark.text}")
+        last, previous = remark.place, index
+    return "\n".join(lines)

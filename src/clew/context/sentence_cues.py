@@ -1,0 +1,159 @@
+"""Sentence cues: what a sentence of an agent's prose is about, and how much it says.
+
+The cues are ordinary words of reports about work on software ("because", "root cause", "still
+missing"), not words of a project. A sentence without a cue is narration and not worth keeping.
+"""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+
+class Topic(StrEnum):
+    """What a sentence is about; also the heading under which it is quoted."""
+
+    DECISION = "Decisions and reasons"
+    FAILURE = "What failed or was rejected"
+    DISCOVERY = "What was found"
+    OUTCOME = "Outcomes"
+    OPEN = "Open items and next steps"
+
+
+_CUE_WORDS: dict[Topic, Sequence[tuple[float, str]]] = {
+    Topic.DECISION: (
+        (
+            3.0,
+            r"decided|decision|(?:we|i) (?:chose|picked)|chosen|opted|trade-?offs?|rationale"
+            r"|settled on|agreed|by design|intentional(?:ly)?|on purpose|deliberate(?:ly)?",
+        ),
+        (2.5, r"instead of|rather than|in favou?r of|the reason|reasons?:|why this|lean towards?"),
+        (2.0, r"because|since (?:the|we|it|there)|therefore|that['’]s why|so that|due to"),
+        (1.5, r"should (?:not|only|never|always)|must|approach|recommend\w*|option [A-C1-3]"),
+    ),
+    Topic.FAILURE: (
+        (
+            3.0,
+            r"(?:does|did)(?:n['’]t| not) work|still fail\w*|broken?|reverted|rolled back"
+            r"|abandon\w*|ruled out|not viable|won['’]t work|regress\w*|dead end|no effect",
+        ),
+        (2.0, r"fail(?:s|ed|ing|ures?)|crash(?:es|ed)?|rejected|blocked|unable to|wrong(?:ly)?"),
+        (1.0, r"cannot|can['’]t|incorrect\w*|mistakes?"),
+    ),
+    Topic.DISCOVERY: (
+        (
+            4.0,
+            r"root cause|the (?:real |actual |main |core )?(?:problem|issue|bug|cause)"
+            r" (?:is|was|here)|turns out|culprit|same (?:bug|issue|problem|pattern|mistake)",
+        ),
+        (
+            3.0,
+            r"found|discovered|confirm(?:s|ed)|verified that|identified|key (?:finding|insight)s?"
+            r"|remaining (?:callers?|usages?|references?|places?|call sites?)|callers? (?:of|are)"
+            r"|called (?:from|by)|also (?:in|has|affects)|only (?:place|caller|usage)"
+            r"|no (?:other )?callers?|dead code|call sites?|findings?",
+        ),
+        (
+            2.0,
+            r"bugs?|race condition|missing|never (?:called|set|used|runs?)|happens when|leaks?"
+            r"|duplicat\w+|inconsisten\w+|overwrit\w+|hard-?coded|defaults? to|actually",
+        ),
+    ),
+    Topic.OUTCOME: (
+        (
+            3.0,
+            r"all (?:\d+ )?(?:tests?|checks?|reviews?) (?:\w+ )?pass\w*|committed|pushed|merged"
+            r"|released|pr (?:is|created)|done|completed?|fixed|resolved|works now",
+        ),
+        (
+            2.0,
+            r"added|created|implemented|removed|renamed|moved|replaced|updated|refactored"
+            r"|extracted|wired|introduced|pass(?:es|ing|ed)|clean|saves?",
+        ),
+    ),
+    Topic.OPEN: (
+        (
+            4.0,
+            r"next steps?|to-?do|remaining (?:\w+ ){0,3}(?:work|items?|tasks?|issues?|steps?)"
+            r"|left to do"
+            r"|still (?:needs?|open|missing|to do|pending)|follow-?ups?|unresolved|outstanding"
+            r"|pending|deferred|out of scope|not yet|open questions?",
+        ),
+        (2.0, r"needs? (?:to be|more|your)|in (?:the )?future|for later"),
+    ),
+}
+_CUES = {
+    topic: tuple(
+        (weight, re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE))
+        for weight, words in cues
+    )
+    for topic, cues in _CUE_WORDS.items()
+}
+_ANY_CUE = re.compile(
+    r"\b(?:" + "|".join(words for cues in _CUE_WORDS.values() for _, words in cues) + r")(?![\w-])",
+    re.IGNORECASE,
+)
+_QUESTION = 3.0
+_NARRATION = re.compile(
+    r"^(?:(?:now|ok(?:ay)?|good|great|perfect|next|first|then|so|yes)\b[,.!:]? (?:- )?)*"
+    r"(?:let me|let['’]?s|i['’]ll|i will|i['’]m (?:going|using)|i am going|i (?:need|want) to"
+    r"|i should|i would|i can see|i see|now|need to|running|check(?:ing)?|looking|reading"
+    r"|searching|if you (?:want|like|prefer)|if useful)\b",
+    re.IGNORECASE,
+)
+_INTENTION = re.compile(r"\b(?:i['’]ll|let me|i will)\b", re.IGNORECASE)
+_INTENTION_COST = 2.0
+_CODE = re.compile(r"`[^`\n]*`")
+_NAME = re.compile(
+    r"`[^`\n]{2,80}`"
+    r"|\b[\w./-]+\.[A-Za-z]{1,5}(?::\d+)?\b"  # a file
+    r"|\b[a-z]+[A-Z]\w+|\b\w+_\w+"  # an identifier
+    r"|\b[0-9a-f]{7,40}\b"  # a hash
+)
+_NUMBER = re.compile(r"(?<!\w)\d[\d,.]*")
+_MOST_NAMES = 4
+_USUAL_CHARS = 160
+
+
+_PUT_OFF = re.compile(
+    r"\b(?:defer|follow-?up|out of scope|future|later|not in scope|known (?:issue|limitation))",
+    re.IGNORECASE,
+)
+
+
+def is_put_off(text: str) -> bool:
+    """Return whether a sentence says that something is left for later on purpose."""
+    return _PUT_OFF.search(text) is not None
+
+
+def is_narration(sentence: str) -> bool:
+    """Return whether a sentence only announces what the agent does next."""
+    return _NARRATION.match(sentence) is not None
+
+
+def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] | None:
+    """Return the topic of a sentence and how much it says, or None if it has no cue.
+
+    Args:
+        sentence: A sentence or a list item.
+        lead: The line that introduces the list; its cues decide the topic of the items.
+    """
+    if sentence.endswith("?"):
+        return Topic.OPEN, _QUESTION
+    prose, lead = _CODE.sub("", sentence), _CODE.sub("", lead)
+    if is_narration(sentence) or not (_ANY_CUE.search(prose) or _ANY_CUE.search(lead)):
+        return None
+    weight, topic = max((_weigh(cues, prose), topic) for topic, cues in _CUES.items())
+    introduced, heading = max((_weigh(cues, lead), topic) for topic, cues in _CUES.items())
+    if introduced:
+        weight, topic = max(weight, introduced + 0.5), heading
+    names = len(_NAME.findall(sentence))
+    score = weight + (0.6 * min(names, _MOST_NAMES) if names else -0.5)
+    score += 0.4 if _NUMBER.search(sentence) else 0.0
+    score -= _INTENTION_COST if _INTENTION.search(sentence) else 0.0
+    return topic, score - 0.0025 * max(0, len(sentence) - _USUAL_CHARS)
+
+
+def _weigh(cues: Sequence[tuple[float, re.Pattern[str]]], text: str) -> float:
+    """Return the weight of the strongest cue, a little more if there are several."""
+    found = [weight for weight, cue in cues if cue.search(text)]
+    return max(found) + 0.5 * (len(found) - 1) if found else 0.0

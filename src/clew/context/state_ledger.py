@@ -1,0 +1,278 @@
+"""The state ledger: where the work stands, computed from tool calls and their results.
+
+It answers what somebody who takes over asks first: which checks passed and what was edited
+since, what is committed and pushed, which tasks are open, what the user refused, what still
+runs, and which files were changed and read. Everything is counted or quoted.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from clew.context.check_results import CheckRun, find_checks, keep_latest
+from clew.context.file_activity import FileActivity, find_root, list_files, list_paths, shorten_path
+from clew.context.git_state import GitState, follow_repository
+from clew.context.items import Item, ItemKind
+from clew.context.search_results import SearchResult, list_searches
+from clew.context.sections import TextSection, fill_sections
+from clew.context.task_list import TaskItem, list_tasks
+from clew.context.tool_steps import ToolStep, is_temporary, list_steps
+from clew.context.user_words import find_answer, is_interruption, is_rejection
+from clew.core.ids import EntryId
+from clew.core.text import one_line, pluralize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Something that the user, or a permission rule, did not let happen."""
+
+    entry_id: EntryId
+    what: str
+    """The call that was refused or interrupted."""
+    reason: str = ""
+    """The user's words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateLedger:
+    """The state of the work after a conversation."""
+
+    root: str
+    """The folder that contains most of the files; paths are printed relative to it."""
+    checks: Sequence[CheckRun]
+    """The last run of each check, most relevant first."""
+    git: GitState
+    tasks: Sequence[TaskItem]
+    files: Sequence[FileActivity]
+    refusals: Sequence[Refusal]
+    """Oldest first."""
+    running: Sequence[tuple[EntryId, str]]
+    """Background jobs that were not seen to end, with the entry of their start."""
+    searches: Sequence[SearchResult]
+    """Newest first; searches in one file come last."""
+    commands: Sequence[tuple[EntryId, str]]
+    """Successful shell commands that other fields do not tell about, newest first."""
+
+
+def gather_state(items: Sequence[Item]) -> StateLedger:
+    """Compute the state of the work from a whole conversation, in one pass over its calls."""
+    steps = list_steps(items)
+    root = find_root(list_paths(steps))
+    return StateLedger(
+        root=root,
+        checks=keep_latest(run for step in steps for run in find_checks(step)),
+        git=follow_repository(steps),
+        tasks=list_tasks(steps),
+        files=list_files(steps, root=root),
+        refusals=_list_refusals(items, steps),
+        running=_list_running(steps),
+        searches=list_searches(steps),
+        commands=_list_commands(steps),
+    )
+
+
+def _list_refusals(items: Sequence[Item], steps: Sequence[ToolStep]) -> list[Refusal]:
+    found = [
+        (
+            step.place,
+            Refusal(
+                entry_id=step.result_id, what=_describe_step(step), reason=find_answer(step.result)
+            ),
+        )
+        for step in steps
+        if step.failed and is_rejection(step.result)
+    ]
+    refused = {place for place, _ in found}
+    doing = {step.place: _describe_step(step) for step in steps}
+    last, told = -1, ""
+    for place, item in enumerate(items):
+        if item.kind is ItemKind.ASSISTANT:
+            last, told = place, one_line(item.message.text, 200) or doing.get(place, "")
+        elif told and last not in refused and is_interruption(item.message.text):
+            found.append((place, Refusal(entry_id=item.entry_id, what=f"interrupted: {told}")))
+    return [refusal for _, refusal in sorted(found, key=lambda pair: pair[0])]
+
+
+def _describe_step(step: ToolStep) -> str:
+    subject = step.command or step.path or next(iter(_iter_texts(step)), "")
+    return f"{step.name}: {one_line(subject, 200)}" if subject else step.name
+
+
+def _iter_texts(step: ToolStep) -> Iterator[str]:
+    return (value for value in step.arguments.values() if isinstance(value, str))
+
+
+def _list_running(steps: Iterable[ToolStep]) -> list[tuple[EntryId, str]]:
+    return [
+        (step.entry_id, f"{_describe_step(step)} (id {step.background_id})")
+        for step in steps
+        if step.ran and not step.is_poll and step.background_id and step.exit_code is None
+    ]
+
+
+_TOLD_ELSEWHERE = re.compile(
+    r"\s*(?:cd \S+ && )?(?:git (?:add|commit|push|status|diff|log|show|branch|checkout)\b"
+    r"|(?:cat|nl|head|tail|ls|pwd|sed -n|rg|grep|git grep)\b)"
+)
+
+
+def _list_commands(steps: Sequence[ToolStep]) -> list[tuple[EntryId, str]]:
+    seen: dict[str, EntryId] = {}
+    for step in reversed(steps):
+        if _is_worth_listing(step):
+            seen.setdefault(" ".join(step.command.split()), step.entry_id)
+    return [(entry_id, command) for command, entry_id in seen.items()]
+
+
+def _is_worth_listing(step: ToolStep) -> bool:
+    if not step.command or step.failed or not step.ran:
+        return False
+    return not _TOLD_ELSEWHERE.match(step.command) and not find_checks(step)
+
+
+_MOST_COMMAND = 400
+_SHOWN_FILES, _SHOWN_LINES = 6, 4
+_SHARES = {
+    "git": 3.0, "checks": 3.0, "tasks": 2.0, "refusals": 1.5, "running": 0.5,
+    "changed": 2.5, "read": 0.8, "searches": 1.0, "commands": 0.5,
+}  # fmt: skip
+
+
+def render_state(state: StateLedger, *, max_chars: int) -> str:
+    """Write the state under headings, in at most `max_chars` characters.
+
+    Each topic has a share of the room; what one does not need, others get. Of each topic the
+    newest and most relevant lines are kept, and omitted ones are counted.
+    """
+    return fill_sections(list(_make_sections(state)), max_chars=max_chars)
+
+
+def _make_sections(state: StateLedger) -> Iterator[TextSection]:
+    root = f" (relative to {state.root})" if state.root else ""
+    yield TextSection("Repository:", list(_write_git(state)), _SHARES["git"])
+    yield TextSection("Last result of each check:", _write_checks(state), _SHARES["checks"])
+    yield TextSection("Tasks:", _write_tasks(state.tasks), _SHARES["tasks"])
+    yield TextSection(
+        "Refused or interrupted by the user:",
+        [_write_refusal(refusal) for refusal in reversed(state.refusals)],
+        _SHARES["refusals"],
+    )
+    running = [f"- {_cite(entry)}{text}" for entry, text in reversed(state.running)]
+    yield TextSection("Still running when last seen:", running, _SHARES["running"])
+    yield TextSection(f"Files changed{root}:", _write_changed(state), _SHARES["changed"])
+    yield TextSection(f"Files read{root}:", _write_read(state), _SHARES["read"])
+    searches = [_write_search(search, state.root) for search in state.searches]
+    yield TextSection("Searches:", searches, _SHARES["searches"])
+    commands = [f"- {one_line(text, _MOST_COMMAND)}" for _, text in state.commands]
+    yield TextSection("Commands run, newest first:", commands, _SHARES["commands"])
+
+
+def _cite(entry_id: EntryId) -> str:
+    return f"#{entry_id} " if entry_id > 0 else ""
+
+
+def _write_git(state: StateLedger) -> Iterator[str]:
+    git = state.git
+    if git.branch:
+        yield f"- branch: {git.branch}"
+    if git.uncommitted and not git.commits:
+        yield "- no commit was seen: the changed files are uncommitted"
+    elif git.uncommitted:
+        paths = list(dict.fromkeys(shorten_path(p, state.root) for p in reversed(git.uncommitted)))
+        yield f"- changed and not seen in a commit: {_join_some(paths, 15)}"
+    elif git.commits:
+        yield "- no changes since the last commit"
+    yield from _write_pushes(git)
+    for place in range(len(git.commits) - 1, -1, -1):
+        commit = git.commits[place]
+        local = "" if place < git.pushed else " (local)"
+        yield f"- {_cite(commit.entry_id)}commit {commit.hash} {commit.subject}{local}"
+    if git.tracking:
+        yield f"- git status said: {git.tracking}"
+    for entry_id, event in reversed(git.events):
+        yield f"- {_cite(entry_id)}{one_line(event, 200)}"
+
+
+def _write_pushes(git: GitState) -> Iterator[str]:
+    if git.failed_push:
+        yield f"- the last push failed: {one_line(git.failed_push, 300)}"
+    if git.pushed < len(git.commits):
+        yield f"- not pushed: {pluralize(len(git.commits) - git.pushed, 'commit')}"
+    elif git.push_id:
+        yield f"- {_cite(git.push_id)}pushed"
+    for url in reversed(git.pull_requests):
+        yield f"- pull request: {url}"
+
+
+def _write_checks(state: StateLedger) -> list[str]:
+    lines = []
+    changed = sorted(
+        (
+            file
+            for file in state.files
+            if file.changed_at >= 0 and _is_inside(file.path, state.root)
+        ),
+        key=lambda file: -file.changed_at,
+    )
+    for run in state.checks:
+        detail = f" ({run.detail})" if run.detail else ""
+        edited = [file.path for file in changed if file.changed_at > run.place]
+        since = "; no edits since" if changed else ""
+        if edited:
+            since = f"; edited since: {_join_some(edited, _SHOWN_FILES)}"
+        lines.append(f"- {_cite(run.entry_id)}{run.command}: {run.outcome}{detail}{since}")
+    return lines
+
+
+def _is_inside(path: str, root: str) -> bool:
+    """Return whether a file belongs to the work: not a plan or scratch file elsewhere."""
+    return not path.startswith(("/", "~")) if root else not is_temporary(path)
+
+
+def _write_tasks(tasks: Sequence[TaskItem]) -> list[str]:
+    opened = [f"- [{task.status}] {one_line(task.text, 300)}" for task in tasks if task.is_open]
+    finished = [one_line(task.text, 120) for task in tasks if not task.is_open]
+    opened.sort(key=lambda line: not line.startswith("- [in_progress]"))
+    return opened + ([f"- completed: {'; '.join(finished)}"] if finished else [])
+
+
+def _write_refusal(refusal: Refusal) -> str:
+    reason = f" — the user said: {one_line(refusal.reason, 400)}" if refusal.reason else ""
+    return f"- {_cite(refusal.entry_id)}{refusal.what}{reason}"
+
+
+def _write_changed(state: StateLedger) -> list[str]:
+    changed = [file for file in state.files if file.changed_at >= 0]
+    changed.sort(key=lambda file: -file.changed_at)
+    lines = []
+    for file in changed:
+        facts = [pluralize(file.edits, "edit")] if file.edits else []
+        facts += ["created"] * (file.created and not file.deleted) + ["deleted"] * file.deleted
+        facts += [f"last #{file.entry_id}"] if file.entry_id > 0 else []
+        lines.append(f"- {file.path} ({', '.join(facts)})")
+    return lines
+
+
+def _write_read(state: StateLedger) -> list[str]:
+    """Return files that were only read: those read again and again and lately come first."""
+    read = [file for file in state.files if file.reads and file.changed_at < 0]
+    last = max((file.read_at for file in read), default=1) or 1
+    read.sort(key=lambda file: -(min(file.reads, 4) / 4 + file.read_at / last))
+    return [f"- {file.path}{f' lines {file.lines}' if file.lines else ''}" for file in read]
+
+
+def _write_search(search: SearchResult, root: str) -> str:
+    is_named = search.where not in {"", ".", root} and not search.is_local
+    where = f" in {shorten_path(search.where, root)}" if is_named else ""
+    files = []
+    for path, lines in search.files:
+        numbers = ",".join(lines[:_SHOWN_LINES]) + (",…" if len(lines) > _SHOWN_LINES else "")
+        name = shorten_path(path, root)
+        files.append(f"{name}:{numbers}" if numbers else name)
+    found = _join_some(files, _SHOWN_FILES) if files else "no matches"
+    return f"- {_cite(search.entry_id)}{one_line(search.pattern, 120)}{where}: {found}"
+
+
+def _join_some(names: Sequence[str], most: int) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest

@@ -1,0 +1,312 @@
+"""Tool steps: each tool call with its decoded arguments and its result.
+
+The recorded programs name their tools differently. This module knows the names, so that the
+ledgers ask only what a step did: ran a command, read a file, changed files.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
+
+from clew.context.items import Item, ItemKind
+from clew.context.user_words import is_rejection
+from clew.core.ids import NO_ENTRY, CallId, EntryId
+from clew.core.messages import ToolCall
+
+_SHELLS = frozenset(
+    {
+        "bash", "shell", "exec_command", "local_shell", "execute", "terminal", "run_command",
+        "run_shell_command", "execute_bash", "execute_command", "powershell", "shell_command",
+        "container.exec",
+    }
+)  # fmt: skip
+_READS = frozenset({"read", "read_file", "view", "notebookread", "view_file", "open_file"})
+_CHANGES = frozenset(
+    {
+        "write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "replace",
+        "create_file", "write_to_file", "replace_in_file", "apply_diff", "str_replace",
+        "str_replace_editor", "str_replace_based_edit_tool",
+    }
+)  # fmt: skip
+_CREATES = frozenset({"write", "write_file", "create_file", "write_to_file"})
+_PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file")
+_COMMAND_KEYS = ("command", "cmd", "script")
+_USER_COMMAND = re.compile(r"<bash-input>(.{0,2000}?)</bash-input>", re.DOTALL)
+_USER_OUTPUT = re.compile(r"<bash-std(?:out|err)>(.*?)</bash-std(?:out|err)>", re.DOTALL)
+_SHELL_PROGRAMS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh")
+
+_WRAPPER_HEAD = 600
+_EXIT = re.compile(
+    r"^(?:Process exited with code |Exit code:? |exit status |<exit_code>)(-?\d+)", re.MULTILINE
+)
+_RUNNING = re.compile(
+    r"Process running with session ID (\w+)"
+    r"|running in (?:the )?background with ID:? (\w+)"
+    r"|background processes keep running in process group (\d+)"
+    r"|^Async agent launched.*?^agentId: (\w+)"
+    r"|<task_id>(\w+)</task_id>.*?<status>running",
+    re.MULTILINE | re.DOTALL,
+)
+_NOTIFICATION = re.compile(
+    r"<task-notification>.{0,200}?<task-id>(\w+)</task-id>(.*?)</task-notification>", re.DOTALL
+)
+_POLLS = frozenset(
+    {"write_stdin", "taskoutput", "bashoutput", "agentoutputtool", "killshell", "killbash",
+     "taskstop", "bash_output", "kill_shell"}
+)  # fmt: skip
+_POLL_KEYS = ("session_id", "task_id", "bash_id", "shell_id", "agentId")
+_NOT_RUN = ("<tool_use_error>", "Error: no result was recorded", "Sibling tool call errored")
+_OUTPUT_HEADING = re.compile(
+    r"\A(?:Command: .*\n)?Chunk ID:.*?^Output:\n", re.DOTALL | re.MULTILINE
+)
+_MOST_JOINED = 20_000
+_object = msgspec.json.Decoder(dict[str, object])
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """One change of one file."""
+
+    path: str
+    kind: str
+    """`write`, `edit` or `delete`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolStep:
+    """A tool call with its result, or a command that the user ran in the program's prompt."""
+
+    place: int
+    """The index of the item with the call; steps of one item share it."""
+    entry_id: EntryId
+    name: str
+    """The name of the tool, in lower case."""
+    arguments: dict[str, object] = field(default_factory=dict)
+    result: str = ""
+    result_id: EntryId = NO_ENTRY
+    failed: bool = False
+    answered: bool = False
+    """False while there is no result."""
+
+    @cached_property
+    def command(self) -> str:
+        """The shell command, or an empty string if this is no shell call."""
+        if self.name not in _SHELLS:
+            return ""
+        found = next((self.arguments[key] for key in _COMMAND_KEYS if key in self.arguments), "")
+        if isinstance(found, list):
+            words = [str(word) for word in found]
+            wrapped = len(words) == 3 and words[0] in _SHELL_PROGRAMS
+            return words[2] if wrapped else " ".join(words)
+        return found if isinstance(found, str) else ""
+
+    @cached_property
+    def ran(self) -> bool:
+        """True if the tool ran: the call has a result and was not refused."""
+        refused = self.failed and (self.result.startswith(_NOT_RUN) or is_rejection(self.result))
+        return self.answered and not refused
+
+    @cached_property
+    def edits(self) -> tuple[FileEdit, ...]:
+        """The files that the step changed: by a tool, a patch, or a shell command."""
+        return tuple(_list_edits(self)) if self.ran and not self.failed else ()
+
+    @property
+    def is_poll(self) -> bool:
+        """True if the call asks for the output of a background job, or ends it."""
+        return self.name in _POLLS
+
+    @property
+    def path(self) -> str:
+        """The file that the call names, or an empty string."""
+        found = next((self.arguments[key] for key in _PATH_KEYS if key in self.arguments), "")
+        return found if isinstance(found, str) else ""
+
+    @property
+    def reads(self) -> bool:
+        """True if the call reads one file."""
+        if self.name.startswith("str_replace"):
+            return self.arguments.get("command") == "view"
+        return self.name in _READS
+
+    @property
+    def changes(self) -> bool:
+        """True if the call writes or edits one file."""
+        return self.name in _CHANGES and not self.reads
+
+    @property
+    def creates(self) -> bool:
+        """True if the call writes a whole file."""
+        return self.name in _CREATES or self.arguments.get("command") == "create"
+
+    @property
+    def output(self) -> str:
+        """The result without the header that a program puts before the output of a command."""
+        return _OUTPUT_HEADING.sub("", self.result, count=1)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code if the result gives one."""
+        found = _EXIT.search(self.result[:_WRAPPER_HEAD])
+        return int(found.group(1)) if found else None
+
+    @property
+    def background_id(self) -> str:
+        """The id of the job that the call left running, or an empty string."""
+        found = _RUNNING.search(self.result[:_WRAPPER_HEAD]) or _RUNNING.search(
+            self.result[-_WRAPPER_HEAD:]
+        )
+        return next(filter(None, found.groups())) if found else ""
+
+    def get_text(self, key: str) -> str:
+        """Return an argument as text; empty if it is missing, a list or an object."""
+        value = self.arguments.get(key, "")
+        return str(value) if isinstance(value, str | int) else ""
+
+
+def list_steps(items: Iterable[Item]) -> list[ToolStep]:
+    """Return the tool calls of a conversation in order, each with its result.
+
+    Commands that the user ran (`! git pull` in a prompt) are included as calls of `bash`. A
+    command that was left running has the result of the last call that asked for its output.
+    """
+    calls: list[tuple[int, EntryId, ToolCall]] = []
+    answers: dict[CallId, tuple[EntryId, str, bool]] = {}
+    ended: dict[str, tuple[EntryId, str, bool]] = {}
+    for place, item in enumerate(items):
+        if item.asks:
+            calls += [(place, item.entry_id, call) for call in item.message.calls]
+        for result in item.message.results if item.answers else ():
+            answers[result.call_id] = (item.entry_id, result.text, result.failed)
+        if item.kind is ItemKind.USER:
+            _add_user_command(place, item, calls, answers)
+            for job, text in _NOTIFICATION.findall(item.message.text):
+                ended[job] = (item.entry_id, text.strip(), "<status>failed" in text)
+    steps = [_make_step(place, entry_id, call, answers) for place, entry_id, call in calls]
+    return _join_polls(steps, ended)
+
+
+def _join_polls(
+    steps: list[ToolStep], ended: dict[str, tuple[EntryId, str, bool]]
+) -> list[ToolStep]:
+    """Give each command that was left running the results of the calls that asked for more."""
+    started: dict[str, int] = {}
+    for place, step in enumerate(steps):
+        if step.is_poll:
+            job = next((text for key in _POLL_KEYS if (text := step.get_text(key))), "")
+            if job in started and step.answered:
+                first = steps[started[job]]
+                earlier = "" if _RUNNING.search(first.output) else first.output[:_MOST_JOINED]
+                steps[started[job]] = replace(
+                    first,
+                    result=f"{step.result}\n{earlier}",
+                    result_id=step.result_id,
+                    failed=step.failed,
+                )
+        elif step.background_id:
+            started[step.background_id] = place
+    for job, place in started.items():
+        if job in ended:
+            entry_id, text, failed = ended[job]
+            steps[place] = replace(steps[place], result=text, result_id=entry_id, failed=failed)
+    return steps
+
+
+def _add_user_command(
+    place: int,
+    item: Item,
+    calls: list[tuple[int, EntryId, ToolCall]],
+    answers: dict[CallId, tuple[EntryId, str, bool]],
+) -> None:
+    text = item.message.text
+    for command in _USER_COMMAND.findall(text):
+        arguments = msgspec.json.encode({"command": command}).decode()
+        call = ToolCall(call_id=CallId(f"user {place}"), name="bash", arguments=arguments)
+        calls.append((place, item.entry_id, call))
+    last = calls[-1][2].call_id if calls else ""
+    if "<bash-std" in text and last.startswith("user ") and last not in answers:
+        answers[CallId(last)] = (item.entry_id, "".join(_USER_OUTPUT.findall(text)), False)
+
+
+def _make_step(
+    place: int,
+    entry_id: EntryId,
+    call: ToolCall,
+    answers: dict[CallId, tuple[EntryId, str, bool]],
+) -> ToolStep:
+    result_id, text, failed = answers.get(call.call_id, (NO_ENTRY, "", False))
+    return ToolStep(
+        place=place,
+        entry_id=entry_id,
+        name=call.name.lower(),
+        arguments=_decode(call.arguments),
+        result=text,
+        result_id=result_id,
+        failed=failed,
+        answered=call.call_id in answers,
+    )
+
+
+def _decode(arguments: str) -> dict[str, object]:
+    try:
+        return _object.decode(arguments)
+    except msgspec.DecodeError:
+        return {}
+
+
+_PATCH_FILE = re.compile(
+    r"^\*\*\* (Add|Update|Delete) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
+)
+_HEREDOC = re.compile(r"^.*\b(?:cat|tee)\b.*<<.*$", re.MULTILINE)
+_HEREDOC_TARGET = re.compile(r"(?:>{1,2}|\btee(?: -a)?)[ \t]*([^\s<>|;&()'\"]+)")
+_EDITED_BY_SHELL = re.compile(r"\b(?:sed[ \t]+-i|perl[ \t]+-p?i\S*)\b([^\n|;&]*)")
+_REMOVED_BY_SHELL = re.compile(
+    r"(?:^|[;&|])[ \t]*(?:git[ \t]+)?rm[ \t]+([^\n|;&<>]+)", re.MULTILINE
+)
+_COMMAND_CHARS = 20_000
+
+
+def _list_edits(step: ToolStep) -> Iterable[FileEdit]:
+    if step.changes:
+        return [FileEdit(step.path, "write" if step.creates else "edit")] if step.path else []
+    patch = step.command or step.get_text("input") or step.get_text("patch")
+    if "*** Begin Patch" in patch:
+        return _list_patched(patch)
+    return _list_shell_edits(step.command) if step.command else []
+
+
+def _list_patched(patch: str) -> Iterable[FileEdit]:
+    kinds = {"Add": "write", "Update": "edit", "Delete": "delete"}
+    for verb, path, target in _PATCH_FILE.findall(patch):
+        if target:
+            yield FileEdit(path.strip(), "delete")
+            yield FileEdit(target.strip(), "write")
+        else:
+            yield FileEdit(path.strip(), kinds[verb])
+
+
+def _list_shell_edits(command: str) -> list[FileEdit]:
+    command = command[:_COMMAND_CHARS]
+    found = [
+        FileEdit(path, "write")
+        for line in _HEREDOC.findall(command)
+        for path in _HEREDOC_TARGET.findall(line)
+    ]
+    for rest in _EDITED_BY_SHELL.findall(command):
+        words = [word for word in rest.split() if _is_plain_path(word)]
+        found += [FileEdit(words[-1], "edit")] if words else []
+    for rest in _REMOVED_BY_SHELL.findall(command):
+        found += [FileEdit(word, "delete") for word in rest.split() if _is_plain_path(word)]
+    return [change for change in found if not change.path.startswith("/dev/")]
+
+
+def is_temporary(path: str) -> bool:
+    """Return whether a path is in a folder for temporary files."""
+    return path.startswith(("/tmp", "/private/", "/var/", "$"))  # noqa: S108
+
+
+def _is_plain_path(word: str) -> bool:
+    return word[0] not in "-$" and not word.isdigit() and not set(word) & set("*\"'`()")

@@ -1,0 +1,281 @@
+"""The turn ledger: each request of the user, word for word, with the conclusion of its answer.
+
+Rendered into a limited number of characters, requests are more important than conclusions: the
+first task, the newest request, and what reads like a rule come first. Nothing is paraphrased.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import chain, zip_longest
+
+from clew.context.items import Item, ItemKind
+from clew.context.user_words import find_answer, find_request, is_interruption, is_rule
+from clew.core.ids import NO_ENTRY, EntryId
+from clew.core.text import one_line, pluralize, shorten_links
+
+
+class TurnOutcome(StrEnum):
+    """How a turn ended."""
+
+    ANSWERED = "answered"
+    """Its last message is text without tool calls."""
+    UNFINISHED = "unfinished"
+    """It ends with a tool call or a result: the next request came in between, or it goes on."""
+    INTERRUPTED = "interrupted"
+    """The user stopped it."""
+    UNANSWERED = "unanswered"
+    """Nothing was said or done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One request, and what its turn concluded."""
+
+    entry_id: EntryId
+    """The entry of the request; below 1 if the message has no entry."""
+    request: str
+    """The user's words, exactly; empty if only images were sent."""
+    images: int = 0
+    is_rule: bool = False
+    """True if the request reads like a rule, a preference or a correction."""
+    answer: str = ""
+    """The last text that the model wrote in the turn, whole."""
+    answer_id: EntryId = NO_ENTRY
+    outcome: TurnOutcome = TurnOutcome.UNANSWERED
+
+
+def list_turns(items: Iterable[Item]) -> list[Turn]:
+    """Return the turns of a conversation in order.
+
+    A message without words of the user (a notification, the output of a hook) starts no turn.
+    What the user said in a tool result, such as a reason for a rejection, does. A request that
+    was sent again before anything happened is listed once.
+    """
+    turns: list[Turn] = []
+    for item in items:
+        if item.kind is ItemKind.USER:
+            _add_message(turns, item)
+        elif item.kind is ItemKind.TOOL_RESULT:
+            _add_results(turns, item)
+        elif item.kind is ItemKind.ASSISTANT and turns:
+            turns[-1] = _continue(turns[-1], item)
+    return turns
+
+
+def _add_message(turns: list[Turn], item: Item) -> None:
+    text = item.message.text
+    request = find_request(text)
+    images = sum(part.__class__.__name__ in {"Image", "File"} for part in item.message.parts)
+    if turns and is_interruption(text):
+        turns[-1] = replace(turns[-1], outcome=TurnOutcome.INTERRUPTED)
+    if not request and not images:
+        return
+    if turns and turns[-1].request == request and turns[-1].outcome is TurnOutcome.UNANSWERED:
+        turns.pop()
+    turns.append(
+        Turn(entry_id=item.entry_id, request=request, images=images, is_rule=is_rule(request))
+    )
+
+
+def _add_results(turns: list[Turn], item: Item) -> None:
+    for result in item.message.results:
+        answer = find_answer(result.text)
+        if answer:
+            corrects = is_rule(answer) or not answer.endswith("?")
+            turns.append(Turn(entry_id=item.entry_id, request=answer, is_rule=corrects))
+
+
+def _continue(turn: Turn, item: Item) -> Turn:
+    text = item.message.text.strip()
+    outcome = TurnOutcome.UNFINISHED if item.asks else TurnOutcome.ANSWERED
+    if item.message.interrupted:
+        outcome = TurnOutcome.INTERRUPTED
+    if not text:
+        return replace(turn, outcome=outcome)
+    return replace(turn, answer=text, answer_id=item.entry_id, outcome=outcome)
+
+
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_HEADING = re.compile(r"^(?:#{1,6} .*|\*\*[^*\n]+\*\*:?|-{3,}|`★.*)$", re.MULTILINE)
+_CLOSING = re.compile(
+    r"(?:would you like|want me to|do you want|shall i|should i|let me know|anything else)",
+    re.IGNORECASE,
+)
+_GAP = " … "
+_LEAST_PAIR = 160
+"""In less room only the beginning is quoted, unless both fit."""
+
+
+def quote_conclusion(answer: str, *, max_chars: int) -> str:
+    """Quote the beginning and the end of an answer on one line, at most `max_chars` long.
+
+    Answers begin with the outcome and end with a conclusion or a question; what is between
+    them is usually detail. An answer that fits is quoted whole.
+    """
+    answer = shorten_links(answer).replace("**", "")
+    whole = one_line(answer)
+    if len(whole) <= max_chars:
+        return whole
+    paragraphs = [text for raw in _PARAGRAPH.split(answer) if (text := one_line(raw))]
+    told = [text for text in paragraphs if not _HEADING.fullmatch(text)] or paragraphs
+    if len(told) > 1 and told[0].endswith(":"):
+        told[:2] = [f"{told[0]} {told[1]}"]
+    first, last = told[0], told[-1]
+    if len(told) > 2 and len(last) < max_chars // 3 and _CLOSING.search(last):
+        last = f"{told[-2]} {last}"
+    room = max_chars - len(_GAP)
+    if len(told) == 1 or len(first) + len(last) > room < _LEAST_PAIR:
+        return one_line(first, max_chars) if max_chars > 1 else ""
+    tail = min(len(last), max(room // 2, room - len(first)))
+    return f"{_cut_end(first, room - tail)}{_GAP}{_cut_start(last, tail)}"
+
+
+def _cut_end(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 1]}…"
+
+
+def _cut_start(text: str, size: int) -> str:
+    return text if len(text) <= size else f"…{text[len(text) - size + 1 :]}"
+
+
+_LEAST_REQUEST = 240
+"""Requests are shortened to this many characters before any is omitted."""
+_LEAST_TASK = 20
+_MOST_CONCLUSION = 1_200
+_LEAST_CONCLUSION = 60
+_ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
+"""Kept free for the newest conclusion where the requests do not fit."""
+_OMISSION_CHARS = 120
+"""Kept free for the line that names what was omitted."""
+
+
+def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
+    """Write requests and conclusions in order, in at most `max_chars` characters.
+
+    All requests appear word for word while they fit; conclusions share the rest. If the
+    requests do not fit, long ones lose their middle (a mark names the entry that has it). Then
+    requests are omitted, those in the middle of the conversation first; the last line counts
+    them and gives their entries.
+    """
+    limits = _limit_requests(turns, max_chars)
+    kept = [place for place, limit in enumerate(limits) if limit]
+    lines = {place: _write_request(turns[place], limits[place]) for place in kept}
+    omission = _describe_omitted(turns, limits)
+    room = max_chars - sum(len(text) + 1 for text in lines.values()) - len(omission)
+    answers = _quote_answers([turns[place] for place in kept], room)
+    written = [
+        line for place, answer in zip(kept, answers, strict=True) for line in (lines[place], answer)
+    ]
+    text = "\n".join(line for line in (*written, omission) if line)
+    return text if len(text) <= max_chars else ""
+
+
+def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
+    """Return how many characters of each request are quoted; 0 for those that are omitted."""
+    heads = [len(_write_request(turn, 0)) + 1 for turn in turns]
+    sizes = [len(turn.request) for turn in turns]
+    if sum(sizes) + sum(heads) <= max_chars:
+        return [max(1, size) for size in sizes]
+    max_chars -= min(int(max_chars * _ANSWER_SHARE), _MOST_RESERVED)
+    weights = [2 if turn.is_rule else 1 for turn in turns]
+    for place in (0, _find_task(turns), len(turns) - 1):
+        weights[place] = 4
+    room = max_chars - sum(heads)
+    if sum(map(min, sizes, (_LEAST_REQUEST * weight for weight in weights))) <= room:
+        return _shorten(sizes, weights, room)
+    limits = [0] * len(turns)
+    room = max_chars - _OMISSION_CHARS
+    for place in _order_by_importance(turns):
+        limit = min(sizes[place], _LEAST_REQUEST * weights[place], room - heads[place])
+        if limit > 0 or heads[place] <= room:
+            limits[place] = max(1, limit)
+            room -= heads[place] + limits[place]
+    return limits
+
+
+def _find_task(turns: Sequence[Turn]) -> int:
+    """Return the place of the first request that is more than a greeting."""
+    long = (place for place, turn in enumerate(turns) if len(turn.request) >= _LEAST_TASK)
+    return next(long, 0)
+
+
+def _shorten(sizes: Sequence[int], weights: Sequence[int], room: int) -> list[int]:
+    """Return the largest limits, in proportion to `weights`, whose sum is at most `room`."""
+    low, high = _LEAST_REQUEST, max(sizes)
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = sum(map(min, sizes, (middle * weight for weight in weights))) <= room
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return [max(1, min(size, low * weight)) for size, weight in zip(sizes, weights, strict=True)]
+
+
+def _order_by_importance(turns: Sequence[Turn]) -> list[int]:
+    """Return places: the first and the newest turn, rules, then from both ends to the middle."""
+    last = len(turns) - 1
+    rules = [place for place in range(last, -1, -1) if turns[place].is_rule]
+    half = len(turns) // 2
+    ends = chain.from_iterable(zip_longest(range(last, half - 1, -1), range(half)))
+    order = chain(
+        (last, _find_task(turns), 0), rules, (place for place in ends if place is not None)
+    )
+    return list(dict.fromkeys(order))
+
+
+def _write_request(turn: Turn, limit: int) -> str:
+    images = f" ({pluralize(turn.images, 'image')})" if turn.images else ""
+    head = f"#{turn.entry_id} user{images}: " if turn.entry_id > 0 else f"user{images}: "
+    return head + (_cut_middle(turn.request, limit, turn.entry_id) if limit else "")
+
+
+def _cut_middle(text: str, limit: int, entry_id: EntryId) -> str:
+    if len(text) <= limit:
+        return text
+    where = f"; #{entry_id} has them" if entry_id > 0 else ""
+    mark = f" … {len(text):,} characters{where} … "
+    room = limit - len(mark)
+    if room < 20:
+        return text[:limit]
+    head = room * 2 // 3
+    return text[:head] + mark + text[len(text) - (room - head) :]
+
+
+def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
+    """Quote the conclusions in at most `room` characters with newlines; newest have priority."""
+    wanted = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
+    quoted = [""] * len(turns)
+    for done, place in enumerate(wanted):
+        share = max(room // (len(wanted) - done), min(room, 400 if done < 2 else 0))
+        turn = turns[place]
+        head = f"→ {_name_outcome(turn)}"
+        limit = min(share - len(head) - 1, _MOST_CONCLUSION)
+        if limit >= _LEAST_CONCLUSION:
+            quoted[place] = head + quote_conclusion(turn.answer, max_chars=limit)
+            room -= len(quoted[place]) + 1
+    return quoted
+
+
+def _name_outcome(turn: Turn) -> str:
+    entry = f"#{turn.answer_id}" if turn.answer_id > 0 else "answer"
+    return f"{entry}: " if turn.outcome is TurnOutcome.ANSWERED else f"{entry} {turn.outcome}: "
+
+
+def _describe_omitted(turns: Sequence[Turn], limits: Sequence[int]) -> str:
+    """Return one line of at most `_OMISSION_CHARS` that counts omitted requests by entries."""
+    ranges: list[tuple[int, int]] = []
+    count = 0
+    for place, (turn, limit) in enumerate(zip(turns, limits, strict=True)):
+        if limit:
+            continue
+        count += 1
+        joins = ranges and place and not limits[place - 1]
+        start = ranges.pop()[0] if joins else turn.entry_id
+        ranges.append((start, turn.entry_id))
+    if not count:
+        return ""
+    if len(ranges) > 5:
+        ranges = [(ranges[0][0], ranges[-1][1])]
+    names = ", ".join(f"#{a}" if a == b else f"#{a}–#{b}" for a, b in ranges)
+    where = f": {names}" if ranges[0][0] > 0 else ""
+    return f"({pluralize(count, 'more request')}{where})"

@@ -1,0 +1,147 @@
+"""Find where Claude Code delivered the prompts that were typed during a run.
+
+Such a prompt waits in a queue. `enqueue` lines record what was typed, and other lines how a prompt
+left the queue:
+
+- `remove`: it was delivered in the middle of the run. Newer versions also write an attachment, in
+  the place where the model got it.
+- `dequeue`: it starts the next run, and a user message follows.
+- `popAll`: it went back to the input box and was not said.
+"""
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from clew.importers.claude_code_lines import Line, LineBlock, LineMessage, join_text
+
+_NOTIFICATION = re.compile(r"\s*<[\w-]*notification>")
+_COMMAND = re.compile(r"/[\w:-]+(\s|$)")
+_DELIVERED = "absorbed"
+_IMAGE = "[image]"
+"""The text of a prompt without text."""
+
+
+def deliver_prompts(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines with a user message wherever a queued prompt was delivered, once each."""
+    queue = _Queue(lines)
+    return [queue.follow(place, line) for place, line in enumerate(lines)]
+
+
+class _Queue:
+    """The prompts that wait, line by line."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+        self._waiting: list[str] = []
+        self._said: list[str] = []
+        """Prompts with an attachment, whose `remove` has not appeared yet."""
+        self._starts: set[int] = set()
+        """Places of the user messages that a `dequeue` announced."""
+        self._attached: dict[str, list[int]] = {}
+        for place, line in enumerate(lines):
+            if line.type == "attachment" and (text := _attached_text(line)):
+                self._attached.setdefault(text, []).append(place)
+
+    def follow(self, place: int, line: Line) -> Line:
+        """Return the line, or the message that was delivered there."""
+        match line.type:
+            case "queue-operation":
+                text = self._apply(place, line)
+                return self._say(place, line, text) if text else line
+            case "attachment" if text := _attached_text(line):
+                self._said.append(text)
+                self._take(text)
+                return self._say(place, line, line.read_attachment().prompt or "")
+            case "user" if place not in self._starts and (text := _prompt(line)):
+                # Some versions start a run with a prompt without `dequeue`.
+                self._take(text)
+        return line
+
+    def _apply(self, place: int, line: Line) -> str:
+        """Change the queue; returns the prompt that was delivered, if it is recorded only here."""
+        content = line.content if isinstance(line.content, str) else ""
+        match line.operation:
+            case "enqueue" if content.strip():
+                self._waiting.append(content.strip())
+            case "remove":
+                return self._remove(place, line, content.strip())
+            case "dequeue":
+                return self._dequeue(place)
+            case "popAll" if not self._take(content.strip()):
+                self._waiting.clear()
+        return ""
+
+    def _remove(self, place: int, line: Line, content: str) -> str:
+        if self._said and (not content or content in self._said):
+            self._said.remove(content or self._said[0])
+            return ""
+        text = self._take(content) if content else self._take_first()
+        if isinstance(line.reason, str) and not line.reason.startswith(_DELIVERED):
+            return ""
+        return "" if _NOTIFICATION.match(text) or self._is_attached_later(place, text) else text
+
+    def _dequeue(self, place: int) -> str:
+        """Return the prompt, unless a user message repeats it."""
+        after, answered = self._find_next_prompt(place)
+        text = self._take(_prompt(self._lines[after])) if after is not None else ""
+        repeated = bool(text)
+        text = text or self._take_first()
+        # Where the texts differ, the message has a command or pasted text expanded.
+        if after is not None and (repeated or not answered):
+            self._starts.add(after)
+            return ""
+        return "" if _NOTIFICATION.match(text) or _COMMAND.match(text) else text
+
+    def _find_next_prompt(self, place: int) -> tuple[int | None, bool]:
+        """Return the next user message, and whether a response comes before it."""
+        answered = False
+        for after in range(place + 1, len(self._lines)):
+            if after not in self._starts and _prompt(self._lines[after]):
+                return after, answered
+            answered = answered or self._lines[after].type == "assistant"
+        return None, answered
+
+    def _is_attached_later(self, place: int, text: str) -> bool:
+        later = next((at for at in self._attached.get(text, ()) if at > place), None)
+        if later is None:
+            return False
+        between = self._lines[place:later]
+        return not any(line.operation == "enqueue" and line.content == text for line in between)
+
+    def _take(self, text: str) -> str:
+        """Remove a prompt from the queue; empty if it is not there."""
+        if text not in self._waiting:
+            return ""
+        self._waiting.remove(text)
+        return text
+
+    def _take_first(self) -> str:
+        return self._waiting.pop(0) if self._waiting else ""
+
+    def _say(self, place: int, line: Line, content: str | list[LineBlock]) -> Line:
+        """Return the message; it was said when it was delivered, not when it was typed."""
+        before = self._lines[place - 1].timestamp if place else ""
+        return replace(
+            line,
+            type="user",
+            is_meta=False,
+            timestamp=max(line.timestamp, before),
+            message=LineMessage(content=content),
+        )
+
+
+def _attached_text(line: Line) -> str:
+    attachment = line.read_attachment()
+    prompt = attachment.prompt if attachment.is_prompt else None
+    text = prompt if isinstance(prompt, str) else join_text(prompt or [])
+    if prompt and not text.strip():
+        return _IMAGE
+    return "" if _NOTIFICATION.match(text) else text.strip()
+
+
+def _prompt(line: Line) -> str:
+    """Return the text of a user message that is not a result."""
+    spoken = line.type == "user" and line.speaks and not line.is_sidechain
+    return join_text(line.blocks).strip() if spoken else ""

@@ -1,0 +1,257 @@
+"""Findings: the sentences of a conversation that somebody who takes over needs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.context.findings import (
+    choose_findings,
+    fit_statements,
+    list_statements,
+    rank_statements,
+    render_findings,
+)
+from clew.context.items import Item
+from clew.context.sentence_cues import Topic, classify_sentence
+from clew.context.view import fold
+from clew.core.entries import Entry
+from clew.core.ids import CallId
+from clew.core.messages import ToolCall, assistant, tool_result, user
+from clew.core.text import shorten_links
+from clew.importers.journal import build_journal
+from clew.importers.reader import read_session
+from tests.context.conversations import items, use
+from tests.histories import histories
+
+READ = ToolCall(call_id=CallId("r"), name="Read")
+SESSIONS = Path(__file__).parents[3] / "shared" / "data" / "sessions"
+
+
+def show(work: list[Item], size: int = 5_000) -> str:
+    return render_findings(choose_findings(work, max_chars=size))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "topic"),
+    [
+        ("I chose `sqlite` over a file because writers must not block readers.", Topic.DECISION),
+        ("The migration still fails on empty tables, so I reverted it.", Topic.FAILURE),
+        ("The root cause is that `close()` runs twice.", Topic.DISCOVERY),
+        ("The same bug is in `reader.py` and `writer.py`.", Topic.DISCOVERY),
+        ("All 12 tests pass and the fix is committed as 1a2b3c4.", Topic.OUTCOME),
+        ("Next steps: update the docs for `load()`.", Topic.OPEN),
+        ("Which of the two formats do you need?", Topic.OPEN),
+    ],
+)
+def test_a_sentence_is_classified_by_its_cues(sentence: str, topic: Topic) -> None:
+    classified = classify_sentence(sentence)
+
+    assert classified is not None
+    assert classified[0] is topic
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Let me look at the failing test because it broke.",
+        "Now I'll fix the root cause in `a.py`.",
+        "The sky over the harbour has a nice colour today.",
+        "The list `failed_because` has four members in it.",
+    ],
+)
+def test_narration_and_words_in_code_are_no_findings(sentence: str) -> None:
+    assert classify_sentence(sentence) is None
+
+
+def test_names_and_numbers_make_a_sentence_worth_more_and_intentions_less() -> None:
+    def score(sentence: str) -> float:
+        classified = classify_sentence(sentence)
+        assert classified is not None
+        return classified[1]
+
+    plain = score("It failed because of the cache.")
+    assert score("It failed because of the cache in `store.py` line 12.") > plain
+    assert score("It failed because of the cache, so I'll clear it.") < plain
+    assert score("It failed because of the cache." + " And so on." * 60) < plain
+
+
+def test_findings_are_grouped_quoted_and_carry_their_entry() -> None:
+    work = items(
+        user("why is it slow?"),
+        assistant(
+            "## Root cause\n\nThe root cause is `scan()` in store.py, which reads 40 files. "
+            "This happens because the index is missing.\n\n"
+            "Remaining callers of `scan()`:\n- `load()` in reader.py:12 calls it\n"
+            "- `sync()` in writer.py:30 calls it\n- short\n\n"
+            "| file | change made |\n|---|---|\n| store.py | added the missing index `by_name` |\n"
+            "```\nthe root cause is not quoted from code\n```\n"
+            "Next steps: measure [store.py](/home/me/app/store.py:40) again.\n"
+        ),
+    )
+
+    assert show(work) == (
+        "What was found:\n"
+        "- #3 The root cause is `scan()` in store.py, which reads 40 files. "
+        "This happens because the index is missing.\n"
+        "- #3 Remaining callers of `scan()`:\n"
+        "  - `load()` in reader.py:12 calls it\n"
+        "  - `sync()` in writer.py:30 calls it\n"
+        "- #3 store.py | added the missing index `by_name`\n"
+        "Open items and next steps:\n"
+        "- #3 Next steps: measure store.py:40 again."
+    )
+
+
+def test_of_similar_sentences_the_newest_is_kept() -> None:
+    work = items(
+        user("go"),
+        assistant("The fix for `parse()` in reader.py is complete and committed."),
+        user("check again"),
+        assistant("The fix for `parse()` in reader.py is complete, committed and pushed."),
+    )
+
+    assert show(work) == (
+        "Outcomes:\n- #5 The fix for `parse()` in reader.py is complete, committed and pushed."
+    )
+
+
+def test_questions_that_the_user_has_replied_to_are_dropped() -> None:
+    question = "Should I also change the format of `store.py` to JSON?"
+    old = items(user("a"), assistant(question), user("yes"), user("more"), assistant("ok"))
+
+    assert question in show(items(user("a"), assistant(question)))
+    assert show(old) == ""
+
+
+def test_old_open_items_are_settled_unless_they_were_put_off() -> None:
+    work = items(
+        user("a"),
+        assistant("Still missing: the docs of `load()`.\n\nStill open as a follow-up: `save()`."),
+        *(user(f"request {n}") for n in range(3)),
+        assistant("Still missing: the tests of `sync()`."),
+    )
+
+    assert show(work) == (
+        "Open items and next steps:\n- #3 Still open as a follow-up: `save()`.\n"
+        "- #7 Still missing: the tests of `sync()`."
+    )
+
+
+def test_reports_of_subagents_are_read() -> None:
+    report = "The root cause is the lock in `pool.py`, which is never released."
+    done = json.dumps({"agent_path": "x", "status": {"completed": report}})
+    busy = json.dumps({"agent_path": "x", "status": "running"})
+    wrapped = "<subagent_notification>\n{}\n</subagent_notification>"
+    notified = (
+        f"<task-notification><task-id>b</task-id><result>{report}</result></task-notification>"
+    )
+
+    assert report in show(items(use("Task", {"prompt": "look"}, report)))
+    assert report in show(items(user(wrapped.format(done))))
+    assert report in show(items(user(notified)))
+    polled = f"<task_id>b</task_id>\n<task_type>local_agent</task_type>\n<output>\n{report}"
+    assert report in show(items(use("TaskOutput", {"task_id": "b"}, polled)))
+    plan = f"User has approved your plan.\n\n## Approved Plan:\n{report}"
+    assert report in show(items(use("ExitPlanMode", {"plan": report}, plan)))
+    assert show(items(use("Task", {"prompt": "look"}, report, failed=True))) == ""
+    assert show(items(use("Read", {"file_path": "a"}, report))) == ""
+    for other in (busy, "{not json}", json.dumps({"status": {}})):
+        assert show(items(user(wrapped.format(other)))) == ""
+
+
+def test_old_narration_is_skipped_and_old_answers_are_shortened() -> None:
+    early = "The root cause is `first()` in early.py."
+    filler = "Plain words about nothing in particular. " * 250
+    work = items(
+        user("go"),
+        assistant(f"{early} It is called from late.py.", READ),
+        tool_result(READ, "y"),
+        assistant(f"{early}\n\n{filler}"),
+        *(assistant(filler) for _ in range(25)),
+    )
+
+    assert show(work) == f"What was found:\n- #5 {early}"
+
+
+def test_introductions_that_only_announce_are_not_repeated() -> None:
+    work = items(
+        user("go"),
+        assistant(
+            "Let me list what failed in the build:\n"
+            "- the linker failed on `libfoo.so` with code 1\n\n"
+            f"{'A very long introduction ' * 9}:\n"
+            "- the parser failed on `input.txt` with code 2\n"
+        ),
+    )
+
+    assert show(work) == (
+        "What failed or was rejected:\n- #3 the linker failed on `libfoo.so` with code 1\n"
+        "- #3 the parser failed on `input.txt` with code 2"
+    )
+
+
+def test_each_topic_has_a_share_and_the_rest_goes_to_the_best() -> None:
+    reasons = " ".join(f"We use `part{n}` because `reason{n}` needs it." for n in range(40))
+    work = items(user("go"), assistant(f"{reasons}\n\nThe root cause is `lock()` in pool.py."))
+
+    ranked = rank_statements(work)
+    groups = fit_statements(ranked, max_chars=700)
+
+    assert set(groups) == {Topic.DECISION, Topic.DISCOVERY}
+    assert len(render_findings(groups)) > 500
+    assert fit_statements(ranked, max_chars=10) == {}
+
+
+def test_links_to_files_are_shortened() -> None:
+    assert shorten_links("see [a.py](/x/a.py:3) and [b](https://b.c)") == (
+        "see a.py:3 and [b](https://b.c)"
+    )
+
+
+@settings(max_examples=40)
+@given(histories(max_turns=4), st.integers(0, 1_500))
+def test_findings_never_exceed_their_size_and_are_deterministic(
+    history: list[Entry], size: int
+) -> None:
+    view = fold(history)
+
+    text = render_findings(choose_findings(view.items, max_chars=size))
+
+    assert len(text) <= size
+    assert text == render_findings(choose_findings(list(view.items), max_chars=size))
+
+
+_CLAUSES = [
+    "because of `a.py`", "the root cause is", "tests pass", "still fails", "next steps:",
+    "- item `x`", "## Found", "Let me see.", "|a|b|", "\n\n", "\n", ". ", "? ", "該当。",
+    "**bold**:",
+]  # fmt: skip
+
+
+@given(st.lists(st.lists(st.sampled_from(_CLAUSES), max_size=30), max_size=4), st.integers(0, 900))
+def test_any_prose_is_quoted_within_its_size(texts: list[list[str]], size: int) -> None:
+    work = items(user("go"), *(assistant(" ".join(text) or "x") for text in texts))
+
+    assert len(render_findings(choose_findings(work, max_chars=size))) <= size
+    assert all(said.order == n for n, said in enumerate(list_statements(work)))
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("claude_code/03a1382e-ecd5-42c4-b3d4-5c659e165904.jsonl.gz", "root cause"),
+        ("codex/019d7e36-577c-7d90-9f1c-a447ba2254b4.jsonl.gz", "Findings"),
+    ],
+)
+def test_findings_of_recorded_sessions_have_the_usual_topics(path: str, expected: str) -> None:
+    if not (SESSIONS / path).exists():
+        pytest.skip("the recordings are absent")
+    view = fold(build_journal(read_session(SESSIONS / path)))
+
+    groups = choose_findings([*view.archived, *view.items], max_chars=6_000)
+
+    assert {Topic.DECISION, Topic.FAILURE, Topic.DISCOVERY, Topic.OUTCOME} <= set(groups)
+    assert expected.lower() in render_findings(groups).lower()

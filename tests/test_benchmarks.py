@@ -1,0 +1,151 @@
+"""The parts of the benchmarks that decide what a figure says."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks.blind import choose_points, write_cases
+from benchmarks.blind_scores import (
+    KINDS,
+    QUESTIONS,
+    BlindFault,
+    CaseKey,
+    Question,
+    make_sheets,
+    score,
+    shuffle_answers,
+)
+from benchmarks.recordings import CompactionPoint
+from benchmarks.results import merge
+from benchmarks.retention import Kept, replay
+from clew.core.messages import assistant, user
+from clew.importers.recorded_session import RecordedStep
+
+pytestmark = pytest.mark.anyio
+
+LONG = "The gateway answers slowly. " * 400
+
+
+def test_a_blind_test_with_known_answers_gets_the_known_scores(tmp_path: Path) -> None:
+    keys = write_test(tmp_path)
+    make_sheets(tmp_path)
+    for key in keys:
+        for letter, view in key.views.items():
+            answers = ["right" if view == "recorded summary" else "half"] * QUESTIONS
+            write(tmp_path / key.case / "answers" / f"{letter}.json", answers)
+    shuffle_answers(tmp_path)
+    for key in keys:
+        grade(tmp_path / key.case, {"right": 1.0, "half": 0.5})
+
+    section = score(tmp_path)
+
+    scores = {row[0]: row[2] for row in section.rows}
+    assert scores.pop("recorded summary") == "1.00"
+    assert set(scores.values()) == {"0.50"}
+    targets = {row[0]: row[-1] for row in section.rows}
+    assert targets["rules 16k"] == "≥ 0.90, **missed**"
+
+
+def test_a_sheet_has_no_answers_and_a_grader_sees_no_letters(tmp_path: Path) -> None:
+    (key, _) = write_test(tmp_path)
+    make_sheets(tmp_path)
+    for letter in key.views:
+        write(tmp_path / key.case / "answers" / f"{letter}.json", ["an answer"] * QUESTIONS)
+    for other in ("case-2",):
+        write(tmp_path / other / "answers" / "a.json", ["an answer"] * QUESTIONS)
+    shuffle_answers(tmp_path)
+
+    sheet = (tmp_path / key.case / "sheet.txt").read_text()
+    grading = msgspec.json.decode((tmp_path / key.case / "grading.json").read_bytes())
+
+    assert "the reference" not in sheet
+    assert len(sheet.splitlines()) == QUESTIONS
+    assert set(grading[0]["answers"][0]) == {"id", "answer"}
+
+
+def test_a_missing_grade_is_named(tmp_path: Path) -> None:
+    for key in write_test(tmp_path):
+        write(tmp_path / key.case / "answers" / "a.json", ["an answer"] * QUESTIONS)
+    shuffle_answers(tmp_path)
+    write(tmp_path / "case-1" / "grades.json", {"1-1": 1})
+
+    with pytest.raises(BlindFault, match="has no grade for 10-1"):
+        score(tmp_path)
+
+
+def test_cases_are_never_written_into_the_repository() -> None:
+    with pytest.raises(BlindFault, match="outside"):
+        write_cases(Path(__file__).parent / "cases", [make_point(0)])
+
+
+def test_cases_come_from_different_sessions_unless_they_are_named() -> None:
+    points = [make_point(number, session=f"s{number // 2}") for number in range(20)]
+
+    chosen = choose_points(points, None)
+
+    assert len({point.session for point in chosen}) == len(chosen) == 6
+    assert choose_points(points, "3,7") == [points[3], points[7]]
+    with pytest.raises(BlindFault, match="numbers from 0 to 19"):
+        choose_points(points, "3,x")
+
+
+def test_a_benchmark_replaces_only_its_own_section() -> None:
+    old = "# Results\n\nhead\n\n## One\n\nold\n\n## Two\n\nkept\n"
+
+    new = merge(old, "One", "new")
+
+    assert "old" not in new
+    assert new.endswith("## One\n\nnew\n\n## Two\n\nkept\n")
+
+
+async def test_retention_counts_the_compactions_and_finds_what_the_view_contains() -> None:
+    steps = [RecordedStep(message=user("Never edit the files under vendor, please."))]
+    for number in range(40):
+        steps.append(RecordedStep(message=assistant(f"{number}: {LONG}"), model="m"))
+        steps.append(RecordedStep(message=user(f"Continue with part number {number}, please.")))
+
+    found = await replay(steps, 16_000, None)
+
+    assert [one.compactions for one in found] == list(range(1, len(found) + 1))
+    assert len(found) > 1
+    assert all(0.0 <= one.messages <= 1.0 for one in found)
+    assert found[0] == Kept(compactions=1, messages=1.0, rules=1.0, first_task=True, fits=True)
+
+
+def write_test(dest: Path) -> list[CaseKey]:
+    """Write two made-up cases with questions."""
+    write_cases(dest, [make_point(0), make_point(1)])
+    keys = CaseKey.read_all(dest)
+    for key in keys:
+        questions = [
+            Question(kind=KINDS[place % len(KINDS)], question="What?", reference="the reference")
+            for place in range(QUESTIONS)
+        ]
+        write(dest / key.case / "questions.json", questions)
+    return keys
+
+
+def make_point(number: int, session: str = "s") -> CompactionPoint:
+    """Return a made-up compaction."""
+    said = [user("Find out why the gateway is slow."), assistant(LONG), user("Continue.")]
+    return CompactionPoint(
+        session=session,
+        number=number,
+        messages=said,
+        summary="The gateway is slow.",
+        identifiers=frozenset(),
+        lines=frozenset(),
+    )
+
+
+def grade(case: Path, worth: dict[str, float]) -> None:
+    """Grade every answer by its text."""
+    items = msgspec.json.decode((case / "grading.json").read_bytes())
+    grades = {one["id"]: worth[one["answer"]] for item in items for one in item["answers"]}
+    write(case / "grades.json", grades)
+
+
+def write(path: Path, value: object) -> None:
+    """Write JSON."""
+    path.write_bytes(msgspec.json.encode(value))
