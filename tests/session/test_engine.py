@@ -151,7 +151,9 @@ async def test_a_history_larger_than_the_summarisers_window_is_read_in_chunks() 
 @pytest.mark.req("STR-1")
 async def test_a_sliding_window_in_a_session() -> None:
     provider = scripted(*["short answer"] * 9)
-    async with Session(provider, model="m", strategy=SlidingWindow(max_turns=2)) as session:
+    async with Session(
+        provider, model="m", strategy=SlidingWindow(max_turns=2), recall=False
+    ) as session:
         for number in range(6):
             await session.run(f"question {number}")
 
@@ -188,7 +190,7 @@ async def test_a_preview_shows_what_would_happen_and_changes_nothing() -> None:
 
 @pytest.mark.req("CMP-10")
 async def test_a_summary_alone_is_not_compacted_again() -> None:
-    async with Session(scripted(*[LONG] * 5), model="m", policy=MANUAL) as session:
+    async with Session(scripted(*[LONG] * 5), model="m", policy=MANUAL, recall=False) as session:
         for number in range(4):
             await session.run(f"question {number}")
         for _ in range(2):

@@ -50,8 +50,8 @@ class RunOptions(TypedDict, total=False):
 class Session:
     """A conversation with a model. Getters work before `open`; a run opens the session itself.
 
-    Use as `async with`, or call `open` and `shutdown`. The caller closes the provider and the
-    store. With the id of a stored session, that session is continued.
+    Use as `async with`, or call `open` and `shutdown`. The caller closes provider and store. With
+    the id of a stored session, that session is continued.
     """
 
     def __init__(
@@ -108,9 +108,7 @@ class Session:
     async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:
         """Continue after the last entry without a new prompt, such as after a crash or an abort.
 
-        Tool calls that were cut off have a failed result, which the model reads. Returns the last
-        answer when the model has nothing left to do. Raises `SessionError` when the conversation
-        is empty, and otherwise as `run` does.
+        Returns the last answer if nothing is left to do; raises `SessionError` if nothing was said.
         """
         return await self.runs.continue_run(run_id=run_id)
 
