@@ -47,7 +47,7 @@ _ALIKE = 0.85
 _WEAK = 0.1
 """Hits below this share of the best score are noise."""
 _ROLE_WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {"user": 1.2, "assistant": 1.1, "tool": 1.0, "summary": 0.5, "note": 0.3}
+    {"user": 1.2, "assistant": 1.1, "tool": 1.0, "summary": 0.25, "note": 0.25}
 )
 _SIZES = ((900, 2), (320, 3))
 """Characters and number of snippets: for the best hit, and for the others."""
