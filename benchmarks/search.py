@@ -103,11 +103,7 @@ async def _row(store: SqliteStore, text: str) -> list[str]:
 
 def make_entries(count: int) -> Iterator[Entry]:
     """Yield entries of the recordings, over and over; each round has numbers of its own."""
-    recorded = [
-        message
-        for path in session_files()
-        for message in read_session(str(path)).messages
-    ]
+    recorded = [message for path in session_files() for message in read_session(str(path)).messages]
     for number in range(count):
         turn, place = divmod(number, len(recorded))
         message = _vary(recorded[place], turn) if turn else recorded[place]

@@ -26,6 +26,8 @@ FROM sessions JOIN (
 ORDER BY updated_at DESC, number DESC
 LIMIT :limit
 """  # noqa: S608 - names, no values
+_MOST_COUNTED = 8_000
+"""Words in more entries are common; counting all of them would take longer than the search."""
 _IN_FOLDER = "(SELECT number FROM sessions WHERE cwd = :cwd)"
 
 
@@ -99,10 +101,13 @@ class SqliteDialect:
 
     def count_entries(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
         """Count indexed entries."""
-        key, table = ("rowid", "documents") if words else ("id", "documents_docsize")
-        match = "documents MATCH :terms AND" if words else ""
+        if not words:
+            within = _within(scope, "id")
+            sized = f"SELECT count(*) FROM documents_docsize WHERE {within}"  # noqa: S608
+            return int(connection.execute(sized, _bounds(scope)).fetchone()[0])
         (count,) = connection.execute(
-            f"SELECT count(*) FROM {table} WHERE {match} {_within(scope, key)}",  # noqa: S608
+            f"SELECT count(*) FROM (SELECT rowid FROM documents WHERE documents MATCH :terms"  # noqa: S608
+            f" AND {_within(scope, 'rowid')} LIMIT {_MOST_COUNTED})",
             {"terms": _all_of(words), **_bounds(scope)},
         ).fetchone()
         return int(count)
@@ -113,9 +118,9 @@ class SqliteDialect:
         """Find indexed entries by BM25; without words that rank, the newest first."""
         terms = [_all_of(query.all_of)] if query.all_of else []
         if query.any_of:
-            terms.append(f"({' OR '.join(map(_quote, query.any_of))})")
+            terms.append(f"({' OR '.join(f'({_all_of(group)})' for group in query.any_of)})")
         match = "documents MATCH :terms AND" if terms else ""
-        order = "bm25(documents), rowid DESC" if query.any_of else "at DESC, rowid DESC"
+        order = "bm25(documents), rowid DESC" if query.any_of else "rowid DESC"
         timed = "" if query.since is None else "AND at >= :since "
         timed += "" if query.until is None else "AND at <= :until"
         rows = connection.execute(
@@ -137,7 +142,10 @@ def _all_of(words: Sequence[str]) -> str:
 
 
 def _quote(word: str) -> str:
-    return f'"{word[:-1]}"*' if word.endswith("*") else f'"{word}"'
+    if word.endswith("*"):
+        return f'"{word[:-1]}"*'
+    forms = " OR ".join(f'"{form}"' for form in word.split("|"))
+    return f"({forms})" if "|" in word else forms
 
 
 def _within(scope: Scope, key: str) -> str:
