@@ -142,7 +142,7 @@ def plan_compaction(
         budget: What the compaction may leave.
         protect: Names results that stay as if they were pinned, as far as they fit.
         must: Any saving is enough: the view cannot be sent as it is.
-        asked: Somebody asked for it, so a short summary may help to save a tenth.
+        asked: Somebody asked for it, so the written summary alone decides.
     """
     protected = choose_protected(view.items, protect, room=budget.limit // _PROTECTED)
     plan = strategy.plan(replace(view, pinned=view.pinned | protected.kept), budget)
@@ -163,11 +163,13 @@ def is_worth_a_call(view: View, plan: Reduce, budget: Budget) -> bool:
 def _find_plan_fault(
     view: View, plan: Reduce, budget: Budget, *, must: bool, shortest: bool
 ) -> str:
+    if not (must or plan.replaced or any(i.kind is not ItemKind.SUMMARY for i in plan.dropped)):
+        return "only the summary could be shortened"
     gone = sum(item.units for item in plan.dropped)
     if plan.wording is Wording.NOTICE:
         summary = min(_HEADING_UNITS, gone)
     elif shortest:
-        summary = min(_LEAST_DIGEST, gone // 4)
+        summary = 0
     else:
         summary = min(gone, max(_LEAST_DIGEST, _fair_share(view, plan, budget)))
     extra = round(summary * view.calibration.rate)

@@ -47,9 +47,7 @@ def build_compaction(
         strategy: The name of the strategy that made the plan.
         inserted: New messages that a custom strategy put before those that stay.
     """
-    dropped = tuple(item.entry_id for item in plan.dropped)
-    if dropped and view.items[0].kind is ItemKind.SUMMARY and view.items[0].entry_id not in dropped:
-        dropped = (view.items[0].entry_id, *dropped)
+    dropped = _find_dropped(view, plan)
     cleared = tuple(change.entry_id for change in plan.replaced)
     is_replaced = bool(summary.text or inserted)
     report = LossReport(
@@ -77,6 +75,15 @@ def build_compaction(
     )
     after = _tokens_after(view, draft, before=report.tokens_before)
     return replace(draft, report=replace(report, tokens_after=after))
+
+
+def _find_dropped(view: View, plan: Reduce) -> tuple[EntryId, ...]:
+    """Return what leaves the view: a new summary also replaces the old one."""
+    dropped = tuple(item.entry_id for item in plan.dropped)
+    first = view.items[0] if dropped else None
+    if first is None or first.kind is not ItemKind.SUMMARY or first.entry_id in dropped:
+        return dropped
+    return (first.entry_id, *dropped)
 
 
 def build_clearing(

@@ -156,7 +156,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     await _record_setup(journal, setup, state.options["calibrations"])
     _warn_if_unknown(state, setup.model)
     if state.options["recall"]:
-        recall = Recall(journal.entries)
+        recall = Recall(state.options["store"], journal, state.policy)
         state.tools = {RECALL: recall, **index_tools(state.options["tools"])}
     if checkpoints is not None:
         state.checkpoints = checkpoints
