@@ -17,6 +17,7 @@ from benchmarks import (
     speed,
     startup,
     strategies,
+    summary_forms,
     validity,
 )
 
@@ -31,6 +32,7 @@ BENCHMARKS: Mapping[str, Callable[[], None]] = {
     "validity": validity.main,
     "speed": speed.main,
     "strategies": strategies.main,
+    "summaries": summary_forms.main,
     "persistence": persistence.main,
 }
 GROUPS = {"context": ("recall", "retention", "chats", "fill", "validity", "speed")}

@@ -84,6 +84,8 @@ PAGES = (
             "clew.context.strategies.custom",
             "clew.context.cleared_results",
             "clew.context.clearing_plan",
+            "clew.context.protected",
+            "clew.context.file_versions",
             "clew.context.summary_prompt",
         ),
     ),

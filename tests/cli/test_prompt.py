@@ -126,7 +126,7 @@ async def test_malformed_command_arguments_are_errors(tmp_path: Path) -> None:
     ):
         await terminal.shows("> ")
         for typed, shown in (
-            ("/recall #²", "no entry of this session contains"),
+            ("/recall #²", "Nothing in this session matches"),
             ("/pin ²", "give the number of an entry"),
             ("/recall", "write text to search for"),
             ("/history many", "give the number of entries"),

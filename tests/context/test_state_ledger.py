@@ -523,3 +523,11 @@ def test_the_state_of_recorded_sessions_is_found(path: str, expected: list[str])
     text = render_state(gather_state([*view.archived, *view.items]), max_chars=4_000)
 
     assert [line for line in expected if line not in text] == []
+
+
+@pytest.mark.parametrize("piece", ["\n", "<<EOF\n", "<bash-input>", "cat ", "--- FAIL: "])
+def test_repetitive_text_is_read_in_linear_time(piece: str) -> None:
+    """A quadratic search would take minutes and exceed the timeout of the test."""
+    text = piece * (100_000 // len(piece))
+
+    assert len(show(user(text), run(text, text), run("pytest | tail", text))) <= 10_000

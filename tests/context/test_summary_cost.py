@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.summary_cost import (
-    InputPrices,
     SummaryForm,
+    SummaryPrices,
     SummarySizes,
     choose_form,
     count_cached,
@@ -28,12 +28,13 @@ price = st.floats(0, 100, allow_nan=False)
         instruction=tokens,
         transcript=tokens,
         output=tokens,
+        thinking=tokens,
     ),
-    prices=st.builds(InputPrices, input=price, read=price, write=price),
+    prices=st.builds(SummaryPrices, input=price, read=price, write=price, output=price),
     window=tokens,
 )
 def test_the_form_is_never_the_dearer_one_and_never_exceeds_the_window(
-    sizes: SummarySizes, prices: InputPrices, window: int
+    sizes: SummarySizes, prices: SummaryPrices, window: int
 ) -> None:
     form = choose_form(sizes, prices, window=window)
 
@@ -49,13 +50,22 @@ def test_a_warm_cache_makes_the_long_prefix_cheaper_than_a_shorter_text() -> Non
         view=160_000, cached=155_000, instruction=300, transcript=60_000, output=8_000
     )
 
-    assert choose_form(sizes, InputPrices(), window=200_000) is SummaryForm.SHARED
+    assert choose_form(sizes, SummaryPrices(), window=200_000) is SummaryForm.SHARED
     cold = SummarySizes(view=160_000, cached=0, instruction=300, transcript=60_000, output=8_000)
-    assert choose_form(cold, InputPrices(), window=200_000) is SummaryForm.SERIALISED
+    assert choose_form(cold, SummaryPrices(), window=200_000) is SummaryForm.SERIALISED
+    thinks = SummarySizes(
+        view=160_000,
+        cached=155_000,
+        instruction=300,
+        transcript=60_000,
+        output=8_000,
+        thinking=9_000,
+    )
+    assert choose_form(thinks, SummaryPrices(), window=200_000) is SummaryForm.SERIALISED
     short = SummarySizes(
         view=160_000, cached=155_000, instruction=300, transcript=10_000, output=8_000
     )
-    assert choose_form(short, InputPrices(), window=200_000) is SummaryForm.SERIALISED
+    assert choose_form(short, SummaryPrices(), window=200_000) is SummaryForm.SERIALISED
 
 
 def test_a_cache_is_warm_while_the_provider_reported_it_and_has_not_forgotten() -> None:

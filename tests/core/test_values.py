@@ -1,5 +1,6 @@
 """The small promises of messages, usage and states."""
 
+import msgspec
 import pytest
 
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
@@ -89,6 +90,16 @@ def test_errors_carry_what_a_caller_needs() -> None:
 
 def test_usage_counts_the_context_after_the_answer() -> None:
     assert Usage(input_tokens=10, output_tokens=5, cache_read_tokens=8).context_tokens == 15
+
+
+@pytest.mark.req("PRV-2")
+def test_cache_writes_for_an_hour_add_up_and_are_stored_only_where_there_are_any() -> None:
+    hourly = Usage(cache_write_tokens=9, cache_write_1h_tokens=4)
+
+    assert (hourly + hourly).hourly_write_tokens == 8
+    assert (Usage() + Usage()) == Usage()
+    assert b"1h" not in msgspec.json.encode(Usage() + Usage())
+    assert msgspec.json.decode(msgspec.json.encode(hourly), type=Usage) == hourly
 
 
 def test_session_ids_differ_and_are_safe_as_file_names() -> None:

@@ -374,11 +374,17 @@ async def test_recall_finds_words_and_shows_one_entry_whole(tmp_path: Path) -> N
         (hit,) = _list(found.data, "entries")
         whole = await host.run(f"/recall #{hit['id']}")
         nothing = await host.run("/recall tulips")
+        both = await host.run("/recall 2-3")
+        wide = await host.run("/recall --all marigolds role:assistant")
 
-        assert found.message.startswith(f"#{hit['id']}  The quick")
+        assert found.message.startswith(f"#{hit['id']} assistant (")
+        assert "looks for marigolds" in found.message
         assert whole.message == LONG
         assert nothing.success
-        assert "no entry of this session contains 'tulips'" in nothing.message
+        assert both.message.startswith("#2 user (")
+        assert "#3 assistant (" in both.message
+        assert wide.message.startswith(f"{host.session.session_id} #3 assistant (")
+        assert "Nothing in this session matches 'tulips'" in nothing.message
 
 
 @pytest.mark.req("CMD-2")

@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 
 from clew import Session
+from clew.context.recall.words import split_words
 from clew.context.render import find_problems
 from clew.core.entries import Compacted, Entry, MessageAdded, encode
 from clew.core.ids import SessionId
@@ -26,7 +27,6 @@ from clew.providers.scripted import ScriptedProvider
 from clew.sdk.session_admin import import_file
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
-from clew.stores.search_terms import split_words
 from clew.stores.sqlite import SqliteStore
 from clew.stores.transfer import export_lines, import_export, read_export
 

@@ -93,6 +93,7 @@ def test_the_lines_of_one_answer_become_one_message_with_its_last_usage() -> Non
         "input_tokens": 3,
         "cache_read_input_tokens": 10,
         "cache_creation_input_tokens": 7,
+        "cache_creation": {"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 5},
         "output_tokens": 40,
     }
     session = claude_code.parse(
@@ -106,7 +107,11 @@ def test_the_lines_of_one_answer_become_one_message_with_its_last_usage() -> Non
 
     assert shape(session) == ["user: hello", "model: Let me see.,c1", "tool: done"]
     assert session.steps[1].usage == Usage(
-        input_tokens=20, output_tokens=40, cache_read_tokens=10, cache_write_tokens=7
+        input_tokens=20,
+        output_tokens=40,
+        cache_read_tokens=10,
+        cache_write_tokens=7,
+        cache_write_1h_tokens=5,
     )
     assert session.steps[1].message.calls[0].decode_arguments() == {"path": "c1"}
     assert session.steps[2].message.results[0].name == "Read"

@@ -93,6 +93,21 @@ def assembled(chunks: Sequence[Chunk]) -> Message:
     return assembly.message()
 
 
+@pytest.mark.req("PRV-2")
+def test_cache_writes_for_an_hour_are_counted_apart() -> None:
+    counts = {"input_tokens": 3, "cache_creation_input_tokens": 70}
+    lifetimes = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 50}
+    found = decode(
+        event("message_start", message={"usage": {**counts, "cache_creation": lifetimes}}),
+        end(usage={**counts, "output_tokens": 9}),
+    )[-1]
+
+    assert isinstance(found, Finished)
+    assert found.usage == Usage(
+        input_tokens=73, output_tokens=9, cache_write_tokens=70, cache_write_1h_tokens=50
+    )
+
+
 @pytest.mark.req("PRV-2", "RSN-1")
 def test_thoughts_words_and_usage_become_chunks() -> None:
     counts = {

@@ -113,6 +113,13 @@ def test_a_model_that_decides_for_itself_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["enabled", "adaptive", "disabled"])
+def test_the_default_temperature_is_sent_with_thinking(kind: str) -> None:
+    found = body(ask(user("a"), temperature=1.0, options={"thinking": {"type": kind}}))
+
+    assert found["temperature"] == 1.0
+
+
+@pytest.mark.parametrize("kind", ["enabled", "adaptive", "disabled"])
 def test_a_temperature_is_not_sent_with_thinking(kind: str) -> None:
     found = body(ask(user("a"), temperature=0.5, options={"thinking": {"type": kind}}))
 

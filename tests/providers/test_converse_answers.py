@@ -167,6 +167,15 @@ def test_the_prompt_is_counted_with_what_the_cache_held() -> None:
     assert counted.context_tokens == usage["totalTokens"]
 
 
+@pytest.mark.req("PRV-2")
+def test_cache_writes_for_an_hour_are_counted_apart() -> None:
+    details = [{"inputTokens": 200, "ttl": "1h"}, {"inputTokens": 36, "ttl": "5m"}]
+    usage = {"inputTokens": 3, "cacheWriteInputTokens": 236, "cacheDetails": details}
+    counted = Usage(input_tokens=239, cache_write_tokens=236, cache_write_1h_tokens=200)
+
+    assert decode(*ended(usage=usage)) == [Finished(reason=StopReason.DONE, usage=counted)]
+
+
 def test_usage_before_the_end_is_reported_at_once() -> None:
     end, usage = ended()
 

@@ -34,6 +34,41 @@ MODELS = [
 """All of them charge less for what is read from a cache, and several more for long prompts."""
 
 
+@pytest.mark.req("PRV-2", "PRV-7")
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("anthropic", "claude-sonnet-4-5"),
+        ("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+        ("vertex", "claude-sonnet-4-5@20250929"),
+        ("openrouter", "anthropic/claude-sonnet-4.5"),
+    ],
+)
+def test_a_cache_write_for_an_hour_costs_twice_the_input(provider: str, model: str) -> None:
+    base = Usage(input_tokens=1_000, cache_write_tokens=1_000)
+    hourly = msgspec.structs.replace(base, cache_write_1h_tokens=1_000)
+    mixed = msgspec.structs.replace(base, cache_write_1h_tokens=400)
+
+    assert listed(hourly, provider, model) == pytest.approx(listed(base, provider, model) * 1.6)
+    assert listed(mixed, provider, model) == pytest.approx(listed(base, provider, model) * 1.24)
+
+
+@pytest.mark.parametrize(
+    ("given", "dollars"),
+    [
+        (Price(input=3, output=15, cache_write=4, cache_write_1h=7), 7.0),
+        (Price(input=3, output=15, cache_write=5), 8.0),
+        (Price(input=3, output=15), 3.0),
+    ],
+)
+def test_the_price_of_a_write_for_an_hour_can_be_given(given: Price, dollars: float) -> None:
+    usage = Usage(
+        input_tokens=MILLION, cache_write_tokens=MILLION, cache_write_1h_tokens=2 * MILLION
+    )
+
+    assert price(usage, provider="p", model="m", overrides={"m": given}) == pytest.approx(dollars)
+
+
 @st.composite
 def usages(draw: st.DrawFn, most: int = 400_000) -> Usage:
     fresh, read, written, output = (draw(st.integers(0, most // 3)) for _ in range(4))

@@ -96,10 +96,9 @@ def normal(body: dict[str, Any]) -> dict[str, Any]:
     # The API reads a text as a list with one text block.
     if isinstance(found.get("system"), str):
         found["system"] = _blocks(found["system"])
-    # The order of the tools says nothing, and neither does an empty list of them.
-    tools = sorted(found.pop("tools", []), key=lambda tool: "input_schema" not in tool)
-    if tools:
-        found["tools"] = tools
+    # The order of the tools says nothing.
+    if "tools" in found:
+        found["tools"] = sorted(found["tools"], key=lambda tool: "input_schema" not in tool)
     found["messages"] = _messages(found.get("messages", []))
     return found
 

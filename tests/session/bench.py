@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from clew import Session, tool
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.render import find_problems, render
+from clew.context.summary_prompt import SUMMARY_SYSTEM
 from clew.context.view import View, fold
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.errors import SessionNotFound
@@ -36,6 +37,12 @@ from tests.session.plain_model import Model
 WINDOW = 3_000
 FACTS = ModelFacts(name="m", window=WINDOW, max_output=300, summarises=False)
 POLICY = ContextPolicy(thresholds=Thresholds(compact=0.6), preserve_recent_turns=2)
+AHEAD = ContextPolicy(
+    thresholds=Thresholds(warn=0.4, compact=0.6),
+    preserve_recent_turns=2,
+    background_compaction="on",
+)
+"""Prepares summaries in the background."""
 LONG_TURNS = 45
 """Enough for a snapshot when a session is closed."""
 
@@ -75,7 +82,7 @@ class Witness(ScriptedProvider):
 
     def facts(self, model: str) -> ModelFacts:
         """Say that all models are alike but for the name."""
-        return replace(FACTS, name=model)
+        return replace(FACTS, name=model, summarises=self.seat.ahead)
 
     def _script(self) -> Iterator[ScriptedReply]:
         while True:
@@ -83,6 +90,10 @@ class Witness(ScriptedProvider):
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Check the request, then answer it."""
+        if request.system == SUMMARY_SYSTEM:
+            async for chunk in ScriptedProvider(["Notes of what was said."]).stream(request):
+                yield chunk
+            return
         self.seat.requests += 1
         self.seat.catch_up()
         assert find_problems(request.messages) == []
@@ -98,6 +109,8 @@ class Seat:
 
     session_id: str
     make_model: type[Model] = Model
+    ahead: bool = False
+    """Whether summaries are prepared in the background."""
     told: list[Entry] = field(default_factory=list)
     requests: int = 0
 
@@ -141,10 +154,12 @@ class Seat:
 class Bench:
     """Sessions in one store, played on step by step; see `tests.session.model`."""
 
-    def __init__(self, folder: Path, *, disk: bool, logged: bool, model: type[Model]) -> None:
+    def __init__(
+        self, folder: Path, *, disk: bool, logged: bool, ahead: bool, model: type[Model]
+    ) -> None:
         self.folder, self.disk, self.logged, self.make_model = folder, disk, logged, model
         self.store: Store = MemoryStore()
-        self.seat = Seat("first", model)
+        self.seat = Seat("first", model, ahead)
         self.seen: Counter[str] = Counter()
 
     async def begin(self, *, long: bool) -> None:
@@ -175,7 +190,7 @@ class Bench:
             store=self.store,
             session_id=seat.session_id,
             cwd=self.folder,
-            policy=POLICY,
+            policy=AHEAD if seat.ahead else POLICY,
             session_log=seat.log,
             system_message="Be exact.",
             event_bus=bus_for(seat.hear),
@@ -203,6 +218,9 @@ class Bench:
     async def check(self) -> None:
         """Hold the session against its model, its store and its log."""
         seat, session = self.seat, self.seat.live
+        if (preparation := session.state.preparation) is not None:
+            with anyio.fail_after(5):
+                await preparation.done.wait()
         seat.catch_up()
         model, view, shown = seat.model, session.journal.view, seat.model.shown()
         assert [message for _, message in shown] == session.get_history()

@@ -19,7 +19,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from clew.core.entries import MessageAdded, Rewound, Undone
+from clew.core.entries import Compacted, MessageAdded, Rewound, Undone
 from clew.core.errors import (
     AbortError,
     ContextFull,
@@ -285,7 +285,7 @@ async def fork(bench: Bench, number: int) -> Lines:
     if number & 1:
         await old.live.shutdown()
         before = await bench.store.load(SessionId(old.session_id))
-    seat = Seat(made.id, bench.make_model, told=old.told[:last])
+    seat = Seat(made.id, bench.make_model, old.ahead, told=old.told[:last])
     seat.catch_up()
     lost = [f"tool: {name} failed" for name in seat.model.unanswered()]
     bench.seat = seat
@@ -319,13 +319,14 @@ class Game:
     disk: bool = False
     logged: bool = False
     long: bool = False
+    ahead: bool = False
 
     @classmethod
     def drawn(cls, chance: random.Random, *, length: int) -> "Game":
         """Draw one by lot."""
         moves = [(chance.choice(MOVES), chance.randrange(10_000)) for _ in range(length)]
-        disk, logged, long = (chance.random() < 0.5 for _ in range(3))
-        return cls(tuple(moves), disk=disk, logged=logged, long=long)
+        disk, logged, long, ahead = (chance.random() < 0.5 for _ in range(4))
+        return cls(tuple(moves), disk=disk, logged=logged, long=long, ahead=ahead)
 
 
 def _lines(seat: Seat, since: int) -> Lines:
@@ -337,7 +338,7 @@ def _lines(seat: Seat, since: int) -> Lines:
 
 async def play(game: Game, folder: Path, model: type[Model] = Model) -> Counter[str]:
     """Play a game, and check everything after each move; returns what was seen."""
-    bench = Bench(folder, disk=game.disk, logged=game.logged, model=model)
+    bench = Bench(folder, disk=game.disk, logged=game.logged, ahead=game.ahead, model=model)
     await bench.begin(long=game.long)
     try:
         await bench.check()
@@ -351,6 +352,10 @@ async def play(game: Game, folder: Path, model: type[Model] = Model) -> Counter[
             await bench.check()
         bench.seen["requests"] += bench.seat.requests
         kinds = Counter(type(entry.body).__name__ for entry in bench.seat.told)
+        kinds["swapped"] = sum(
+            isinstance(entry.body, Compacted) and "background" in entry.body.report.why
+            for entry in bench.seat.told
+        )
         bench.seen.update(kinds)
     finally:
         with anyio.CancelScope(shield=True):

@@ -1,5 +1,6 @@
 """Summaries that are prepared while the session continues, and swapped in by a compaction."""
 
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,6 +15,9 @@ from clew.core.events import BackgroundSummary, CompactionProgress, Event, Summa
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
+from clew.log.replay_state import replay_log
+from clew.log.validation import validate_log
+from clew.log.writer import SessionLog
 from clew.providers.prices import Price
 from clew.providers.protocol import Request, UsageChunk
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, text_reply
@@ -289,13 +293,20 @@ async def test_instructions_of_a_hook_discard_what_was_prepared_without_them() -
             context = ("keep the numbers",) if event is HookEvent.PRE_COMPACT else ()
             return HookVerdict(context=context)
 
-    watched = Watched("Prepared notes.", "Notes with numbers.", hooks=Instructing())
-    async with watched.session:
+    watched = Watched("Prepared notes.", *["Notes with numbers."] * 5, hooks=Instructing())
+    async with watched.session as session:
         await watched.fill(SummaryStage.PREPARED)
         done = await watched.continue_until_compacted()
+        for number in range(10):
+            await session.run(f"more {number}")
 
     assert done.summary.startswith("Notes with numbers.")
-    assert watched.stages[-1] is SummaryStage.DISCARDED
+    assert watched.stages == [
+        SummaryStage.PREPARING,
+        SummaryStage.PREPARED,
+        SummaryStage.DISCARDED,
+    ]
+    assert len(watched.of(Warned)) == 1
     assert "keep the numbers" in watched.provider.asked[-1].messages[-1].text
 
 
@@ -345,3 +356,22 @@ async def test_a_budget_that_is_spent_starts_nothing() -> None:
 def test_a_mode_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError, match="off, on or auto"):
         ContextPolicy(background_compaction="sometimes")  # type: ignore[arg-type]
+
+
+@pytest.mark.req("LOG-4")
+async def test_the_log_of_a_session_with_calls_side_by_side_is_complete(tmp_path: Path) -> None:
+    pause = Pause()
+    log = SessionLog(tmp_path)
+    watched = Watched([pause, *text_reply("Notes.", usage=COUNTED)], session_log=log)
+    async with watched.session as session:
+        await watched.fill(SummaryStage.PREPARING)
+        await session.run("a question beside the summary")
+        pause.release()
+        await watched.reach(SummaryStage.PREPARED)
+        await watched.continue_until_compacted()
+
+        assert log.path is not None
+        replayed = replay_log(log.path)
+        assert replayed.history == session.get_history()
+        assert list(replayed.entries) == list(session.journal.entries)
+    assert validate_log(log.path).faults == ()

@@ -20,6 +20,7 @@ from clew.core.events import (
     Event,
     Warned,
 )
+from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant, user
 from clew.core.models import ModelFacts
 from clew.core.permissions import Risk
@@ -150,7 +151,9 @@ async def test_a_history_larger_than_the_summarisers_window_is_read_in_chunks() 
 @pytest.mark.req("STR-1")
 async def test_a_sliding_window_in_a_session() -> None:
     provider = scripted(*["short answer"] * 9)
-    async with Session(provider, model="m", strategy=SlidingWindow(max_turns=2)) as session:
+    async with Session(
+        provider, model="m", strategy=SlidingWindow(max_turns=2), recall=False
+    ) as session:
         for number in range(6):
             await session.run(f"question {number}")
 
@@ -183,7 +186,19 @@ async def test_a_preview_shows_what_would_happen_and_changes_nothing() -> None:
         done = await session.compact()
         assert preview.report == done.report
         assert preview.summary == done.summary
-        with pytest.raises(NothingToDrop):
+
+
+@pytest.mark.req("CMP-10")
+async def test_a_summary_alone_is_not_compacted_again() -> None:
+    async with Session(scripted(*[LONG] * 5), model="m", policy=MANUAL, recall=False) as session:
+        for number in range(4):
+            await session.run(f"question {number}")
+        for _ in range(2):
+            await session.compact()
+
+        with pytest.raises(NothingToDrop, match="only the summary could be shortened"):
+            await session.compact()
+        with pytest.raises(NothingToDrop, match="only the summary could be shortened"):
             session.preview_compaction()
 
 
@@ -229,15 +244,78 @@ async def test_the_model_can_look_up_what_left_the_view() -> None:
         for number in range(3):
             await session.run(f"question {number}")
         await session.compact()
-        assert not any("MARIGOLD" in m.text for m in session.get_history())
+        assert EntryId(2) not in [item.entry_id for item in session.journal.view.items]
 
         assert await session.run("What was the code word?") == "MARIGOLD-7"
 
         results = [m.results[0] for m in session.get_history() if m.results]
-        assert results[0].text.startswith("#2 user: …word")
+        assert "#2 user (" in results[0].text
         assert "The code word is MARIGOLD-7." in results[0].text
-        assert results[1].text == LONG + "The code word is MARIGOLD-7."
+        assert results[1].text.startswith("#2 user (")
+        assert results[1].text.endswith("more characters of #2: offset=1100]")
         assert not any(result.failed for result in results)
+
+
+@pytest.mark.req("CMP-10")
+async def test_the_model_finds_what_happened_in_the_current_turn() -> None:
+    @tool(risk=Risk.INSPECT)
+    def probe() -> str:
+        """Probe."""
+        return "the port is 8417"
+
+    provider = scripted(
+        call_reply(("probe", {})),
+        call_reply(("Recall", {"query": "which port?"})),
+        call_reply(("Recall", {"range": "2-4"}), ("Recall", {"query": "tool:Recall"})),
+        call_reply(("Recall", {"query": "port since:soon"}), ("Recall", {"range": "9-2"})),
+        "8417",
+    )
+    async with Session(provider, model="m", tools=[probe]) as session:
+        await session.run("Which port do we use?")
+
+        first, whole, own, when, backwards = (
+            m.results[0].text
+            for m in session.get_history()
+            if m.results and m.results[0].name == "Recall"
+        )
+
+    assert first.startswith("#4 probe (")
+    assert "the port is 8417" in first
+    assert "#2 user" not in first
+    assert "#2 user" in whole
+    assert "#4 probe" in whole
+    assert own.startswith("Nothing in this session matches")
+    assert "'soon' is not a time" in when
+    assert "is not a range" in backwards
+
+
+@pytest.mark.req("CMP-10")
+async def test_the_model_gets_the_latest_version_of_a_file_with_its_edits() -> None:
+    @tool(name="Write", risk=Risk.INSPECT)
+    def write(file_path: str, content: str) -> str:
+        """Write."""
+        return "ok"
+
+    @tool(name="Edit", risk=Risk.INSPECT)
+    def edit(file_path: str, old_string: str, new_string: str) -> str:
+        """Edit."""
+        return "ok"
+
+    where = {"file_path": "src/app.py"}
+    provider = scripted(
+        call_reply(("Write", {**where, "content": "a = 1\nb = 2\n"})),
+        call_reply(("Edit", {**where, "old_string": "b = 2", "new_string": "b = 3"})),
+        call_reply(("Recall", {"latest_file": "app.py"}), ("Recall", {"latest_file": "no.py"})),
+        call_reply(("Recall", {"entry": 6})),
+        "done",
+    )
+    async with Session(provider, model="m", tools=[write, edit]) as session:
+        await session.run("go")
+        latest, missing, diff = (m.results[0].text for m in session.get_history()[5:] if m.results)
+
+    assert latest == "src/app.py as of #4, with the edits of #6:\na = 1\nb = 3\n"
+    assert "no call of this session names a file no.py" in missing
+    assert "- b = 2\n+ b = 3" in diff
 
 
 async def test_recall_answers_odd_questions_in_words() -> None:
@@ -257,8 +335,8 @@ async def test_recall_answers_odd_questions_in_words() -> None:
         texts = [m.results[0].text for m in session.get_history() if m.results]
         assert "give `query`" in texts[0]
         assert "no text under #99" in texts[1]
-        assert "Nothing in this session contains 'unicorn'" in texts[2]
-        assert texts[3] == "lo"
+        assert "Nothing in this session matches 'unicorn'" in texts[2]
+        assert texts[3].endswith("5 characters)\nlo")
         assert "300 is past the end" in texts[4]
 
 
@@ -269,7 +347,7 @@ async def test_recall_reads_a_long_entry_page_by_page_and_can_be_switched_off() 
     ) as session:
         await session.run("x" * 30_000)
         text = session.get_history()[2].results[0].text
-        assert "[18,000 more characters: offset=12000]" in text
+        assert "[18,400 more characters of #2: offset=11600]" in text
     bare = scripted("hi")
     async with Session(bare, model="m", recall=False) as session:
         await session.run("hello")

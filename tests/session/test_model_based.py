@@ -24,6 +24,7 @@ games = st.builds(
     disk=st.booleans(),
     logged=st.booleans(),
     long=st.booleans(),
+    ahead=st.booleans(),
 )
 
 
@@ -116,7 +117,9 @@ MOST_GAMES = 120
 
 def random_games() -> Iterator[Game]:
     for seed in range(MOST_GAMES):
-        yield replace(Game.drawn(random.Random(seed), length=25), disk=False, logged=False)
+        yield replace(
+            Game.drawn(random.Random(seed), length=25), disk=False, logged=False, ahead=False
+        )
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)

@@ -37,6 +37,8 @@ pytestmark = pytest.mark.anyio
 MARKS = re.compile(rb',"cache_control":\{[^}]*\}|"cache_control":\{[^}]*\},')
 BY_HAND = ContextPolicy(thresholds=Thresholds(compact=False))
 WARM = Usage(input_tokens=4_000, output_tokens=20, cache_read_tokens=3_000)
+FULL = Usage(input_tokens=8_000, output_tokens=20, cache_read_tokens=3_000)
+NOTES = "The user looked in six places and found nothing."
 FACTS = ModelFacts(name="m", window=50_000)
 PROSE = "The parser reads one line after the other and keeps what it found. " * 30
 
@@ -47,21 +49,25 @@ def look(where: str) -> str:
     return f"there is nothing in {where}. " * 40
 
 
-def _replies() -> Iterator[ModelReply]:
+def _replies(*, in_loop: bool = False) -> Iterator[ModelReply]:
     for number in range(6):
         call = ToolCall(
             call_id=CallId(f"call_{number}"), name="look", arguments=f'{{"where":"{number}"}}'
         )
-        yield ModelReply(thoughts=("hm",), signature="c2ln", calls=(call,), usage=WARM)
+        full = in_loop and number == 5
+        usage = FULL if full else WARM
+        yield ModelReply(thoughts=("hm",), signature="c2ln", calls=(call,), usage=usage)
+        if full:
+            yield ModelReply(words=(NOTES,), usage=WARM)
         yield ModelReply(thoughts=("so",), signature="c2ln", words=(PROSE,), usage=WARM)
-    yield ModelReply(words=("The user looked in six places and found nothing.",), usage=WARM)
+    yield ModelReply(words=(NOTES,), usage=WARM)
 
 
 Served = tuple[FakeServer, Provider, Callable[[bytes], Request]]
 
 
 @asynccontextmanager
-async def _served(kind: str) -> AsyncIterator[Served]:
+async def _served(kind: str, *, in_loop: bool = False) -> AsyncIterator[Served]:
     apis: dict[str, FakeApi] = {
         "anthropic": FakeMessagesApi(),
         "chat": FakeChatApi("reasoning_content"),
@@ -70,7 +76,7 @@ async def _served(kind: str) -> AsyncIterator[Served]:
     api = apis[kind]
     answers = [
         ScriptedResponse(steps=api.stream(reply), content_type=api.content_type)
-        for reply in _replies()
+        for reply in _replies(in_loop=in_loop)
     ]
     async with serve(*answers) as server:
         made: dict[str, tuple[Callable[..., Any], Callable[..., Request]]] = {
@@ -101,7 +107,7 @@ async def test_the_request_for_a_summary_begins_with_the_bytes_of_the_last_reque
                 await session.run(f"Is it in place {number}?")
             done = await session.compact()
 
-        assert done.summary.startswith("The user looked in six places")
+        assert done.summary.startswith(NOTES)
         last, asked = (_conversation(body) for body in server.bodies[-2:])
         assert asked.startswith(last)
         before, after = (parse(body) for body in server.bodies[-2:])
@@ -113,6 +119,36 @@ async def test_the_request_for_a_summary_begins_with_the_bytes_of_the_last_reque
             thoughts = [p for m in after.messages for p in m.parts if isinstance(p, Reasoning)]
             assert {thought.signature for thought in thoughts} == {"c2ln"}
             assert len(thoughts) == 12
+
+
+@pytest.mark.req("CMP-1", "CMP-7", "PRV-6")
+@pytest.mark.parametrize("kind", ["anthropic", "chat", "responses"])
+async def test_in_a_tool_loop_the_instruction_follows_the_results_of_signed_calls(
+    kind: str,
+) -> None:
+    policy = ContextPolicy(thresholds=Thresholds(compact=0.15), preserve_recent_turns=1)
+    async with _served(kind, in_loop=True) as (server, provider, parse):
+        session = Session(
+            provider, model="gpt-x", tools=[look], policy=policy, max_context_tokens=50_000
+        )
+        async with session:
+            for number in range(6):
+                await session.run(f"Is it in place {number}?")
+            done = [e.body for e in session.journal.entries if isinstance(e.body, Compacted)]
+
+        assert len(done) == 1
+        assert done[0].summary.startswith(NOTES)
+        last, asked, after = server.bodies[-3:]
+        assert _conversation(asked).startswith(_conversation(last))
+        request = parse(asked)
+        assert problems(request.messages) == []
+        *_, results, instruction = request.messages
+        assert results.results
+        assert "Call no tools" in instruction.text
+        assert problems(parse(after).messages) == []
+        if kind == "anthropic":
+            thoughts = [p for m in request.messages for p in m.parts if isinstance(p, Reasoning)]
+            assert [thought.signature for thought in thoughts] == ["c2ln"] * 11
 
 
 def _conversation(body: bytes) -> bytes:

@@ -20,6 +20,7 @@ from clew.providers.scripted import (
     call_reply,
     text_reply,
 )
+from clew.session.model_call import ask_aside
 from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -144,6 +145,15 @@ async def test_the_first_call_is_not_made_if_the_prompt_alone_exceeds_the_budget
             await chat.run("word " * 20_000)
 
     assert chat.get_history() == []
+
+
+@pytest.mark.req("PRV-7")
+async def test_a_question_beside_the_conversation_is_not_asked_beyond_the_budget() -> None:
+    async with session("never said", budget=0.01) as chat:
+        with pytest.raises(BudgetReached, match="would cost about"):
+            await ask_aside(chat.state, "word " * 20_000, why="a test")
+
+    assert chat.get_cost().calls == 0
 
 
 @pytest.mark.req("PRV-7")

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from clew import Session
+from clew import Session, Summarize, tool
+from clew.context.economy import Economy
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.summary_breaker import RETRY_AFTER
 from clew.core.entries import Charged, Compacted, MessageAdded
@@ -17,15 +18,33 @@ from clew.core.errors import (
     ProviderDenied,
     ProviderError,
 )
-from clew.core.events import CompactionEnded, CompactionFailed, CompactionStarted, Event, Warned
+from clew.core.events import (
+    CompactionEnded,
+    CompactionFailed,
+    CompactionStarted,
+    Event,
+    ToolEnded,
+    Warned,
+)
 from clew.core.ids import CallId
 from clew.core.messages import ToolCall, assistant, tool_result
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.core.usage import Usage
 from clew.providers.prices import Price
 from clew.providers.protocol import Finished, StopReason, TextChunk
-from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, ScriptedStep, text_reply
+from clew.providers.scripted import (
+    Pause,
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedStep,
+    call_reply,
+    text_reply,
+)
+from clew.session.compaction import compact_if_requested
+from clew.session.state import CompactionRequest
 from tests.event_buses import bus_for
+from tests.histories import problems
 
 pytestmark = pytest.mark.anyio
 
@@ -38,10 +57,10 @@ PRICES = {"m": Price(input=1.0, output=10.0), "small": Price(input=1.0, output=1
 
 
 class Models(ScriptedProvider):
-    """A provider that knows every model by its name."""
+    """A provider that knows every model by its name; `reader` needs no chunks."""
 
     def facts(self, model: str) -> ModelFacts:
-        return ModelFacts(name=model, window=2_000)
+        return ModelFacts(name=model, window=100_000 if model == "reader" else 2_000)
 
 
 def paid(text: str) -> list[ScriptedStep]:
@@ -291,6 +310,116 @@ async def test_an_abort_in_any_attempt_changes_nothing_and_reports_what_was_paid
     ]
     assert sum(one.cost or 0 for one in failed.attempts) == pytest.approx(0.002 * attempt)
     assert session.state.summary_breaker.failures == 0
+    await session.shutdown()
+
+
+@tool(risk=Risk.INSPECT)
+def look() -> str:
+    """Look at something large."""
+    return LONG
+
+
+def steps(count: int) -> list[ScriptedReply]:
+    return [call_reply(("look", {})) for _ in range(count)]
+
+
+def working(replies: Sequence[ScriptedReply], events: list[Event]) -> tuple[Session, Models]:
+    """Return a session for one long turn: it is full after six steps."""
+    provider = Models(replies)
+    session = Session(
+        provider,
+        model="m",
+        tools=[look],
+        detect_loops=False,
+        policy=ContextPolicy(economy=Economy.FULL),
+        strategy=Summarize(summary_model="reader"),
+        event_bus=bus_for(events.append),
+    )
+    return session, provider
+
+
+@pytest.mark.req("CMP-8", "CMP-1")
+@pytest.mark.parametrize(
+    "drafts",
+    [[DOWN, DOWN, DOWN], [paid(""), DOWN, DOWN], ["word " * 2_000, paid(""), DOWN]],
+)
+async def test_a_failing_summariser_does_not_stop_a_long_turn(drafts: list[ScriptedReply]) -> None:
+    events: list[Event] = []
+    session, provider = working([*steps(6), *drafts, *steps(2), "done"], events)
+    async with session:
+        assert await session.run("one request") == "done"
+
+    (ended,) = [event for event in events if isinstance(event, CompactionEnded)]
+    assert ended.report.author == "rules"
+    authors = [attempt.author for attempt in ended.report.attempts]
+    assert authors == ["reader", "reader", "m", "rules"]
+    for request in provider.requests:
+        assert problems(request.messages) == []
+
+
+@pytest.mark.req("CMP-12")
+@pytest.mark.parametrize("attempt", [0, 1])
+async def test_an_abort_of_a_compaction_inside_a_turn_leaves_a_turn_that_can_be_continued(
+    attempt: int,
+) -> None:
+    events: list[Event] = []
+    pause = Pause()
+    drafts: list[ScriptedReply] = [DOWN] * attempt
+    cut: list[ScriptedStep] = [TextChunk("so "), pause]
+    script = [*steps(6), *drafts, cut, paid("notes"), "done"]
+    session, _ = working(script, events)
+    async with session:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+
+                async def run() -> None:
+                    assert (await session.execute("one request")).interrupted
+
+                tasks.start_soon(run)
+                await pause.reached.wait()
+                view = session.journal.view
+                session.abort()
+
+        assert session.journal.view.items == view.items
+        assert (await session.continue_run()).response == "done"
+    assert len([event for event in events if isinstance(event, CompactionFailed)]) == 1
+    assert len([event for event in events if isinstance(event, CompactionEnded)]) == 1
+
+
+@pytest.mark.req("CMP-8")
+async def test_a_compaction_that_was_asked_for_during_a_run_precedes_the_next_call() -> None:
+    events: list[Event] = []
+    script = [*steps(1), paid("notes"), "done"]
+    session, provider = await filled(script, events, summary_model="reader")
+    session.state.tools = {"look": look}
+
+    def ask(event: Event) -> None:
+        if isinstance(event, ToolEnded):
+            request = CompactionRequest(instructions="keep the numbers")
+            session.state.compaction_request = request
+
+    session.bus.on("tool_end", ask)
+    assert await session.run("look at it") == "done"
+
+    assert session.state.compaction_request is None
+    (ended,) = [event for event in events if isinstance(event, CompactionEnded)]
+    assert ended.trigger == "manual"
+    assert "keep the numbers" in provider.requests[1].messages[-1].text
+    assert provider.requests[-1].messages[-1].results
+    await session.shutdown()
+
+
+@pytest.mark.req("CMP-8")
+async def test_a_model_that_keeps_asking_for_compactions_pays_for_few_summaries() -> None:
+    events: list[Event] = []
+    session, _ = await filled([paid("notes")] * 9, events)
+    for _ in range(4):
+        session.state.compaction_request = CompactionRequest()
+        await compact_if_requested(session.state)
+        await more(session)
+
+    authors = [e.report.author for e in events if isinstance(e, CompactionEnded)]
+    assert authors == ["model", "rules", "rules", "rules"]
     await session.shutdown()
 
 

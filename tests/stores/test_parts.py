@@ -21,7 +21,6 @@ from clew.importers.reader import read_session
 from clew.stores.leases import LEASE_TIMEOUT, Heartbeat, SessionHeld, current_holder, is_dead
 from clew.stores.memory import MemoryStore
 from clew.stores.record import Growth, StoredSession, new_record
-from clew.stores.search_terms import matches, parse_query, split_words
 from clew.stores.sqlite import SqliteStore
 from clew.stores.stored_entries import decode_entry
 from clew.stores.transfer import Exported, export_lines, import_export, read_export
@@ -184,57 +183,6 @@ async def test_a_store_is_closed_although_its_user_was_cancelled(tmp_path: Path)
 
     assert len(_hearts() - before) == 1
     await other.aclose()
-
-
-# Words
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The CAT, the_cat; cats!", ["the", "cat", "cats"]),
-        ("src/app/main.py:42", ["src", "app", "main", "py", "42"]),
-        ("Crème brûlée ﬁn ²", ["creme", "brulee", "fin", "2"]),
-        ("straße", ["strasse"]),
-        ("計算 x", ["計算", "算", "x"]),
-        ("안녕 하세요", ["안녕", "하세요"]),
-        ("🧵 — …", []),
-        ("a" * 100, ["a" * 40]),
-    ],
-)
-def test_a_text_becomes_words(text: str, expected: list[str]) -> None:
-    assert split_words(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"), [("計算機", ["計算", "算機"]), ("機", ["機"]), ("Ä b", ["a", "b"])]
-)
-def test_a_query_becomes_terms(query: str, expected: list[str]) -> None:
-    assert parse_query(query) == expected
-
-
-@given(st.text(), st.text())
-def test_every_text_is_found_by_itself_and_by_any_beginning_of_its_words(
-    text: str, more: str
-) -> None:
-    there = split_words(f"{text} {more}")
-
-    assert matches(parse_query(text), there)
-    assert all(matches([word[: len(word) // 2 + 1]], there) for word in split_words(text))
-
-
-@given(st.text(alphabet="計算機科学的", min_size=2), st.data())
-def test_any_stretch_of_a_text_without_spaces_is_found(text: str, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(text) - 1))
-    end = data.draw(st.integers(start + 1, len(text)))
-
-    assert matches(parse_query(text[start:end]), split_words(text))
-
-
-def test_an_endless_text_has_not_endless_words() -> None:
-    text = " ".join(f"word{number}" for number in range(200_000))
-
-    assert sum(len(word) + 1 for word in split_words(text)) <= 400_000
 
 
 # Records

@@ -122,7 +122,9 @@ async def test_tables_of_an_older_release_are_brought_up_to_date(
     await store.create(RECORD)
     await store.append(A, [entry(1)])
     with psycopg.connect(url) as connection:
-        connection.execute("DROP TABLE clew_snapshots")
+        connection.execute("DROP TABLE clew_snapshots, clew_documents")
+        connection.execute("ALTER TABLE clew_sessions DROP COLUMN indexed")
+        connection.execute("ALTER TABLE clew_entries ADD COLUMN words TSVECTOR NOT NULL DEFAULT ''")
         connection.execute("UPDATE clew_schema SET version = 1")
     newer = PostgresStore(url)
 
@@ -130,6 +132,8 @@ async def test_tables_of_an_older_release_are_brought_up_to_date(
 
     assert await newer.snapshot(A) == b"data"
     assert list((await newer.load(A))[1]) == [entry(1)]
+    await newer.append(A, [entry(2, "a thread")])
+    assert [hit.entry_id for hit in await newer.search("thread")] == [2]
     await newer.aclose()
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.context.recall.query import parse_query
 from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged, UnknownBody, encode
 from clew.core.errors import SessionNotFound, StoreDamaged, StoreUnavailable
 from clew.core.events import Event, Warned
@@ -79,6 +80,12 @@ async def filled(path: Path, *, entries: int, sessions: tuple[SessionId, ...] = 
         batch = [entry(number, f"{session_id}{number}. ") for number in range(1, entries + 1)]
         await store.append(session_id, batch)
     await store.aclose()
+
+
+WITH_OLD_INDEX = (
+    "DROP TABLE documents; CREATE VIRTUAL TABLE words USING"
+    " fts5(text, detail=none, columnsize=0, tokenize=ascii)"
+)
 
 
 def fingerprint(path: Path) -> dict[str, tuple[str, int]]:
@@ -158,13 +165,68 @@ async def test_a_file_of_the_first_release_is_brought_up_to_date(
 async def test_a_file_without_snapshots_gets_room_for_them(path: Path) -> None:
     await filled(path, entries=5)
     with closing(sqlite3.connect(path)) as database:
-        database.executescript("DROP TABLE snapshots; PRAGMA user_version = 2")
+        database.executescript(f"DROP TABLE snapshots; {WITH_OLD_INDEX}; PRAGMA user_version = 2")
     store = SqliteStore(path)
 
     await store.save_snapshot(A, b"data")
 
     assert await store.snapshot(A) == b"data"
     assert (await store.record(A)).entries == 5
+    await store.aclose()
+
+
+@pytest.mark.req("STO-4", "CMP-10")
+async def test_a_file_with_an_older_index_is_searched_like_a_new_one(path: Path) -> None:
+    await filled(path, entries=150)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            f"{WITH_OLD_INDEX}; UPDATE sessions SET name = 'Ariadne'; PRAGMA user_version = 3"
+        )
+    store = SqliteStore(path)
+
+    found = await store.recall(parse_query("a77"), session_id=A)
+
+    assert found.hits[0].unit.entry_id == 77
+    assert [hit.session.id for hit in await store.search("ariadne")] == [A]
+    await store.aclose()
+
+
+@pytest.mark.req("CMP-10")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM documents_data",
+        "UPDATE documents_data SET block = X'FFFFFFFFFFFFFFFF' WHERE id > 10",
+        "UPDATE documents_data SET block = substr(block, 1, 9)",
+    ],
+)
+async def test_a_damaged_index_is_built_again(path: Path, damage: str) -> None:
+    await filled(path, entries=150)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(damage)
+    store = SqliteStore(path)
+
+    found = await store.recall(parse_query("a77"), session_id=A)
+
+    assert found.hits[0].unit.entry_id == 77
+    assert [hit.entry_id for hit in await store.search("a78")] == [78]
+    await store.aclose()
+
+
+@pytest.mark.req("CMP-10")
+async def test_an_index_that_is_damaged_does_not_keep_entries_from_being_stored(
+    path: Path,
+) -> None:
+    await filled(path, entries=5)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("DELETE FROM documents_data")
+    store = SqliteStore(path)
+
+    await store.append(A, [entry(number, f"word{number}") for number in range(6, 100)])
+
+    assert (await store.record(A)).entries == 99
+    found = await store.recall(parse_query("word99"), session_id=A)
+    assert [hit.unit.entry_id for hit in found.hits] == [99]
     await store.aclose()
 
 
@@ -491,7 +553,7 @@ async def test_the_index_of_words_follows_by_itself_in_batches(store: SqliteStor
 
     await store.append(A, [entry(number, f"word{number}") for number in range(64, 1_200)])
 
-    assert await store._database.read(indexed) == 63 + 512
+    assert await store._database.read(indexed) == 1_199
     assert [hit.entry_id for hit in await store.search("word1199")] == [1_199]
 
 

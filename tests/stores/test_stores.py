@@ -18,6 +18,7 @@ from clew.stores import open_store
 from clew.stores.leases import SessionHeld
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
+from clew.testing.recall import RECALL_CHECKS
 from clew.testing.shared_stores import SHARED_STORE_CHECKS, SharedStoreCheck
 from clew.testing.stores import STORE_CHECKS, StoreCheck
 from tests.stores.store_child import RECORD, SHARED, entry
@@ -82,13 +83,13 @@ def kill_unburied(process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.mark.req("STO-1")
-@pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*STORE_CHECKS, *RECALL_CHECKS], ids=lambda check: check.__name__)
 async def test_a_store_in_memory_keeps_the_contract(check: StoreCheck) -> None:
     await check(MemoryStore())
 
 
 @pytest.mark.req("STO-1")
-@pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*STORE_CHECKS, *RECALL_CHECKS], ids=lambda check: check.__name__)
 async def test_the_store_keeps_the_contract(stores: tuple[Store, Store], check: StoreCheck) -> None:
     await check(stores[0])
 

@@ -140,7 +140,7 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     _add_listing(sessions, limit=20, json=False)
     sessions.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
     actions = sessions.add_subparsers(
-        dest="action", metavar="{list,show,search,rename,delete,fork,export,import}"
+        dest="action", metavar="{list,show,search,recall,rename,delete,fork,export,import}"
     )
     listed = actions.add_parser("list", help="list sessions, most recently used first")
     listed.add_argument(
@@ -153,7 +153,8 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     show.add_argument("id", metavar="ID")
     search = actions.add_parser("search", help="search the names and messages of all sessions")
     search.add_argument("words", nargs="+", metavar="WORD", help="a word or the start of a word")
-    for action in (listed, show, search):
+    recall = _add_recall(actions)
+    for action in (listed, show, search, recall):
         _add_listing(action, limit=argparse.SUPPRESS, json=argparse.SUPPRESS)
     rename = actions.add_parser("rename", help="rename a session")
     rename.add_argument("id", metavar="ID")
@@ -173,6 +174,23 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
         "import", help="import sessions of Clew, Claude Code, Codex, Gemini CLI or pi"
     )
     bring.add_argument("files", nargs="+", metavar="FILE", help="a file, or - for standard input")
+
+
+def _add_recall(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+) -> argparse.ArgumentParser:
+    recall = actions.add_parser("recall", help="search the entries of a session, or read some")
+    recall.description = (
+        "Words, names, 'exact phrases in double quotes' and filters (role:user, tool:Bash,"
+        " file:NAME, since:2h, until:2026-01-31) search; #12, 382-390 and '#12~3' read entries;"
+        " latest:FILE shows the last known version of a file."
+    )
+    recall.add_argument("id", metavar="ID", help="a session, or `all` for all of this folder")
+    recall.add_argument("words", nargs="+", metavar="WORD", help="what to look for or to read")
+    recall.add_argument(
+        "--offset", type=_count, default=0, metavar="N", help="first character to show of an entry"
+    )
+    return recall
 
 
 def _add_listing(action: argparse.ArgumentParser, *, limit: object, json: object) -> None:

@@ -42,7 +42,11 @@ from clew.core.events import (
 )
 from clew.core.text import pluralize
 from clew.core.tool_states import first_argument
-from clew.sdk.entries import format_cleared_results, format_loss_report
+from clew.sdk.entries import (
+    format_cleared_results,
+    format_compaction_failure,
+    format_loss_report,
+)
 
 _MAX_ARGUMENTS = 100
 _MAX_OUTCOME = 120
@@ -264,8 +268,8 @@ def show_compaction(screen: Screen, event: Event) -> None:
             pass
         case CompactionProgress(stage=stage, done=done, total=total):
             screen.hint(f"{stage} {done:,}" + (f" of {total:,}" if total else " characters"))
-        case CompactionFailed(why=why):
-            screen.say(f"the compaction failed; the view is unchanged: {why}", style="yellow")
+        case CompactionFailed(why=why, attempts=attempts):
+            screen.say(*format_compaction_failure(why, attempts), style="yellow")
         case CompactionEnded(report=report, after=after):
             screen.say(*(f"  {line}" for line in format_loss_report(report)))
             screen.draw_gauge(after)

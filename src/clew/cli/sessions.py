@@ -86,6 +86,25 @@ async def _show(request: _Request) -> int:
     return 0
 
 
+async def _recall(request: _Request) -> int:
+    arguments = request.arguments
+    answer = await admin.recall_entries(
+        request.place,
+        "" if arguments.id == "all" else arguments.id,
+        " ".join(arguments.words),
+        limit=arguments.limit,
+        offset=arguments.offset,
+    )
+    if arguments.json:
+        for hit in answer.found.hits:
+            _write(request, hit)
+        if not answer.found.hits:
+            _write(request, answer)
+    else:
+        write_out(sanitize(answer.text) + "\n")
+    return 0 if answer.is_found else 1
+
+
 async def _rename(request: _Request) -> int:
     name = " ".join(request.arguments.name)
     record = await admin.rename_session(request.place, request.arguments.id, name)
@@ -227,6 +246,7 @@ _ACTIONS: Mapping[str, _Action] = MappingProxyType(
         "list": _list,
         "show": _show,
         "search": _search,
+        "recall": _recall,
         "rename": _rename,
         "delete": _delete,
         "fork": _fork,

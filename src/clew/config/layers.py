@@ -42,7 +42,10 @@ MAX_BYTES = 1_000_000
 """The size of a settings file; larger ones are refused."""
 
 _ADDITIVE = frozenset(
-    ("permissions", name) for name in ("allow", "ask", "deny", "additionalDirectories")
+    {
+        *(("permissions", name) for name in ("allow", "ask", "deny", "additionalDirectories")),
+        ("context", "protect"),
+    }
 )
 """Lists to which every layer adds."""
 _REPLACED_WHOLE = frozenset(

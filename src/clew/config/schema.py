@@ -208,6 +208,13 @@ class ContextSection(Section, frozen=True):
     max_tool_output_chars: Maybe[
         Annotated[int, Meta(ge=200), _about("Longest tool output in a prompt; 30000.")]
     ] = UNSET
+    protect: Annotated[
+        list[str],
+        _about(
+            "Tools, paths and patterns whose results stay in view, such as `WebFetch`,"
+            " `docs/*.md` or `Bash(git diff*)`."
+        ),
+    ] = []
     background_compaction: Maybe[
         Annotated[
             Literal["off", "on", "auto"],

@@ -29,6 +29,7 @@ _POLICY = (
     "preserve_recent_turns",
     "compress_tool_results",
     "max_tool_output_chars",
+    "protect",
     "background_compaction",
     "verify_summary",
 )

@@ -83,7 +83,7 @@ def _find_report(result: ToolResult) -> str:
     return result.text.partition(_APPROVED_PLAN)[2] if result.name == "ExitPlanMode" else ""
 
 
-_NOTIFIED = re.compile(r"<task-notification>.*?<result>(.*?)</result>", re.DOTALL)
+_NOTIFIED = re.compile(r"<task-notification>.{0,2000}?<result>(.*?)</result>", re.DOTALL)
 _SUBAGENT = re.compile(r"<subagent_notification>\s*(\{.*?\})\s*</subagent_notification>", re.DOTALL)
 
 

@@ -46,9 +46,11 @@ class CheckRun:
         return _name_family(self.command)
 
 
+_COMMAND_CHARS = 20_000
+"""Characters of a command that are read; what is longer writes a file."""
 _SEPARATOR = re.compile(r"(&&|\|\||;|\n|\|)")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-_HEREDOC = re.compile(r"<<-?[ \t]*['\"]?(\w+)['\"]?.*?^[ \t]*\1\b", re.DOTALL | re.MULTILINE)
+_HEREDOC = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
 _REDIRECTION = re.compile(r"\d?>{1,2}(?:&\d|[ \t]*\S+)")
 _PREFIX = re.compile(
     r"^(?:(?:sudo|time|nice|nohup|command|exec|env|then|do|!|\()\s+|timeout\s+(?:-\S+\s+)*\S+\s+"
@@ -100,7 +102,8 @@ def split_command(command: str) -> list[tuple[str, bool]]:
         hidden.append(found.group())
         return f"\x00{len(hidden) - 1}\x00"
 
-    masked = _QUOTED.sub(hide, _HEREDOC.sub("<<", command.replace("\\\n", " ")))
+    command = command[:_COMMAND_CHARS].replace("\\\n", " ")
+    masked = _QUOTED.sub(hide, _drop_heredocs(command))
     pieces = _SEPARATOR.split(masked)
     parts: list[tuple[str, bool]] = []
     for place in range(0, len(pieces), 2):
@@ -108,6 +111,20 @@ def split_command(command: str) -> list[tuple[str, bool]]:
         if text.strip():
             parts.append((text.strip(), pieces[place + 1 : place + 2] == ["|"]))
     return parts
+
+
+def _drop_heredocs(command: str) -> str:
+    """Return a command without the text that its here-documents contain."""
+    kept: list[str] = []
+    end = ""
+    for line in command.split("\n"):
+        if end:
+            end = "" if line.strip() == end else end
+            continue
+        found = _HEREDOC.search(line)
+        end = found.group(1) if found else ""
+        kept.append(line)
+    return "\n".join(kept)
 
 
 def strip_prefixes(part: str) -> str:
@@ -168,7 +185,7 @@ def _blame(names: Sequence[str], output: str) -> list[str]:
 _READ_CHARS = 20_000
 """Characters that are read at the beginning and at the end of an output."""
 _FAILED = re.compile(
-    r"^\s*--- FAIL|^FAIL\b|\b[1-9]\d* (?:failed|failing|failures?|errors?\b(?! fixed))"
+    r"^[ \t]*--- FAIL|^FAIL\b|\b[1-9]\d* (?:failed|failing|failures?|errors?\b(?! fixed))"
     r"|ERROR task failed|error TS\d+|^error(?:\[E\d+\])?:|^make(?:\[\d+\])?: \*\*\*|BUILD FAILED"
     r"|BUILD FAILURE|^\* \w+: [1-9]|^[1-9]\d* issues?:|✖ [1-9]\d* problem|npm ERR!|^panic:"
     r"|^Traceback \(most recent|test result: FAILED|Found [1-9]\d* error|command not found"
@@ -177,7 +194,7 @@ _FAILED = re.compile(
     re.MULTILINE,
 )
 _PASSED = re.compile(
-    r"^ok\s+\S|^PASS$|\b[1-9]\d* (?:passed|passing)\b|^0 issues|All checks passed"
+    r"^ok[ \t]+\S|^PASS$|\b[1-9]\d* (?:passed|passing)\b|^0 issues|All checks passed"
     r"|Success: no issues"
     r"|BUILD SUCCESS|test result: ok|\b0 (?:errors|failures|problems)\b|^OK\b|All matched files use"
     r"|^# fail 0|✓ built|compiled successfully|Finished `?\w+`? |All files pass|No fixes applied",
@@ -214,8 +231,9 @@ def _cut_middle(output: str) -> str:
 
 
 _FAILING_NAME = re.compile(
-    r"^\s*--- FAIL: (\S+)|^FAILED (\S+)|^FAIL\s+([\w./@-]+\.\S+)|^\s*test (\S+) \.\.\. FAILED"
-    r"|^\s*(?:✗|✖|×|✕) (.{4,120})$|^\s*● (.{4,120})$|^not ok \d+ - (.{4,120})$",
+    r"^[ \t]*--- FAIL: (\S+)|^FAILED (\S+)|^FAIL[ \t]+([\w./@-]+\.\S+)"
+    r"|^[ \t]*test (\S+) \.\.\. FAILED"
+    r"|^[ \t]*(?:✗|✖|×|✕|●) (.{4,120})$|^not ok \d+ - (.{4,120})$",
     re.MULTILINE,
 )
 _ERROR_LINE = re.compile(
@@ -231,7 +249,7 @@ _ERROR_WORD = re.compile(
 _COUNT = re.compile(
     r"^.*\b\d+ (?:passed|failed|passing|failing|errors?|issues|problems|tests?)\b.*$", re.MULTILINE
 )
-_GO_OK = re.compile(r"^ok\s+\S+", re.MULTILINE)
+_GO_OK = re.compile(r"^ok[ \t]+\S+", re.MULTILINE)
 _MOST_DETAIL = 420
 
 

@@ -20,6 +20,8 @@ from clew.core.ids import EntryId
 DELEGATION_TOOLS = frozenset({"Agent", "Task", "delegate_to_agent"})
 """Their results are the whole work of another agent and are never cleared."""
 MARKER = "[cleared: "
+_RECENT_CALLS = 20
+"""Calls from which the growth of the view is measured."""
 
 
 def find_consumed(
@@ -76,7 +78,7 @@ def choose_worthwhile(
     if cold:
         return list(places)
     expected = max(prices.least_calls, calls)
-    growth = max(1.0, items.units() / max(1, calls))
+    growth = max(1.0, _measure_growth(items))
     best, best_gain = len(places), 0.0
     reclaimed = 0
     for index in range(len(places) - 1, -1, -1):
@@ -89,6 +91,16 @@ def choose_worthwhile(
         if gain > best_gain:
             best, best_gain = index, gain
     return list(places[best:])
+
+
+def _measure_growth(items: Items) -> float:
+    """Return the units that a call has added lately; earlier ones may have left the view."""
+    answers = 0
+    for place in range(len(items) - 1, -1, -1):
+        answers += items[place].kind is ItemKind.ASSISTANT
+        if answers == _RECENT_CALLS:
+            return items.units(place) / answers
+    return items.units() / max(1, answers)
 
 
 def _is_clearable(item: Item, min_chars: int) -> bool:

@@ -4,6 +4,8 @@ Three things ask for it: the economy of the policy (to save cost), the option
 `compress_tool_results`, and a request that would be too long to send.
 """
 
+from collections.abc import Sequence
+
 from clew.context.cleared_results import (
     choose_worthwhile,
     exclude_recent,
@@ -12,15 +14,20 @@ from clew.context.cleared_results import (
 )
 from clew.context.compaction_plan import make_budget
 from clew.context.economy import clearing_start
+from clew.context.estimate import text_units
 from clew.context.loss_report import build_clearing
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
+from clew.context.protected import find_protected
 from clew.context.truncation import shorten_items
 from clew.context.view import View
 from clew.context.window_state import count_tokens
-from clew.core.entries import ResultsCleared
+from clew.core.entries import Replacement, ResultsCleared
+from clew.core.ids import EntryId
 
 _CLEAR_OVER = 500
+_ENOUGH = 0.9
+"""Share of the wanted saving that is enough to send a request."""
 
 
 def plan_clearing(
@@ -32,7 +39,7 @@ def plan_clearing(
     """
     if policy.compress_over is not None:
         places = find_consumed(
-            view.items, excluded=view.pinned | view.restored, min_chars=policy.compress_over
+            view.items, excluded=_find_excluded(view, policy), min_chars=policy.compress_over
         )
         trigger, why = "option", "answered tool results are compressed"
     elif _may_save_cost(view, policy, strategy):
@@ -48,17 +55,34 @@ def plan_clearing(
     return build_clearing(view, markers, trigger=trigger, why=why)
 
 
-def plan_squeeze(view: View, *, excess: int, only_results: bool = True) -> ResultsCleared | None:
+def plan_squeeze(
+    view: View, *, excess: int, protect: Sequence[str] = (), only_results: bool = True
+) -> ResultsCleared | None:
     """Truncate what remains by up to `excess` tokens in total.
 
-    With `only_results` false even answers, arguments of calls and requests are truncated.
+    Protected results are truncated only if the others are not enough. With `only_results` false
+    even answers, arguments of calls and requests are truncated.
     """
-    room = view.items.units() - round(excess / view.calibration.rate) - 1
-    changes = shorten_items(view.items, view.pinned, room=room, only_results=only_results)
+    saving = round(excess / view.calibration.rate) + 1
+    room = view.items.units() - saving
+    spared = view.pinned | find_protected(view.items, protect)
+    changes = shorten_items(view.items, spared, room=room, only_results=only_results)
+    why = "the request would exceed the window"
+    if spared > view.pinned and _count_saved(view, changes) < saving * _ENOUGH:
+        changes = shorten_items(view.items, view.pinned, room=room, only_results=only_results)
+        why += ", even without the results that are not protected"
     if not changes:
         return None
-    why = "the request would exceed the window"
     return build_clearing(view, changes, trigger="limit", why=why)
+
+
+def _count_saved(view: View, changes: Sequence[Replacement]) -> int:
+    units = {item.entry_id: item.units for item in view.items}
+    return sum(units[change.entry_id] - text_units(change.text) for change in changes)
+
+
+def _find_excluded(view: View, policy: ContextPolicy) -> frozenset[EntryId]:
+    return view.pinned | view.restored | find_protected(view.items, policy.protect)
 
 
 def _may_save_cost(view: View, policy: ContextPolicy, strategy: Strategy) -> bool:
@@ -83,9 +107,7 @@ def _choose_saving(
 ) -> list[int]:
     recent = view.units_for(policy.prices.recent_tokens)
     tail = min(recent, make_budget(view, policy, strategy).tail)
-    if view.items.units() <= tail:
-        return []
-    excluded = view.pinned | view.restored
+    excluded = _find_excluded(view, policy)
     places = find_consumed(view.items, excluded=excluded, min_chars=_CLEAR_OVER)
     places = exclude_recent(
         view.items, places, recent_turns=policy.preserve_recent_turns, tail=tail

@@ -4,7 +4,7 @@ The session carries them out and can let a model write the summary; `clew.fit` a
 simulator use them with summaries by rules.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -15,16 +15,19 @@ from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, measure_words
 from clew.context.policy import ContextPolicy
+from clew.context.protected import choose_protected, find_protected
 from clew.context.view import View, shorten_item
 from clew.core.context_state import SummaryAttempt
 from clew.core.entries import Compacted, Trigger
-from clew.core.text import truncate_middle
+from clew.core.text import pluralize, truncate_middle
 from clew.core.usage import Usage
 
 _LEAST_GAIN = 0.10
 _CLEAR_OVER = 500
 _LEAST_DIGEST = 60
 _HEADING_UNITS = 24
+_PROTECTED = 4
+"""Protected results take at most this part of what a compaction leaves."""
 _LEAST_TAIL = 1 / 3
 """Share for the recent turns of what is left beside a large request."""
 _SHARES = (1.0, 0.5, 0.25)
@@ -121,7 +124,13 @@ def _without_summary(view: View, plan: Reduce) -> Compacted:
 
 
 def plan_compaction(
-    view: View, strategy: Strategy, budget: Budget, *, must: bool = False, asked: bool = False
+    view: View,
+    strategy: Strategy,
+    budget: Budget,
+    *,
+    protect: Sequence[str] = (),
+    must: bool = False,
+    asked: bool = False,
 ) -> Reduce | Stuck:
     """Return the strategy's plan, or why it is not worth carrying out.
 
@@ -132,12 +141,17 @@ def plan_compaction(
         view: What is compacted.
         strategy: Makes the plan.
         budget: What the compaction may leave.
+        protect: Names results that stay as if they were pinned, as far as they fit.
         must: Any saving is enough: the view cannot be sent as it is.
-        asked: Somebody asked for it, so a short summary may help to save a tenth.
+        asked: Somebody asked for it, so the written summary alone decides.
     """
-    plan = strategy.plan(view, budget)
+    protected = choose_protected(view.items, protect, room=budget.limit // _PROTECTED)
+    plan = strategy.plan(replace(view, pinned=view.pinned | protected.kept), budget)
     if isinstance(plan, Stuck):
         return plan
+    if protected.left_out:
+        left_out = pluralize(protected.left_out, "protected result does", "protected results do")
+        plan = replace(plan, why=f"{plan.why}; {left_out} not fit")
     fault = _find_plan_fault(view, plan, budget, must=must, shortest=must or asked)
     return Stuck(why=fault) if fault else plan
 
@@ -150,11 +164,13 @@ def is_worth_a_call(view: View, plan: Reduce, budget: Budget) -> bool:
 def _find_plan_fault(
     view: View, plan: Reduce, budget: Budget, *, must: bool, shortest: bool
 ) -> str:
+    if not (must or plan.replaced or any(i.kind is not ItemKind.SUMMARY for i in plan.dropped)):
+        return "only the summary could be shortened"
     gone = sum(item.units for item in plan.dropped)
     if plan.wording is Wording.NOTICE:
         summary = min(_HEADING_UNITS, gone)
     elif shortest:
-        summary = min(_LEAST_DIGEST, gone // 4)
+        summary = 0
     else:
         summary = min(gone, max(_LEAST_DIGEST, _fair_share(view, plan, budget)))
     extra = round(summary * view.calibration.rate)
@@ -176,12 +192,13 @@ def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
     return "" if must or saved >= _LEAST_GAIN * before else "it would save too little"
 
 
-def plan_without_summary(view: View) -> Reduce:
+def plan_without_summary(view: View, *, protect: Sequence[str] = ()) -> Reduce:
     """Clear all answered tool results and drop nothing: the way out if no summary is short enough.
 
     The plan may be empty.
     """
-    places = find_consumed(view.items, excluded=view.pinned, min_chars=_CLEAR_OVER)
+    excluded = view.pinned | find_protected(view.items, protect)
+    places = find_consumed(view.items, excluded=excluded, min_chars=_CLEAR_OVER)
     return Reduce(
         replaced=tuple(make_marker(view.items[place]) for place in places),
         wording=Wording.RULES,
@@ -254,12 +271,16 @@ def compact_by_rules(
 ) -> Compacted | Stuck:
     """Return the entry of a compaction that needs no model."""
     budget = make_budget(view, policy, strategy)
-    plan = plan_compaction(view, strategy, budget, asked=trigger != "auto")
+    asked = trigger != "auto"
+    plan = plan_compaction(view, strategy, budget, protect=policy.protect, asked=asked)
     if isinstance(plan, Stuck):
         return plan
-    for draft in draft_by_rules(view, plan, limit_summary(view, plan, budget)):
+    from clew.context.file_versions import restore_files  # noqa: PLC0415 - few sessions need it
+
+    restored = restore_files(view, plan, budget)
+    for draft in draft_by_rules(view, plan, limit_summary(view, plan, restored.budget)):
         tried = (SummaryAttempt(author="rules", outcome="used"),) if draft.text else ()
-        summary = replace(draft, attempts=tried)
+        summary = replace(restored.add_to(draft), attempts=tried)
         body = build_compaction(view, plan, summary, trigger=trigger, strategy=strategy.name)
         if not find_gain_fault(body, must=False):
             return body

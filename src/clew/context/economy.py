@@ -10,11 +10,12 @@ from enum import StrEnum
 from msgspec import Struct
 
 from clew.context.calibration import estimate_tokens
+from clew.context.items import ItemKind
 from clew.context.view import View
 
 _HALF = 0.5
 _MOST_BALANCED = 200_000
-_LEAN_SHARE, _LEAST_LEAN, _MOST_LEAN = 0.2, 32_000, 80_000
+_LEAN_SHARE, _LEAST_LEAN, _MOST_LEAN = 0.16, 24_000, 64_000
 
 
 class Economy(StrEnum):
@@ -26,7 +27,7 @@ class Economy(StrEnum):
     """From half of the window on (in large windows from 200,000 tokens on), clear old tool
     results in batches that pay for the broken cache prefix."""
     LEAN = "lean"
-    """Keep a small working set, a fifth of the window but between 32,000 and 80,000 tokens, and
+    """Keep a small working set, 16 % of the window but between 24,000 and 64,000 tokens, and
     look up the rest with `Recall`."""
 
 
@@ -57,18 +58,30 @@ def clearing_start(economy: Economy, *, window: int) -> int | None:
 def working_set(economy: Economy, view: View, *, window: int) -> int:
     """Return the size that a request may reach, in tokens: at most `window`.
 
-    The working set of `lean` counts messages only, because a compaction cannot reduce the
-    system prompt and the tools. After an undo the whole window counts until the next compaction.
+    The working set of `lean` does not count what a compaction cannot reduce: the system prompt,
+    the tools, pinned messages and the current request. After an undo the whole window counts
+    until the next compaction.
     """
     if economy is not Economy.LEAN or _has_restored(view):
         return window
     messages = min(max(int(window * _LEAN_SHARE), _LEAST_LEAN), _MOST_LEAN)
-    return min(window, fixed_tokens(view) + messages)
+    lasting = round(_lasting_units(view) * view.calibration.rate)
+    return min(window, fixed_tokens(view) + lasting + messages)
 
 
 def fixed_tokens(view: View) -> int:
     """Return the size of a request without messages: the system prompt and the tools."""
     return estimate_tokens(view.calibration, view.system_units + view.tool_units)
+
+
+def _lasting_units(view: View) -> int:
+    """Return the size of the current request and the pinned messages."""
+    places = range(len(view.items) - 1, -1, -1)
+    asked = next((n for n in places if view.items[n].kind is ItemKind.USER), None)
+    request = view.items[asked] if asked is not None else None
+    pinned = [item for item in view.items if item.entry_id in view.pinned] if view.pinned else []
+    lasting = {item.entry_id: item.units for item in [*pinned, *([request] if request else [])]}
+    return sum(lasting.values())
 
 
 def _has_restored(view: View) -> bool:

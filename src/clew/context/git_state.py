@@ -49,9 +49,6 @@ class GitState:
 _COMMITTED = re.compile(r"^\[([^\s\]]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
 _SWITCHED = re.compile(r"^Switched to (?:a new )?branch '([^']+)'|^On branch (\S+)", re.MULTILINE)
 _TRACKING = re.compile(r"^Your branch (?:is|and) [^\n]*", re.MULTILINE)
-_PUSHED = re.compile(
-    r"^\s*(?:\+|\*)?\s*(?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40})", re.MULTILINE
-)
 _PULL_REQUEST = re.compile(r"https://\S+/(?:pull|merge_requests|pullrequests)/\d+")
 _BRANCH = re.compile(r"^[\w./+@#-]+$")
 _HISTORY = frozenset(

@@ -47,14 +47,11 @@ def build_compaction(
         strategy: The name of the strategy that made the plan.
         inserted: New messages that a custom strategy put before those that stay.
     """
-    dropped = tuple(item.entry_id for item in plan.dropped)
-    if dropped and view.items[0].kind is ItemKind.SUMMARY and view.items[0].entry_id not in dropped:
-        dropped = (view.items[0].entry_id, *dropped)
+    dropped = _find_dropped(view, plan)
     cleared = tuple(change.entry_id for change in plan.replaced)
-    gone = frozenset((*dropped, *cleared))
     is_replaced = bool(summary.text or inserted)
     report = LossReport(
-        kept=tuple(item.entry_id for item in view.items if item.entry_id not in gone),
+        kept=_find_kept(view, {*dropped, *cleared}),
         summarised=dropped if is_replaced else (),
         cleared=cleared,
         archived=() if is_replaced else dropped,
@@ -78,6 +75,15 @@ def build_compaction(
     )
     after = _tokens_after(view, draft, before=report.tokens_before)
     return replace(draft, report=replace(report, tokens_after=after))
+
+
+def _find_dropped(view: View, plan: Reduce) -> tuple[EntryId, ...]:
+    """Return what leaves the view: a new summary also replaces the old one."""
+    dropped = tuple(item.entry_id for item in plan.dropped)
+    first = view.items[0] if dropped else None
+    if first is None or first.kind is not ItemKind.SUMMARY or first.entry_id in dropped:
+        return dropped
+    return (first.entry_id, *dropped)
 
 
 def build_clearing(
@@ -105,9 +111,8 @@ def build_clearing(
 def report_clearing(view: View, body: ResultsCleared) -> LossReport:
     """Report on every entry of `view`, which is the view before `body`."""
     cleared = tuple(change.entry_id for change in body.replaced)
-    gone = frozenset(cleared)
     return LossReport(
-        kept=tuple(item.entry_id for item in view.items if item.entry_id not in gone),
+        kept=_find_kept(view, set(cleared)),
         summarised=(),
         cleared=cleared,
         archived=(),
@@ -116,6 +121,10 @@ def report_clearing(view: View, body: ResultsCleared) -> LossReport:
         author="rules",
         why=f"{body.trigger}: {body.why}",
     )
+
+
+def _find_kept(view: View, gone: set[EntryId]) -> tuple[EntryId, ...]:
+    return tuple(item.entry_id for item in view.items if item.entry_id not in gone)
 
 
 def _tokens_after(view: View, draft: Compacted | ResultsCleared, *, before: int) -> int:

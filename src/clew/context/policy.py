@@ -6,6 +6,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from clew.context.economy import CachePrices, Economy
+from clew.context.protected import parse_protection
 from clew.core.errors import ConfigError
 
 _BACKGROUND = ("off", "on", "auto")
@@ -51,6 +52,10 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
     only in a compaction, or when a request would be too long to send. None: `economy` decides."""
     prices: CachePrices = field(default_factory=CachePrices)
     """Decide when clearing tool results saves cost."""
+    protect: tuple[str, ...] = ()
+    """Tools, paths and patterns, such as `WebFetch`, `docs/*.md` or `Bash(git diff*)`: clearing
+    leaves their results alone, and a compaction keeps the newest word for word, up to a quarter of
+    what it leaves."""
     max_tool_output_chars: int = 30_000
     """Longest tool output in the conversation; the rest stays in the journal."""
 
@@ -102,6 +107,9 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
             known = ", ".join(Economy)
             raise ConfigError(f"economy must be one of {known}, but is {self.economy!r}")
         force_setattr(self, "economy", Economy(self.economy))
+        force_setattr(self, "protect", tuple(self.protect))
+        for rule in self.protect:
+            parse_protection(rule)
         if self.preserve_recent_turns < 1:
             raise ConfigError(
                 f"preserve_recent_turns must be at least 1, but is {self.preserve_recent_turns}"

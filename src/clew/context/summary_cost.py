@@ -10,6 +10,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+MOST_OUTPUT = 4_000
+"""Tokens of a long summary: more room than that is not needed to choose the shared form."""
+
 
 class SummaryForm(StrEnum):
     """How a model is asked for a summary."""
@@ -20,14 +23,15 @@ class SummaryForm(StrEnum):
     """A request of its own that contains the conversation as text."""
 
 
-class InputPrices(Struct, frozen=True, kw_only=True):
-    """What an input token costs; only the relations count."""
+class SummaryPrices(Struct, frozen=True, kw_only=True):
+    """What a token costs; only the relations count."""
 
     input: float = 1.0
     read: float = 0.1
     """A token that the provider reads from its cache."""
     write: float = 1.25
     """A token that the provider writes to its cache."""
+    output: float = 5.0
 
 
 class SummarySizes(Struct, frozen=True, kw_only=True):
@@ -42,25 +46,28 @@ class SummarySizes(Struct, frozen=True, kw_only=True):
     """Everything that the serialised form sends, in all its requests."""
     output: int
     """The room that the summary needs."""
+    thinking: int = 0
+    """What the model thinks before it answers in the conversation, but not in other requests."""
 
 
-def shared_cost(sizes: SummarySizes, prices: InputPrices) -> float:
-    """Return the cost of the input in the shared form."""
+def shared_cost(sizes: SummarySizes, prices: SummaryPrices) -> float:
+    """Return the cost of the shared form, without the text of the summary."""
     cached = min(sizes.cached, sizes.view)
-    return cached * prices.read + (sizes.view - cached + sizes.instruction) * prices.write
+    fresh = sizes.view - cached + sizes.instruction
+    return cached * prices.read + fresh * prices.write + sizes.thinking * prices.output
 
 
-def serialised_cost(sizes: SummarySizes, prices: InputPrices) -> float:
-    """Return the cost of the input in the serialised form."""
+def serialised_cost(sizes: SummarySizes, prices: SummaryPrices) -> float:
+    """Return the cost of the serialised form, without the text of the summary."""
     return sizes.transcript * prices.input
 
 
 def fits_window(sizes: SummarySizes, window: int) -> bool:
     """Return whether the shared form and its answer fit into `window`."""
-    return sizes.view + sizes.instruction + sizes.output <= window
+    return sizes.view + sizes.instruction + sizes.thinking + sizes.output <= window
 
 
-def choose_form(sizes: SummarySizes, prices: InputPrices, *, window: int) -> SummaryForm:
+def choose_form(sizes: SummarySizes, prices: SummaryPrices, *, window: int) -> SummaryForm:
     """Return the cheaper form; serialised where nothing is cached or it would not fit.
 
     With equal costs, the serialised form is chosen: its request is shorter.

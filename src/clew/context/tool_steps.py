@@ -34,7 +34,7 @@ _CHANGES = frozenset(
 _CREATES = frozenset({"write", "write_file", "create_file", "write_to_file"})
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file")
 _COMMAND_KEYS = ("command", "cmd", "script")
-_USER_COMMAND = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+_USER_COMMAND = re.compile(r"<bash-input>(.{0,2000}?)</bash-input>", re.DOTALL)
 _USER_OUTPUT = re.compile(r"<bash-std(?:out|err)>(.*?)</bash-std(?:out|err)>", re.DOTALL)
 _SHELL_PROGRAMS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh")
 
@@ -51,7 +51,7 @@ _RUNNING = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _NOTIFICATION = re.compile(
-    r"<task-notification>.*?<task-id>(\w+)</task-id>(.*?)</task-notification>", re.DOTALL
+    r"<task-notification>.{0,200}?<task-id>(\w+)</task-id>(.*?)</task-notification>", re.DOTALL
 )
 _POLLS = frozenset(
     {"write_stdin", "taskoutput", "bashoutput", "agentoutputtool", "killshell", "killbash",
@@ -258,14 +258,15 @@ def _decode(arguments: str) -> dict[str, object]:
 
 
 _PATCH_FILE = re.compile(
-    r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$(?:\n\*\*\* Move to: (.+?)\s*$)?", re.MULTILINE
+    r"^\*\*\* (Add|Update|Delete) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
 )
-_WRITTEN_BY_SHELL = re.compile(
-    r"(?:\bcat\s*|\btee\s+(?:-a\s+)?)(?:<<-?\s*['\"]?\w+['\"]?\s*)?>{0,2}\s*([^\s<>|;&()'\"]+)"
-    r"[^\n]*<<|\bcat\s+<<-?\s*['\"]?\w+['\"]?\s*>{1,2}\s*([^\s<>|;&()'\"]+)"
+_HEREDOC = re.compile(r"^.*\b(?:cat|tee)\b.*<<.*$", re.MULTILINE)
+_HEREDOC_TARGET = re.compile(r"(?:>{1,2}|\btee(?: -a)?)[ \t]*([^\s<>|;&()'\"]+)")
+_EDITED_BY_SHELL = re.compile(r"\b(?:sed[ \t]+-i|perl[ \t]+-p?i\S*)\b([^\n|;&]*)")
+_REMOVED_BY_SHELL = re.compile(
+    r"(?:^|[;&|])[ \t]*(?:git[ \t]+)?rm[ \t]+([^\n|;&<>]+)", re.MULTILINE
 )
-_EDITED_BY_SHELL = re.compile(r"\b(?:sed\s+-i|perl\s+-p?i\S*)\b([^\n|;&]*)")
-_REMOVED_BY_SHELL = re.compile(r"(?:^|[;&|]\s*|\n\s*)(?:git\s+)?rm\s+([^\n|;&<>]+)")
+_COMMAND_CHARS = 20_000
 
 
 def _list_edits(step: ToolStep) -> Iterable[FileEdit]:
@@ -281,14 +282,19 @@ def _list_patched(patch: str) -> Iterable[FileEdit]:
     kinds = {"Add": "write", "Update": "edit", "Delete": "delete"}
     for verb, path, target in _PATCH_FILE.findall(patch):
         if target:
-            yield FileEdit(path, "delete")
-            yield FileEdit(target, "write")
+            yield FileEdit(path.strip(), "delete")
+            yield FileEdit(target.strip(), "write")
         else:
-            yield FileEdit(path, kinds[verb])
+            yield FileEdit(path.strip(), kinds[verb])
 
 
 def _list_shell_edits(command: str) -> list[FileEdit]:
-    found = [FileEdit(a or b, "write") for a, b in _WRITTEN_BY_SHELL.findall(command) if a or b]
+    command = command[:_COMMAND_CHARS]
+    found = [
+        FileEdit(path, "write")
+        for line in _HEREDOC.findall(command)
+        for path in _HEREDOC_TARGET.findall(line)
+    ]
     for rest in _EDITED_BY_SHELL.findall(command):
         words = [word for word in rest.split() if _is_plain_path(word)]
         found += [FileEdit(words[-1], "edit")] if words else []

@@ -15,8 +15,10 @@ _ADDED_TAGS = (
     "permissions instructions", "collaboration_mode", "turn_aborted", "background-task-input",
     "new-diagnostics", "session-start-hook", "post-tool-use-hook", "user-memory-input",
 )  # fmt: skip
-_INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]]*\]|<turn_aborted>")
+_INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]\n]{0,40}\]|<turn_aborted>")
 _COMMAND = re.compile(r"<command-name>\s*(\S*?)\s*</command-name>")
+_COMMAND_CHARS = 2_000
+"""An echo of a command begins within this many characters."""
 _COMMAND_ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _CLIENT_COMMANDS = frozenset(
     {
@@ -97,7 +99,7 @@ def find_request(text: str) -> str:
     the rest is not changed, apart from white space around it.
     """
     if "<" in text:
-        command = _COMMAND.search(text)
+        command = _COMMAND.search(text[:_COMMAND_CHARS])
         if command:
             return _find_command(text, command.group(1))
         text = _remove_blocks(text)

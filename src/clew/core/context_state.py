@@ -86,7 +86,7 @@ class SummaryAttempt(Struct, frozen=True, gc=False, kw_only=True):
     """US dollars; None if the price or the count is unknown."""
 
 
-class LossReport(Struct, frozen=True, kw_only=True):
+class LossReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a compaction or a clearing of results did to each entry of the view.
 
     Each entry is in exactly one of the four lists.

@@ -15,7 +15,9 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 """Control characters, line separators, bidirectional overrides and isolates, byte order marks."""
-_FILE_LINK = re.compile(r"\[([^\]\n]+?)(?::\d+)?\]\((?:file://)?[/~.][^)\s]*?((?::\d+)?)\)")
+_FILE_LINK = re.compile(
+    r"\[([^\[\]\n]{1,200}?)(?::\d+)?\]\((?:file://)?[/~.][^)\s]{0,300}?((?::\d+)?)\)"
+)
 _HEAD_SHARE = 0.7
 """Share of the head in a text whose middle is omitted."""
 _MAX_SPACING = 4

@@ -1,6 +1,6 @@
 """Tokens and money: `Usage` of one call, `Spending` of a session."""
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 
 class Usage(Struct, frozen=True, gc=False, kw_only=True):
@@ -14,6 +14,16 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True):
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    cache_write_1h_tokens: int | UnsetType = UNSET
+    """Those of `cache_write_tokens` that are kept for an hour, which costs more.
+
+    It is not stored where there are none, so that older journals keep their bytes.
+    """
+
+    @property
+    def hourly_write_tokens(self) -> int:
+        """The cache writes that are kept for an hour."""
+        return self.cache_write_1h_tokens or 0
 
     @property
     def context_tokens(self) -> int:
@@ -27,6 +37,7 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True):
             output_tokens=self.output_tokens + other.output_tokens,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            cache_write_1h_tokens=(self.hourly_write_tokens + other.hourly_write_tokens) or UNSET,
         )
 
 

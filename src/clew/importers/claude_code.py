@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from clew.core.messages import Image, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
@@ -270,11 +271,13 @@ def _image(block: LineBlock) -> Image | None:
 
 def _usage(usage: LineUsage) -> Usage | None:
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    hourly = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else None
     return usage_or_none(
         Usage(
             input_tokens=(usage.input_tokens or 0) + read + written,
             output_tokens=usage.output_tokens or 0,
             cache_read_tokens=read,
             cache_write_tokens=written,
+            cache_write_1h_tokens=hourly or UNSET,
         )
     )

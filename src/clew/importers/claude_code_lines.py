@@ -35,6 +35,12 @@ class LineBlock(Struct, frozen=True):
     source: ImageSource | None = None
 
 
+class CacheCreation(Struct, frozen=True):
+    """The cache writes of a response by their lifetime."""
+
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class LineUsage(Struct, frozen=True):
     """The token counts of a response."""
 
@@ -42,6 +48,7 @@ class LineUsage(Struct, frozen=True):
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    cache_creation: CacheCreation | None = None
 
 
 class LineMessage(Struct, frozen=True):

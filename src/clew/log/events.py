@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from clew.core.context_state import ContextState
+from clew.core.context_state import ContextState, SummaryAttempt
 from clew.core.events import ReasoningDelta, TextDelta, Warned
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message
@@ -270,6 +270,8 @@ class CompactFailed(_Event, frozen=True, kw_only=True, tag="context_compact_fail
     """A compaction failed; the view is unchanged."""
 
     why: str
+    attempts: tuple[SummaryAttempt, ...] = ()
+    """Every try to write the summary, with its cost."""
 
 
 class ContextClear(_Event, frozen=True, kw_only=True, tag="context_clear"):

@@ -165,8 +165,8 @@ def _translate_plain(event: Event) -> log.LogEvent | None:
             return log.ContextCompact(
                 trigger=trigger, before=before, after=after, author=report.author, why=report.why
             )
-        case CompactionFailed(why=why):
-            return log.CompactFailed(why=why)
+        case CompactionFailed(why=why, attempts=attempts):
+            return log.CompactFailed(why=why, attempts=attempts)
         case ToolResultsCleared(trigger=trigger, before=before, after=after, report=report):
             cleared = len(report.cleared)
             return log.ContextClear(

@@ -3,8 +3,7 @@
 List prices come from the data in the package `genai-prices`; nothing is downloaded. The first
 lookup imports it, which takes about a sixth of a second.
 
-Discounts and batches are unknown here, and cache writes are priced for the default lifetime; use
-`overrides` for exact prices.
+Discounts and batches are unknown here; use `overrides` for exact prices.
 """
 
 import math
@@ -12,6 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 
+import msgspec
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
@@ -64,6 +64,9 @@ _MAKERS = {
 _OPEN_ON_AZURE = {"deepseek": True, "gpt-oss": True, "kimi": True}
 """Models that Azure hosts at its own prices, for which the data has those of another host."""
 
+_HOUR_FACTOR = 1.6
+"""What Anthropic charges for a cache write that lasts an hour, relative to five minutes."""
+
 _NAMED_BY_PATH = frozenset({"fireworks", "groq", "openrouter", "together"})
 """Sellers whose model names have the form `vendor/model`."""
 
@@ -81,6 +84,8 @@ class Price(Struct, frozen=True, kw_only=True):
     """None: cache reads cost as much as other input."""
     cache_write: float | None = None
     """None: cache writes cost as much as other input."""
+    cache_write_1h: float | None = None
+    """For writes that are kept for an hour. None: 1.6 times `cache_write`, as Anthropic charges."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -131,21 +136,30 @@ def _consistent(usage: Usage) -> Usage:
         output_tokens=max(0, usage.output_tokens),
         cache_read_tokens=read,
         cache_write_tokens=written,
+        cache_write_1h_tokens=min(max(0, usage.hourly_write_tokens), written),
     )
 
 
 def _cost(usage: Usage, given: Price) -> float:
-    read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    fresh = usage.input_tokens - read - written
+    read, hourly = usage.cache_read_tokens, usage.hourly_write_tokens
+    written = usage.cache_write_tokens - hourly
+    fresh = usage.input_tokens - read - written - hourly
     per_read = given.input if given.cache_read is None else given.cache_read
     per_write = given.input if given.cache_write is None else given.cache_write
     total = (
         fresh * given.input
         + read * per_read
         + written * per_write
+        + hourly * _find_hourly_price(given)
         + usage.output_tokens * given.output
     )
     return total / 1_000_000
+
+
+def _find_hourly_price(given: Price) -> float:
+    if given.cache_write_1h is not None:
+        return given.cache_write_1h
+    return given.input if given.cache_write is None else given.cache_write * _HOUR_FACTOR
 
 
 @lru_cache(maxsize=1024)
@@ -160,12 +174,7 @@ def _seller(provider: str, model: str) -> str | None:
 def _list_price(usage: Usage, seller: str, model: str, at: datetime | None) -> float | None:
     import genai_prices  # noqa: PLC0415 - slow to import
 
-    counted = genai_prices.Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-    )
+    counted = genai_prices.Usage(**msgspec.structs.asdict(usage))
     name = model if seller in _NAMED_BY_PATH else model.rpartition("/")[2]
     try:
         found = genai_prices.calc_price(
@@ -176,4 +185,12 @@ def _list_price(usage: Usage, seller: str, model: str, at: datetime | None) -> f
     prices = found.model_price
     by_tokens = prices.input_mtok is not None or prices.output_mtok is not None
     is_free = not vars(prices)
-    return float(found.total_price) if by_tokens or is_free else None
+    if not by_tokens and not is_free:
+        return None
+    total = float(found.total_price)
+    hourly = usage.hourly_write_tokens
+    if hourly and prices.cache_write_1h_mtok is None and prices.cache_write_mtok is not None:
+        # Hosts that resell a model are listed without this price.
+        written = genai_prices.Usage(input_tokens=hourly, cache_write_tokens=hourly)
+        total += float(prices.calc_price(written)["total_price"]) * (_HOUR_FACTOR - 1)
+    return total

@@ -2,10 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
-from clew.core.context_state import LossReport
+from clew.core.context_state import LossReport, SummaryAttempt
 from clew.core.entries import Entry, MessageAdded
 from clew.core.messages import Message, Role
-from clew.extensions.commands.entries import format_clearing, format_loss, list_entries
+from clew.extensions.commands.entries import (
+    format_attempts,
+    format_clearing,
+    format_loss,
+    list_entries,
+)
 
 _RECOVERY = "lost        nothing: all entries stay in the journal, and /undo restores the view"
 
@@ -34,6 +39,12 @@ def format_message_ids(entries: Iterable[Entry]) -> str:
 def format_loss_report(report: LossReport) -> list[str]:
     """Return the lines of a loss report: what a compaction kept, summarised and archived."""
     return [*format_loss(report), _RECOVERY]
+
+
+def format_compaction_failure(why: str, attempts: Sequence[SummaryAttempt]) -> list[str]:
+    """Return the lines that say why a compaction failed, and what its attempts cost."""
+    failed = f"the compaction failed; the view is unchanged: {why}"
+    return [failed, *(f"  {line}" for line in format_attempts(attempts))]
 
 
 def format_cleared_results(report: LossReport, trigger: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from clew.checkpoints.file_checkpoints import delete_checkpoints
+from clew.context.recall.answer import Hints
 from clew.core.entries import Entry
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
@@ -20,6 +21,7 @@ from clew.extensions.commands.session import check_session_name
 from clew.importers.journal import import_session
 from clew.importers.reader import KNOWN_FORMATS, read_session
 from clew.sdk.session_store import ProjectStore, find_session, project_store
+from clew.session.recall import RecallAnswer, RecallRequest, SessionRecall
 from clew.stores.protocol import Store
 from clew.stores.record import SearchHit, StoredSession
 from clew.stores.sqlite import SqliteStore
@@ -38,6 +40,7 @@ __all__ = [
     "list_sessions",
     "load_transcript",
     "project_store",
+    "recall_entries",
     "rename_session",
     "salvage_transcript",
     "search_sessions",
@@ -45,6 +48,11 @@ __all__ = [
 
 _GZIP = b"\x1f\x8b"
 _MAX_NAME = 60
+_RECALL_PAGE = 1_000_000
+_RECALL_HINTS = Hints(
+    read="read an entry in full with: clew sessions recall ID #{id}",
+    around="what came before and after: clew sessions recall ID {first}-{last}",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +102,38 @@ async def list_sessions(
 async def search_sessions(place: ProjectStore, query: str, *, limit: int) -> list[SearchHit]:
     """Return the sessions whose name or messages contain all words of `query`, or their starts."""
     return await place.store.search(query, limit=limit)
+
+
+async def recall_entries(
+    place: ProjectStore, wanted: str, text: str, *, limit: int = 8, offset: int = 0
+) -> RecallAnswer:
+    """Search the entries of a session, or read some; see `RecallRequest.text`.
+
+    Args:
+        place: The store.
+        wanted: The session: its id, the start of it, or its name; empty for all of the folder.
+        text: Words and filters, or entries such as `382-390`.
+        limit: The maximum number of hits.
+        offset: The first character to show of an entry.
+
+    Raises:
+        SessionNotFound: No session matches, or more than one does.
+        SessionError: The text cannot be understood, or there is nothing to read.
+    """
+    found = await load_transcript(place, wanted) if wanted else None
+    entries = {int(one.id): one for one in found.entries} if found else {}
+    recall = SessionRecall(
+        place.store,
+        found.record.id if found else SessionId(""),
+        cwd=place.folder,
+        read=entries.get,
+        hints=_RECALL_HINTS,
+    )
+    return await recall.answer(
+        RecallRequest(
+            text=text, limit=limit, offset=offset, page=_RECALL_PAGE, all_sessions=found is None
+        )
+    )
 
 
 async def load_transcript(place: ProjectStore, wanted: str) -> Transcript:

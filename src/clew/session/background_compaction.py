@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import anyio
 
+from clew.context.compaction_pace import Tier
 from clew.context.compaction_plan import limit_summary, make_budget
 from clew.context.estimate import text_units
 from clew.context.plan import Reduce
@@ -27,10 +28,7 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.prices import is_local
 from clew.session.state import SessionState
-from clew.session.summarizer import write_notes
-from clew.session.summary_call import BACKGROUND
-from clew.session.summary_check import check_notes
-from clew.session.summary_notes import Notes, Preparation
+from clew.session.summary_notes import BACKGROUND, Notes, Preparation
 
 _HARMLESS = MessageAdded | Charged | Noted | ModeChanged
 """Entries that change no message of the view."""
@@ -41,7 +39,7 @@ async def prepare_summary(state: SessionState) -> None:
     view, previous = state.journal.view, state.preparation
     if state.policy.background_compaction == "off" or state.is_closed:
         return
-    if previous is not None and (previous.is_usable or previous.view.undoable == view.undoable):
+    if previous is not None and not previous.allows_next(view):
         return
     used, local = state.context_state().used_tokens, is_local(state.provider.name)
     policy, strategy = state.policy, state.strategy
@@ -57,7 +55,9 @@ async def prepare_summary(state: SessionState) -> None:
 
 
 def _may_ask(state: SessionState, plan: Reduce, model: ModelFacts) -> bool:
-    """Return whether the budget allows a call, and the model's last summaries were usable."""
+    """Return whether pace and budget allow a call, and the model's last summaries were usable."""
+    if state.pace.choose_tier() is not Tier.MODEL:
+        return False
     if state.summary_breaker.is_open(model.name, now=state.clock()):
         return False
     rate = state.journal.view.calibration.rate
@@ -122,7 +122,9 @@ def take_prepared_notes(state: SessionState, plan: Reduce, *, instructions: str)
     if preparation is None or preparation.plan is not plan or preparation.notes is None:
         return None
     if instructions:
+        preparation.is_last = True
         _discard(state, preparation, "a hook gave other instructions")
+        state.emit(Warned("a hook instructs each compaction, so no more summaries are prepared"))
         return None
     notes, preparation.notes = preparation.notes, None
     preparation.stop_watching()
@@ -153,6 +155,10 @@ def _choose_model(state: SessionState, plan: Reduce) -> ModelFacts:
 
 async def _write(state: SessionState, preparation: Preparation) -> None:
     """Write the notes, and publish how that ends."""
+    # Imported here because few sessions ever need it, and it loads much.
+    from clew.session.summarizer import write_notes  # noqa: PLC0415
+    from clew.session.summary_check import check_notes  # noqa: PLC0415
+
     _publish(state, preparation, SummaryStage.PREPARING)
     model, plan, fault = preparation.model, preparation.plan, "it was interrupted"
     try:
@@ -185,6 +191,7 @@ async def _write(state: SessionState, preparation: Preparation) -> None:
             preparation.stop_watching()
             _publish(state, preparation, SummaryStage.FAILED, why=fault)
             state.emit(Warned(f"no summary was prepared in the background: {fault}"))
+        state.pace = state.pace.add_summary(preparation.tokens)
         preparation.done.set()
         preparation.tasks.stop()
 
@@ -201,8 +208,7 @@ def _watch(state: SessionState, preparation: Preparation) -> Callable[[], None]:
     def check(event: EntryAdded) -> None:
         body = event.entry.body
         if isinstance(body, Charged) and body.why == BACKGROUND:
-            known = preparation.cost is not None and body.cost is not None
-            preparation.cost = (preparation.cost or 0) + (body.cost or 0) if known else None
+            preparation.add_charge(body)
         if isinstance(body, _HARMLESS) or preparation.discarded:
             return
         if why := find_change(preparation.view, preparation.plan, state.journal.view):

@@ -45,7 +45,6 @@ from clew.session.background_compaction import (
 )
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
-from clew.session.summary_ladder import SummaryTask, summarise
 
 
 async def fit(state: SessionState) -> ContextState:
@@ -65,7 +64,8 @@ async def fit(state: SessionState) -> ContextState:
         context = state.context_state()
     limit = int(thresholds.block * context.max_tokens)
     if context.used_tokens > limit:
-        squeezed = plan_squeeze(state.journal.view, excess=context.used_tokens - limit * 9 // 10)
+        excess = context.used_tokens - limit * 9 // 10
+        squeezed = plan_squeeze(state.journal.view, excess=excess, protect=state.policy.protect)
         if squeezed is not None:
             context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
@@ -86,9 +86,11 @@ class _Order(Struct, frozen=True, kw_only=True):
     """What was asked for."""
 
     trigger: Trigger
+    before: ContextState
     must: bool
     """Any saving is enough."""
     window: int | None = None
+    tier: Tier = Tier.MODEL
     attempts: list[SummaryAttempt] = field(default_factory=list)
     """Filled while the summary is written."""
 
@@ -110,7 +112,7 @@ async def compact(
         state: The session.
         trigger: What asks for it.
         instructions: What the summary should keep.
-        window: The size to fit. Default: the model's window.
+        window: Default: the model's.
         force: Accept any saving.
         paced: Let rules write the summary if a model wrote one a few calls ago.
 
@@ -123,57 +125,65 @@ async def compact(
     """
     before = state.context_state()
     is_over = before.used_tokens > state.policy.thresholds.block * before.max_tokens
-    order = _Order(trigger=trigger, must=force or is_over, window=window)
-    plan = await _decide(state, order, before, instructions=instructions)
+    order = _Order(trigger=trigger, before=before, must=force or is_over, window=window)
+    plan = await _decide(state, order, instructions)
     if isinstance(plan, Stuck):
         if trigger != "auto":
             raise NothingToDrop(f"nothing can be compacted: {plan.why}", state=before)
         return None
-    tier = _choose_tier(state, order, before) if paced else Tier.MODEL
+    if paced:
+        order = replace(order, tier=_choose_tier(state, order))
     why_not, instructions = await check_compaction(state, trigger, instructions)
     if why_not:
         if trigger != "auto":
             raise NothingToDrop(f"the compaction was refused: {why_not}", state=before)
         state.emit(Warned(f"a compaction was refused: {why_not}"))
         return None
-    state.emit(CompactionStarted(trigger=trigger, before=before))
     try:
-        if isinstance(plan, Reduce):
-            plan = await _write(state, order, plan, tier=tier, instructions=instructions)
-        await state.journal.append(plan)
+        return await _carry_out(state, order, plan, instructions)
+    except NothingToDrop:
+        if trigger != "auto":
+            raise
+        return None
+
+
+async def _carry_out(
+    state: SessionState, order: _Order, plan: Reduce | Compacted, instructions: str
+) -> Compacted:
+    """Append the entry; publishes the start and exactly one end."""
+    state.emit(CompactionStarted(trigger=order.trigger, before=order.before))
+    try:
+        done = plan
+        if isinstance(done, Reduce):
+            done = await _write(state, order, done, instructions)
+        await state.journal.append(done)
     except BaseException as error:
         why = str(error) or "it was aborted"
         state.emit(CompactionFailed(why=why, attempts=tuple(order.attempts)))
-        if trigger == "auto" and isinstance(error, NothingToDrop):
-            return None
         raise
-    await _report(state, plan, before)
-    return plan
-
-
-async def _report(state: SessionState, done: Compacted, before: ContextState) -> None:
-    report = done.report
+    report, after = done.report, state.report_context()
     gain = 1 - report.tokens_after / max(1, report.tokens_before)
     state.pace = state.pace.add_compaction(gain=gain)
     state.emit(
         CompactionEnded(
-            trigger=done.trigger,
-            before=before,
-            after=state.report_context(),
+            trigger=order.trigger,
+            before=order.before,
+            after=after,
             report=report,
             summary=done.summary,
         )
     )
-    await report_compaction(state, done.trigger, done.summary)
+    await report_compaction(state, order.trigger, done.summary)
+    return done
 
 
-def _choose_tier(state: SessionState, order: _Order, context: ContextState) -> Tier:
+def _choose_tier(state: SessionState, order: _Order) -> Tier:
     """Ask the pace what this compaction may use; warn once if the window keeps refilling.
 
     Raises:
         ContextThrashing: Another compaction would not help.
     """
-    pace = state.pace
+    pace, context = state.pace, order.before
     tier, load = pace.choose_tier(), describe_load(state.journal.view, context)
     if isinstance(state.strategy, Custom):
         return Tier.MODEL
@@ -243,7 +253,7 @@ def preview(state: SessionState) -> Compacted:
 
 
 async def _decide(
-    state: SessionState, order: _Order, before: ContextState, *, instructions: str
+    state: SessionState, order: _Order, instructions: str
 ) -> Reduce | Compacted | Stuck:
     """Ask the strategy what to do, unless a summary is prepared; a custom one returns the entry."""
     prepared = await find_prepared_plan(
@@ -254,39 +264,45 @@ async def _decide(
     view, strategy = state.journal.view, state.strategy
     if not isinstance(strategy, Custom):
         budget = make_budget(view, state.policy, strategy, window=order.window)
-        asked = order.trigger != "auto"
-        plan = plan_compaction(view, strategy, budget, must=order.must, asked=asked)
+        asked, protect = order.trigger != "auto", state.policy.protect
+        plan = plan_compaction(
+            view, strategy, budget, protect=protect, must=order.must, asked=asked
+        )
         return economize(plan, state.policy) if order.trigger == "auto" else plan
-    used = before.used_tokens
+    used = order.before.used_tokens
     if order.trigger == "overflow":
         # The provider counted more than the estimate: the function must see that it is too long.
-        used = max(used, before.max_tokens)
+        used = max(used, order.before.max_tokens)
     result = strategy.compress(list(render(view)), used)
     messages = await result if isawaitable(result) else result
     return compact_to(state.journal.view, messages, trigger=order.trigger, strategy=strategy.name)
 
 
-async def _write(
-    state: SessionState, order: _Order, plan: Reduce, *, tier: Tier, instructions: str
-) -> Compacted:
+async def _write(state: SessionState, order: _Order, plan: Reduce, instructions: str) -> Compacted:
     """Return the entry, with the first summary of the ladder that is worth it.
 
     Raises:
         NothingToDrop: No summary and no clearing of results makes the view smaller.
     """
+    # Imported here because few sessions are ever compacted, and it loads much.
+    from clew.session.summary_ladder import SummaryTask, summarise  # noqa: PLC0415
+
     view = state.journal.view
     budget = make_budget(view, state.policy, state.strategy, window=order.window)
+    from clew.context.file_versions import restore_files  # noqa: PLC0415 - few sessions need it
+
+    restored = restore_files(view, plan, budget)
 
     def build(plan: Reduce, summary: WrittenSummary) -> Compacted:
-        name = state.strategy.name
-        return build_compaction(view, plan, summary, trigger=order.trigger, strategy=name)
+        whole, name = restored.add_to(summary), state.strategy.name
+        return build_compaction(view, plan, whole, trigger=order.trigger, strategy=name)
 
     task = SummaryTask(
         plan=plan,
-        budget=limit_summary(view, plan, budget),
+        budget=limit_summary(view, plan, restored.budget),
         find_fault=lambda summary: find_gain_fault(build(plan, summary), must=order.must),
         instructions="\n".join(filter(None, [state.options["compact_instructions"], instructions])),
-        asks_models=tier is Tier.MODEL
+        asks_models=order.tier is Tier.MODEL
         and (order.trigger == "manual" or is_worth_a_call(view, plan, budget)),
         attempts=order.attempts,
         prepared=take_prepared_notes(state, plan, instructions=instructions),
@@ -295,7 +311,7 @@ async def _write(
     if summary is not None:
         return build(plan, replace(summary, attempts=tuple(order.attempts)))
     none = WrittenSummary(text="", author="rules", attempts=tuple(order.attempts))
-    cleared = build(plan_without_summary(view), none)
+    cleared = build(plan_without_summary(view, protect=state.policy.protect), none)
     if fault := find_gain_fault(cleared, must=order.must):
         raise NothingToDrop(f"nothing can be compacted: {fault}", state=state.context_state())
     return cleared

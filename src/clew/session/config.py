@@ -82,6 +82,9 @@ class DataOptions(TypedDict, total=False):
     compress_tool_results: bool | int
     """Replace answered tool results of more than 500 (or this many) characters by markers. False:
     never outside a compaction. Default: `economy` decides."""
+    protect: Sequence[str]
+    """Tools, paths and patterns whose results stay in view, such as `docs/*.md`; see
+    `ContextPolicy.protect`."""
     max_tool_output_chars: int
     """Characters of one tool output that enter the conversation; the journal has the rest."""
     context_strategy: str
@@ -231,6 +234,8 @@ def make_policy(options: SessionOptions) -> ContextPolicy:
         policy = replace(policy, economy=economy)
     if (compress := options.get("compress_tool_results")) is not None:
         policy = replace(policy, compress_tool_results=compress)
+    if (protect := options.get("protect")) is not None:
+        policy = replace(policy, protect=tuple(protect))
     if (chars := options.get("max_tool_output_chars")) is not None:
         policy = replace(policy, max_tool_output_chars=chars)
     return policy

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Mapping
 from enum import Enum
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from clew.context.view import View
 from clew.core.errors import BudgetReached, ConfigError
@@ -77,6 +77,7 @@ def expect_usage(view: View, tokens: int, *, spent: Spending, is_warm: bool) -> 
         output_tokens=min(output, view.setup.model.max_output),
         cache_read_tokens=cached,
         cache_write_tokens=written,
+        cache_write_1h_tokens=(written if spent.usage.hourly_write_tokens else 0) or UNSET,
     )
 
 

@@ -7,7 +7,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.estimate import message_units
+from clew.context.estimate import message_units, text_units
 from clew.context.render import render
 from clew.core.context_state import ContextState
 from clew.core.entries import Charged, MessageAdded
@@ -193,12 +193,13 @@ async def ask_aside(state: SessionState, prompt: str, *, model: str = "", why: s
         why: What the journal says about the cost.
 
     Raises:
-        BudgetReached: The budget is spent.
+        BudgetReached: The call would exceed the budget; it was not made.
         ProviderError: The call failed.
     """
-    state.check_budget()
     provider, name = state.provider, model or state.journal.view.setup.model.name
     limit = min(provider.facts(name).max_output, _MOST_TOKENS)
+    asked = round(text_units(prompt) * state.journal.view.calibration.rate)
+    state.check_budget(Usage(input_tokens=asked, output_tokens=limit // 4), name)
     request = Request(model=name, messages=(user(prompt),), max_output_tokens=limit)
     words: list[str] = []
     usage: Usage | None = None

@@ -3,7 +3,6 @@
 from typing import Literal, Self, TypedDict, Unpack
 
 from clew.checkpoints.values import CheckpointSummary
-from clew.context.recall import search
 from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, Entry, ModeChanged, Noted
 from clew.core.errors import AbortError
@@ -28,6 +27,8 @@ from clew.session.lifecycle import (
     open_session,
     switch_model,
 )
+from clew.session.recall import RecallAnswer, RecallRequest
+from clew.session.recall_tool import answer_request, find_entries
 from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
 from clew.session.runs import Runs
 from clew.session.state import ThresholdShares
@@ -49,8 +50,8 @@ class RunOptions(TypedDict, total=False):
 class Session:
     """A conversation with a model. Getters work before `open`; a run opens the session itself.
 
-    Use as `async with`, or call `open` and `shutdown`. The caller closes the provider and the
-    store. With the id of a stored session, that session is continued.
+    Use as `async with`, or call `open` and `shutdown`. The caller closes provider and store. With
+    the id of a stored session, that session is continued.
     """
 
     def __init__(
@@ -107,9 +108,7 @@ class Session:
     async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:
         """Continue after the last entry without a new prompt, such as after a crash or an abort.
 
-        Tool calls that were cut off have a failed result, which the model reads. Returns the last
-        answer when the model has nothing left to do. Raises `SessionError` when the conversation
-        is empty, and otherwise as `run` does.
+        Returns the last answer if nothing is left to do; raises `SessionError` if nothing was said.
         """
         return await self.runs.continue_run(run_id=run_id)
 
@@ -232,8 +231,12 @@ class Session:
         return self.journal.spending
 
     def search(self, query: str) -> list[Entry]:
-        """Find entries by their words, whether or not they are in the view."""
-        return search(self.journal.entries, query)
+        """Find entries by their words, the best first; `recall` is faster in long sessions."""
+        return find_entries(self.journal, query)
+
+    async def recall(self, request: RecallRequest | str) -> RecallAnswer:
+        """Search by words and filters, or read entries; see `SessionRecall.answer`."""
+        return await answer_request(self.state.options["store"], self.journal, request)
 
     @property
     def journal(self) -> Journal:

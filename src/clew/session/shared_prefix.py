@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from clew.context.estimate import message_units, text_units
+from clew.context.items import ItemKind
 from clew.context.plan import Budget, Reduce
 from clew.context.summary_cost import (
-    InputPrices,
+    MOST_OUTPUT,
     SummaryForm,
+    SummaryPrices,
     SummarySizes,
     choose_form,
     count_cached,
 )
 from clew.context.summary_prompt import build_summary_instruction
+from clew.context.view import View
 from clew.core.entries import Compacted, Entry, MessageAdded
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
@@ -57,31 +60,38 @@ def make_shared_request(
     cached = _count_cached_tokens(state)
     if not cached:
         return None
-    leaving = {item.entry_id for item in plan.dropped}
-    last = max(n for n, item in enumerate(view.items, 1) if item.entry_id in leaving)
+    context = state.context_state()
+    window = min(model.window, view.setup.model.window)
+    longest = min(budget.summary, max(0, window - context.used_tokens) / view.calibration.rate)
     instruction = build_summary_instruction(
-        kept=len(view.items) - last,
-        max_words=int(budget.summary * _WORDS_PER_UNIT),
+        kept=_count_kept(view, plan),
+        max_words=int(longest * _WORDS_PER_UNIT),
         instructions=instructions,
     )
-    rate, context = view.calibration.rate, state.context_state()
     sizes = SummarySizes(
         view=context.used_tokens,
         cached=cached,
-        instruction=round(message_units(instruction) * rate),
-        transcript=round(sum(text_units(line) for part in transcript for line in part) * rate),
-        output=min(model.max_output, round(budget.summary * rate)),
+        instruction=_tokens(view, message_units(instruction)),
+        transcript=_tokens(view, sum(text_units(line) for part in transcript for line in part)),
+        output=min(model.max_output, MOST_OUTPUT, _tokens(view, budget.summary)),
+        thinking=_tokens(view, view.items.totals[ItemKind.REASONING] * 2 // len(view.items)),
     )
-    prices = _find_prices(state, model.name)
-    if choose_form(sizes, prices, window=model.window) is SummaryForm.SERIALISED:
+    if choose_form(sizes, _find_prices(state, model.name), window=window) is SummaryForm.SERIALISED:
         return None
     request = request_for(state, context)
-    room = model.window - sizes.view - sizes.instruction
-    return replace(
-        request,
-        messages=(*request.messages, instruction),
-        max_output_tokens=min(model.max_output, room),
-    )
+    room = min(model.max_output, window - sizes.view - sizes.instruction)
+    return replace(request, messages=(*request.messages, instruction), max_output_tokens=room)
+
+
+def _count_kept(view: View, plan: Reduce) -> int:
+    """Return the number of messages after the last one that goes."""
+    leaving = {item.entry_id for item in plan.dropped}
+    places = [n for n, item in enumerate(view.items, 1) if item.entry_id in leaving]
+    return len(view.items) - max(places, default=0)
+
+
+def _tokens(view: View, units: int) -> int:
+    return round(units * view.calibration.rate)
 
 
 def _count_cached_tokens(state: SessionState) -> int:
@@ -110,7 +120,7 @@ def _find_last_call(entries: Sequence[Entry]) -> tuple[Entry, Usage] | None:
     return None
 
 
-def _find_prices(state: SessionState, model: str) -> InputPrices:
+def _find_prices(state: SessionState, model: str) -> SummaryPrices:
     """Return what the model costs; the usual relations where that is unknown or nothing."""
     found = [
         state.cost(usage, model)
@@ -118,11 +128,12 @@ def _find_prices(state: SessionState, model: str) -> InputPrices:
             Usage(input_tokens=_SAMPLE),
             Usage(input_tokens=_SAMPLE, cache_read_tokens=_SAMPLE),
             Usage(input_tokens=_SAMPLE, cache_write_tokens=_SAMPLE),
+            Usage(output_tokens=_SAMPLE),
         )
     ]
     match found:
-        case [float(full), float(read), float(write)] if full > 0:
-            return InputPrices(input=full, read=read, write=write)
+        case [float(full), float(read), float(write), float(output)] if full > 0:
+            return SummaryPrices(input=full, read=read, write=write, output=output)
         case _:
             usual = state.policy.prices
-            return InputPrices(read=usual.read_price, write=usual.write_price)
+            return SummaryPrices(read=usual.read_price, write=usual.write_price)

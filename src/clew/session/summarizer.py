@@ -25,8 +25,8 @@ from clew.core.usage import Usage
 from clew.providers.protocol import Request
 from clew.session.shared_prefix import make_shared_request
 from clew.session.state import SessionState
-from clew.session.summary_call import FOREGROUND, ask, report_progress
-from clew.session.summary_notes import Notes
+from clew.session.summary_call import ask, report_progress
+from clew.session.summary_notes import FOREGROUND, Notes
 
 _CHARS_PER_TOKEN = 3
 _KEPT_CHARS = 2_000

@@ -13,13 +13,9 @@ from clew.core.events import CompactionProgress
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Finished, Request, TextChunk, UsageChunk
 from clew.session.state import SessionState
-from clew.session.summary_notes import Notes
+from clew.session.summary_notes import BACKGROUND, FOREGROUND, Notes
 
 _PROGRESS_STEP = 400
-
-
-FOREGROUND, BACKGROUND = "a summary", "a summary prepared in the background"
-"""What the journal says about the cost of a draft."""
 
 
 async def ask(

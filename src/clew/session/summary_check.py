@@ -20,8 +20,8 @@ from clew.core.usage import Usage
 from clew.providers.protocol import Request
 from clew.session.state import SessionState
 from clew.session.summarizer import list_transcript
-from clew.session.summary_call import FOREGROUND, ask
-from clew.session.summary_notes import Notes
+from clew.session.summary_call import ask
+from clew.session.summary_notes import FOREGROUND, Notes
 
 _CHARS_PER_TOKEN = 3
 _MOST_OUTPUT = 2_000

@@ -140,7 +140,9 @@ async def _try(
     finally:
         attempt = _measure(spent, state.journal.spending, author=model.name, outcome=outcome)
         task.attempts.append(attempt)
-        state.pace = state.pace.add_summary(max(attempt.tokens, _estimate_input(state, task)))
+        if state.journal.spending.calls > spent.calls:
+            read = max(attempt.tokens, _estimate_input(state, task))
+            state.pace = state.pace.add_summary(read)
     if outcome == USED:
         return summary, None
     _warn(state, task, f"the summary by {model.name} was not used: {outcome}")

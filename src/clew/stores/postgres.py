@@ -92,9 +92,6 @@ class PostgresDatabase:
         with self._transaction(None) as connection:
             return work(connection, *args, **kwargs)
 
-    async def update_index(self) -> None:
-        """Do nothing: words are indexed with their entries."""
-
     async def erase_deleted(self) -> None:
         """Do nothing: the server reuses the space of deleted rows."""
 

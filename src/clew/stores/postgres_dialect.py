@@ -3,6 +3,7 @@
 All tables have names that begin with `clew_`, so they can share a database with others.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -11,20 +12,23 @@ from typing import Any
 
 import psycopg
 
-from clew.context.recall import entry_text
-from clew.core.entries import Entry
+from clew.context.recall.documents import Document
+from clew.context.recall.search import IndexQuery, Place
+from clew.context.recall.words import split_words
 from clew.core.errors import StoreUnavailable
 from clew.stores.record import COLUMNS
-from clew.stores.search_terms import split_words
-from clew.stores.sql import SqlConnection
+from clew.stores.sql import Scope, SqlConnection
 
 _LOCK = 0x434C4557
 """The advisory lock that a process holds while it changes the tables."""
+_MOST_POSITIONS = 4
+"""PostgreSQL limits the size of all words and positions of one text to a megabyte."""
+_POSITIONS = ["1", *(",".join(map(str, range(1, n + 1))) for n in range(1, _MOST_POSITIONS + 1))]
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _SEARCH = f"""
 WITH found AS (
     SELECT session AS number, max(id) AS newest, count(*) AS matches
-    FROM clew_entries WHERE words @@ :terms::tsquery GROUP BY session
+    FROM clew_documents WHERE words @@ :terms::tsquery GROUP BY session
 )
 SELECT {", ".join(f"s.{column}" for column in COLUMNS)}, newest, matches, line
 FROM clew_sessions s
@@ -92,7 +96,21 @@ _VERSION_2 = (
     )
     """,
 )
-_STEPS = (_VERSION_1, _VERSION_2)
+_VERSION_3 = (
+    "ALTER TABLE clew_sessions ADD COLUMN indexed BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE clew_entries DROP COLUMN words",
+    """
+    CREATE TABLE clew_documents (
+        session BIGINT NOT NULL REFERENCES clew_sessions ON DELETE CASCADE,
+        id BIGINT NOT NULL,
+        at DOUBLE PRECISION NOT NULL,
+        words TSVECTOR NOT NULL,
+        PRIMARY KEY (session, id)
+    )
+    """,
+    "CREATE INDEX clew_documents_words ON clew_documents USING GIN (words)",
+)
+_STEPS = (_VERSION_1, _VERSION_2, _VERSION_3)
 """The statements that lead from each version of the tables to the next, from none to the first."""
 
 
@@ -130,27 +148,30 @@ class PostgresDialect:
             "entry_id": "id",
             "entry_key": "id",
             "entry_range": "session = :number AND id BETWEEN :first AND :last",
-            "copied_entry": ":copy, id, line, words",
+            "new_entry": ":number, :id, :line",
+            "copied_entry": ":copy, id, line",
             "now": "clock_timestamp()",
             "silence": "extract(epoch FROM clock_timestamp() - beat)::float8",
         }
     )
 
-    def add_entries(
-        self, connection: SqlConnection, number: int, rows: Sequence[tuple[Entry, bytes]]
+    def add_documents(
+        self, connection: SqlConnection, number: int, documents: Iterable[Document]
     ) -> None:
-        """Insert entries with their words."""
+        """Index entries; how often a word occurs is stored as that many positions."""
         connection.executemany(
-            "INSERT INTO clew_entries"
-            " VALUES (:number, :id, :line, array_to_tsvector(:words::text[]))",
+            "INSERT INTO clew_documents VALUES (:number, :id, :at, :words::tsvector)",
             [
                 {
                     "number": number,
-                    "id": entry.id,
-                    "line": line,
-                    "words": split_words(entry_text(entry)),
+                    "id": one.entry_id,
+                    "at": one.at,
+                    "words": " ".join(
+                        f"'{word}':{_POSITIONS[min(count, _MOST_POSITIONS)]}"
+                        for word, count in one.words.items()
+                    ),
                 }
-                for entry, line in rows
+                for one in documents
             ],
         )
 
@@ -163,7 +184,12 @@ class PostgresDialect:
         )
 
     def remove_words(self, connection: SqlConnection, number: int) -> None:
-        """Do nothing: words are in the rows of sessions and entries."""
+        """Do nothing: they are deleted with the session."""
+
+    def rebuild_index(self, connection: SqlConnection) -> None:
+        """Empty the index; the server reports damage to its files itself."""
+        connection.execute("DELETE FROM clew_documents")
+        connection.execute("UPDATE clew_sessions SET indexed = 0")
 
     def search(
         self, connection: SqlConnection, terms: Sequence[str], *, limit: int
@@ -171,6 +197,70 @@ class PostgresDialect:
         """Find sessions by their words."""
         wanted = " & ".join(f"'{term}':*" for term in terms)
         return connection.execute(_SEARCH, {"terms": wanted, "limit": limit}).fetchall()
+
+    def count_entries(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
+        """Count indexed entries."""
+        match = "AND words @@ :terms::tsquery" if words else ""
+        (count,) = connection.execute(
+            f"SELECT count(*) FROM clew_documents WHERE {_within(scope)} {match}",  # noqa: S608
+            {"terms": _all_of(words), "number": scope.number, "cwd": scope.cwd},
+        ).fetchone()
+        return int(count)
+
+    def find_entries(
+        self, connection: SqlConnection, scope: Scope, query: IndexQuery, *, limit: int
+    ) -> list[Place]:
+        """Find indexed entries; each word counts by how rare it is, as in BM25."""
+        size = self.count_entries(connection, scope, ())
+        values: dict[str, object] = {}
+        ranks: list[str] = []
+        for place, word in enumerate(query.any_of):
+            # Parameters have names without digits.
+            name = f"word_{chr(ord('a') + place // 26)}{chr(ord('a') + place % 26)}"
+            count = self.count_entries(connection, scope, [word])
+            weight = math.log(1 + (size - count + 0.5) / (count + 0.5))
+            values[name] = _quote(word)
+            ranks.append(f"{weight:.6f} * ts_rank(words, :{name}::tsquery, 1)")
+        conditions = [_within(scope)]
+        if query.all_of:
+            conditions.append("words @@ :required::tsquery")
+        if query.any_of:
+            conditions.append("words @@ :wanted::tsquery")
+        if query.since is not None:
+            conditions.append("at >= :since")
+        if query.until is not None:
+            conditions.append("at <= :until")
+        order = f"{' + '.join(ranks)} DESC" if ranks else "at DESC"
+        return connection.execute(
+            f"SELECT session, id FROM clew_documents WHERE {' AND '.join(conditions)}"  # noqa: S608
+            f" ORDER BY {order}, session DESC, id DESC LIMIT :limit",
+            {
+                **values,
+                "number": scope.number,
+                "cwd": scope.cwd,
+                "required": _all_of(query.all_of),
+                "wanted": " | ".join(map(_quote, query.any_of)),
+                "since": query.since,
+                "until": query.until,
+                "limit": limit,
+            },
+        ).fetchall()
+
+
+def _all_of(words: Sequence[str]) -> str:
+    return " & ".join(map(_quote, words))
+
+
+def _quote(word: str) -> str:
+    return f"'{word[:-1]}':*" if word.endswith("*") else f"'{word}'"
+
+
+def _within(scope: Scope) -> str:
+    if scope.number is not None:
+        return "session = :number"
+    if scope.cwd is not None:
+        return "session IN (SELECT number FROM clew_sessions WHERE cwd = :cwd)"
+    return "true"
 
 
 def create_tables(connection: psycopg.Connection) -> None:

@@ -1,8 +1,10 @@
 """The contract between a journal and the store that keeps it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from clew.context.recall.query import Query
+from clew.context.recall.search import Found
 from clew.core.entries import Entry, SessionRecord
 from clew.core.ids import EntryId, SessionId
 from clew.stores.record import SearchHit, StoredSession
@@ -93,6 +95,29 @@ class Store(Protocol):
 
         A name or an entry matches when each word of `query` begins a word of it. The last
         used session comes first.
+        """
+        ...
+
+    async def recall(
+        self,
+        query: Query,
+        *,
+        session_id: SessionId | None = None,
+        cwd: str | None = None,
+        limit: int = 8,
+        skip: Collection[int] = (),
+    ) -> Found:
+        """Find entries by their words, the best first; all that were appended can be found.
+
+        Args:
+            query: What to look for; see `clew.context.recall.query.parse_query`.
+            session_id: Only this session; the default is all.
+            cwd: Only sessions that began in this folder.
+            limit: The maximum number of hits.
+            skip: Entries that are not wanted, by number.
+
+        Raises:
+            SessionNotFound: The session does not exist.
         """
         ...
 

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
-from clew.core.entries import Entry
+from clew.context.recall.documents import Document
+from clew.context.recall.search import IndexQuery, Place
+from clew.core.errors import StoreDamaged
 from clew.core.ids import SessionId
 from clew.stores.leases import LeaseHolder, SessionHeld, is_dead
 from clew.stores.stored_entries import session_not_found
@@ -59,16 +62,29 @@ class SqlConnection(Protocol):
         ...
 
 
+class IndexDamaged(StoreDamaged):
+    """Only the index for word search cannot be read; it can be built again."""
+
+
+class Scope(Struct, frozen=True, kw_only=True):
+    """The sessions in which a search looks; all of them by default."""
+
+    number: int | None = None
+    """One session."""
+    cwd: str | None = None
+    """The sessions that began in this folder."""
+
+
 class SqlDialect(Protocol):
     """What one database spells differently, and its index for word search."""
 
     names: Mapping[str, str]
     """Fills the fields in braces of the shared statements: tables, columns, expressions."""
 
-    def add_entries(
-        self, connection: SqlConnection, number: int, rows: Sequence[tuple[Entry, bytes]]
+    def add_documents(
+        self, connection: SqlConnection, number: int, documents: Iterable[Document]
     ) -> None:
-        """Insert entries, each with its encoded line, and see to it that they can be found."""
+        """Let entries of a session be found by their words."""
         ...
 
     def index_name(self, connection: SqlConnection, number: int, name: str) -> None:
@@ -77,6 +93,10 @@ class SqlDialect(Protocol):
 
     def remove_words(self, connection: SqlConnection, number: int) -> None:
         """Remove all words of a deleted session."""
+        ...
+
+    def rebuild_index(self, connection: SqlConnection) -> None:
+        """Make an empty index in place of a damaged one; it has the names of sessions only."""
         ...
 
     def search(
@@ -91,6 +111,16 @@ class SqlDialect(Protocol):
         """
         ...
 
+    def count_entries(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
+        """Count the indexed entries that contain all of `words`; see `EntryIndex`."""
+        ...
+
+    def find_entries(
+        self, connection: SqlConnection, scope: Scope, query: IndexQuery, *, limit: int
+    ) -> list[Place]:
+        """Find the indexed entries that match best; see `EntryIndex`."""
+        ...
+
 
 class SqlStatements:
     """Runs shared statements in one dialect."""
@@ -101,6 +131,12 @@ class SqlStatements:
     def run(self, connection: SqlConnection, statement: str, **values: Any) -> SqlCursor:
         """Run a statement whose fields in braces are names of `SqlDialect.names`."""
         return connection.execute(self._fill(statement), values)
+
+    def run_many(
+        self, connection: SqlConnection, statement: str, rows: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Run a statement once for each row of parameters."""
+        connection.executemany(self._fill(statement), rows)
 
     def lock_session(self, connection: SqlConnection, session_id: SessionId) -> int:
         """Return a session's number; no other writer changes its row in this transaction.

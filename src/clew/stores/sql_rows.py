@@ -5,7 +5,10 @@ from typing import Any
 
 import msgspec
 
-from clew.context.recall import entry_text, excerpt_around
+from clew.context.recall.entry_text import entry_text, strip_boilerplate
+from clew.context.recall.occurrences import excerpt_around
+from clew.context.recall.query import parse_query
+from clew.context.recall.words import split_terms
 from clew.core.entries import Entry, encode
 from clew.core.errors import SessionNotFound
 from clew.core.ids import EntryId, SessionId
@@ -19,8 +22,8 @@ from clew.stores.record import (
     merge_extra,
     record_from_row,
 )
-from clew.stores.search_terms import parse_query
 from clew.stores.sql import LeaseRows, SqlConnection, SqlDialect, SqlStatements
+from clew.stores.sql_index import INDEX_BATCH, SqlIndexRows
 from clew.stores.stored_entries import (
     StoredEntries,
     check_order,
@@ -59,11 +62,12 @@ UPDATE {sessions} SET
     last_words = CASE WHEN :last_words = '' THEN last_words ELSE :last_words END,
     model = CASE WHEN :model = '' THEN model ELSE :model END
 WHERE id = :id AND last < :first
-RETURNING number
+RETURNING number, last - indexed
 """
 _RENAME = "UPDATE {sessions} SET name = :name WHERE number = :number"
 _ANNOTATE = "UPDATE {sessions} SET extra = :extra WHERE id = :id"
 _ENTRIES = "SELECT {entry_id}, line FROM {entries} WHERE {entry_range} ORDER BY {entry_key}"
+_ADD_ENTRY = "INSERT INTO {entries} VALUES ({new_entry})"
 _COPY_ENTRIES = "INSERT INTO {entries} SELECT {copied_entry} FROM {entries} WHERE {entry_range}"
 _DELETE = (
     "DELETE FROM {entries} WHERE {entry_range}",
@@ -88,6 +92,7 @@ class SqlRows:
         self._dialect = dialect
         self._sql = SqlStatements(dialect)
         self.leases = LeaseRows(self._sql)
+        self.index = SqlIndexRows(dialect, self._sql)
 
     def create(self, connection: SqlConnection, record: StoredSession) -> int:
         """Insert a session without entries and return its number."""
@@ -117,13 +122,22 @@ class SqlRows:
         *,
         holder: LeaseHolder,
         now: float,
-    ) -> None:
-        """Insert entries, and update the session's row by what they add to it."""
+    ) -> bool:
+        """Insert entries, and update the session's row by what they add to it.
+
+        Returns:
+            Whether so many entries are not indexed yet that they should be.
+        """
         check_order(session_id, entries)
         lines = [encode(entry) for entry in entries]
-        number = self._grow(connection, session_id, Growth.of(entries, lines))
+        number, unindexed = self._grow(connection, session_id, Growth.of(entries, lines))
         self.leases.check(connection, session_id, number, holder=holder, now=now)
-        self._dialect.add_entries(connection, number, list(zip(entries, lines, strict=True)))
+        rows = [
+            {"number": number, "id": entry.id, "line": line}
+            for entry, line in zip(entries, lines, strict=True)
+        ]
+        self._sql.run_many(connection, _ADD_ENTRY, rows)
+        return unindexed >= INDEX_BATCH
 
     def load(
         self, connection: SqlConnection, session_id: SessionId, *, after: int
@@ -151,7 +165,7 @@ class SqlRows:
 
     def search(self, connection: SqlConnection, query: str, *, limit: int) -> list[SearchHit]:
         """Find sessions by their names and words."""
-        terms = parse_query(query)
+        terms = split_terms(query)
         if not terms:
             return []
         return [_hit(row, query) for row in self._dialect.search(connection, terms, limit=limit)]
@@ -219,14 +233,16 @@ class SqlRows:
             raise session_not_found(session_id)
         return row[0], record_from_row(row[1:])
 
-    def _grow(self, connection: SqlConnection, session_id: SessionId, growth: Growth) -> int:
-        """Update and lock a session's row, and return its number."""
+    def _grow(
+        self, connection: SqlConnection, session_id: SessionId, growth: Growth
+    ) -> tuple[int, int]:
+        """Update and lock a session's row; returns its number and how much is not indexed."""
         values = msgspec.structs.asdict(growth)
         row = self._sql.run(connection, _GROW, id=session_id, **values).fetchone()
         if row is None:
             self._find(connection, session_id)
             raise session_changed(session_id)
-        return int(row[0])
+        return int(row[0]), int(row[1])
 
     def _entries(
         self, connection: SqlConnection, number: int, *, after: int = 0, upto: int = LAST_ENTRY
@@ -242,5 +258,5 @@ def _hit(row: Sequence[Any], query: str) -> SearchHit:
     if not matches:
         return SearchHit(session=session)
     (entry,) = StoredEntries(session.id, [(newest, line)])
-    excerpt = excerpt_around(entry_text(entry), query)
+    excerpt = excerpt_around(strip_boilerplate(entry_text(entry)), parse_query(query))
     return SearchHit(session=session, entry_id=newest, matches=matches, excerpt=excerpt)

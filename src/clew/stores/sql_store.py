@@ -2,18 +2,20 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import anyio
 from anyio import to_thread
 
+from clew.context.recall.query import Query
+from clew.context.recall.search import Found
 from clew.core.entries import Entry, SessionRecord
 from clew.core.errors import StoreError
 from clew.core.ids import EntryId, SessionId
 from clew.stores.leases import Heartbeat, current_holder
 from clew.stores.record import SearchHit, StoredSession, clean_for_storage, new_record
-from clew.stores.sql import SqlConnection, SqlDialect
+from clew.stores.sql import IndexDamaged, SqlConnection, SqlDialect
 from clew.stores.sql_rows import SqlRows
 
 logger = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ class SqlDatabase(Protocol):
     """Opens connections when they are needed, and runs work on threads, in transactions.
 
     Every method raises `StoreUnavailable` when the database cannot be used, and `StoreDamaged`
-    when it cannot be read.
+    when it cannot be read, `IndexDamaged` when that is true of the index for word search only.
     """
 
     async def read(
@@ -54,10 +56,6 @@ class SqlDatabase(Protocol):
         **kwargs: _P.kwargs,
     ) -> _T:
         """The same as `write`, on the calling thread."""
-        ...
-
-    async def update_index(self) -> None:
-        """Index the words of all entries, where that is not done when they are written."""
         ...
 
     async def erase_deleted(self) -> None:
@@ -95,9 +93,14 @@ class SqlStore:
         if not entries:
             await self.record(session_id)
             return
-        await self._database.write(
+        is_index_due = await self._database.write(
             self._rows.append, session_id, entries, holder=self._holder, now=self._clock()
         )
+        if is_index_due:
+            try:
+                await self._update_index(session_id)
+            except StoreError as error:
+                logger.warning("the entries are stored, but not indexed yet: %s", error)
 
     async def load(
         self, session_id: SessionId, *, after: int = 0
@@ -132,8 +135,31 @@ class SqlStore:
 
     async def search(self, query: str, *, limit: int = 20) -> list[SearchHit]:
         """Find sessions by their names and words."""
-        await self._database.update_index()
-        return await self._database.read(self._rows.search, query, limit=limit)
+        return await self._with_index(
+            None, lambda: self._database.read(self._rows.search, query, limit=limit)
+        )
+
+    async def recall(
+        self,
+        query: Query,
+        *,
+        session_id: SessionId | None = None,
+        cwd: str | None = None,
+        limit: int = 8,
+        skip: Collection[int] = (),
+    ) -> Found:
+        """Find entries by their words."""
+        return await self._with_index(
+            session_id,
+            lambda: self._database.read(
+                self._rows.index.recall,
+                query,
+                session_id=session_id,
+                cwd=cwd,
+                limit=limit,
+                skip=skip,
+            ),
+        )
 
     async def rename(self, session_id: SessionId, name: str) -> None:
         """Give a session a name."""
@@ -181,6 +207,24 @@ class SqlStore:
                 except StoreError as error:
                     logger.warning("the leases could not be released: %s", error)
             await self._database.aclose()
+
+    async def _with_index(
+        self, session_id: SessionId | None, search: Callable[[], Awaitable[_T]]
+    ) -> _T:
+        """Search after the index has caught up; a damaged index is made anew."""
+        try:
+            await self._update_index(session_id)
+            return await search()
+        except IndexDamaged as error:
+            logger.warning("the search index is damaged and is built again: %s", error)
+            await self._database.write(self._rows.index.rebuild)
+            await self._update_index(session_id)
+            return await search()
+
+    async def _update_index(self, session_id: SessionId | None) -> None:
+        """Index the entries that the index misses, in short transactions."""
+        while await self._database.read(self._rows.index.is_behind, session_id):
+            await self._database.write(self._rows.index.index_next, session_id)
 
     def _renew_leases(self) -> None:
         if not self._leased:

@@ -16,9 +16,9 @@ from clew.core.entries import Entry
 from clew.core.errors import StoreDamaged, StoreUnavailable
 from clew.core.ids import SessionId
 from clew.stores.record import StoredSession
-from clew.stores.sql import SqlConnection
+from clew.stores.sql import IndexDamaged, SqlConnection
 from clew.stores.sql_store import SqlStore
-from clew.stores.sqlite_dialect import SqliteDialect, index_next, is_index_behind
+from clew.stores.sqlite_dialect import SqliteDialect
 from clew.stores.sqlite_file import connect, read_transaction, write_transaction
 from clew.stores.stored_entries import StoredEntries
 
@@ -96,11 +96,6 @@ class SqliteDatabase:
         with self._open() as connection, write_transaction(connection):
             return work(connection, *args, **kwargs)
 
-    async def update_index(self) -> None:
-        """Index the words of entries that the index misses, in short transactions."""
-        while await self.read(is_index_behind):
-            await self.write(index_next)
-
     async def erase_deleted(self) -> None:
         """Move the write-ahead log into the file: pages in the log are not overwritten."""
 
@@ -168,6 +163,8 @@ def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB:
+            raise IndexDamaged(f"the search index of {path} is damaged ({error})") from error
         # The low byte is the primary code.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:

@@ -1,43 +1,36 @@
 """What SQLite spells differently from PostgreSQL, and its index for word search (FTS5).
 
 The key of an entry is one integer, the session's number and the entry's own: all entries of a
-session are one range of keys, in the table and in the index. The index follows the entries in
-batches, because updating it at every commit would write three times as much. `Store.search`
-first indexes what is still missing.
+session are one range of keys, in the table and in the index.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from clew.context.recall import entry_text
-from clew.core.entries import Entry
-from clew.core.ids import SessionId
+from clew.context.recall.documents import Document
+from clew.context.recall.search import IndexQuery, Place
+from clew.context.recall.words import split_words
 from clew.stores.record import COLUMNS
-from clew.stores.search_terms import split_words
-from clew.stores.sql import SqlConnection
+from clew.stores.sql import Scope, SqlConnection
 from clew.stores.sql_rows import LAST_ENTRY
-from clew.stores.stored_entries import StoredEntries
+from clew.stores.sqlite_file import DOCUMENTS, index_names
 
-_BATCH = 64
-"""How many entries of a session may be missing in the index."""
-_MOST = 512
-"""How many entries one transaction indexes at most."""
 _RANGE = "BETWEEN (:number << 32) + :first AND (:number << 32) + :last"
-_BEHIND = "SELECT number, indexed FROM sessions WHERE indexed < last LIMIT 1"
 _SEARCH = f"""
 SELECT {", ".join(COLUMNS)}, newest & 0xFFFFFFFF, matches, line
 FROM sessions JOIN (
     SELECT rowid >> 32 AS number, max(rowid) AS newest, sum((rowid & 0xFFFFFFFF) > 0) AS matches
-    FROM words WHERE words MATCH :terms GROUP BY rowid >> 32
+    FROM documents WHERE documents MATCH :terms GROUP BY rowid >> 32
 ) USING (number) LEFT JOIN entries ON place = newest
 ORDER BY updated_at DESC, number DESC
 LIMIT :limit
 """  # noqa: S608 - names, no values
+_IN_FOLDER = "(SELECT number FROM sessions WHERE cwd = :cwd)"
 
 
 class SqliteDialect:
-    """The SQL of SQLite; see `SqlDialect`. The session's name is word row 0 of the session."""
+    """The SQL of SQLite; see `SqlDialect`. The session's name is document 0 of the session."""
 
     names: Mapping[str, str] = MappingProxyType(
         {
@@ -52,38 +45,50 @@ class SqliteDialect:
             "entry_id": "place & 0xFFFFFFFF",
             "entry_key": "place",
             "entry_range": f"place {_RANGE}",
+            "new_entry": "(:number << 32) + :id, :line",
             "copied_entry": "place + ((:copy - :number) << 32), line",
             "now": ":now",
             "silence": ":now - beat",
         }
     )
 
-    def add_entries(
-        self, connection: SqlConnection, number: int, rows: Sequence[tuple[Entry, bytes]]
+    def add_documents(
+        self, connection: SqlConnection, number: int, documents: Iterable[Document]
     ) -> None:
-        """Insert entries, and index those that wait if there are enough of them."""
+        """Index entries. One that is indexed already stays as it is."""
         connection.executemany(
-            "INSERT INTO entries VALUES ((:number << 32) + :id, :line)",
-            [{"number": number, "id": entry.id, "line": line} for entry, line in rows],
+            "INSERT INTO documents (rowid, text, at) VALUES ((:number << 32) + :id, :words, :at)",
+            [
+                {"number": number, "id": one.entry_id, "words": one.repeat_words(), "at": one.at}
+                for one in documents
+            ],
         )
-        (indexed,) = connection.execute(
-            "SELECT indexed FROM sessions WHERE number = :number", {"number": number}
-        ).fetchone()
-        if rows[-1][0].id - indexed >= _BATCH:
-            _index(connection, number, after=indexed)
 
     def index_name(self, connection: SqlConnection, number: int, name: str) -> None:
         """Let a session be found by its name."""
-        connection.execute("DELETE FROM words WHERE rowid = :number << 32", {"number": number})
-        _insert(connection, number, [(0, name)])
+        connection.execute("DELETE FROM documents WHERE rowid = :number << 32", {"number": number})
+        if words := " ".join(split_words(name)):
+            connection.execute(
+                "INSERT INTO documents (rowid, text) VALUES (:number << 32, :words)",
+                {"number": number, "words": words},
+            )
 
     def remove_words(self, connection: SqlConnection, number: int) -> None:
         """Remove all words of a session, also from the pages of the index."""
         connection.execute(
-            f"DELETE FROM words WHERE rowid {_RANGE}",  # noqa: S608 - a constant
+            f"DELETE FROM documents WHERE rowid {_RANGE}",  # noqa: S608 - a constant
             {"number": number, "first": 0, "last": LAST_ENTRY},
         )
-        connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+        connection.execute("INSERT INTO documents (documents) VALUES ('optimize')")
+
+    def rebuild_index(self, connection: SqlConnection) -> None:
+        """Make an empty index in place of a damaged one."""
+        # SQLite does not drop an index that it cannot open: it is made valid, and empty, first.
+        connection.execute("DELETE FROM documents_data")
+        connection.execute("INSERT INTO documents_data VALUES (1, X''), (10, X'00000000000000')")
+        connection.execute("DROP TABLE documents")
+        connection.execute(DOCUMENTS)
+        index_names(connection)
 
     def search(
         self, connection: SqlConnection, terms: Sequence[str], *, limit: int
@@ -92,40 +97,55 @@ class SqliteDialect:
         wanted = " ".join(f'"{term}"*' for term in terms)
         return connection.execute(_SEARCH, {"terms": wanted, "limit": limit}).fetchall()
 
+    def count_entries(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
+        """Count indexed entries."""
+        key, table = ("rowid", "documents") if words else ("id", "documents_docsize")
+        match = "documents MATCH :terms AND" if words else ""
+        (count,) = connection.execute(
+            f"SELECT count(*) FROM {table} WHERE {match} {_within(scope, key)}",  # noqa: S608
+            {"terms": _all_of(words), **_bounds(scope)},
+        ).fetchone()
+        return int(count)
 
-def is_index_behind(connection: SqlConnection) -> bool:
-    """Return whether the index misses entries."""
-    return connection.execute(_BEHIND).fetchone() is not None
+    def find_entries(
+        self, connection: SqlConnection, scope: Scope, query: IndexQuery, *, limit: int
+    ) -> list[Place]:
+        """Find indexed entries by BM25; without words that rank, the newest first."""
+        terms = [_all_of(query.all_of)] if query.all_of else []
+        if query.any_of:
+            terms.append(f"({' OR '.join(map(_quote, query.any_of))})")
+        match = "documents MATCH :terms AND" if terms else ""
+        order = "bm25(documents), rowid DESC" if query.any_of else "at DESC, rowid DESC"
+        timed = "" if query.since is None else "AND at >= :since "
+        timed += "" if query.until is None else "AND at <= :until"
+        rows = connection.execute(
+            f"SELECT rowid >> 32, rowid & 0xFFFFFFFF FROM documents WHERE {match}"  # noqa: S608
+            f" {_within(scope, 'rowid')} {timed} ORDER BY {order} LIMIT :limit",
+            {
+                "terms": " AND ".join(terms),
+                "since": query.since,
+                "until": query.until,
+                "limit": limit,
+                **_bounds(scope),
+            },
+        )
+        return rows.fetchall()
 
 
-def index_next(connection: SqlConnection) -> None:
-    """Index the next entries that the index misses, of one session."""
-    row = connection.execute(_BEHIND).fetchone()
-    if row is not None:
-        _index(connection, row[0], after=row[1])
+def _all_of(words: Sequence[str]) -> str:
+    return " AND ".join(map(_quote, words))
 
 
-def _index(connection: SqlConnection, number: int, *, after: int) -> None:
-    rows = connection.execute(
-        f"SELECT place & 0xFFFFFFFF, line FROM entries WHERE place {_RANGE}"  # noqa: S608
-        " ORDER BY place LIMIT :most",
-        {"number": number, "first": after + 1, "last": LAST_ENTRY, "most": _MOST},
-    ).fetchall()
-    entries = StoredEntries(SessionId("?"), rows)
-    _insert(connection, number, ((entry.id, entry_text(entry)) for entry in entries))
-    reached = rows[-1][0] if len(rows) == _MOST else None
-    connection.execute(
-        "UPDATE sessions SET indexed = ifnull(:reached, last) WHERE number = :number",
-        {"reached": reached, "number": number},
-    )
+def _quote(word: str) -> str:
+    return f'"{word[:-1]}"*' if word.endswith("*") else f'"{word}"'
 
 
-def _insert(connection: SqlConnection, number: int, texts: Iterable[tuple[int, str]]) -> None:
-    rows = (
-        {"number": number, "id": entry_id, "words": " ".join(split_words(text))}
-        for entry_id, text in texts
-    )
-    connection.executemany(
-        "INSERT INTO words (rowid, text) VALUES ((:number << 32) + :id, :words)",
-        [row for row in rows if row["words"]],
-    )
+def _within(scope: Scope, key: str) -> str:
+    if scope.number is not None:
+        return f"{key} {_RANGE}"
+    folder = "" if scope.cwd is None else f" AND {key} >> 32 IN {_IN_FOLDER}"
+    return f"({key} & 0xFFFFFFFF) > 0{folder}"
+
+
+def _bounds(scope: Scope) -> dict[str, object]:
+    return {"number": scope.number, "first": 1, "last": LAST_ENTRY, "cwd": scope.cwd}

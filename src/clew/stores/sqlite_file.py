@@ -15,13 +15,15 @@ from types import MappingProxyType
 
 from msgspec.structs import asdict
 
+from clew.context.recall.words import split_words
 from clew.core.errors import StoreUnavailable
 from clew.core.ids import SessionId
 from clew.files.atomic import make_private_folder
 from clew.stores.record import Growth
+from clew.stores.sql import SqlConnection
 from clew.stores.stored_entries import StoredEntries
 
-FILE_VERSION = 3
+FILE_VERSION = 4
 _APPLICATION = 0x434C4557
 """`CLEW`, in the field of SQLite's header for the name of a program."""
 _BUSY_SECONDS = 10.0
@@ -64,7 +66,11 @@ _VERSION_2 = (
     "CREATE VIRTUAL TABLE words USING fts5(text, detail=none, columnsize=0, tokenize=ascii)",
 )
 _SNAPSHOTS = "CREATE TABLE snapshots (number INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT"
-_TABLES = (*_VERSION_2, _SNAPSHOTS)
+DOCUMENTS = """
+CREATE VIRTUAL TABLE documents USING fts5(text, at UNINDEXED, tokenize=ascii)
+"""
+"""The words of entries, split and folded: this tokenizer only splits them at the spaces."""
+_TABLES = (*_VERSION_2[:-1], _SNAPSHOTS, DOCUMENTS)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -210,7 +216,28 @@ def _from_2(connection: sqlite3.Connection) -> None:
     connection.execute(_SNAPSHOTS)
 
 
+def _from_3(connection: sqlite3.Connection) -> None:
+    """Replace the index by one that can rank; the first search fills it."""
+    connection.execute("DROP TABLE words")
+    connection.execute(DOCUMENTS)
+    index_names(connection)
+
+
+def index_names(connection: SqlConnection) -> None:
+    """Index the names of all sessions, and have their entries indexed by the next search."""
+    connection.execute("UPDATE sessions SET indexed = 0")
+    named = "SELECT number, name FROM sessions WHERE name <> ''"
+    connection.executemany(
+        "INSERT INTO documents (rowid, text) VALUES (:number << 32, :words)",
+        [
+            {"number": number, "words": words}
+            for number, name in connection.execute(named).fetchall()
+            if (words := " ".join(split_words(name)))
+        ],
+    )
+
+
 _MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType(
-    {1: _from_1, 2: _from_2}
+    {1: _from_1, 2: _from_2, 3: _from_3}
 )
 """By the format that each starts from; each leads to the next."""

@@ -16,10 +16,12 @@ from clew.extensions.commands.arguments import (
     parse_number,
     reject_arguments,
     split_flags,
+    split_word,
 )
 from clew.extensions.commands.context_chart import draw_chart, list_categories, list_thresholds
 from clew.extensions.commands.entries import describe_entry, format_loss, list_entries, loss_data
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
+from clew.session.recall import RecallRequest
 
 _UNDONE = {
     Compacted: "compaction",
@@ -30,6 +32,7 @@ _UNDONE = {
 _INSTRUCTIONS = 4_000
 _HISTORY = 20
 _FOUND_CHARS = 160
+_RECALL_PAGE = 100_000
 
 
 async def _compact(host: CommandHost, arguments: str) -> CommandResult:
@@ -160,7 +163,8 @@ async def _unpin(host: CommandHost, arguments: str) -> CommandResult:
 async def _recall(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
         raise SessionError(
-            "write text to search for, such as /recall marigold, or an entry: /recall #12"
+            "write text to search for, such as /recall marigold, or entries: /recall #12 or"
+            " /recall 382-390"
         )
     if arguments.removeprefix("#").isdecimal():
         number = parse_entry_id(arguments)
@@ -171,11 +175,22 @@ async def _recall(host: CommandHost, arguments: str) -> CommandResult:
         return build_result(
             [text or describe_entry(entry)], entries=[{"id": entry.id, "text": text}]
         )
-    found = host.session.search(arguments)
-    lines = [f"#{one.id}  {one_line(entry_text(one), _FOUND_CHARS)}" for one in found]
+    word, rest = split_word(arguments)
+    is_wide = word == "--all" and bool(rest)
+    request = RecallRequest(
+        text=rest if is_wide else arguments, all_sessions=is_wide, page=_RECALL_PAGE
+    )
+    answer = await host.session.recall(request)
     return build_result(
-        lines or [f"no entry of this session contains {one_line(arguments, 80)!r}"],
-        entries=[{"id": one.id, "text": one_line(entry_text(one), _FOUND_CHARS)} for one in found],
+        [answer.text],
+        entries=[
+            {
+                "id": hit.unit.entry_id,
+                "text": one_line(hit.snippets[0].text if hit.snippets else "", _FOUND_CHARS),
+                "session": hit.session_id,
+            }
+            for hit in answer.found.hits
+        ],
     )
 
 
@@ -256,8 +271,9 @@ WINDOW_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="recall",
-            description="search the session, or show one entry in full",
-            argument_hint="text | #entry",
+            description="search the session, or show entries in full",
+            argument_hint="[--all] text | #entry | first-last | latest:file",
+            flags=("all",),
         ),
         _recall,
     ),

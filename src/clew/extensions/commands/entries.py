@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import to_builtins
 
 from clew.context.recall import entry_text
-from clew.core.context_state import LossReport, SummaryCheck
+from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import (
     Body,
     Charged,
@@ -84,7 +84,18 @@ def format_loss(report: LossReport) -> list[str]:
         f"summarised  {_ids(report.summarised)} (summary written by {author})",
         *([f"shortened   {_ids(report.cleared)}"] if report.cleared else []),
         *([f"archived    {_ids(report.archived)}"] if report.archived else []),
+        *format_attempts(report.attempts),
         *_format_check(report.check),
+    ]
+
+
+def format_attempts(attempts: Sequence[SummaryAttempt]) -> list[str]:
+    """Return a line for each try of a model to write the summary, with its cost."""
+    return [
+        f"attempt     {attempt.author}: {attempt.outcome} ({attempt.tokens:,} tokens, {cost})"
+        for attempt in attempts
+        if attempt.author != "rules"
+        for cost in ["price unknown" if attempt.cost is None else f"${attempt.cost:.4f}"]
     ]
 
 
@@ -118,6 +129,7 @@ def loss_data(done: Compacted) -> dict[str, object]:
         "cleared": list(report.cleared),
         "archived": list(report.archived),
         "author": report.author,
+        "attempts": to_builtins(report.attempts),
         "why": report.why,
         **({"check": to_builtins(report.check)} if report.check is not None else {}),
         "summary": done.summary,

@@ -106,12 +106,16 @@ def _reason(reply: ModelReply) -> str:
     return _REASONS[reply.reason or usual]
 
 
-def _counts(usage: Usage) -> dict[str, int]:
+def _counts(usage: Usage) -> dict[str, Any]:
     """Return the counts as the API reports them: the input excludes cached tokens."""
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     return {
         "input_tokens": usage.input_tokens - cached,
         "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": usage.cache_write_tokens - usage.hourly_write_tokens,
+            "ephemeral_1h_input_tokens": usage.hourly_write_tokens,
+        },
         "cache_read_input_tokens": usage.cache_read_tokens,
         "output_tokens": usage.output_tokens,
     }

@@ -124,12 +124,13 @@ def _reason(reply: ModelReply) -> str:
     return _REASONS.get(reply.reason or usual, "end_turn")
 
 
-def _usage(usage: Usage) -> dict[str, int]:
+def _usage(usage: Usage) -> dict[str, Any]:
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     return {
         "inputTokens": usage.input_tokens - cached,
         "outputTokens": usage.output_tokens,
         "cacheReadInputTokens": usage.cache_read_tokens,
         "cacheWriteInputTokens": usage.cache_write_tokens,
+        "cacheDetails": [{"inputTokens": usage.hourly_write_tokens, "ttl": "1h"}],
         "totalTokens": usage.input_tokens + usage.output_tokens,
     }

@@ -83,6 +83,8 @@ def parse_request(body: bytes, *, provenance: str) -> Request:
     if blocks:
         options["system"] = blocks
     tools = _tools.decode(fields.get("tools", b"[]"))
+    if "tools" in fields and not tools:
+        options["tools"] = []
     return Request(
         model=read_text(fields, "model"),
         messages=tuple(

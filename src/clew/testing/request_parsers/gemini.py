@@ -66,7 +66,9 @@ def parse_request(body: bytes, *, provenance: str) -> Request:
     contents = found.pop("contents")
     read = _Contents(provenance)
     settings = found.get("generationConfig")
-    functions, native = _tools(found.pop("tools", []))
+    functions, native = _tools(found.get("tools", []))
+    if functions or native:
+        del found["tools"]
     return Request(
         model=found.pop("model", ""),
         messages=tuple(map(read.message, contents)),

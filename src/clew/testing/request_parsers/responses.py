@@ -75,6 +75,7 @@ def parse_request(body: bytes, *, provenance: str) -> Request:
     except msgspec.DecodeError as error:
         raise ValueError(f"not a request of the Responses API: {error}") from error
     tools = list_fields(fields.get("tools"))
+    own = _OWN if tools else _OWN - {"tools"}
     return Request(
         model=as_text(fields.get("model")),
         messages=tuple(_messages(items, provenance)),
@@ -86,7 +87,7 @@ def parse_request(body: bytes, *, provenance: str) -> Request:
         max_output_tokens=fields.get("max_output_tokens"),
         temperature=fields.get("temperature"),
         cache_key=as_text(fields.get("prompt_cache_key")),
-        options={name: value for name, value in fields.items() if name not in _OWN},
+        options={name: value for name, value in fields.items() if name not in own},
     )
 
 

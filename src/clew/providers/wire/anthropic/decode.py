@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from clew.core.errors import ProviderError
 from clew.core.usage import Usage
@@ -14,11 +14,16 @@ from clew.providers.wire.anthropic.block_decoder import StreamedBlock, open_bloc
 from clew.providers.wire.base_decoder import EventDecoder
 
 
+class _CacheCreation(Struct):
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class _Usage(Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    cache_creation: _CacheCreation | None = None
 
 
 class _StopDetails(Struct):
@@ -176,7 +181,13 @@ class MessagesResponse:
         usage = _usage(found)
         known = self._usage or Usage()
         if found.input_tokens is not None and usage.input_tokens:
-            known = msgspec.structs.replace(usage, output_tokens=known.output_tokens)
+            # The end of a stream repeats the counts without their lifetimes.
+            hourly = known.cache_write_1h_tokens if found.cache_creation is None else None
+            known = msgspec.structs.replace(
+                usage,
+                output_tokens=known.output_tokens,
+                cache_write_1h_tokens=usage.cache_write_1h_tokens if hourly is None else hourly,
+            )
         output = usage.output_tokens or known.output_tokens
         self._usage = msgspec.structs.replace(known, output_tokens=output)
         return [UsageChunk(self._usage)]
@@ -193,4 +204,6 @@ def _usage(found: _Usage) -> Usage:
         output_tokens=found.output_tokens or 0,
         cache_read_tokens=read,
         cache_write_tokens=written,
+        cache_write_1h_tokens=(found.cache_creation or _CacheCreation()).ephemeral_1h_input_tokens
+        or UNSET,
     )

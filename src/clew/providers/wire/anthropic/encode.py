@@ -24,6 +24,7 @@ from clew.providers.wire.message_cache import LIMIT, MessageCache
 
 LEAST_THINKING = 1_024
 """The API's minimum thinking budget in tokens."""
+_DEFAULT_TEMPERATURE = 1.0
 
 _COUNTED = frozenset(
     {
@@ -166,7 +167,9 @@ def _settle_thinking(head: dict[str, Any], turns: list[EncodedTurn], ceiling: in
         if kind == "enabled":
             del head["thinking"]
     elif kind in {"enabled", "adaptive"}:
-        head.pop("temperature", None)
+        # The API accepts only its default beside thinking.
+        if head.get("temperature") != _DEFAULT_TEMPERATURE:
+            head.pop("temperature", None)
         _make_room(head, ceiling)
 
 

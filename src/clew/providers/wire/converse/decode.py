@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from clew.core.errors import ProviderError
 from clew.core.usage import Usage
@@ -15,11 +15,17 @@ from clew.providers.wire.base_decoder import EventDecoder
 from clew.providers.wire.converse.block_decoder import BlockDecoder, BlockStart, ConverseDelta
 
 
+class _CacheDetail(Struct, rename="camel"):
+    input_tokens: int | None = None
+    ttl: str | None = None
+
+
 class _Usage(Struct, rename="camel"):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_write_input_tokens: int | None = None
+    cache_details: list[_CacheDetail] | None = None
 
 
 class _Guardrail(Struct, rename="camel"):
@@ -177,10 +183,12 @@ class ConverseResponse:
 def _usage(found: _Usage) -> Usage:
     read = found.cache_read_input_tokens or 0
     written = found.cache_write_input_tokens or 0
+    hourly = (each.input_tokens or 0 for each in found.cache_details or () if each.ttl == "1h")
     # Bedrock counts cache reads and writes separately from the input.
     return Usage(
         input_tokens=(found.input_tokens or 0) + read + written,
         output_tokens=found.output_tokens or 0,
         cache_read_tokens=read,
         cache_write_tokens=written,
+        cache_write_1h_tokens=sum(hourly) or UNSET,
     )

@@ -1,0 +1,158 @@
+"""Latest versions of the files that a session edits, so that a compaction can restore them.
+
+A version is known if the session wrote the whole file, or read the whole file, and every later
+edit can be applied to that text. A file that a shell command changed is not known until it is read
+again.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.context.estimate import text_units
+from clew.context.items import Item
+from clew.context.loss_report import WrittenSummary
+from clew.context.plan import Budget, Reduce, Wording
+from clew.context.tool_steps import ToolStep, list_steps
+from clew.context.view import View
+from clew.core.ids import EntryId
+
+RESTORED_HEADING = "## Files being edited, as this session last saw them"
+_SHARE = 8
+"""The files take at most this part of what a compaction leaves."""
+_NUMBERED = re.compile(r"\s*(\d+)[\t→](.*)", re.DOTALL)
+_CUT = re.compile(r"\[cut: \d+ more characters\]\Z")
+_REMINDER = "\n\n<system-reminder>"
+
+
+class FileVersion(Struct, frozen=True, kw_only=True):
+    """The text of one file after the last change that the session made."""
+
+    path: str
+    text: str
+    place: int
+    """Where in the conversation it was last edited; a larger one is newer."""
+    sources: frozenset[EntryId]
+    """The entries that the text was computed from."""
+
+
+class RestoredFiles(Struct, frozen=True, kw_only=True):
+    """What a compaction adds to its summary, and the budget that this leaves for the rest."""
+
+    text: str
+    budget: Budget
+
+    def add_to(self, summary: WrittenSummary) -> WrittenSummary:
+        """Return the summary followed by the files; an empty one stays empty."""
+        if not self.text or not summary.text:
+            return summary
+        return replace(summary, text=f"{summary.text}\n\n{self.text}")
+
+
+def find_versions(items: Iterable[Item]) -> list[FileVersion]:
+    """Return the files that were edited and whose text is known, the last edited first."""
+    known: dict[str, FileVersion] = {}
+    edited: set[str] = set()
+    for step in list_steps(items):
+        changes = step.edits
+        for change in changes:
+            edited.add(change.path)
+            version = _apply_change(known.pop(change.path, None), step, change.path)
+            if version is not None and change.kind != "delete":
+                known[change.path] = version
+        if not changes and (read := _read_whole(step, known.get(step.path))) is not None:
+            known[step.path] = read
+    found = [version for path, version in known.items() if path in edited]
+    return sorted(found, key=lambda version: -version.place)
+
+
+def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
+    """Choose the files that are written out again after `plan`, the last edited first.
+
+    Each is included whole or not at all. Files that stay in the view anyway are left out.
+    """
+    if not plan.dropped or plan.wording is Wording.NOTICE:
+        return RestoredFiles(text="", budget=budget)
+    gone = {item.entry_id for item in plan.dropped}
+    gone.update(change.entry_id for change in plan.replaced)
+    staying = {item.entry_id for item in view.items} - gone - view.originals.keys()
+    room = min(budget.limit // _SHARE, sum(item.units for item in plan.dropped) // 4)
+    parts: list[str] = []
+    for version in find_versions(_list_originals(view)):
+        part = f"### {version.path}\n```\n{version.text.rstrip()}\n```"
+        units = text_units(part)
+        if units <= room and not version.sources <= staying:
+            room -= units
+            parts.append(part)
+    if not parts:
+        return RestoredFiles(text="", budget=budget)
+    text = "\n\n".join([RESTORED_HEADING, *parts])
+    taken = text_units(text)
+    rest = replace(
+        budget,
+        limit=max(0, budget.limit - taken),
+        summary=max(0, min(budget.summary, budget.limit - taken)),
+    )
+    return RestoredFiles(text=text, budget=rest)
+
+
+def _list_originals(view: View) -> list[Item]:
+    """Return all messages with the text that they had before results were cleared."""
+    return [view.originals.get(item.entry_id, item) for item in (*view.archived, *view.items)]
+
+
+def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> FileVersion | None:
+    """Return the file after a change; None if its text is not known any more."""
+    content = step.get_text("content") or step.get_text("file_text")
+    if step.changes and step.creates:
+        return FileVersion(
+            path=path, text=content, place=step.place, sources=frozenset((step.entry_id,))
+        )
+    edits = _list_edits(step)
+    if version is None or not step.changes or not edits:
+        return None
+    text = version.text
+    for old, new, everywhere in edits:
+        count = text.count(old) if old else 0
+        if count == 0 or (count > 1 and not everywhere):
+            return None
+        text = text.replace(old, new)
+    return replace(version, text=text, place=step.place, sources=version.sources | {step.entry_id})
+
+
+def _list_edits(step: ToolStep) -> list[tuple[str, str, bool]]:
+    many = step.arguments.get("edits")
+    found: Sequence[object] = many if isinstance(many, list) else [step.arguments]
+    edits: list[tuple[str, str, bool]] = []
+    for edit in found:
+        match edit:
+            case {"old_string": str(old), "new_string": str(new), **rest} | {
+                "old_str": str(old),
+                "new_str": str(new),
+                **rest,
+            }:
+                edits.append((old, new, bool(rest.get("replace_all"))))
+            case _:
+                return []
+    return edits
+
+
+def _read_whole(step: ToolStep, before: FileVersion | None) -> FileVersion | None:
+    """Return the file that a step read from the first to the last line, with line numbers."""
+    if not step.reads or not step.ran or step.failed or "limit" in step.arguments:
+        return None
+    lines = step.result.split(_REMINDER)[0].rstrip("\n").split("\n")
+    texts: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        found = _NUMBERED.fullmatch(line)
+        if found is None or int(found[1]) != number or _CUT.search(found[2]):
+            return None
+        texts.append(found[2])
+    return FileVersion(
+        path=step.path,
+        text="\n".join(texts) + "\n",
+        place=before.place if before is not None else step.place,
+        sources=frozenset((step.result_id,)),
+    )

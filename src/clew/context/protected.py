@@ -1,0 +1,119 @@
+"""Protected content: tool results that clearing leaves alone and that a compaction keeps.
+
+A rule names a tool (`WebFetch`, `mcp__github__*`), a path or pattern (`docs/spec.md`, `*.sql`), or
+a tool with a pattern for its arguments (`Bash(git diff*)`). Invoked skills are always protected.
+"""
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from clew.context.items import Item
+from clew.core.errors import ConfigError
+from clew.core.ids import EntryId
+
+if TYPE_CHECKING:
+    # Slow to import, and few sessions have protected content.
+    from clew.context.tool_steps import ToolStep
+
+_RULE = re.compile(r"([\w.*?-]+)\((.+)\)", re.DOTALL)
+_TOOL = re.compile(r"mcp__\S+|[A-Za-z_]\w*")
+_SKILL_TOOLS = frozenset({"executecommand", "skill"})
+_LEAST_SKILL = 400
+"""A shorter result of such a tool is the answer of a command, not the text of a skill."""
+
+
+class ProtectionRule(Struct, frozen=True, kw_only=True):
+    """Which tool results are protected."""
+
+    tool: str = "*"
+    """A tool name or pattern, in lower case."""
+    pattern: str = ""
+    """Matches an argument of the call: a path, the end of a path, or a whole text; empty for
+    any call of the tool."""
+
+    def matches(self, step: "ToolStep") -> bool:
+        """Return whether the result of `step` is protected."""
+        if not fnmatchcase(step.name, self.tool):
+            return False
+        return not self.pattern or any(
+            fnmatchcase(str(value), pattern)
+            for value in step.arguments.values()
+            if isinstance(value, str | int)
+            for pattern in (self.pattern, f"*/{self.pattern}")
+        )
+
+
+class Protected(Struct, frozen=True, kw_only=True):
+    """What a compaction keeps word for word, and what does not fit."""
+
+    kept: frozenset[EntryId]
+    """The entries of the results."""
+    left_out: int
+    """Protected results that are summarised like other messages, because there is no room."""
+
+
+def parse_protection(text: str) -> ProtectionRule:
+    """Read a rule such as `Bash(git diff*)`, `WebFetch` or `docs/*.md`.
+
+    A file whose name looks like a tool is written as a path: `./Makefile`.
+
+    Raises:
+        ConfigError: The rule is empty.
+    """
+    text = text.strip()
+    if not text:
+        raise ConfigError("an entry of `protect` is empty; name a tool, a path or a pattern")
+    if found := _RULE.fullmatch(text):
+        return ProtectionRule(tool=found[1].lower(), pattern=found[2].removeprefix("./"))
+    if _TOOL.fullmatch(text):
+        return ProtectionRule(tool=text.lower())
+    return ProtectionRule(pattern=text.removeprefix("./"))
+
+
+def find_protected(items: Sequence[Item], rules: Sequence[str]) -> frozenset[EntryId]:
+    """Return the entries of all results that a rule or a skill protects from clearing."""
+    return frozenset(step.result_id for step in _list_protected(items, rules))
+
+
+def choose_protected(items: Sequence[Item], rules: Sequence[str], *, room: int) -> Protected:
+    """Choose the protected results that a compaction keeps, the newest first, within `room` units.
+
+    Of calls with the same arguments only the newest counts: it has the latest version.
+    """
+    steps = _list_protected(items, rules)
+    latest = {(step.name, str(step.arguments)): step for step in steps}
+    units = {item.entry_id: item.units for item in items} if latest else {}
+    kept: set[EntryId] = set()
+    left_out = 0
+    for step in sorted(latest.values(), key=lambda step: -step.place):
+        size = units[step.result_id] + units[step.entry_id]
+        if size <= room:
+            room -= size
+            kept.add(step.result_id)
+        else:
+            left_out += 1
+    return Protected(kept=frozenset(kept), left_out=left_out)
+
+
+def _list_protected(items: Sequence[Item], rules: Sequence[str]) -> "list[ToolStep]":
+    if not rules and not any(_has_skill(item) for item in items):
+        return []
+    from clew.context.tool_steps import list_steps  # noqa: PLC0415 - few sessions need it
+
+    parsed = [parse_protection(rule) for rule in rules]
+    return [step for step in list_steps(items) if _is_protected(step, parsed)]
+
+
+def _has_skill(item: Item) -> bool:
+    return any(result.name.lower() in _SKILL_TOOLS for result in item.message.results)
+
+
+def _is_protected(step: "ToolStep", rules: Sequence[ProtectionRule]) -> bool:
+    if not step.answered or step.entry_id == step.result_id:
+        return False
+    is_skill = step.name in _SKILL_TOOLS and len(step.result) >= _LEAST_SKILL and not step.failed
+    return is_skill or any(rule.matches(step) for rule in rules)

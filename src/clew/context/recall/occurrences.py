@@ -1,0 +1,231 @@
+"""Where the words of a query occur in a text, and the passages that show them together."""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from clew.context.recall.query import Query, Term
+from clew.context.recall.words import fold
+
+_MOST_CHARS = 400_000
+"""Characters of a text that are looked at: an index has the words of no more."""
+_MOST_PER_TERM = 200
+_WORTH_SHOWING = 0.15
+"""A further passage must hold this share of what the best one holds."""
+_OTHER_FORM = 0.5
+"""What another form of a word counts, such as `running` for `run`."""
+_WORD = re.compile(r"\w+\Z")
+
+
+class Snippet(Struct, frozen=True, kw_only=True):
+    """A passage of a text."""
+
+    offset: int
+    """Where it begins."""
+    text: str
+
+
+class Occurrence(Struct, frozen=True):
+    """One place where a word of the query occurs."""
+
+    start: int
+    term: int
+    weight: float
+
+
+class Matcher:
+    """Finds the words of one query in many texts."""
+
+    def __init__(self, query: Query) -> None:
+        self._needles = _needles(query)
+        self._phrases = query.phrases
+
+    @property
+    def size(self) -> int:
+        """How many different words or names are looked for, parts of names included."""
+        return len(self._needles)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        # The longest first: a name is found as a whole before its parts are.
+        order = sorted(range(self.size), key=lambda index: -len(self._needles[index].stem))
+        return re.compile("|".join(f"(?P<t{i}>{re.escape(self._needles[i].stem)})" for i in order))
+
+    def contains_phrases(self, text: str) -> bool:
+        """Return whether all exact phrases of the query are in `text`."""
+        if not self._phrases:
+            return True
+        folded = fold(" ".join(text.split()))
+        return all(phrase in folded for phrase in self._phrases)
+
+    def find(self, text: str) -> list[Occurrence]:
+        """Return the places where words of the query occur, in order."""
+        if not self._needles:
+            return []
+        plain = _strip_accents(text[:_MOST_CHARS])
+        lower = plain.lower()
+        found: list[Occurrence] = []
+        left = [_MOST_PER_TERM] * self.size
+        for match in self._pattern.finditer(lower):
+            index = int(str(match.lastgroup)[1:])
+            needle = self._needles[index]
+            if left[index] and (not needle.starts_words or _starts_word(plain, match.start())):
+                found.append(Occurrence(match.start(), index, needle.weigh(lower, match.start())))
+                left[index] -= 1
+        return found
+
+
+class _Needle(Struct, frozen=True):
+    stem: str
+    word: str
+    starts_words: bool
+
+    def weigh(self, text: str, start: int) -> float:
+        end = start + len(self.word)
+        is_whole = text.startswith(self.word, start) and not text[end : end + 1].isalnum()
+        return 1.0 if is_whole or not self.starts_words else _OTHER_FORM
+
+
+def list_terms(query: Query) -> list[tuple[tuple[str, ...], float]]:
+    """Return what an index counts for each word that a `Matcher` finds, with its share.
+
+    Parts of a name count less than the name.
+    """
+    listed: list[tuple[tuple[str, ...], float]] = [(term.patterns, 1.0) for term in query.terms]
+    parts = dict.fromkeys(part for term in query.terms for part in term.parts)
+    return listed + [((part,), 0.35) for part in parts if ((part,), 1.0) not in listed]
+
+
+def _needles(query: Query) -> list[_Needle]:
+    whole = [_whole_needle(term) for term in query.terms]
+    rest = list_terms(query)[len(whole) :]
+    return whole + [_part_needle(part) for (part,), _ in rest]
+
+
+def _whole_needle(term: Term) -> _Needle:
+    if len(term.patterns) > 1 or term.parts:
+        return _Needle(term.text, term.text, term.text[0].isascii())
+    return _part_needle(term.patterns[0], term.text)
+
+
+def _part_needle(pattern: str, word: str = "") -> _Needle:
+    stem = pattern.removesuffix("*")
+    return _Needle(stem, word or stem, stem.isascii())
+
+
+def _starts_word(text: str, start: int) -> bool:
+    if start == 0 or not text[start - 1].isalnum():
+        return True
+    return text[start].isupper() and (
+        not text[start - 1].isupper() or text[start + 1 : start + 2].islower()
+    )
+
+
+def _strip_accents(text: str) -> str:
+    """Return `text` without accents, and with the same length."""
+    if text.isascii():
+        return text
+    table: dict[int, str] = {}
+    for char in set(text):
+        if not char.isascii():
+            bare = fold(char)
+            if len(bare) == 1 and bare != char:
+                table[ord(char)] = bare.upper() if char.isupper() and bare.isascii() else bare
+    return text.translate(table) if table else text
+
+
+def best_window(
+    occurrences: Sequence[Occurrence], weights: Sequence[float], size: int
+) -> tuple[int, int, float]:
+    """Return the first and last place of the `size` characters that hold the most, and its sum.
+
+    Each word counts once per window, by its weight; of equal windows the shortest wins.
+    """
+    best = (0, 0, 0.0)
+    places = [0] * len(weights)
+    """Where each word occurred last."""
+    seen: dict[int, float] = {}
+    for one in occurrences:
+        seen[one.term] = weights[one.term] * one.weight
+        places[one.term] = one.start
+        for term in [term for term in seen if places[term] < one.start - size]:
+            del seen[term]
+        total = sum(seen.values())
+        if total >= best[2]:
+            first = min(places[term] for term in seen)
+            if total > best[2] or one.start - first < best[1] - best[0]:
+                best = (first, one.start, total)
+    return best
+
+
+def cut_snippets(
+    text: str,
+    occurrences: Sequence[Occurrence],
+    weights: Sequence[float],
+    *,
+    size: int,
+    most: int = 3,
+) -> tuple[Snippet, ...]:
+    """Return up to `most` passages of about `size` characters where the words occur together."""
+    if len(text) <= size or not occurrences:
+        return (Snippet(offset=0, text=text[:size]),) if text else ()
+    left, chosen = list(occurrences), list[tuple[int, int]]()
+    worth, enough = list(weights), 0.0
+    while left and len(chosen) < most:
+        first, last, total = best_window(left, worth, size * 2 // 3)
+        if total <= enough:
+            break
+        enough = enough or total * _WORTH_SHOWING
+        spare = max(0, size - (last - first))
+        start = _snap(text, max(0, first - spare // 3))
+        end = min(len(text), start + size)
+        chosen.append((start, end))
+        shown = {one.term for one in left if start <= one.start < end}
+        # What is shown counts little from now on: the next passage should add something.
+        worth = [value * 0.2 if term in shown else value for term, value in enumerate(worth)]
+        left = [one for one in left if not start - size // 2 <= one.start < end]
+    return tuple(
+        Snippet(offset=start, text=text[start:end].rstrip()) for start, end in _merge(chosen)
+    )
+
+
+def _snap(text: str, start: int) -> int:
+    """Move a start to the beginning of its line, or else of its word, if that is near."""
+    line = text.rfind("\n", max(0, start - 80), start) + 1
+    if line or start < 80:
+        return line
+    cut = _WORD.search(text, max(0, start - 40), start)
+    return cut.start() if cut else start
+
+
+def _merge(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def count_by_term(occurrences: Sequence[Occurrence], size: int) -> list[float]:
+    """Return how often each word occurs; other forms count less."""
+    counts = [0.0] * size
+    for one in occurrences:
+        counts[one.term] += one.weight
+    return counts
+
+
+def excerpt_around(text: str, query: Query, *, chars: int = 240) -> str:
+    """Return the passage of `text` that shows the words of `query` best, in one line."""
+    matcher = Matcher(query)
+    found = matcher.find(text)
+    weights = [1.0] * matcher.size
+    snippet, *_ = cut_snippets(text, found, weights, size=chars, most=1) or (
+        Snippet(offset=0, text=""),
+    )
+    line = " ".join(snippet.text.split())
+    end = snippet.offset + len(snippet.text)
+    return ("…" if snippet.offset else "") + line + ("…" if end < len(text.rstrip()) else "")

@@ -1,0 +1,262 @@
+"""Search the entries of sessions: an index finds candidates, and this module ranks them.
+
+Every store has an `EntryIndex`. The ranking here reads the candidates themselves, so all stores
+return the same hits in the same order: BM25 over rare and common words, more for words that
+occur together and for exact names, near-identical texts as one hit.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.context.recall.documents import required_words
+from clew.context.recall.occurrences import (
+    Matcher,
+    Occurrence,
+    Snippet,
+    best_window,
+    count_by_term,
+    cut_snippets,
+    list_terms,
+)
+from clew.context.recall.query import Query
+from clew.context.recall.units import ReadEntry, Unit, read_units
+from clew.core.entries import Entry
+from clew.core.ids import EntryId, SessionId
+
+Place: TypeAlias = tuple[int, int]
+"""A number that stands for a session in its store, and the number of an entry."""
+_CANDIDATES = 40
+_MORE_CANDIDATES = 1_000
+"""When exact phrases or several filters must be checked in the text."""
+_COMMON = 0.2
+"""A word in more than this share of the entries finds nothing by itself, if others do."""
+_COMMON_COUNT = 1_000
+_K1, _B = 1.2, 0.4
+_USUAL_CHARS = 2_000
+_LONG_CHARS = 20_000
+_TOGETHER_CHARS = 300
+_FOLDED = 40
+"""How many of the best hits are compared with each other."""
+_ALIKE = 0.85
+_WEAK = 0.1
+"""Hits below this share of the best score are noise."""
+_ROLE_WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {"user": 1.2, "assistant": 1.1, "tool": 1.0, "summary": 0.5, "note": 0.3}
+)
+_SIZES = ((900, 2), (320, 3))
+"""Characters and number of snippets: for the best hit, and for the others."""
+_DIGITS = re.compile(r"\d+")
+
+
+class IndexQuery(Struct, frozen=True, kw_only=True):
+    """What an index looks for. `*` at the end of a word means any ending."""
+
+    any_of: tuple[str, ...] = ()
+    """Entries with more and rarer ones of these come first; newest first if it is empty."""
+    all_of: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
+
+
+class EntryIndex(Protocol):
+    """The words of the entries in which one search looks: of one session, or of several."""
+
+    def size(self) -> int:
+        """Return the number of entries."""
+        ...
+
+    def count(self, words: Sequence[str]) -> int:
+        """Return how many entries contain all of these words."""
+        ...
+
+    def find(self, query: IndexQuery, limit: int) -> Sequence[Place]:
+        """Return the entries that match best; newest first without `any_of`."""
+        ...
+
+    def read(self, session: int, entry_id: int) -> Entry | None:
+        """Return an entry; None if the session has no entry of that number."""
+        ...
+
+
+class Hit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message or tool call that a search found."""
+
+    session: int
+    """The number of the session in its store."""
+    session_id: SessionId = SessionId("")
+    unit: Unit
+    score: float
+    snippets: tuple[Snippet, ...] = ()
+    same: tuple[EntryId, ...] = ()
+    """Older entries with nearly the same text, newest first."""
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """The result of a search."""
+
+    hits: tuple[Hit, ...] = ()
+    total: int = 0
+    """How many different hits there were before the limit; of the candidates that were read."""
+    missing: tuple[str, ...] = ()
+    """Words of the query that no entry contains."""
+
+
+def search_index(index: EntryIndex, query: Query, *, limit: int, skip: Iterable[int] = ()) -> Found:
+    """Return the best hits for `query`, without those in the entries `skip`."""
+    if query.is_empty:
+        return Found()
+    ranking = _Ranking(index, query)
+    hits = ranking.hits(frozenset(skip))
+    folded = _fold_alike(hits)
+    shown = [ranking.show(hit, best=place == 0) for place, hit in enumerate(folded[:limit])]
+    return Found(hits=tuple(shown), total=len(folded), missing=ranking.missing)
+
+
+class _Ranking:
+    """Ranks the entries of one index by one query."""
+
+    def __init__(self, index: EntryIndex, query: Query) -> None:
+        self._index, self._query = index, query
+        self._matcher = Matcher(query)
+        self._found: dict[int, Sequence[Occurrence]] = {}
+        """Where words occur, by the identity of the unit, which the hit keeps alive."""
+        self._terms = list_terms(query)
+        self._counts = [index.count(patterns) for patterns, _ in self._terms]
+        self._size = max(1, index.size())
+        self._weights = [
+            share * math.log(1 + (self._size - count + 0.5) / (count + 0.5))
+            for (_, share), count in zip(self._terms, self._counts, strict=True)
+        ]
+        known = dict(zip((patterns for patterns, _ in self._terms), self._counts, strict=True))
+        self.missing = tuple(
+            term.text
+            for term in query.terms
+            if not known[term.patterns] and not any(known.get((part,)) for part in term.parts)
+        )
+
+    def hits(self, skip: frozenset[int]) -> list[Hit]:
+        """Return the scored units of all candidates, the best first."""
+        units: dict[tuple[int, int, str], Hit] = {}
+        for session, entry_id in self._candidates():
+            read = _reader(self._index, session)
+            for unit in read_units(entry_id, read):
+                key = (session, unit.entry_id, unit.call.call_id if unit.call else "")
+                if key in units or {unit.entry_id, unit.called_in} & skip:
+                    continue
+                score = self._score(unit)
+                if score > 0:
+                    units[key] = Hit(session=session, unit=unit, score=score)
+        hits = sorted(units.values(), key=self._order)
+        return [hit for hit in hits if hit.score >= _WEAK * hits[0].score]
+
+    def show(self, hit: Hit, *, best: bool) -> Hit:
+        """Return the hit with its snippets."""
+        size, most = _SIZES[0 if best else 1]
+        found = self._found.get(id(hit.unit), ())
+        shown = cut_snippets(hit.unit.text, found, self._weights, size=size, most=most)
+        return replace(hit, snippets=shown)
+
+    def _order(self, hit: Hit) -> tuple[float, float, int, int]:
+        score = -round(hit.score, 6) if self._query.terms else 0.0
+        return (score, -hit.unit.at, -hit.session, -hit.unit.entry_id)
+
+    def _candidates(self) -> Sequence[Place]:
+        query, required = self._query, required_words(self._query)
+        limit = _MORE_CANDIDATES if query.phrases else _CANDIDATES
+        patterns = {
+            pattern: count
+            for (one, _), count in zip(self._terms, self._counts, strict=True)
+            for pattern in one
+            if count
+        }
+        common = max(_COMMON_COUNT, _COMMON * self._size)
+        rare = tuple(pattern for pattern, count in patterns.items() if count <= common)
+        wanted = IndexQuery(
+            any_of=rare or tuple(patterns),
+            all_of=required,
+            since=query.since,
+            until=query.until,
+        )
+        if query.terms and not patterns:
+            return ()
+        return self._index.find(wanted, limit)
+
+    def _score(self, unit: Unit) -> float:
+        query = self._query
+        if not (_passes(unit, query) and self._matcher.contains_phrases(unit.text)):
+            return 0.0
+        weight = _ROLE_WEIGHTS[unit.role]
+        if not query.terms:
+            return weight
+        found = self._found[id(unit)] = self._matcher.find(unit.text)
+        return weight * self._bm25(found, len(unit.text)) if found else 0.0
+
+    def _bm25(self, found: Sequence[Occurrence], chars: int) -> float:
+        counts = count_by_term(found, len(self._weights))
+        length = _K1 * (1 - _B + _B * min(chars, _LONG_CHARS) / _USUAL_CHARS)
+        score = sum(
+            weight * count * (_K1 + 1) / (count + length)
+            for weight, count in zip(self._weights, counts, strict=True)
+        )
+        total = sum(self._weights) or 1.0
+        together = best_window(found, self._weights, _TOGETHER_CHARS)[2]
+        covered = sum(weight for weight, n in zip(self._weights, counts, strict=True) if n)
+        return (score + together) * (0.4 + 0.6 * covered / total)
+
+
+def _reader(index: EntryIndex, session: int) -> ReadEntry:
+    return lambda number: index.read(session, number)
+
+
+def _passes(unit: Unit, query: Query) -> bool:
+    """Return whether a unit itself has what the filters ask for."""
+    return (
+        (not query.role or unit.role == query.role)
+        and (not query.tool or unit.tool.lower() == query.tool.lower())
+        and (not query.file or any(names_file(path, query.file) for path in unit.files))
+        and (query.since is None or unit.at >= query.since)
+        and (query.until is None or unit.at <= query.until)
+    )
+
+
+def names_file(path: str, wanted: str) -> bool:
+    """Return whether `wanted` is a path, or the end of one."""
+    have, want = path.replace("\\", "/").lower(), wanted.replace("\\", "/").lower().strip("/")
+    return have == want or have.endswith(f"/{want}")
+
+
+def _fold_alike(hits: Sequence[Hit]) -> list[Hit]:
+    """Join hits with nearly the same text: the newest stands for all, in the place of the best."""
+    groups: list[tuple[frozenset[str], list[Hit]]] = []
+    for hit in hits[:_FOLDED]:
+        lines = _signature(hit.unit)
+        for seen, group in groups:
+            if hit.session == group[0].session and _is_alike(lines, seen):
+                group.append(hit)
+                break
+        else:
+            groups.append((lines, [hit]))
+    folded = [_newest(group) for _, group in groups]
+    return folded + list(hits[_FOLDED:])
+
+
+def _newest(group: Sequence[Hit]) -> Hit:
+    newest, *others = sorted(group, key=lambda hit: -hit.unit.entry_id)
+    same = dict.fromkeys(hit.unit.entry_id for hit in others)
+    return replace(newest, same=tuple(same), score=group[0].score)
+
+
+def _signature(unit: Unit) -> frozenset[str]:
+    text = _DIGITS.sub("0", unit.text[:_LONG_CHARS])
+    lines = text.splitlines()
+    return frozenset([unit.role, *(lines if len(lines) > 3 else text.split())])
+
+
+def _is_alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    return len(one & other) >= _ALIKE * len(one | other)
