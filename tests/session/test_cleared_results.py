@@ -267,7 +267,7 @@ async def test_protected_results_stay_through_clearing_and_compaction() -> None:
     async with session:
         await session.run("read all")
         assert cleared(provider.requests[-1]) > 0
-        await session.compact()
+        await session.compact(force=True)
         results = [r.text for message in session.get_history() for r in message.results]
 
     assert results[0].startswith("file 1 x")
