@@ -23,13 +23,14 @@ class Point:
 
 def draw_points(points: Sequence[Point]) -> str:
     """Return the chart; the best place is the upper left corner."""
+    points = sorted(points, key=lambda point: point.cost)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'font-family="system-ui, sans-serif" font-size="13" fill="{_INK}" role="img">',
         "<title>Cost and quality of each level of economy</title>",
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="{_PAPER}"/>',
         *_axes(),
-        *(part for point in points for part in _mark(point)),
+        *(part for place, point in enumerate(points) for part in _mark(point, place)),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -46,12 +47,14 @@ def _axes() -> Iterator[str]:
     yield _text(_LEFT, _TOP - 16, "identifiers needed next that stand in the view")
 
 
-def _mark(point: Point) -> Iterator[str]:
+def _mark(point: Point, place: int) -> Iterator[str]:
     x, y = _x(point.cost), _y(point.quality)
     said = f"{point.name}: cost {point.cost:.2f}, in view {point.quality:.2f}"
     dot = f'<circle cx="{x:g}" cy="{y:g}" r="6" fill="{_POINT}">'
     yield f"{dot}<title>{escape(said)}</title></circle>"
-    yield _text(x, y + 22, f"{point.name} ({point.cost:.2f}, {point.quality:.2f})", anchor="middle")
+    # Neighbours are close together, so their labels alternate.
+    label = f"{point.name} ({point.cost:.2f}, {point.quality:.2f})"
+    yield _text(x, y + (22 if place % 2 else 40), label, anchor="middle")
 
 
 def _x(cost: float) -> float:

@@ -128,6 +128,32 @@ async def test_stream_json_is_one_event_a_line_and_ends_with_the_result(
     assert {"entry", "context_update", "complete"} <= {line["event"] for line in lines}
 
 
+@pytest.mark.req("CMP-14", "CLI-1")
+async def test_stream_json_announces_cleared_results(home: dict[str, str], folder: Path) -> None:
+    (folder / "map.txt").write_text("a corridor\n" * 200, encoding="utf-8")
+    settings = folder / ".clew" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"context": {"compressToolResults": true}}', encoding="utf-8")
+    read = '{"file_path":"map.txt"}'
+    async with fake_openai(
+        tool_call_response("Read", read),
+        tool_call_response("Read", read, call_id="call_2"),
+        text_response("Done"),
+    ) as server:
+        done = await clew(
+            *("-p", "hi", "--base-url", server.url, "--model", "gpt-4o"),
+            *("--output-format", "stream-json"),
+            env=home,
+            cwd=folder,
+        )
+
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    (event,) = [line for line in lines if line["event"] == "results_cleared"]
+    assert event["trigger"] == "option"
+    assert len(event["report"]["cleared"]) == 1
+    assert event["report"]["tokens_after"] < event["report"]["tokens_before"]
+
+
 @pytest.mark.req("STO-3", "CLI-1")
 async def test_a_session_goes_on_by_id_and_by_being_the_newest(
     home: dict[str, str], folder: Path

@@ -27,11 +27,11 @@ def view_of(*bodies: Body, window: int = 200_000, system: str = "") -> View:
     ("window", "starts", "works"),
     [
         (8_000, 4_000, 8_000),
-        (32_000, 16_000, 32_000),
-        (128_000, 64_000, 32_000),
-        (200_000, 100_000, 40_000),
-        (400_000, 200_000, 80_000),
-        (1_000_000, 200_000, 80_000),
+        (32_000, 16_000, 24_000),
+        (128_000, 64_000, 24_000),
+        (200_000, 100_000, 32_000),
+        (400_000, 200_000, 64_000),
+        (1_000_000, 200_000, 64_000),
     ],
 )
 def test_levels_fit_every_window(window: int, starts: int, works: int) -> None:
@@ -61,7 +61,7 @@ def test_what_a_compaction_cannot_reduce_does_not_count() -> None:
         (view_of(*pinned), 1),
         (view_of(*pinned, MessageAdded(message=user("short"))), 1),
     ):
-        more = working_set(Economy.LEAN, view, window=200_000) - 40_000
+        more = working_set(Economy.LEAN, view, window=200_000) - 32_000
         lasting = view.system_units + sum(item.units for item in view.items[:items])
         assert more == pytest.approx(lasting * view.calibration.rate, rel=0.01)
         assert make_budget(view, LEAN, Tiered()).limit >= make_budget(empty, LEAN, Tiered()).limit
@@ -71,7 +71,7 @@ def test_what_a_compaction_cannot_reduce_does_not_count() -> None:
 def test_lean_never_compacts_later_than_the_threshold_and_not_at_all_without_one() -> None:
     never = ContextPolicy(economy=Economy.LEAN, thresholds=Thresholds(compact=False))
 
-    assert find_threshold(view_of(), LEAN, window=200_000) == 40_000
+    assert find_threshold(view_of(), LEAN, window=200_000) == 32_000
     assert find_threshold(view_of(), LEAN, window=20_000) == 16_700
     assert find_threshold(view_of(), ContextPolicy(), window=200_000) == 167_000
     assert find_threshold(view_of(), never, window=200_000) is None

@@ -360,6 +360,16 @@ def test_a_digest_longer_than_what_it_replaces_is_not_used() -> None:
     assert "save too little" in body.why
 
 
+def test_a_digest_that_turns_out_too_long_is_not_used_even_if_somebody_asks() -> None:
+    view = view_of(*talk(1, words=22), *talk(4, words=16))
+    policy = ContextPolicy(preserve_recent_turns=4)
+
+    body = compact_by_rules(view, policy, Compact(max_tokens=1_900), trigger="manual")
+
+    assert isinstance(body, Stuck)
+    assert "longer than the text it replaces" in body.why
+
+
 def test_compact_is_due_at_its_limit() -> None:
     assert Compact(max_tokens=10).due(view_of(), used=10, threshold=None)
 

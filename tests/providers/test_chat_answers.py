@@ -166,6 +166,8 @@ USAGE_WITH_CACHE_APART = [
     ({"prompt_tokens": 96, "completion_tokens": 72, "total_tokens": 168,
       "prompt_tokens_details": {"cached_tokens": 7_104}}, (7_200, 72, 7_104, 0)),
     ({"prompt_tokens": 96, "completion_tokens": 72, "cached_tokens": 7_104}, (7_200, 72, 7_104, 0)),
+    ({"prompt_tokens": 96, "completion_tokens": 72, "cache_read_input_tokens": 7_104},
+     (7_200, 72, 7_104, 0)),
     # Reasoning beside both.
     ({"prompt_tokens": 96, "completion_tokens": 72, "total_tokens": 7_300,
       "prompt_tokens_details": {"cached_tokens": 7_104},

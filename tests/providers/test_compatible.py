@@ -20,6 +20,7 @@ from clew.providers.protocol import (
     ListsModels,
     Provider,
     ReasoningChunk,
+    ReportsWindow,
     Request,
     SearchesWeb,
     TextChunk,
@@ -362,7 +363,12 @@ async def test_a_name_alone_is_looked_up() -> None:
         (
             {"model_info": {"x.context_length": 40_960}, "capabilities": ["completion", "tools"]},
             {},
-            ModelFacts(name="unheard-of", window=40_960, sees=False),
+            ModelFacts(name="unheard-of", window=4_096, max_output=1_024, sees=False, known=False),
+        ),
+        (
+            {"model_info": {"x.context_length": 40_960}, "remote_host": "https://ollama.com"},
+            {},
+            ModelFacts(name="unheard-of", window=40_960),
         ),
         (
             {
@@ -375,10 +381,10 @@ async def test_a_name_alone_is_looked_up() -> None:
         ),
         (
             {"model_info": {"x.context_length": 40_960}, "parameters": "num_ctx 8192"},
-            {"unheard-of": 4_096},
+            {"unheard-of:latest": 4_096},
             ModelFacts(name="unheard-of", window=4_096),
         ),
-        ({}, {}, ModelFacts(name="unheard-of", known=False)),
+        ({}, {}, ModelFacts(name="unheard-of", window=4_096, max_output=1_024, known=False)),
     ],
 )
 @pytest.mark.req("CTX-5")
@@ -400,8 +406,76 @@ async def test_ollama_is_asked_for_each_of_its_models() -> None:
 
     assert server.paths == ["/api/tags", "/api/ps", "/api/show", "/api/show"]
     assert json.loads(server.bodies[2]) == {"model": "a:8b"}
-    assert [(each.name, each.window) for each in found] == [("a:8b", 8_192), ("b", 4_096)]
+    assert [(each.name, each.window) for each in found] == [("a:8b", 4_096), ("b", 4_096)]
     assert provider.facts("b") == found[1]
+
+
+SHOWN = document({"model_info": {"a.context_length": 40_960}, "capabilities": ["completion"]})
+IDLE = document({"models": []})
+
+
+@pytest.mark.req("CTX-5", "PRV-1")
+async def test_ollama_loads_a_model_to_report_its_window() -> None:
+    loaded = document({"models": [{"name": "a:latest", "context_length": 16_384}]})
+    async with serve(SHOWN, IDLE, document({"done": True}), loaded) as server:
+        provider = at(server, "ollama")
+        assert isinstance(provider, ReportsWindow)
+        found = await provider.load_facts("a")
+        await provider.aclose()
+
+    assert server.paths == ["/api/show", "/api/ps", "/api/generate", "/api/ps"]
+    assert json.loads(server.bodies[2]) == {"model": "a"}
+    assert (found.window, found.known, found.calls_tools) == (16_384, True, False)
+    assert provider.facts("a") == found
+
+
+@pytest.mark.parametrize(
+    ("shown", "running"),
+    [
+        (SHOWN, document({"models": [{"name": "a:latest", "context_length": 8_192}]})),
+        (document({"parameters": "num_ctx 8192"}), IDLE),
+        (document({"model_info": {"a.context_length": 8_192}, "remote_host": "x"}), IDLE),
+    ],
+)
+async def test_ollama_loads_no_model_whose_window_it_knows(
+    shown: ScriptedResponse, running: ScriptedResponse
+) -> None:
+    async with serve(shown, running) as server:
+        provider = at(server, "ollama")
+        found = await provider.load_facts("a:latest")
+        await provider.aclose()
+
+    assert (found.window, found.known) == (8_192, True)
+    assert server.paths == ["/api/show", "/api/ps"]
+
+
+async def test_an_ollama_that_does_not_report_its_window_is_assumed_to_have_the_smallest() -> None:
+    old = document({"models": [{"name": "a:latest"}]})
+    async with serve(SHOWN, old, document({"done": True}), old) as server:
+        provider = at(server, "ollama")
+        found = await provider.load_facts("a")
+        await provider.aclose()
+
+    assert (found.window, found.known) == (4_096, False)
+
+
+@pytest.mark.req("CTX-5")
+def test_a_model_in_ollamas_cloud_has_the_window_that_it_was_trained_for() -> None:
+    shown = json.dumps({"model_info": {"x.context_length": 131_072}}).encode()
+    found = model_list.parse_ollama_model(shown, "gpt-oss:120b", {}, hosted=True)
+
+    assert (found.window, found.known) == (131_072, True)
+
+
+async def test_a_server_whose_window_is_configured_is_not_asked() -> None:
+    mine = ModelFacts(name="mine", window=32_000)
+    async with serve() as server:
+        provider = Compatible("ollama", base_url=f"{server.url}/v1", models={"mine": mine})
+        assert await provider.load_facts("mine") == mine
+        assert await at(server, "vllm").load_facts("nobody") == lookup("nobody")
+        await provider.aclose()
+
+    assert server.paths == []
 
 
 async def test_lm_studio_is_asked_by_its_own_api() -> None:

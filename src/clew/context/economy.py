@@ -15,7 +15,7 @@ from clew.context.view import View
 
 _HALF = 0.5
 _MOST_BALANCED = 200_000
-_LEAN_SHARE, _LEAST_LEAN, _MOST_LEAN = 0.2, 32_000, 80_000
+_LEAN_SHARE, _LEAST_LEAN, _MOST_LEAN = 0.16, 24_000, 64_000
 
 
 class Economy(StrEnum):
@@ -27,7 +27,7 @@ class Economy(StrEnum):
     """From half of the window on (in large windows from 200,000 tokens on), clear old tool
     results in batches that pay for the broken cache prefix."""
     LEAN = "lean"
-    """Keep a small working set, a fifth of the window but between 32,000 and 80,000 tokens, and
+    """Keep a small working set, 16 % of the window but between 24,000 and 64,000 tokens, and
     look up the rest with `Recall`."""
 
 

@@ -134,6 +134,9 @@ class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The text parts, without reasoning, calls and results; see `join_texts`."""
+        if len(self.parts) == 1:
+            (part,) = self.parts
+            return part.text if isinstance(part, Text) else ""
         return join_texts(self.parts)
 
     @property

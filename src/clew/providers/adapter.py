@@ -80,6 +80,11 @@ class Adapter:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.transport.endpoint.safe_url!r})"
 
+    @property
+    def address(self) -> str:
+        """The server's scheme and host."""
+        return self.transport.endpoint.host
+
     def facts(self, model: str) -> ModelFacts:
         """Return the configured facts about `model`, or those of the catalogue."""
         return self._models.get(model) or lookup(model)

@@ -7,23 +7,22 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Unpack
 
-import msgspec
 from msgspec.structs import replace
 
 from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ConfigError, ProviderRejected
 from clew.core.models import ModelFacts
+from clew.providers import ollama_api
 from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.profiles import Profile, WebToolFields, find_profile
 from clew.providers.protocol import Chunk, Request
-from clew.providers.transport import Transport, get, post, stream_call
+from clew.providers.transport import Transport, get, stream_call
 from clew.providers.wire.chat import model_list
 from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.encode import encode, message_cache
 from clew.providers.wire.chat.model_list import ModelListApi, parse_response
 
 PATH = "chat/completions"
-_OLLAMA_WINDOW = 4_096
 
 
 class Compatible(Adapter):
@@ -76,9 +75,8 @@ class Compatible(Adapter):
         known = self._models.get(model) or self._told.get(model)
         if known is not None or self.profile.listing is not ModelListApi.OLLAMA:
             return known or super().facts(model)
-        # Ollama runs a model with its own window and silently truncates longer prompts. So
-        # assume the smallest one, and mark it as unknown, which the user sees.
-        return replace(super().facts(model), window=_OLLAMA_WINDOW, max_output=1_024, known=False)
+        # Ollama runs a model with its own window and silently truncates longer prompts.
+        return model_list.assume_ollama_window(super().facts(model))
 
     def complete_request(self, request: Request) -> Request:
         """Return `request` with the options and tools that apply to every request."""
@@ -110,13 +108,25 @@ class Compatible(Adapter):
         self._told = {facts.name: facts for facts in found}
         return found
 
+    async def load_facts(self, model: str) -> ModelFacts:
+        """Ask Ollama which window it runs `model` with; it loads the model if need be.
+
+        Other servers are not asked.
+        """
+        if model in self._models or self.profile.listing is not ModelListApi.OLLAMA:
+            return self.facts(model)
+        async with self._beside() as native:
+            self._told[model] = await ollama_api.load_facts(native, model)
+        return self._told[model]
+
     async def _list_models(self) -> list[ModelFacts]:
         try:
             match self.profile.listing:
                 case ModelListApi.LM_STUDIO:
                     return await self._lm_studio()
                 case ModelListApi.OLLAMA:
-                    return await self._ollama()
+                    async with self._beside() as native:
+                        return await ollama_api.list_models(native)
                 case ModelListApi.MODELS:
                     pass
         except ProviderRejected as error:
@@ -131,21 +141,6 @@ class Compatible(Adapter):
         async with self._beside() as native:
             body = await get(native, "api/v0/models")
         return parse_response(model_list.parse_models, body, self.name)
-
-    async def _ollama(self) -> list[ModelFacts]:
-        async with self._beside() as native:
-            names = parse_response(
-                model_list.parse_ollama_names, await get(native, "api/tags"), self.name
-            )
-            loaded = parse_response(
-                model_list.parse_ollama_loaded, await get(native, "api/ps"), self.name
-            )
-            found = []
-            for name in names:
-                body = await post(native, "api/show", msgspec.json.encode({"model": name}))
-                read = partial(model_list.parse_ollama_model, name=name, loaded=loaded)
-                found.append(parse_response(read, body, self.name))
-        return found
 
     @asynccontextmanager
     async def _beside(self) -> AsyncIterator[Transport]:

@@ -176,6 +176,28 @@ class ListsModels(Protocol):
 
 
 @runtime_checkable
+class ReportsWindow(Protocol):
+    """A provider whose server decides how large the window of a model is."""
+
+    async def load_facts(self, model: str) -> ModelFacts:
+        """Return what the server reports about `model`; raises as `stream` does.
+
+        The server may load the model first. `facts` returns the same afterwards.
+        """
+        ...
+
+
+@runtime_checkable
+class HasAddress(Protocol):
+    """A provider that sends its requests to a server."""
+
+    @property
+    def address(self) -> str:
+        """The server's scheme and host, without secrets."""
+        ...
+
+
+@runtime_checkable
 class SearchesWeb(Protocol):
     """A provider with its own web tools."""
 

@@ -38,6 +38,7 @@ from clew.session.config import (
 from clew.session.hook_events import fire, fire_session_start
 from clew.session.journal import Journal, make_unopened_journal, new_record
 from clew.session.limits import LoopGuard, make_cost_limit
+from clew.session.model_window import find_facts
 from clew.session.recall_tool import RECALL_SPEC, Recall
 from clew.session.state import SessionState
 from clew.stores.record import StoredSession
@@ -150,6 +151,8 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     # The mode that asks about nothing must be chosen again each time a session is opened.
     if stored and stored != PermissionMode.BYPASS and not state.options.get("permission_mode"):
         state.gate.mode = PermissionMode(stored)
+    if state.options["max_context_tokens"] is None:
+        setup = replace(setup, model=await find_facts(state, state.provider, setup.model))
     await _record_setup(journal, setup, state.options["calibrations"])
     _warn_if_unknown(state, setup.model)
     if state.options["recall"]:
@@ -257,7 +260,10 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
         ConfigError: The window is too small to work with.
     """
     provider = options.get("provider") or state.provider
-    facts = override_window(provider.facts(model), options.get("max_context_tokens"))
+    window = options.get("max_context_tokens")
+    facts = override_window(provider.facts(model), window)
+    if window is None:
+        facts = await find_facts(state, provider, facts)
     request_options = options.get("request_options")
     if request_options is not None or provider.name != state.provider.name:
         state.request_options = request_options or {}

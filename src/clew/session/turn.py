@@ -30,6 +30,7 @@ from clew.session.config import LEAST_WINDOW, override_window
 from clew.session.hook_events import admit_prompt, check_stop
 from clew.session.lifecycle import check_view
 from clew.session.model_call import ModelAnswer, call_model
+from clew.session.model_window import remember_window
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
 from clew.session.tool_batch import run_calls
@@ -219,6 +220,7 @@ async def _shrink_window(state: SessionState, limit: int | None) -> bool:
         return False
     facts = override_window(model, limit)
     await state.journal.append(replace(setup, model=facts, calibration=None))
+    await remember_window(state, limit)
     state.emit(Warned(f"{state.provider.name} says that {model.name} takes {limit:,} tokens"))
     return True
 

@@ -115,7 +115,7 @@ def _ring(x: float, y: float, colour: str, inside: str = "") -> str:
 
 def _bar(x: float, y: float, colour: str, inside: str = "") -> str:
     return (
-        f'<rect x="{x - 1:g}" y="{y - 5:g}" width="2" height="10" fill="{colour}">{inside}</rect>'
+        f'<rect x="{x - 2:g}" y="{y - 8:g}" width="4" height="16" fill="{colour}">{inside}</rect>'
     )
 
 

@@ -101,13 +101,9 @@ class SqliteDialect:
 
     def count_entries(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
         """Count indexed entries."""
-        if not words:
-            within = _within(scope, "id")
-            sized = f"SELECT count(*) FROM documents_docsize WHERE {within}"  # noqa: S608
-            return int(connection.execute(sized, _bounds(scope)).fetchone()[0])
         (count,) = connection.execute(
             f"SELECT count(*) FROM (SELECT rowid FROM documents WHERE documents MATCH :terms"  # noqa: S608
-            f" AND {_within(scope, 'rowid')} LIMIT {_MOST_COUNTED})",
+            f" AND {_within(scope)} LIMIT {_MOST_COUNTED})",
             {"terms": _all_of(words), **_bounds(scope)},
         ).fetchone()
         return int(count)
@@ -125,7 +121,7 @@ class SqliteDialect:
         timed += "" if query.until is None else "AND at <= :until"
         rows = connection.execute(
             f"SELECT rowid >> 32, rowid & 0xFFFFFFFF FROM documents WHERE {match}"  # noqa: S608
-            f" {_within(scope, 'rowid')} {timed} ORDER BY {order} LIMIT :limit",
+            f" {_within(scope)} {timed} ORDER BY {order} LIMIT :limit",
             {
                 "terms": " AND ".join(terms),
                 "since": query.since,
@@ -148,11 +144,11 @@ def _quote(word: str) -> str:
     return f"({forms})" if "|" in word else forms
 
 
-def _within(scope: Scope, key: str) -> str:
+def _within(scope: Scope) -> str:
     if scope.number is not None:
-        return f"{key} {_RANGE}"
-    folder = "" if scope.cwd is None else f" AND {key} >> 32 IN {_IN_FOLDER}"
-    return f"({key} & 0xFFFFFFFF) > 0{folder}"
+        return f"rowid {_RANGE}"
+    folder = "" if scope.cwd is None else f" AND rowid >> 32 IN {_IN_FOLDER}"
+    return f"(rowid & 0xFFFFFFFF) > 0{folder}"
 
 
 def _bounds(scope: Scope) -> dict[str, object]:

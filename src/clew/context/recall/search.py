@@ -31,7 +31,7 @@ from clew.core.ids import EntryId, SessionId
 
 Place: TypeAlias = tuple[int, int]
 """A number that stands for a session in its store, and the number of an entry."""
-_CANDIDATES = 40
+_CANDIDATES = 32
 _PHRASE_CANDIDATES = (80, 1_000)
 """Exact phrases are checked in the text: of these, and if none has them, of more."""
 _COMMON = 2_000
@@ -40,7 +40,8 @@ _K1, _B = 1.2, 0.4
 _USUAL_CHARS = 2_000
 _LONG_CHARS = 20_000
 _TOGETHER_CHARS = 300
-_FOLDED = 40
+_FOLDED = 32
+_COMPARED_CHARS = 6_000
 """How many of the best hits are compared with each other."""
 _ALIKE = 0.85
 _WEAK = 0.1
@@ -277,7 +278,7 @@ def _newest(group: Sequence[Hit]) -> Hit:
 
 
 def _signature(unit: Unit) -> frozenset[str]:
-    text = _DIGITS.sub("0", unit.text[:_LONG_CHARS])
+    text = _DIGITS.sub("0", unit.text[:_COMPARED_CHARS])
     lines = text.splitlines()
     return frozenset([unit.role, *(lines if len(lines) > 3 else text.split())])
 

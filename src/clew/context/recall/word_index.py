@@ -107,11 +107,12 @@ class ScopedIndex:
         sessions: Collection[int] | None = None,
     ) -> None:
         self._index, self._entries = index, entries
+        self._sessions = entries.keys() if sessions is None else sessions
         self._places = index.places(sessions)
 
     def size(self) -> int:
-        """Return the number of entries with words."""
-        return len(self._places)
+        """Return the number of entries."""
+        return sum(len(self._entries[session]) for session in self._sessions)
 
     def count(self, words: Sequence[str]) -> int:
         """Return how many entries contain all of these words."""

@@ -85,6 +85,7 @@ class _OllamaNames(Struct):
 
 
 class _OllamaModel(Struct):
+    remote_host: str | None = None
     model_info: dict[str, Any] | None = None
     parameters: str | None = None
     capabilities: list[str] | None = None
@@ -93,6 +94,7 @@ class _OllamaModel(Struct):
 _models = msgspec.json.Decoder(_Models | list[_Model])
 _ollama_names = msgspec.json.Decoder(_OllamaNames)
 _ollama_model = msgspec.json.Decoder(_OllamaModel)
+_OLLAMA_WINDOW = 4_096
 _TALKERS = frozenset({"llm", "vlm", "chat", "language", "model", "base"})
 """Types of models that generate text; others embed, rank, draw or transcribe."""
 
@@ -127,25 +129,44 @@ def parse_ollama_names(body: bytes) -> list[str]:
 def parse_ollama_loaded(body: bytes) -> dict[str, int]:
     """Parse which models Ollama has loaded (`/api/ps`), with their windows."""
     loaded = _ollama_names.decode(body).models
-    return {model.name: model.context_length for model in loaded if model.context_length}
+    return {
+        add_ollama_tag(model.name): model.context_length for model in loaded if model.context_length
+    }
 
 
-def parse_ollama_model(body: bytes, name: str, loaded: Mapping[str, int]) -> ModelFacts:
+def add_ollama_tag(name: str) -> str:
+    """Return a name as Ollama lists it: with the tag `latest` if it has none."""
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
+
+
+def parse_ollama_model(
+    body: bytes, name: str, loaded: Mapping[str, int], *, hosted: bool = False
+) -> ModelFacts:
     """Parse what Ollama reports about one model (`/api/show`).
 
     Ollama truncates a longer prompt silently, so the window that the model runs with applies: the
-    loaded one, or that of its file, before the one it was trained for.
+    loaded one, or that of its file. Before the model is loaded, both may be missing. In Ollama's
+    cloud (`hosted`), a model has the window that it was trained for.
     """
     model = _ollama_model.decode(body)
     info = model.model_info or {}
     trained = (size for key, size in info.items() if key.endswith(".context_length"))
+    window = loaded.get(add_ollama_tag(name)) or _set_window(model.parameters or "")
+    if window is None and (hosted or model.remote_host):
+        window = next(trained, None)
     can = model.capabilities
-    return _facts(
+    facts = _facts(
         name,
-        window=loaded.get(name) or _set_window(model.parameters or "") or next(trained, None),
+        window=window,
         tools=None if can is None else "tools" in can,
         sees=None if can is None else "vision" in can,
     )
+    return facts if window is not None else assume_ollama_window(facts)
+
+
+def assume_ollama_window(facts: ModelFacts) -> ModelFacts:
+    """Return `facts` with the smallest window that Ollama may use, marked as unknown."""
+    return replace(facts, window=_OLLAMA_WINDOW, max_output=_OLLAMA_WINDOW // 4, known=False)
 
 
 def _answers(model: _Model) -> bool:

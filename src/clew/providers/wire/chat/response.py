@@ -107,6 +107,7 @@ class ChatUsage(Struct, gc=False):
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
     num_cached_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cost: Any = None
     cost_details: CostDetails | None = None
@@ -165,6 +166,7 @@ def read_usage(found: ChatUsage) -> Usage:
         or found.prompt_cache_hit_tokens
         or found.cached_tokens
         or found.num_cached_tokens
+        or found.cache_read_input_tokens
         or 0
     )
     written = (
