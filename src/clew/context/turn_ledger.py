@@ -13,6 +13,7 @@ from itertools import chain, zip_longest
 from clew.context.items import Item, ItemKind
 from clew.context.user_words import find_answer, find_request, is_interruption, is_rule
 from clew.core.ids import NO_ENTRY, EntryId
+from clew.core.messages import ToolResult
 from clew.core.text import one_line, pluralize, shorten_links
 
 
@@ -54,13 +55,19 @@ def list_turns(items: Iterable[Item]) -> list[Turn]:
     was sent again before anything happened is listed once.
     """
     turns: list[Turn] = []
+    answers: list[Item] = []
     for item in items:
-        if item.kind is ItemKind.USER:
+        if item.kind is ItemKind.ASSISTANT:
+            answers.append(item)
+        elif item.kind is ItemKind.USER:
+            _conclude(turns, answers)
             _add_message(turns, item)
         elif item.kind is ItemKind.TOOL_RESULT:
-            _add_results(turns, item)
-        elif item.kind is ItemKind.ASSISTANT and turns:
-            turns[-1] = _continue(turns[-1], item)
+            said = _find_answers(item)
+            if said:
+                _conclude(turns, answers)
+                turns += said
+    _conclude(turns, answers)
     return turns
 
 
@@ -79,22 +86,31 @@ def _add_message(turns: list[Turn], item: Item) -> None:
     )
 
 
-def _add_results(turns: list[Turn], item: Item) -> None:
-    for result in item.message.results:
-        answer = find_answer(result.text)
+def _find_answers(item: Item) -> list[Turn]:
+    """Return what the user said in tool results, each as a turn."""
+    turns = []
+    for part in item.message.parts:
+        answer = find_answer(part.text) if isinstance(part, ToolResult) else ""
         if answer:
             corrects = is_rule(answer) or not answer.endswith("?")
             turns.append(Turn(entry_id=item.entry_id, request=answer, is_rule=corrects))
+    return turns
 
 
-def _continue(turn: Turn, item: Item) -> Turn:
-    text = item.message.text.strip()
-    outcome = TurnOutcome.UNFINISHED if item.asks else TurnOutcome.ANSWERED
-    if item.message.interrupted:
-        outcome = TurnOutcome.INTERRUPTED
-    if not text:
-        return replace(turn, outcome=outcome)
-    return replace(turn, answer=text, answer_id=item.entry_id, outcome=outcome)
+def _conclude(turns: list[Turn], answers: list[Item]) -> None:
+    """Add what the model answered since the last request to its turn, and forget it."""
+    if turns and answers:
+        last = answers[-1]
+        outcome = TurnOutcome.UNFINISHED if last.asks else TurnOutcome.ANSWERED
+        if last.message.interrupted:
+            outcome = TurnOutcome.INTERRUPTED
+        turn = replace(turns[-1], outcome=outcome)
+        for item in reversed(answers):
+            if text := item.message.text.strip():
+                turn = replace(turn, answer=text, answer_id=item.entry_id)
+                break
+        turns[-1] = turn
+    answers.clear()
 
 
 _PARAGRAPH = re.compile(r"\n\s*\n")
