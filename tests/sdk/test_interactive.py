@@ -32,6 +32,14 @@ pytestmark = pytest.mark.anyio
 USAGE = Usage(input_tokens=100, output_tokens=10)
 
 
+async def test_the_answers_of_a_run_are_separate_in_its_streaming_text(place: Place) -> None:
+    calls = [call_reply(("Nothing", {}), text=text) for text in ("Let me look.", "Again.\n")]
+    async with place.session([*calls, call_reply(("Nothing", {})), "Found it."]) as session:
+        await session.run("hi")
+
+        assert session.get_streaming_text() == "Let me look.\n\nAgain.\nFound it."
+
+
 @pytest.mark.req("INT-1", "INT-4")
 async def test_a_prompt_is_told_from_its_first_event_to_its_last(place: Place) -> None:
     heard = Heard()

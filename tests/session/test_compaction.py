@@ -1,5 +1,6 @@
 """Compaction through a session: when, what it keeps, how it fails, how it is undone."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import anyio
@@ -22,8 +23,8 @@ from clew.core.events import CompactionEnded, CompactionStarted, ContextUpdated,
 from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
 from clew.core.permissions import Risk
-from clew.providers.protocol import TextChunk
-from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply
+from clew.providers.protocol import Chunk, Request, TextChunk
+from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.stores.sqlite import SqliteStore
 from tests.event_buses import bus_for
 from tests.histories import problems
@@ -298,3 +299,36 @@ async def test_calls_that_a_crash_left_open_are_answered_on_reopening(tmp_path: 
     assert problems(provider.requests[0].messages) == []
     await store.aclose()
     await crashed.aclose()
+
+
+class Forgetful(ScriptedProvider):
+    """Answers at length, and writes summaries that say nothing."""
+
+    def __init__(self) -> None:
+        super().__init__([], facts=WRITER)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        self.requests.append(request)
+        asks = request.messages[-1].text.startswith(("Rule", "question"))
+        for chunk in text_reply(LONG if asks else "The work went on."):
+            assert not isinstance(chunk, Pause | Exception)
+            yield chunk
+
+
+@pytest.mark.req("CMP-7", "CMP-15", "CMP-16")
+async def test_a_rule_survives_ten_compactions_by_a_model_that_omits_it() -> None:
+    rule = "Rule: never touch the billing code,\n  not even its tests."
+    async with Session(Forgetful(), model="m") as session:
+        await session.run(rule)
+        asked = 0
+        while len(compactions(session)) < 10:
+            await session.run(f"question {asked}.")
+
+            shown = "\n".join(message.text for message in session.get_history())
+            assert rule in shown
+            assert [n for n in range(asked) if f"question {n}." not in shown] == []
+            asked += 1
+
+        bodies = compactions(session)
+        assert "model" in {body.report.author for body in bodies}
+        assert {body.notes for body in bodies} <= {"", "The work went on."}

@@ -13,7 +13,7 @@ from clew.context.cuts import turn_starts
 from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
-from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording
+from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, measure_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
 from clew.context.view import View, shorten_item
@@ -76,32 +76,33 @@ def make_budget(
 def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
     """Return the budget with the room that the summary of `plan` may take.
 
-    The compaction must save a tenth of the request with it, unless the user's words need more.
-    Where pins or the current request alone exceed the target, the summary gets a quarter of
-    what it replaces, so that the compaction still frees most of it.
+    With a hard limit it may take what is left. Otherwise the compaction must save a tenth of the
+    request with it, unless the user's words need more. Where pins or the current request alone
+    exceed the target, the summary gets a quarter of what it replaces, so that the compaction
+    still frees most of it.
     """
     best = _without_summary(view, plan).report
     spare = best.tokens_before * (1 - _LEAST_GAIN) - best.tokens_after
     most = int(spare / view.calibration.rate) - _HEADING_UNITS
+    taken = _count_staying(view, plan) + _HEADING_UNITS
+    if budget.is_hard:
+        return replace(budget, summary=max(_LEAST_DIGEST, budget.limit - taken))
     said = _count_words(view, plan, budget)
     summary = max(_LEAST_DIGEST, said, min(_fair_share(view, plan, budget), most))
-    limit = max(budget.limit, _count_staying(view, plan) + summary + _HEADING_UNITS)
-    return replace(budget, summary=summary, limit=limit)
+    return replace(budget, summary=summary, limit=max(budget.limit, taken + summary))
 
 
 def _count_words(view: View, plan: Reduce, budget: Budget) -> int:
     """Return what the summary of `plan` needs for the user's words, in units."""
     gone = (*view.archived, *plan.dropped)
-    return budget.quote(sum(item.units for item in gone if item.kind is ItemKind.USER))
+    return budget.quote(sum(map(measure_words, gone)))
 
 
 def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
     said = _count_words(view, plan, budget)
     gone = sum(item.units for item in plan.dropped)
     room = max(budget.limit - _count_staying(view, plan) - _HEADING_UNITS, gone // 4)
-    if not budget.is_hard:
-        room = min(room, budget.summary + said)
-    return min(room, gone // 2 + said)
+    return min(room, budget.summary + said, gone // 2 + said)
 
 
 def _count_staying(view: View, plan: Reduce) -> int:

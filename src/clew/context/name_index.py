@@ -2,9 +2,14 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from clew.context.passages import CALLED, SPOKEN, Passage
+from msgspec.structs import replace
+
+from clew.context.items import Item
+from clew.context.passages import CALLED, SPOKEN, Passage, render_text, split_passages
+from clew.core.entries import Replacement
+from clew.core.ids import EntryId
 
 _NAME = re.compile(
     r"(?<=/)[\w@.-]+\.\w{1,6}\b"  # a file, from the last part of its path
@@ -15,6 +20,30 @@ _MARKED = re.compile(r"[._\d]|[a-z][A-Z]")
 """What an identifier has and an ordinary word has not."""
 _RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
 _NEVER_CALLED = 10_000_000
+
+
+_NAMES_PER_MARKER = 400
+"""Characters."""
+
+
+def add_names(items: Sequence[Item], markers: Sequence[Replacement]) -> tuple[Replacement, ...]:
+    """Add names to the markers of cleared results: those that the view would not have any more.
+
+    They tell a reader what to look for in the entry.
+    """
+    cleared = {marker.entry_id for marker in markers}
+    kept = render_text(item for item in items if item.entry_id not in cleared)
+    seen = set(_NAME.findall(kept))
+    added: dict[EntryId, str] = {}
+    for item in reversed(items):
+        if item.entry_id in cleared:
+            index = NameIndex(list(split_passages([item])))
+            names = index.choose(max_chars=_NAMES_PER_MARKER, known=seen)
+            seen.update(names)
+            added[item.entry_id] = f"; it names {', '.join(names)}" if names else ""
+    return tuple(
+        replace(one, text=f"{one.text.removesuffix(']')}{added[one.entry_id]}]") for one in markers
+    )
 
 
 class NameIndex:
@@ -55,14 +84,14 @@ class NameIndex:
             key=rank,
         )
 
-    def choose(self, *, max_chars: int, known: str = "") -> list[str]:
-        """List the best names that `known` does not contain.
+    def choose(self, *, max_chars: int, known: str | Container[str] = "") -> list[str]:
+        """List the best names that `known`, a text or a set of names, does not contain.
 
         Joined with a comma and a space they have at most `max_chars` characters.
         """
         chosen: list[str] = []
         room = max_chars
-        seen = set(_NAME.findall(known))
+        seen = set(_NAME.findall(known)) if isinstance(known, str) else known
         for name in self._ranked:
             if len(name) + 2 > room:
                 break

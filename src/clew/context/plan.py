@@ -5,15 +5,15 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from clew.context.items import Item
+from clew.context.items import Item, ItemKind
 from clew.context.view import View
 from clew.core.entries import Replacement
 
 _TAIL, _SUMMARY = 0.35, 0.50
 _WORDS = 0.25
 """Share of the window for the user's words."""
-_QUOTED = 1.3
-"""A summary that quotes the user's words has this many times their size, at least."""
+_QUOTED, _FRAME, _HEADINGS = 1.3, 6, 90
+"""What a summary adds to the user's words: conclusions, a number for each, headings."""
 _MOST_SUMMARY = 16_000
 """In tokens; a longer summary adds cost and little value."""
 
@@ -45,8 +45,11 @@ class Budget(Struct, frozen=True, kw_only=True):
     """True if nothing may exceed the limit: then even requests are truncated."""
 
     def quote(self, words: int) -> int:
-        """Return what a summary needs to quote the user's words of a size, as far as it may."""
-        return min(int(words * _QUOTED), int(self.words * _QUOTED))
+        """Return what a summary needs to quote the user's words, as far as it may.
+
+        `words` is the sum of `measure_words`.
+        """
+        return int(min(words, self.words) * _QUOTED) + _HEADINGS if words > 0 else 0
 
     @property
     def notes(self) -> int:
@@ -76,6 +79,11 @@ class Budget(Struct, frozen=True, kw_only=True):
             recent_turns=recent_turns,
             is_hard=window is None,
         )
+
+
+def measure_words(item: Item) -> int:
+    """Return the units of a user message in a summary; 0 for other messages."""
+    return item.units + _FRAME if item.kind is ItemKind.USER else 0
 
 
 class Reduce(Struct, frozen=True, kw_only=True):

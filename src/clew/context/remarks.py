@@ -11,24 +11,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 
 from clew.context.items import Item, ItemKind
 from clew.context.user_words import find_request
 from clew.core.ids import NO_ENTRY, EntryId
+from clew.core.text import truncate
 
 _WORD = re.compile(r"[^\W_][^\W_'’-]*")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
 _SPOKEN = re.compile(r"(?:#\d+ )?(user|assistant): ")
-_WHOLE_CHARS = 240
-"""A shorter message is quoted whole or not at all."""
-_MOST_SENTENCE = 600
+_WHOLE_CHARS = 1200
+"""A message that is not longer is quoted whole or not at all."""
 _PARTICULAR = 1.7
 """Weight of a number or a name, relative to another word."""
 _REPEATED = 0.15
 """What is left of the value of a word each time it was chosen already."""
 _USER_WEIGHT = 1.3
-_RECENCY = 0.25
-"""How much more the newest remark is worth than the oldest."""
+_RECENCY, _RECENT_CHARS = 0.2, 4_000
+"""How fast the worth of a remark falls with the number of characters after it."""
 _HEAD_CHARS = 10
 _MOST_READ = 400_000
 """Characters of the newest text that are read."""
@@ -85,15 +86,17 @@ def _read_digest(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _split(text: str) -> Iterator[str]:
-    if not text:
+    """Yield a message that is not too long whole; the paragraphs or sentences of others."""
+    if len(text) <= _WHOLE_CHARS:
+        if text:
+            yield text
         return
-    if len(text) <= _WHOLE_CHARS and "\n" not in text:
-        yield text
-        return
-    for sentence in _SENTENCE.split(text):
-        line = sentence.strip()
-        if line:
-            yield line if len(line) <= _MOST_SENTENCE else f"{line[: _MOST_SENTENCE - 1]}…"
+    for paragraph in text.split("\n\n"):
+        pieces = [paragraph] if len(paragraph) <= _WHOLE_CHARS else _SENTENCE.split(paragraph)
+        for piece in pieces:
+            line = piece.strip()
+            if line:
+                yield truncate(line, _WHOLE_CHARS)
 
 
 def choose_remarks(
@@ -116,12 +119,15 @@ def choose_remarks(
         room -= len(remarks[index].text) + _HEAD_CHARS
         said.update(words[index].keys())
 
+    lengths = accumulate(len(remark.text) for remark in reversed(remarks))
+    distances = [*lengths][::-1]
+
     def value(index: int) -> float:
         worth = sum(
             rarity[word] * weight * _REPEATED ** said[word] for word, weight in words[index].items()
         )
         remark = remarks[index]
-        worth *= 1 + _RECENCY * index / total
+        worth /= math.pow(1 + distances[index] / _RECENT_CHARS, _RECENCY)
         if remark.role == "user":
             worth *= _USER_WEIGHT
         return -worth / (len(remark.text) + _HEAD_CHARS)

@@ -18,19 +18,21 @@ from clew.context.remarks import choose_remarks, list_remarks, render_remarks
 from clew.context.state_ledger import gather_state, render_state
 from clew.context.turn_ledger import Turn, list_turns, render_turns
 from clew.core.ids import EntryId
-from clew.core.messages import assistant
+from clew.core.messages import Role, assistant
 
 _FINDINGS, _STATE, _NAMES, _EXCERPTS = 0.30, 0.20, 0.20, 0.30
 """Shares of the room beside the user's words."""
-_FINDINGS_BESIDE_NOTES = 0.12
-"""Notes of a model tell most of what findings would."""
+_BESIDE_NOTES = 0.4
+"""Findings and conclusions beside the notes of a model, which tell most of them already."""
 _TURNS = 0.30
-_MOST_WORDS = 0.80
-"""Requests that need more of the room than this are truncated to `_TURNS`."""
-_CONCLUSIONS = 0.12
+_MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40
+"""Requests that need more of the room than the first are truncated to the second."""
+_CONCLUSIONS, _MOST_CONCLUSIONS = 0.12, 4_000
+_MOST_FINDINGS, _MOST_STATE = 6_000, 4_500
+"""Characters; beyond them, excerpts say more."""
 _REQUEST_FRAME = 16
 """Characters that a request needs beside its words: its number and the user's name."""
-_MOST_NAMES_CHARS = 9_000
+_MOST_NAMES_CHARS = 7_000
 _REACH = 100_000
 """Units of the newest text that are read line by line."""
 _TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
@@ -105,24 +107,26 @@ def _prepare_work(
     has_notes: bool,
 ) -> Callable[[int], str]:
     """Return the writer of a digest of an agent's work."""
-    stretch = list(split_passages(_take_newest(items, _REACH)))
+    recent = _take_newest(items, _REACH)
+    stretch = [one for one in split_passages(recent) if one.label != Role.USER]
     shown = render_text(staying)
     excerpts = Excerpts(stretch, known={strip_line_number(line) for line in shown.split("\n")})
     index = NameIndex(stretch)
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in list_turns(whole) if turn.entry_id not in visible]
     state = gather_state(whole)
-    findings = rank_statements(_take_newest(items, _REACH))
+    findings = rank_statements(recent)
     head = _write_head(items)
+    told_share = _BESIDE_NOTES if has_notes else 1.0
 
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
         room = max_chars - len(lines[0])
-        lines += _write_turns(turns, earlier, room)
+        lines += _write_turns(turns, earlier, room, told=told_share)
         room = max_chars - _measure(lines)
-        share = _FINDINGS_BESIDE_NOTES if has_notes else _FINDINGS
-        told = render_findings(fit_statements(findings, max_chars=int(room * share)))
-        facts = render_state(state, max_chars=int(room * _STATE))
+        for_findings = int(told_share * min(room * _FINDINGS, _MOST_FINDINGS))
+        told = render_findings(fit_statements(findings, max_chars=for_findings))
+        facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
         left = max_chars - _measure(lines)
         for_names = min(int(left * _NAMES / (_NAMES + _EXCERPTS)), _MOST_NAMES_CHARS)
@@ -165,16 +169,20 @@ def _write_head(items: Sequence[Item]) -> str:
     )
 
 
-def _write_turns(turns: Sequence[Turn], earlier: str, room: int) -> list[str]:
-    """Write the user's requests: all of them if they fit, and conclusions with what is left."""
+def _write_turns(turns: Sequence[Turn], earlier: str, room: int, *, told: float) -> list[str]:
+    """Write the user's requests: all of them if they fit, and conclusions with what is left.
+
+    `told` is the share of their usual room that conclusions get.
+    """
     if not turns and not earlier:
         return []
     room -= len(_TURNS_HEADING) + 3
     need = sum(len(turn.request) + _REQUEST_FRAME for turn in turns) + len(earlier)
     if need <= room * _MOST_WORDS:
-        limit = max(int(room * _TURNS), need + int(room * _CONCLUSIONS))
+        most = int(_MOST_CONCLUSIONS * told)
+        limit = need + min(most, max(int(room * _TURNS) - need, int(room * _CONCLUSIONS)))
     else:
-        limit = int(room * _TURNS)
+        limit = int(room * _TRUNCATED_WORDS)
         earlier = earlier[: limit // 2]
     text = render_turns(turns, max_chars=max(0, limit - len(earlier)))
     said = [part for part in (earlier, text) if part]

@@ -204,7 +204,9 @@ def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
     limits = [0] * len(turns)
     room = max_chars - _OMISSION_CHARS
     for place in _order_by_importance(turns):
-        limit = min(sizes[place], _LEAST_REQUEST * weights[place], room - heads[place])
+        # The first and the newest request must both fit.
+        most = min(_LEAST_REQUEST * weights[place], max_chars // 3)
+        limit = min(sizes[place], most, room - heads[place])
         if limit > 0 or heads[place] <= room:
             limits[place] = max(1, limit)
             room -= heads[place] + limits[place]

@@ -23,6 +23,7 @@ from clew.core.events import (
     UserMessage,
 )
 from clew.core.ids import EntryId, RunId, new_run_id
+from clew.core.messages import PARAGRAPH
 from clew.core.results import ExecutionResult, UsageSnapshot
 from clew.core.text import replace_surrogates
 from clew.core.tool_states import ToolReport, ToolState, end_state, report_call, start_state
@@ -76,12 +77,14 @@ class RunTracker:
 
     def __init__(self, bus: EventBus) -> None:
         self._texts: list[str] = []
+        self._is_separate = False
+        """True if the next text does not continue the last one, because a tool ran."""
         self._tools: dict[str, ToolState] = {}
         bus.on_own(self._update)
 
     @property
     def text(self) -> str:
-        """What the model has written in this run so far."""
+        """What the model has written in this run so far; a blank line separates its answers."""
         return "".join(self._texts)
 
     @property
@@ -96,13 +99,15 @@ class RunTracker:
     def reset(self) -> None:
         """Forget the last run."""
         self._texts.clear()
+        self._is_separate = False
         self._tools.clear()
 
     def _update(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
-                self._texts.append(text)
+                self._add_text(text)
             case ToolStarted() | ServerToolStarted():
+                self._is_separate = True
                 state = start_state(event.call_id, event.name, event.arguments)
                 self._tools[event.call_id] = state
             case ToolEnded():
@@ -123,6 +128,14 @@ class RunTracker:
                 )
             case _:
                 pass
+
+    def _add_text(self, text: str) -> None:
+        if self._is_separate and text:
+            last = self._texts[-1][-1:] if self._texts else ""
+            if last.strip() and not text[0].isspace():
+                self._texts.append(PARAGRAPH)
+            self._is_separate = False
+        self._texts.append(text)
 
     def _find_started(self, call_id: str, name: str) -> ToolState:
         return self._tools.get(call_id) or ToolState(tool_name=name, call_id=call_id)

@@ -3,11 +3,13 @@
 Pinned messages, the current request and the last step always stay.
 """
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from clew.context.cuts import batches, legal_cuts, turn_starts
 from clew.context.items import ItemKind, Items
-from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording
+from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording, measure_words
 from clew.context.truncation import shorten_items
 from clew.context.view import View
 from clew.core.ids import EntryId
@@ -52,31 +54,47 @@ def find_tail_cut(view: View, budget: Budget) -> int:
     A view within the budget keeps its recent turns, as far as they fit into the tail. A larger
     one keeps as many of the newest messages as fit beside the summary: the user's words, and
     half of what is dropped up to `budget.summary`. The newest messages get at least half of
-    their share, and the last step of the conversation is always after the cut.
+    their share, and the last step of the conversation is always after the cut. If they leave
+    much room, the step before them stays too, with truncated results.
     """
     items = view.items
     inner = find_inner_cuts(items, limit=budget.limit)
-    starts = turn_starts(items)
     if items.units() <= budget.limit:
+        starts = turn_starts(items)
         wanted = starts[-budget.recent_turns] if len(starts) >= budget.recent_turns else 0
         if items.units(wanted) <= budget.tail:
             return max(cut for cut in inner if cut <= wanted)
         return next((cut for cut in inner if items.units(cut) <= budget.tail), inner[-1])
+    rooms = _measure_rooms(view, inner, budget)
+    fits = [items.units(cut) <= room for cut, room in zip(inner, rooms, strict=True)]
+    place = fits.index(True) if True in fits else len(inner) - 1
+    spare = rooms[place] - items.units(inner[place])
+    if place and spare > budget.limit * _MUCH_ROOM:
+        step = items[inner[place - 1] : inner[place]]
+        if sum(item.units for item in step if not item.answers) < spare // 2:
+            return inner[place - 1]
+    return inner[place]
+
+
+def _measure_rooms(view: View, cuts: Sequence[int], budget: Budget) -> list[int]:
+    """Return what the messages after each of `cuts` may take."""
+    items = view.items
     before = sum(item.units for item in view.archived)
-    words = sum(item.units for item in view.archived if item.kind is ItemKind.USER)
+    words = sum(map(measure_words, view.archived))
+    starts = turn_starts(items)
     last = starts[-1] if starts else len(items)
+    rooms: list[int] = []
     at = 0
-    for cut in inner:
+    for cut in cuts:
         for item in items[at:cut]:
             before += item.units
-            words += item.units if item.kind is ItemKind.USER else 0
+            words += measure_words(item)
         at = cut
         current = items[last].units if cut > last else 0
-        said = budget.quote(words - current)
+        said = budget.quote(words - (measure_words(items[last]) if current else 0))
         rest = min(budget.summary, max(0, before - words) // 2)
-        if items.units(cut) <= max(budget.tail // 2, budget.limit - current - said - rest):
-            return cut
-    return inner[-1]
+        rooms.append(max(budget.tail // 2, budget.limit - current - said - rest))
+    return rooms
 
 
 def find_required(view: View, cut: int) -> set[EntryId]:
@@ -94,6 +112,7 @@ def find_required(view: View, cut: int) -> set[EntryId]:
 
 
 _TARGET = 0.45
+_MUCH_ROOM = 0.08
 _LEAST_SUMMARY, _MOST_SUMMARY = 0.3, 0.6
 """Shares of the budget for a summary, if messages that stay must be truncated for it."""
 
@@ -114,9 +133,11 @@ def set_aside(
         *(item for item in view.items[:cut] if item.entry_id in spared),
         *view.items[cut:],
     ]
-    words = (item.units for item in (*view.archived, *dropped) if item.kind is ItemKind.USER)
+    words = sum(map(measure_words, (*view.archived, *dropped)))
+    gone = max(0, sum(item.units for item in (*view.archived, *dropped)) - words)
+    summary = budget.quote(words) + min(budget.summary, gone // 2)
     least, most = int(budget.limit * _LEAST_SUMMARY), int(budget.limit * _MOST_SUMMARY)
-    room = budget.limit - min(max(budget.quote(sum(words)), least), most)
+    room = budget.limit - min(max(summary, least), most)
     if not budget.is_hard:
         # Results are all that is truncated; they get their share even beside a huge request.
         others = sum(item.units for item in staying if not item.answers)

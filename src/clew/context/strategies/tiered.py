@@ -9,6 +9,7 @@ from msgspec import Struct
 from clew.context.cleared_results import exclude_recent, find_consumed, make_marker
 from clew.context.estimate import text_units
 from clew.context.items import ItemKind
+from clew.context.name_index import add_names
 from clew.context.plan import Budget, Plan, Reduce, Wording
 from clew.context.strategies.selection import is_reached, set_aside, target_tokens
 from clew.context.view import View
@@ -65,7 +66,9 @@ class Tiered(Struct, frozen=True, kw_only=True):
                 break
             changes.append(make_marker(items[place]))
             left -= items[place].units - text_units(changes[-1].text)
-        return tuple(changes) if least <= left <= budget.limit * _ENOUGH else ()
+        if not least <= left <= budget.limit * _ENOUGH:
+            return ()
+        return add_names(view.items, changes)
 
 
 class Summarize(Struct, frozen=True, kw_only=True):

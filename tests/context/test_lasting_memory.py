@@ -1,0 +1,226 @@
+"""What the user said stays in the view, word for word, after any number of compactions."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.context.compaction_plan import compact_by_rules, limit_summary, summarise_by_rules
+from clew.context.items import Item, ItemKind
+from clew.context.name_index import add_names
+from clew.context.passages import render_text
+from clew.context.plan import Budget, Reduce, Stuck
+from clew.context.policy import ContextPolicy
+from clew.context.remarks import choose_remarks, list_remarks, render_remarks
+from clew.context.rule_summary import write_digest
+from clew.context.strategies.tiered import Summarize, Tiered
+from clew.context.view import View, fold
+from clew.core.entries import Body, Compacted, Entry, MessageAdded, Replacement, SetupChanged
+from clew.core.ids import CallId, EntryId
+from clew.core.messages import Message, ToolCall, assistant, tool_result, user
+from clew.core.models import ModelFacts
+from tests.histories import entries_of
+
+WINDOW = 4_000
+SETUP = SetupChanged(model=ModelFacts(name="m", window=WINDOW), system="Be exact.")
+requests = st.text(
+    st.sampled_from("abc déf ghi\n#:-`.→ user 計算"), min_size=1, max_size=120
+).filter(lambda text: bool(text.strip()))
+
+
+def work(number: int, size: int) -> list[Message]:
+    call = ToolCall(call_id=CallId(f"c{number}"), name="Read", arguments='{"file_path":"a/b.py"}')
+    result = "\n".join(f"line {n} is in src/file_{number}.py" for n in range(size))
+    return [assistant("Looking.", call), tool_result(call, result), assistant(f"Done {number}.")]
+
+
+@pytest.mark.req("CMP-16", "CMP-7")
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(requests, st.integers(0, 60)), min_size=6, max_size=12, unique=True),
+    st.sampled_from([Tiered(), Summarize()]),
+)
+def test_the_users_words_are_in_every_view_while_they_fit_into_a_quarter_of_the_window(
+    turns: list[tuple[str, int]], strategy: Tiered | Summarize
+) -> None:
+    view = fold(entries_of([SETUP]))
+    number = len(turns)
+    said: list[str] = []
+    for place, (request, size) in enumerate(turns):
+        said.append(request.strip())
+        for message in [user(request), *work(place, size)]:
+            number += 1
+            body: Body = MessageAdded(message=message)
+            view = view.apply(Entry(id=EntryId(number), at=0.0, body=body))
+        if place % 2:
+            continue
+        compacted = compact_by_rules(view, ContextPolicy(), strategy)
+        if isinstance(compacted, Stuck):
+            continue
+        number += 1
+        view = view.apply(Entry(id=EntryId(number), at=0.0, body=compacted))
+        total = sum(i.units for i in (*view.archived, *view.items) if i.kind is ItemKind.USER)
+        if total <= WINDOW // 4:
+            shown = f"{view.summary}\n{render_text(view.items)}"
+            assert [text for text in said if text not in shown] == []
+
+
+def view_of(*messages: Message) -> View:
+    return fold(entries_of([SETUP, *(MessageAdded(message=message) for message in messages)]))
+
+
+@pytest.mark.req("CMP-15")
+def test_the_notes_of_a_model_are_followed_by_the_digest_in_one_budget() -> None:
+    turns = [m for n in range(12) for m in (user(f"Rule {n}: use tabs."), *work(n, 40))]
+    view = view_of(*turns)
+    budget = Budget.of(view, tokens=2_000, window=WINDOW)
+    plan = Summarize().plan(view, budget)
+    assert isinstance(plan, Reduce)
+    room = limit_summary(view, plan, budget)
+
+    summary = summarise_by_rules(view, plan, room, notes="The notes.")
+
+    assert summary.text.startswith("The notes.\n\n")
+    assert summary.notes == "The notes."
+    assert summary.author == "model"
+    for wanted in ("Rule 0: use tabs.", "a/b.py", "file_0.py"):
+        assert wanted in summary.text
+    assert view.meter(summary.text) <= room.summary + 5
+
+
+@pytest.mark.req("CMP-7")
+def test_rules_keep_the_notes_that_a_model_wrote_before() -> None:
+    turns = [m for n in range(12) for m in (user(f"Rule {n}: use tabs."), *work(n, 40))]
+    view = view_of(*turns)
+    budget = Budget.of(view, tokens=2_000, window=WINDOW)
+    plan = Summarize().plan(view, budget)
+    assert isinstance(plan, Reduce)
+    summary = summarise_by_rules(view, plan, budget, notes="Because of the deadline.")
+    first = view.apply(entry(500, plan, summary.text, summary.notes))
+    for place, message in enumerate(turns):
+        first = first.apply(
+            Entry(id=EntryId(600 + place), at=0.0, body=MessageAdded(message=message))
+        )
+
+    body = compact_by_rules(first, ContextPolicy(), Summarize())
+
+    assert isinstance(body, Compacted)
+    assert body.notes == "Because of the deadline."
+    assert body.summary.startswith("Because of the deadline.\n\n")
+    assert body.summary.count("Requests of the user") == 1
+
+
+def entry(number: int, plan: Reduce, text: str, notes: str) -> Entry:
+    from clew.context.loss_report import WrittenSummary, build_compaction  # noqa: PLC0415
+
+    written = WrittenSummary(text=text, author="model", notes=notes)
+    body = build_compaction(fold([]), Reduce(), written, trigger="auto", strategy="t")
+    body = replace_dropped(body, plan)
+    return Entry(id=EntryId(number), at=0.0, body=body)
+
+
+def replace_dropped(body: Compacted, plan: Reduce) -> Compacted:
+    import msgspec  # noqa: PLC0415
+
+    return msgspec.structs.replace(body, dropped=tuple(i.entry_id for i in plan.dropped))
+
+
+def test_the_work_on_the_current_request_is_not_told_as_the_end_of_an_earlier_one() -> None:
+    items = list(view_of(user("First."), *work(0, 3), user("Second."), *work(1, 3)).items)
+    current = items[4]
+
+    text = write_digest(
+        [item for item in items if item is not current], max_units=500, staying=[current]
+    )
+
+    turns = text.partition("\n\nFiles")[0]
+    assert "First.\n→ #5: Done 0." in turns
+    assert "Done 1." not in turns
+
+
+def test_names_in_cleared_results_are_told_by_their_markers() -> None:
+    view = view_of(
+        user("go, see known_identifier"),
+        *work(0, 1)[:1],
+        tool_result(
+            ToolCall(call_id=CallId("c0"), name="Read"),
+            "known_identifier unknown_identifier implementation",
+        ),
+        *work(1, 1)[:1],
+        tool_result(ToolCall(call_id=CallId("c1"), name="Read"), "nothing of note"),
+    )
+    markers = [Replacement(entry_id=EntryId(n), text="[cleared]") for n in (4, 6)]
+
+    named, bare = add_names(view.items, markers)
+
+    assert named.text == "[cleared; it names unknown_identifier]"
+    assert bare.text == "[cleared]"
+
+
+TALK = [
+    user("Hi there!"),
+    assistant("Hello! How can I help you today?"),
+    user("My sister Ines moved to Porto in March 2023 and keeps 14 bees."),
+    assistant("That is lovely. Thanks for telling me!"),
+    user("Thanks!"),
+    assistant("You are welcome! Thanks!"),
+]
+
+
+def test_of_a_conversation_names_numbers_and_dates_are_kept_before_greetings() -> None:
+    remarks = list_remarks(list(view_of(*TALK).items))
+
+    chosen = choose_remarks(remarks, max_chars=90)
+
+    assert render_remarks(remarks, chosen) == f"#4 user: {TALK[2].text}"
+
+
+@given(st.integers(0, 400))
+def test_chosen_remarks_keep_to_their_room(room: int) -> None:
+    long = user("\n\n".join(f"Paragraph {n}. " + f"Word{n} " * 90 for n in range(6)))
+    odd = Message(role=TALK[0].role, parts=())
+    items = list(view_of(*TALK, long, odd, *work(0, 2)).items)
+    remarks = list_remarks(items)
+
+    text = render_remarks(remarks, choose_remarks(remarks, max_chars=room))
+
+    assert len(text) <= room
+
+
+def test_a_long_remark_is_split_and_gaps_are_marked() -> None:
+    first = "Ines lives in Porto with Rui. " * 20
+    filler = "and so on and so on. " * 70
+    said = user(f"{first}\n\n{filler}\n\nAlbert plays the oboe.\n\n" + "x" * 1_300)
+    remarks = list_remarks(list(view_of(said).items))
+
+    text = render_remarks(remarks, choose_remarks(remarks, max_chars=700))
+
+    assert " … " in text
+    assert "Albert plays the oboe." in text
+
+
+def test_a_conversation_that_is_digested_again_without_a_journal_keeps_what_the_user_said() -> None:
+    items = [Item.of(EntryId(-1 - n), message) for n, message in enumerate(TALK)]
+    first = write_digest(items, max_units=300)
+    more = [Item.of(EntryId(-9), user("And Rui has 3 dogs."))]
+
+    second = write_digest(more, max_units=300, previous=first)
+
+    assert "user: My sister Ines moved to Porto in March 2023 and keeps 14 bees." in second
+    assert "user: And Rui has 3 dogs." in second
+
+
+def test_requests_that_do_not_fit_are_truncated_and_the_rest_still_has_room() -> None:
+    turns = [m for n in range(6) for m in (user(f"Task {n}: " + "detail " * 400), *work(n, 20))]
+    items = list(view_of(*turns).items)
+
+    text = write_digest(items, max_units=700)
+
+    for wanted in ("Task 0", "Task 5", "Files read", "file_5.py"):
+        assert wanted in text
+
+
+def test_a_digest_with_no_requests_begins_with_its_other_sections() -> None:
+    items = list(view_of(*work(0, 5)).items)
+
+    assert "Requests of the user" not in write_digest(items, max_units=300)
+    assert write_digest(items, max_units=1) == ""
