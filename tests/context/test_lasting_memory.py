@@ -3,9 +3,11 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clew.context.compaction_plan import compact_by_rules, limit_summary, summarise_by_rules
 from clew.context.items import Item, ItemKind
+from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.name_index import add_names
 from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Stuck
@@ -13,6 +15,7 @@ from clew.context.policy import ContextPolicy
 from clew.context.remarks import choose_remarks, list_remarks, render_remarks
 from clew.context.rule_summary import write_digest
 from clew.context.strategies.tiered import Summarize, Tiered
+from clew.context.truncation import shorten_items
 from clew.context.view import View, fold
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, Replacement, SetupChanged
 from clew.core.ids import CallId, EntryId
@@ -110,18 +113,10 @@ def test_rules_keep_the_notes_that_a_model_wrote_before() -> None:
 
 
 def entry(number: int, plan: Reduce, text: str, notes: str) -> Entry:
-    from clew.context.loss_report import WrittenSummary, build_compaction  # noqa: PLC0415
-
     written = WrittenSummary(text=text, author="model", notes=notes)
     body = build_compaction(fold([]), Reduce(), written, trigger="auto", strategy="t")
-    body = replace_dropped(body, plan)
+    body = replace(body, dropped=tuple(item.entry_id for item in plan.dropped))
     return Entry(id=EntryId(number), at=0.0, body=body)
-
-
-def replace_dropped(body: Compacted, plan: Reduce) -> Compacted:
-    import msgspec  # noqa: PLC0415
-
-    return msgspec.structs.replace(body, dropped=tuple(i.entry_id for i in plan.dropped))
 
 
 def test_the_work_on_the_current_request_is_not_told_as_the_end_of_an_earlier_one() -> None:
@@ -203,7 +198,7 @@ def test_a_conversation_that_is_digested_again_without_a_journal_keeps_what_the_
     first = write_digest(items, max_units=300)
     more = [Item.of(EntryId(-9), user("And Rui has 3 dogs."))]
 
-    second = write_digest(more, max_units=300, previous=first)
+    second = write_digest(more, max_units=300, previous=f"{first}\n\nAnd more.")
 
     assert "user: My sister Ines moved to Porto in March 2023 and keeps 14 bees." in second
     assert "user: And Rui has 3 dogs." in second
@@ -224,3 +219,38 @@ def test_a_digest_with_no_requests_begins_with_its_other_sections() -> None:
 
     assert "Requests of the user" not in write_digest(items, max_units=300)
     assert write_digest(items, max_units=1) == ""
+
+
+def test_a_hard_limit_truncates_even_the_request_and_leaves_room_for_a_summary() -> None:
+    view = view_of(user("Old."), *work(0, 400), user("New: " + "detail " * 900), *work(1, 5)[:2])
+    budget = Budget.of(view, tokens=600)
+    plan = Summarize().plan(view, budget)
+    assert isinstance(plan, Reduce)
+
+    room = limit_summary(view, plan, budget)
+
+    assert view.items[4].entry_id in {change.entry_id for change in plan.replaced}
+    assert 60 < room.summary < budget.limit
+
+
+def test_arguments_of_many_short_strings_are_cut_to_the_shortest() -> None:
+    call = ToolCall(
+        call_id=CallId("m"),
+        name="Many",
+        arguments="[" + ",".join(f'"{"word " * 20}{n}"' for n in range(90)) + "]",
+    )
+    view = view_of(user("go"), assistant(call), tool_result(call, "done"))
+
+    (change,) = shorten_items(view.items, frozenset(), room=100)
+
+    assert change.text == ""
+    assert len(change.arguments[CallId("m")]) < len(call.arguments)
+
+
+def test_a_digest_of_a_very_long_past_of_work_reads_only_the_newest_lines() -> None:
+    turns = [m for n in range(60) for m in (user(f"Task {n}."), *work(n, 300))]
+
+    text = write_digest(list(view_of(*turns).items), max_units=2_000)
+
+    assert "Task 0." in text
+    assert "line 299 is in src/file_59.py" in text
