@@ -6,7 +6,7 @@ again.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -51,7 +51,7 @@ class RestoredFiles(Struct, frozen=True, kw_only=True):
         return replace(summary, text=f"{summary.text}\n\n{self.text}")
 
 
-def find_versions(items: Iterable[Item]) -> list[FileVersion]:
+def find_versions(items: Sequence[Item]) -> list[FileVersion]:
     """Return the files that were edited and whose text is known, the last edited first."""
     known: dict[str, FileVersion] = {}
     steps = list_steps(items)

@@ -60,9 +60,16 @@ class StateLedger:
         return list(_make_sections(self))
 
 
+_NEWEST = 3_000
+"""Messages; there is no room for files that were only read before them."""
+
+
 def gather_state(items: Sequence[Item]) -> StateLedger:
-    """Compute the state of the work from a whole conversation, in one pass over its calls."""
-    steps = list_steps(items)
+    """Compute the state of the work from a whole conversation.
+
+    Of a very long one, files that were only read long ago are left out.
+    """
+    steps = list_steps(items, newest=_NEWEST)
     root = find_root(list_paths(steps))
     ran = [(step, find_checks(step)) for step in steps if step.command and step.ran]
     return StateLedger(

@@ -5,7 +5,7 @@ ledgers ask only what a step did: ran a command, read a file, changed files.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -192,7 +192,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
             if "running" in text or "Async agent" in text:
                 found = _RUNNING.search(text)
                 if found:
-                    return next(filter(None, found.groups()))
+                    return str(next(filter(None, found.groups())))
         return ""
 
     def get_text(self, key: str) -> str:
@@ -201,20 +201,22 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         return str(value) if isinstance(value, str | int) else ""
 
 
-def list_steps(items: Iterable[Item]) -> list[ToolStep]:
+def list_steps(items: Sequence[Item], *, newest: int | None = None) -> list[ToolStep]:
     """Return the tool calls of a conversation in order, each with its result.
 
-    Commands that the user ran (`! git pull` in a prompt) are included as calls of `bash`. A
+    With `newest`, calls that only read a file are left out before that many messages. Commands that the user ran (`! git pull` in a prompt) are included as calls of `bash`. A
     command that was left running has the result of the last call that asked for its output.
     """
     calls: list[tuple[int, EntryId, ToolCall]] = []
     answers: dict[CallId, tuple[EntryId, str, bool]] = {}
     ended: dict[str, tuple[EntryId, str, bool]] = {}
+    since = len(items) - newest if newest is not None else 0
     for place, item in enumerate(items):
         if item.asks or item.answers:
             for part in item.message.parts:
                 if isinstance(part, ToolCall):
-                    calls.append((place, item.entry_id, part))
+                    if place >= since or part.name.lower() not in _READS:
+                        calls.append((place, item.entry_id, part))
                 elif isinstance(part, ToolResult):
                     answers[part.call_id] = (item.entry_id, part.text, part.failed)
         if item.kind is ItemKind.USER and "<" in (text := item.message.text):

@@ -6,9 +6,12 @@ first task, the newest request, and what reads like a rule come first. Nothing i
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain, zip_longest
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.items import Item, ItemKind
 from clew.context.user_words import find_answer, find_request, is_interruption, is_rule
@@ -30,8 +33,7 @@ class TurnOutcome(StrEnum):
     """Nothing was said or done."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True, dict=True):
     """One request, and what its turn concluded."""
 
     entry_id: EntryId
@@ -39,12 +41,17 @@ class Turn:
     request: str
     """The user's words, exactly; empty if only images were sent."""
     images: int = 0
-    is_rule: bool = False
-    """True if the request reads like a rule, a preference or a correction."""
+    corrects: bool = False
+    """True if the user said it in a tool result, such as a reason for a rejection."""
     answer: str = ""
     """The last text that the model wrote in the turn, whole."""
     answer_id: EntryId = NO_ENTRY
     outcome: TurnOutcome = TurnOutcome.UNANSWERED
+
+    @cached_property
+    def is_rule(self) -> bool:
+        """True if the request reads like a rule, a preference or a correction."""
+        return self.corrects or is_rule(self.request)
 
 
 def list_turns(items: Iterable[Item]) -> list[Turn]:
@@ -81,9 +88,7 @@ def _add_message(turns: list[Turn], item: Item) -> None:
         return
     if turns and turns[-1].request == request and turns[-1].outcome is TurnOutcome.UNANSWERED:
         turns.pop()
-    turns.append(
-        Turn(entry_id=item.entry_id, request=request, images=images, is_rule=is_rule(request))
-    )
+    turns.append(Turn(entry_id=item.entry_id, request=request, images=images))
 
 
 def _find_answers(item: Item) -> list[Turn]:
@@ -92,8 +97,8 @@ def _find_answers(item: Item) -> list[Turn]:
     for part in item.message.parts:
         answer = find_answer(part.text) if isinstance(part, ToolResult) else ""
         if answer:
-            corrects = is_rule(answer) or not answer.endswith("?")
-            turns.append(Turn(entry_id=item.entry_id, request=answer, is_rule=corrects))
+            corrects = not answer.endswith("?")
+            turns.append(Turn(entry_id=item.entry_id, request=answer, corrects=corrects))
     return turns
 
 

@@ -55,6 +55,8 @@ _SAID_IN_RESULT = (
     "User has answered your questions:",
     "Your questions have been answered:",
 )
+_SAID_WITHIN = 2_000
+"""These words begin within this many characters; later ones are a quotation."""
 _AFTER_WORDS = (
     "Note: The user's next message may contain a correction or preference.",
     "You can now continue with the user's answers in mind",
@@ -140,7 +142,8 @@ def _find_command(text: str, name: str) -> str:
 
 def find_answer(result: str) -> str:
     """Return what the user said in a tool result: a reason for a rejection, or answers."""
-    starts = [result.find(words) for words in _SAID_IN_RESULT]
+    beginning = result[:_SAID_WITHIN]
+    starts = [beginning.find(words) for words in _SAID_IN_RESULT]
     first = min((start for start in starts if start >= 0), default=-1)
     if first < 0:
         return ""
