@@ -14,6 +14,7 @@ from benchmarks import (
     persistence,
     recall,
     retention,
+    search,
     speed,
     startup,
     strategies,
@@ -34,6 +35,7 @@ BENCHMARKS: Mapping[str, Callable[[], None]] = {
     "strategies": strategies.main,
     "summaries": summary_forms.main,
     "persistence": persistence.main,
+    "search": search.main,
 }
 GROUPS = {"context": ("recall", "retention", "chats", "fill", "validity", "speed")}
 """Names for several benchmarks."""

@@ -233,6 +233,7 @@ PAGES = (
             "clew.testing.clients",
             "clew.testing.providers",
             "clew.testing.stores",
+            "clew.testing.recall",
             "clew.testing.shared_stores",
             "clew.testing.provider_harness",
             "clew.testing.fake_apis.protocol",

@@ -142,6 +142,28 @@ async def test_sessions_are_found_by_words_and_names(tmp_path: Path) -> None:
     assert (nothing.returncode, nothing.stderr) == (1, b"clew: no session contains 'minotaur'\n")
 
 
+@pytest.mark.req("CMP-10")
+@pytest.mark.usefixtures("store")
+async def test_entries_are_recalled_from_the_shell(tmp_path: Path) -> None:
+    found = await out("sessions", "recall", LONG_AGO, "labyrinth", cwd=tmp_path)
+    read = await out("sessions", "recall", "aaaa", "1-2", cwd=tmp_path)
+    everywhere = await out("sessions", "recall", "all", "thread", cwd=tmp_path)
+    as_json = await out("sessions", "recall", LONG_AGO, "labyrinth", "--json", cwd=tmp_path)
+    nothing = await clew("sessions", "recall", LONG_AGO, "minotaur", cwd=tmp_path)
+    wrong = await clew("sessions", "recall", LONG_AGO, "role:king", cwd=tmp_path)
+
+    assert found[0].startswith("#1 user (")
+    assert found[1] == "where is the ␛[2Jexit of the labyrinth"
+    assert [line.split()[0] for line in read if line.startswith("#")] == ["#1", "#2"]
+    assert {LONG_AGO, NEWER} <= {line.split()[0] for line in everywhere if line}
+    assert json.loads(as_json[0])["unit"]["entry_id"] == 1
+    assert (nothing.returncode, nothing.stdout) == (
+        1,
+        b"Nothing in this session matches 'minotaur'.\n",
+    )
+    assert b"there is no role 'king'" in wrong.stderr
+
+
 @pytest.mark.req("STO-3")
 async def test_a_fork_copies_entries_up_to_a_number(tmp_path: Path, store: SqliteStore) -> None:
     before = await store.load(LONG_AGO)

@@ -161,9 +161,10 @@ def test_a_result_far_behind_its_call_is_not_looked_for() -> None:
 
 
 def test_every_word_can_be_common() -> None:
-    entries = talk(*[user(f"one two {number}") for number in range(1_200)])
+    entries = talk(*[user(f"two thousand {number}") for number in range(2_010)], user("x"))
 
-    assert len(find(entries, "one two", limit=3)) == 1
+    assert len(find(entries, "two thousand", limit=3)) == 1
+    assert find(entries, "x two")[0] == 2_011
 
 
 def test_filters_alone_list_the_newest_first() -> None:
@@ -190,6 +191,7 @@ def test_a_session_can_be_removed_from_an_index() -> None:
     index.remove(1)
 
     assert {session for session, _ in index.find_all(["marigold*"])} == {2}
+    assert index.find_all(["mari*", "gard*"]) == {(2, 4)}
     index.remove(2)
     assert index.find_all(["marigold*"]) == index.find_all(()) == set()
 

@@ -200,9 +200,9 @@ class PostgresDialect:
 
     def count_entries(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
         """Count indexed entries."""
-        match = "AND words @@ :terms::tsquery" if words else ""
         (count,) = connection.execute(
-            f"SELECT count(*) FROM clew_documents WHERE {_within(scope)} {match}",  # noqa: S608
+            "SELECT count(*) FROM clew_documents"  # noqa: S608
+            f" WHERE {_within(scope)} AND words @@ :terms::tsquery",
             {"terms": _all_of(words), "number": scope.number, "cwd": scope.cwd},
         ).fetchone()
         return int(count)
@@ -211,15 +211,15 @@ class PostgresDialect:
         self, connection: SqlConnection, scope: Scope, query: IndexQuery, *, limit: int
     ) -> list[Place]:
         """Find indexed entries; each word counts by how rare it is, as in BM25."""
-        size = self.count_entries(connection, scope, ())
+        (size,) = connection.execute("SELECT count(*) FROM clew_documents").fetchone()
         values: dict[str, object] = {}
         ranks: list[str] = []
-        for place, word in enumerate(query.any_of):
+        for place, group in enumerate(query.any_of):
             # Parameters have names without digits.
             name = f"word_{chr(ord('a') + place // 26)}{chr(ord('a') + place % 26)}"
-            count = self.count_entries(connection, scope, [word])
+            count = self.count_entries(connection, scope, group)
             weight = math.log(1 + (size - count + 0.5) / (count + 0.5))
-            values[name] = _quote(word)
+            values[name] = _all_of(group)
             ranks.append(f"{weight:.6f} * ts_rank(words, :{name}::tsquery, 1)")
         conditions = [_within(scope)]
         if query.all_of:
@@ -230,16 +230,16 @@ class PostgresDialect:
             conditions.append("at >= :since")
         if query.until is not None:
             conditions.append("at <= :until")
-        order = f"{' + '.join(ranks)} DESC" if ranks else "at DESC"
+        order = f"{' + '.join(ranks)} DESC, " if ranks else ""
         return connection.execute(
             f"SELECT session, id FROM clew_documents WHERE {' AND '.join(conditions)}"  # noqa: S608
-            f" ORDER BY {order}, session DESC, id DESC LIMIT :limit",
+            f" ORDER BY {order}session DESC, id DESC LIMIT :limit",
             {
                 **values,
                 "number": scope.number,
                 "cwd": scope.cwd,
                 "required": _all_of(query.all_of),
-                "wanted": " | ".join(map(_quote, query.any_of)),
+                "wanted": " | ".join(f"({_all_of(group)})" for group in query.any_of),
                 "since": query.since,
                 "until": query.until,
                 "limit": limit,
@@ -252,7 +252,9 @@ def _all_of(words: Sequence[str]) -> str:
 
 
 def _quote(word: str) -> str:
-    return f"'{word[:-1]}':*" if word.endswith("*") else f"'{word}'"
+    if word.endswith("*"):
+        return f"'{word[:-1]}':*"
+    return "(" + " | ".join(f"'{form}'" for form in word.split("|")) + ")"
 
 
 def _within(scope: Scope) -> str:

@@ -29,6 +29,11 @@ _INDEXED = "UPDATE {sessions} SET indexed = :reached WHERE number = :number"
 _RANGE = """
 SELECT {entry_id}, line FROM {entries} WHERE {entry_range} ORDER BY {entry_key} LIMIT :most
 """
+_SIZE = """
+SELECT coalesce(sum(entries), 0) FROM {sessions}
+WHERE (CAST(:number AS bigint) IS NULL OR number = :number)
+    AND (CAST(:cwd AS text) IS NULL OR cwd = :cwd)
+"""
 _NUMBER = "SELECT number FROM {sessions} WHERE id = :id"
 _ID = "SELECT id FROM {sessions} WHERE number = :number"
 
@@ -105,6 +110,11 @@ class SqlIndexRows:
         rows = self._rows(connection, session, first=entry_id, last=entry_id)
         return StoredEntries(SessionId("?"), rows)[0] if rows else None
 
+    def size(self, connection: SqlConnection, scope: Scope) -> int:
+        """Count the entries of sessions."""
+        row = self._sql.run(connection, _SIZE, number=scope.number, cwd=scope.cwd).fetchone()
+        return int(row[0])
+
     def count(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
         """Count indexed entries."""
         return self._dialect.count_entries(connection, scope, words)
@@ -124,8 +134,8 @@ class _SqlIndex:
         self._read: dict[Place, Entry | None] = {}
 
     def size(self) -> int:
-        """Return the number of entries with words."""
-        return self._rows.count(self._connection, self._scope, ())
+        """Return the number of entries."""
+        return self._rows.size(self._connection, self._scope)
 
     def count(self, words: Sequence[str]) -> int:
         """Return how many entries contain all of these words."""

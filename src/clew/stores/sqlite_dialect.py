@@ -26,6 +26,8 @@ FROM sessions JOIN (
 ORDER BY updated_at DESC, number DESC
 LIMIT :limit
 """  # noqa: S608 - names, no values
+_MOST_COUNTED = 8_000
+"""Words in more entries are common; counting all of them would take longer than the search."""
 _IN_FOLDER = "(SELECT number FROM sessions WHERE cwd = :cwd)"
 
 
@@ -99,10 +101,9 @@ class SqliteDialect:
 
     def count_entries(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
         """Count indexed entries."""
-        key, table = ("rowid", "documents") if words else ("id", "documents_docsize")
-        match = "documents MATCH :terms AND" if words else ""
         (count,) = connection.execute(
-            f"SELECT count(*) FROM {table} WHERE {match} {_within(scope, key)}",  # noqa: S608
+            f"SELECT count(*) FROM (SELECT rowid FROM documents WHERE documents MATCH :terms"  # noqa: S608
+            f" AND {_within(scope)} LIMIT {_MOST_COUNTED})",
             {"terms": _all_of(words), **_bounds(scope)},
         ).fetchone()
         return int(count)
@@ -113,14 +114,14 @@ class SqliteDialect:
         """Find indexed entries by BM25; without words that rank, the newest first."""
         terms = [_all_of(query.all_of)] if query.all_of else []
         if query.any_of:
-            terms.append(f"({' OR '.join(map(_quote, query.any_of))})")
+            terms.append(f"({' OR '.join(f'({_all_of(group)})' for group in query.any_of)})")
         match = "documents MATCH :terms AND" if terms else ""
-        order = "bm25(documents), rowid DESC" if query.any_of else "at DESC, rowid DESC"
+        order = "bm25(documents), rowid DESC" if query.any_of else "rowid DESC"
         timed = "" if query.since is None else "AND at >= :since "
         timed += "" if query.until is None else "AND at <= :until"
         rows = connection.execute(
             f"SELECT rowid >> 32, rowid & 0xFFFFFFFF FROM documents WHERE {match}"  # noqa: S608
-            f" {_within(scope, 'rowid')} {timed} ORDER BY {order} LIMIT :limit",
+            f" {_within(scope)} {timed} ORDER BY {order} LIMIT :limit",
             {
                 "terms": " AND ".join(terms),
                 "since": query.since,
@@ -137,14 +138,17 @@ def _all_of(words: Sequence[str]) -> str:
 
 
 def _quote(word: str) -> str:
-    return f'"{word[:-1]}"*' if word.endswith("*") else f'"{word}"'
+    if word.endswith("*"):
+        return f'"{word[:-1]}"*'
+    forms = " OR ".join(f'"{form}"' for form in word.split("|"))
+    return f"({forms})" if "|" in word else forms
 
 
-def _within(scope: Scope, key: str) -> str:
+def _within(scope: Scope) -> str:
     if scope.number is not None:
-        return f"{key} {_RANGE}"
-    folder = "" if scope.cwd is None else f" AND {key} >> 32 IN {_IN_FOLDER}"
-    return f"({key} & 0xFFFFFFFF) > 0{folder}"
+        return f"rowid {_RANGE}"
+    folder = "" if scope.cwd is None else f" AND rowid >> 32 IN {_IN_FOLDER}"
+    return f"(rowid & 0xFFFFFFFF) > 0{folder}"
 
 
 def _bounds(scope: Scope) -> dict[str, object]:

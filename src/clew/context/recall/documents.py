@@ -72,7 +72,11 @@ def required_words(query: Query) -> tuple[str, ...]:
     """Return the patterns that every entry must match: filters and the words of phrases."""
     filters = [(kind, getattr(query, kind)) for kind in _MARKS]
     marks = [make_mark(kind, value) for kind, value in filters if value]
-    words = [f"{term}*" for phrase in query.phrases for term in split_terms(phrase)]
+    words = [
+        term if term.isascii() else f"{term}*"
+        for phrase in query.phrases
+        for term in split_terms(phrase)
+    ]
     return tuple(dict.fromkeys([*marks, *words]))
 
 

@@ -57,8 +57,8 @@ class Matcher:
         """Return whether all exact phrases of the query are in `text`."""
         if not self._phrases:
             return True
-        folded = fold(" ".join(text.split()))
-        return all(phrase in folded for phrase in self._phrases)
+        plain = " ".join(_strip_accents(text).lower().split())
+        return all(phrase in plain for phrase in self._phrases)
 
     def find(self, text: str) -> list[Occurrence]:
         """Return the places where words of the query occur, in order."""
@@ -111,7 +111,7 @@ def _whole_needle(term: Term) -> _Needle:
 
 
 def _part_needle(pattern: str, word: str = "") -> _Needle:
-    stem = pattern.removesuffix("*")
+    stem = pattern.removesuffix("*").partition("|")[0]
     return _Needle(stem, word or stem, stem.isascii())
 
 

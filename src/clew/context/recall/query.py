@@ -19,6 +19,7 @@ _ENDS = ".:*#@$&=|\\"
 _RELATIVE = re.compile(r"(\d+)([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHORTEST_STEM = 3
+_ENDINGS = ("s", "es", "e", "ed", "ing", "y", "ies", "er", "ion")
 _MOST_TERMS = 16
 _QUESTION_WORDS = """
 a about after all also am an and any are as at be been before being but by can could did do does
@@ -39,7 +40,8 @@ class Term(Struct, frozen=True):
     text: str
     """As it is looked for in a text, without case and accents."""
     patterns: tuple[str, ...]
-    """What an index must have: all of these words; `*` at the end of one means any ending."""
+    """What an index must have: all of these. Each is a word, forms of one (`fail|failed`), or the
+    beginning of words (`3f9a*`)."""
     parts: tuple[str, ...] = ()
     """The words of an identifier, a path or another name, each a pattern of its own."""
 
@@ -98,10 +100,19 @@ def stem(word: str) -> str:
 
 
 def pattern_of(word: str) -> str:
-    """Return the pattern for a word and its other forms; short words are looked for as such."""
-    if word.isascii() and len(word) < _SHORTEST_STEM:
+    """Return the pattern for a word and its other forms."""
+    if not word.isascii():
+        return f"{word}*"
+    bare = stem(word)
+    if not word.isalpha() or len(bare) <= _SHORTEST_STEM:
         return word
-    return (stem(word) if word.isalpha() and word.isascii() else word) + "*"
+    forms = (bare, word, *(bare + ending for ending in _ENDINGS), f"{bare}{bare[-1]}ing")
+    return "|".join(dict.fromkeys(forms))
+
+
+def widen(pattern: str) -> str:
+    """Return a pattern for all words that begin like this one, for when there is no such word."""
+    return pattern.removesuffix("*").partition("|")[0] + "*"
 
 
 def _parse_terms(text: str) -> Iterator[Term]:
@@ -114,9 +125,15 @@ def _parse_terms(text: str) -> Iterator[Term]:
 
 def _make_term(word: str) -> Term:
     terms = split_terms(word)
-    parts = terms if len(terms) > 1 else split_parts(word)
-    patterns = (pattern_of(terms[0]),) if len(terms) == 1 else tuple(f"{one}*" for one in terms)
-    return Term(fold(word), patterns, tuple(map(pattern_of, parts)) if len(parts) > 1 else ())
+    parts = [
+        part for part in (terms if len(terms) > 1 else split_parts(word)) if part not in _STOP_WORDS
+    ]
+    patterns = (pattern_of(terms[0]),) if len(terms) == 1 else tuple(map(_exact, terms))
+    return Term(fold(word), patterns, tuple(map(pattern_of, parts)) if parts != terms[:1] else ())
+
+
+def _exact(word: str) -> str:
+    return word if word.isascii() else f"{word}*"
 
 
 def _set_filter(query: Query, name: str, value: str, now: float) -> Query:

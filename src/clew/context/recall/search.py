@@ -24,30 +24,30 @@ from clew.context.recall.occurrences import (
     cut_snippets,
     list_terms,
 )
-from clew.context.recall.query import Query
+from clew.context.recall.query import Query, Term, widen
 from clew.context.recall.units import ReadEntry, Unit, read_units
 from clew.core.entries import Entry
 from clew.core.ids import EntryId, SessionId
 
 Place: TypeAlias = tuple[int, int]
 """A number that stands for a session in its store, and the number of an entry."""
-_CANDIDATES = 40
-_MORE_CANDIDATES = 1_000
-"""When exact phrases or several filters must be checked in the text."""
-_COMMON = 0.2
-"""A word in more than this share of the entries finds nothing by itself, if others do."""
-_COMMON_COUNT = 1_000
+_CANDIDATES = 32
+_PHRASE_CANDIDATES = (80, 1_000)
+"""Exact phrases are checked in the text: of these, and if none has them, of more."""
+_COMMON = 2_000
+"""Words in more entries than this find nothing by themselves, if there are rarer ones."""
 _K1, _B = 1.2, 0.4
 _USUAL_CHARS = 2_000
 _LONG_CHARS = 20_000
 _TOGETHER_CHARS = 300
-_FOLDED = 40
+_FOLDED = 32
+_COMPARED_CHARS = 6_000
 """How many of the best hits are compared with each other."""
 _ALIKE = 0.85
 _WEAK = 0.1
 """Hits below this share of the best score are noise."""
 _ROLE_WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {"user": 1.2, "assistant": 1.1, "tool": 1.0, "summary": 0.5, "note": 0.3}
+    {"user": 1.2, "assistant": 1.1, "tool": 1.0, "summary": 0.25, "note": 0.2}
 )
 _SIZES = ((900, 2), (320, 3))
 """Characters and number of snippets: for the best hit, and for the others."""
@@ -55,10 +55,11 @@ _DIGITS = re.compile(r"\d+")
 
 
 class IndexQuery(Struct, frozen=True, kw_only=True):
-    """What an index looks for. `*` at the end of a word means any ending."""
+    """What an index looks for; see `Term.patterns`."""
 
-    any_of: tuple[str, ...] = ()
-    """Entries with more and rarer ones of these come first; newest first if it is empty."""
+    any_of: tuple[tuple[str, ...], ...] = ()
+    """Entries with more and rarer ones of these groups come first; an entry has a group if it has
+    all of its words. Without groups the newest come first."""
     all_of: tuple[str, ...] = ()
     since: float | None = None
     until: float | None = None
@@ -72,7 +73,7 @@ class EntryIndex(Protocol):
         ...
 
     def count(self, words: Sequence[str]) -> int:
-        """Return how many entries contain all of these words."""
+        """Return how many entries contain all of these words; large numbers may be estimates."""
         ...
 
     def find(self, query: IndexQuery, limit: int) -> Sequence[Place]:
@@ -127,23 +128,42 @@ class _Ranking:
         self._found: dict[int, Sequence[Occurrence]] = {}
         """Where words occur, by the identity of the unit, which the hit keeps alive."""
         self._terms = list_terms(query)
-        self._counts = [index.count(patterns) for patterns, _ in self._terms]
+        self._counts: list[int] = []
+        for place, (patterns, share) in enumerate(self._terms):
+            count = index.count(patterns)
+            if not count:
+                self._terms[place] = (tuple(map(widen, patterns)), share)
+                count = index.count(self._terms[place][0])
+            self._counts.append(count)
         self._size = max(1, index.size())
         self._weights = [
             share * math.log(1 + (self._size - count + 0.5) / (count + 0.5))
             for (_, share), count in zip(self._terms, self._counts, strict=True)
         ]
-        known = dict(zip((patterns for patterns, _ in self._terms), self._counts, strict=True))
         self.missing = tuple(
             term.text
-            for term in query.terms
-            if not known[term.patterns] and not any(known.get((part,)) for part in term.parts)
+            for term, count in zip(query.terms, self._counts, strict=False)
+            if not count and not self._has_parts(term)
+        )
+
+    def _has_parts(self, term: Term) -> bool:
+        parts = list_terms(self._query)[len(self._query.terms) :]
+        counts = self._counts[len(self._query.terms) :]
+        return any(
+            count for ((part,), _), count in zip(parts, counts, strict=True) if part in term.parts
         )
 
     def hits(self, skip: frozenset[int]) -> list[Hit]:
         """Return the scored units of all candidates, the best first."""
+        for limit in _PHRASE_CANDIDATES if self._query.phrases else (_CANDIDATES,):
+            hits = sorted(self._find(limit, skip), key=self._order)
+            if hits:
+                return [hit for hit in hits if hit.score >= _WEAK * hits[0].score]
+        return []
+
+    def _find(self, limit: int, skip: frozenset[int]) -> Iterable[Hit]:
         units: dict[tuple[int, int, str], Hit] = {}
-        for session, entry_id in self._candidates():
+        for session, entry_id in self._candidates(limit):
             read = _reader(self._index, session)
             for unit in read_units(entry_id, read):
                 key = (session, unit.entry_id, unit.call.call_id if unit.call else "")
@@ -152,8 +172,7 @@ class _Ranking:
                 score = self._score(unit)
                 if score > 0:
                     units[key] = Hit(session=session, unit=unit, score=score)
-        hits = sorted(units.values(), key=self._order)
-        return [hit for hit in hits if hit.score >= _WEAK * hits[0].score]
+        return units.values()
 
     def show(self, hit: Hit, *, best: bool) -> Hit:
         """Return the hit with its snippets."""
@@ -166,26 +185,32 @@ class _Ranking:
         score = -round(hit.score, 6) if self._query.terms else 0.0
         return (score, -hit.unit.at, -hit.session, -hit.unit.entry_id)
 
-    def _candidates(self) -> Sequence[Place]:
-        query, required = self._query, required_words(self._query)
-        limit = _MORE_CANDIDATES if query.phrases else _CANDIDATES
-        patterns = {
-            pattern: count
-            for (one, _), count in zip(self._terms, self._counts, strict=True)
-            for pattern in one
-            if count
-        }
-        common = max(_COMMON_COUNT, _COMMON * self._size)
-        rare = tuple(pattern for pattern, count in patterns.items() if count <= common)
-        wanted = IndexQuery(
-            any_of=rare or tuple(patterns),
-            all_of=required,
-            since=query.since,
-            until=query.until,
-        )
-        if query.terms and not patterns:
-            return ()
-        return self._index.find(wanted, limit)
+    def _candidates(self, limit: int) -> Sequence[Place]:
+        query = self._query
+        required = IndexQuery(all_of=required_words(query), since=query.since, until=query.until)
+        if not query.terms:
+            return self._index.find(required, limit)
+        groups = self._groups()
+        rare = tuple(group for group, count in groups if count <= _COMMON)
+        if rare:
+            return self._index.find(replace(required, any_of=rare), limit)
+        found: dict[Place, None] = {}
+        # All words are common: entries with all of them come first, then those with the rarest.
+        for chosen in (
+            ([one for group, _ in groups for one in group], groups[0][0]) if groups else ()
+        ):
+            wanted = tuple(dict.fromkeys([*required.all_of, *chosen]))
+            found.update(dict.fromkeys(self._index.find(replace(required, all_of=wanted), limit)))
+        return list(found)[:limit]
+
+    def _groups(self) -> list[tuple[tuple[str, ...], int]]:
+        """Return the words to look for with their counts, the rarest first.
+
+        Parts of names count only if no name was found as a whole.
+        """
+        counted = [(one, count) for (one, _), count in zip(self._terms, self._counts, strict=True)]
+        whole = [one for one in counted[: len(self._query.terms)] if one[1]]
+        return sorted(whole or [one for one in counted if one[1]], key=lambda one: one[1])
 
     def _score(self, unit: Unit) -> float:
         query = self._query
@@ -253,7 +278,7 @@ def _newest(group: Sequence[Hit]) -> Hit:
 
 
 def _signature(unit: Unit) -> frozenset[str]:
-    text = _DIGITS.sub("0", unit.text[:_LONG_CHARS])
+    text = _DIGITS.sub("0", unit.text[:_COMPARED_CHARS])
     lines = text.splitlines()
     return frozenset([unit.role, *(lines if len(lines) > 3 else text.split())])
 

@@ -46,7 +46,7 @@ class WordIndex:
                 del self._postings[word]
 
     def find_all(self, words: Sequence[str]) -> set[Place]:
-        """Return the entries that contain all of these words; `*` at an end means any ending."""
+        """Return the entries that contain all of these words; see `Term.patterns`."""
         found = [set[Place]().union(*self._lists(word)) for word in words]
         return set.intersection(*found) if found else set(self._lengths)
 
@@ -55,11 +55,11 @@ class WordIndex:
         allowed = {place for place in places if self._is_in_time(place, query)}
         allowed &= self.find_all(query.all_of)
         if not query.any_of:
-            return sorted(allowed, key=lambda place: (-self._times[place], -place[0], -place[1]))
+            return sorted(allowed, reverse=True)
         usual = sum(map(self._lengths.__getitem__, places)) / len(places) if places else 1.0
         scores: dict[Place, float] = defaultdict(float)
-        for word in query.any_of:
-            counts = self._count_in(word, allowed)
+        for group in query.any_of:
+            counts = self._count_in(group, allowed & self.find_all(group))
             weight = math.log(1 + (len(places) - len(counts) + 0.5) / (len(counts) + 0.5))
             for place, count in counts.items():
                 length = 1 - _B + _B * self._lengths[place] / usual
@@ -70,9 +70,9 @@ class WordIndex:
         """Return the entries of these sessions; of all for None."""
         return {one for one in self._lengths if sessions is None or one[0] in sessions}
 
-    def _count_in(self, word: str, allowed: Collection[Place]) -> dict[Place, int]:
+    def _count_in(self, group: Sequence[str], allowed: Collection[Place]) -> dict[Place, int]:
         counts: dict[Place, int] = defaultdict(int)
-        for postings in self._lists(word):
+        for postings in (one for word in group for one in self._lists(word)):
             for place, count in postings.items():
                 if place in allowed:
                     counts[place] += count
@@ -86,7 +86,7 @@ class WordIndex:
 
     def _lists(self, word: str) -> Iterator[Mapping[Place, int]]:
         if not word.endswith("*"):
-            yield self._postings.get(word, {})
+            yield from (self._postings.get(form, {}) for form in word.split("|"))
             return
         if not self._sorted:
             self._sorted = sorted(self._postings)
@@ -107,11 +107,12 @@ class ScopedIndex:
         sessions: Collection[int] | None = None,
     ) -> None:
         self._index, self._entries = index, entries
+        self._sessions = entries.keys() if sessions is None else sessions
         self._places = index.places(sessions)
 
     def size(self) -> int:
-        """Return the number of entries with words."""
-        return len(self._places)
+        """Return the number of entries."""
+        return sum(len(self._entries[session]) for session in self._sessions)
 
     def count(self, words: Sequence[str]) -> int:
         """Return how many entries contain all of these words."""

@@ -2,8 +2,8 @@
 
 from msgspec.structs import asdict
 
-from clew.context.recall import entry_text
-from clew.core.entries import Cleared, Compacted, MessageAdded, ResultsCleared, Rewound
+from clew.context.recall import RECALL, entry_text
+from clew.core.entries import Cleared, Compacted, Entry, MessageAdded, ResultsCleared, Rewound
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize
 from clew.core.usage import Spending
@@ -172,9 +172,12 @@ async def _recall(host: CommandHost, arguments: str) -> CommandResult:
         if entry is None:
             raise SessionError(f"there is no entry #{number}; /history lists the latest entries")
         text = entry_text(entry)
-        return build_result(
-            [text or describe_entry(entry)], entries=[{"id": entry.id, "text": text}]
-        )
+        shown = text or describe_entry(entry)
+        if _has_calls(entry):
+            # With the results of the calls, and with edits as diffs.
+            request = RecallRequest(text=f"#{number}", page=_RECALL_PAGE)
+            shown = (await host.session.recall(request)).text
+        return build_result([shown], entries=[{"id": entry.id, "text": text}])
     word, rest = split_word(arguments)
     is_wide = word == "--all" and bool(rest)
     request = RecallRequest(
@@ -191,6 +194,12 @@ async def _recall(host: CommandHost, arguments: str) -> CommandResult:
             }
             for hit in answer.found.hits
         ],
+    )
+
+
+def _has_calls(entry: Entry) -> bool:
+    return isinstance(entry.body, MessageAdded) and any(
+        call.name != RECALL for call in entry.body.message.calls
     )
 
 
