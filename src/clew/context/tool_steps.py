@@ -204,20 +204,25 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
 def list_steps(items: Sequence[Item], *, newest: int | None = None) -> list[ToolStep]:
     """Return the tool calls of a conversation in order, each with its result.
 
-    With `newest`, calls that only read a file are left out before that many messages. Commands that the user ran (`! git pull` in a prompt) are included as calls of `bash`. A
+    Commands that the user ran (`! git pull` in a prompt) are included as calls of `bash`. A
     command that was left running has the result of the last call that asked for its output.
+    With `newest`, calls that only read a file are left out before that many messages.
     """
     calls: list[tuple[int, EntryId, ToolCall]] = []
     answers: dict[CallId, tuple[EntryId, str, bool]] = {}
     ended: dict[str, tuple[EntryId, str, bool]] = {}
     since = len(items) - newest if newest is not None else 0
     for place, item in enumerate(items):
-        if item.asks or item.answers:
+        if item.asks:
+            calls += [
+                (place, item.entry_id, part)
+                for part in item.message.parts
+                if isinstance(part, ToolCall)
+                and (place >= since or part.name.lower() not in _READS)
+            ]
+        if item.answers:
             for part in item.message.parts:
-                if isinstance(part, ToolCall):
-                    if place >= since or part.name.lower() not in _READS:
-                        calls.append((place, item.entry_id, part))
-                elif isinstance(part, ToolResult):
+                if isinstance(part, ToolResult):
                     answers[part.call_id] = (item.entry_id, part.text, part.failed)
         if item.kind is ItemKind.USER and "<" in (text := item.message.text):
             _add_user_command(place, item, calls, answers)
