@@ -76,12 +76,14 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
     """
     if not plan.dropped or plan.wording is Wording.NOTICE:
         return RestoredFiles(text="", budget=budget)
-    gone = {item.entry_id for item in plan.dropped}
-    gone.update(change.entry_id for change in plan.replaced)
+    versions = find_versions(_list_originals(view))
+    if not versions:
+        return RestoredFiles(text="", budget=budget)
+    gone = plan.dropped_ids | {change.entry_id for change in plan.replaced}
     staying = {item.entry_id for item in view.items} - gone - view.originals.keys()
-    room = min(budget.limit // _SHARE, sum(item.units for item in plan.dropped) // 4)
+    room = min(budget.limit // _SHARE, plan.dropped_units // 4)
     parts: list[str] = []
-    for version in find_versions(_list_originals(view)):
+    for version in versions:
         part = f"### {version.path}\n```\n{version.text.rstrip()}\n```"
         units = text_units(part)
         if units <= room and not version.sources <= staying:
@@ -101,7 +103,10 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
 
 def _list_originals(view: View) -> list[Item]:
     """Return all messages with the text that they had before results were cleared."""
-    return [view.originals.get(item.entry_id, item) for item in (*view.archived, *view.items)]
+    every = [*view.archived, *view.items]
+    if not view.originals:
+        return every
+    return [view.originals.get(item.entry_id, item) for item in every]
 
 
 def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> FileVersion | None:

@@ -9,7 +9,7 @@ from typing import overload
 
 from msgspec import Struct
 
-from clew.context.estimate import Meter, message_units, part_units, text_units
+from clew.context.estimate import MESSAGE_UNITS, Meter, part_units, text_units
 from clew.context.lazy_list import LazyList
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, ToolResult
@@ -28,6 +28,7 @@ class ItemKind(IntEnum):
     """Only an index: thinking is part of an assistant message."""
 
 
+_NONE: frozenset[CallId] = frozenset()
 _KIND_OF_ROLE = {
     Role.USER: ItemKind.USER,
     Role.ASSISTANT: ItemKind.ASSISTANT,
@@ -63,21 +64,23 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
         """Make an item: analyses and measures the message once."""
         asks: tuple[CallId, ...] = ()
         answers: tuple[CallId, ...] = ()
-        thinking = 0
+        units, thinking = MESSAGE_UNITS, 0
         is_signed = False
         for part in message.parts:
+            size = part_units(part, meter)
+            units += size
             if isinstance(part, ToolResult):
                 answers += (part.call_id,)
             elif isinstance(part, ToolCall):
                 asks += (part.call_id,)
             elif isinstance(part, Reasoning):
-                thinking += part_units(part, meter)
+                thinking += size
                 is_signed = is_signed or bool(part.signature or part.redacted)
         return cls(
             entry_id=entry_id,
             message=message,
             kind=_KIND_OF_ROLE[message.role] if kind is None else kind,
-            units=message_units(message, meter),
+            units=units,
             reasoning_units=thinking,
             asks=asks,
             answers=answers,
@@ -129,8 +132,9 @@ class Tally(Struct, gc=False):
             self.is_matched = self.is_matched and self.waiting.issuperset(item.answers)
             self.waiting = self.waiting.difference(item.answers)
         else:
-            self.is_matched = self.is_matched and not self.waiting
-            self.waiting = frozenset(item.asks)
+            if self.waiting:
+                self.is_matched = False
+            self.waiting = frozenset(item.asks) if item.asks else _NONE
 
     def copy(self) -> "Tally":
         """Return an independent copy."""
@@ -165,8 +169,9 @@ class Items(Sequence[Item]):
             outgoing_message(item) for item in self._store if item.message.parts
         ]
         self._tally = Tally([0] * len(ItemKind))
+        add = self._tally.add
         for length, item in enumerate(self._store, start=1):
-            self._tally.add(item, length)
+            add(item, length)
 
     @classmethod
     def restore(
