@@ -54,9 +54,8 @@ class RestoredFiles(Struct, frozen=True, kw_only=True):
 def find_versions(items: Sequence[Item]) -> list[FileVersion]:
     """Return the files that were edited and whose text is known, the last edited first."""
     known: dict[str, FileVersion] = {}
-    steps = list_steps(items)
-    edited = {change.path for step in steps for change in step.edits}
-    for step in steps if edited else ():
+    edited = {change.path for step in list_steps(items, newest=0) for change in step.edits}
+    for step in list_steps(items) if edited else ():
         changes = step.edits
         for change in changes:
             version = _apply_change(known.pop(change.path, None), step, change.path)

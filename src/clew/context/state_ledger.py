@@ -114,12 +114,10 @@ def _find_interruptions(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
     for place, item in enumerate(items):
         if item.kind is ItemKind.ASSISTANT:
             last = place
-        elif last >= 0 and _has_text(item) and is_interruption(item.message.text):
+        elif len(item.answers) == len(item.message.parts):
+            continue  # Results alone: no text.
+        elif last >= 0 and is_interruption(item.message.text):
             yield place, last
-
-
-def _has_text(item: Item) -> bool:
-    return len(item.answers) < len(item.message.parts)
 
 
 def _describe_step(step: ToolStep) -> str:
