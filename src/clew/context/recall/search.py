@@ -39,7 +39,7 @@ _PROPOSED = 128
 """How many entries an index proposes; their words decide which are read."""
 _PHRASE_CANDIDATES = (80, 1_000)
 """Exact phrases are checked in the text: of these, and if none has them, of more."""
-_COMMON = 1_000
+_COMMON = 1_500
 """Words in more entries than this find nothing by themselves, if there are rarer ones."""
 _K1, _B = 1.2, 0.4
 _USUAL_CHARS = 2_000
