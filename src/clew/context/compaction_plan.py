@@ -56,9 +56,7 @@ def make_budget(
     """
     window = window or view.setup.model.window
     threshold = find_threshold(view, policy, window=window) or window
-    room = min(
-        working_set(policy.economy, view, window=window), window, int(threshold * _HEADROOM)
-    )
+    room = min(working_set(policy.economy, view, window=window), window, int(threshold * _HEADROOM))
     fixed = fixed_tokens(view) if room < window else 0
     budget = Budget.of(
         view,
