@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from clew.context.cleared_results import find_consumed, make_marker
-from clew.context.cuts import turn_starts
+from clew.context.cuts import find_turn_start
 from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
-from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, measure_words
+from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, measure_words, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
 from clew.context.view import View, shorten_item
@@ -30,6 +30,8 @@ _PROTECTED = 4
 """Protected results take at most this part of what a compaction leaves."""
 _LEAST_TAIL = 1 / 3
 """Share for the recent turns of what is left beside a large request."""
+_HEADROOM = 1.2
+"""A window as large as this many times the threshold has the threshold at its usual share."""
 _SHARES = (1.0, 0.5, 0.25)
 """Of the room for a summary, in the order in which rules try them."""
 
@@ -48,11 +50,13 @@ def make_budget(
 ) -> Budget:
     """Divide what a compaction may leave of `window`, by default the model's own window.
 
-    A current request that is larger than the recent turns may be always stays, so less is left
-    for them and for the user's older messages.
+    With a low compaction threshold it may leave less, so that the view is well below it. A current
+    request that is larger than the recent turns may be always stays, so less is left for them and
+    for the user's older messages.
     """
     window = window or view.setup.model.window
-    room = working_set(policy.economy, view, window=window)
+    threshold = find_threshold(view, policy, window=window) or window
+    room = min(working_set(policy.economy, view, window=window), window, int(threshold * _HEADROOM))
     fixed = fixed_tokens(view) if room < window else 0
     budget = Budget.of(
         view,
@@ -60,8 +64,8 @@ def make_budget(
         window=window,
         recent_turns=policy.preserve_recent_turns,
     )
-    starts = turn_starts(view.items)
-    request = view.items[starts[-1]].units if starts else 0
+    start = find_turn_start(view.items)
+    request = view.items[start].units if start is not None else 0
     if request <= budget.tail:
         return budget
     share = max(0.0, 1 - request / budget.limit) if budget.limit else 0.0
@@ -94,8 +98,8 @@ def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
 
 def _count_words(view: View, plan: Reduce, budget: Budget) -> int:
     """Return what the summary of `plan` needs for the user's words, in units."""
-    gone = (*view.archived, *plan.dropped)
-    return budget.quote(sum(map(measure_words, gone)))
+    said = sum_words(view.archived) + sum(map(measure_words, plan.dropped))
+    return budget.quote(said)
 
 
 def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:

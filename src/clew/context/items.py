@@ -1,5 +1,6 @@
 """The messages of a view: an immutable sequence that grows by one in constant time."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from enum import IntEnum
@@ -200,17 +201,30 @@ class Items(Sequence[Item]):
         """Return the sequence that ends with `item`; this one is unchanged."""
         if len(self._store) != self._length:
             return Items((*self, item))
+        longer = Items.__new__(Items)
+        longer._store, longer._ids, longer._sums = self._store, self._ids, self._sums
+        longer._outgoing = self._outgoing
+        longer._length, longer._tally = self._length, self._tally.copy()
+        longer._add(item)
+        return longer
+
+    def extend(self, items: Sequence[Item]) -> "Items":
+        """Return the sequence that ends with `items`; this one is unchanged."""
+        if not items:
+            return self
+        longer = self.append(items[0])
+        for item in items[1:]:
+            longer._add(item)
+        return longer
+
+    def _add(self, item: Item) -> None:
         self._store.append(item)
         self._ids.append(item.entry_id)
         self._sums.append(self._sums[-1] + item.units)
         if item.message.parts:
             self._outgoing.append(outgoing_message(item))
-        longer = Items.__new__(Items)
-        longer._store, longer._ids, longer._sums = self._store, self._ids, self._sums
-        longer._outgoing = self._outgoing
-        longer._length, longer._tally = self._length + 1, self._tally.copy()
-        longer._tally.add(item, longer._length)
-        return longer
+        self._length += 1
+        self._tally.add(item, self._length)
 
     @property
     def totals(self) -> tuple[int, ...]:
@@ -229,6 +243,11 @@ class Items(Sequence[Item]):
     def is_complete(self) -> bool:
         """True if every call has its result directly after it, and every result its call."""
         return self._tally.is_matched and not self._tally.waiting
+
+    @property
+    def is_matched(self) -> bool:
+        """True if every result follows its call, and only the last calls may lack theirs."""
+        return self._tally.is_matched
 
     @property
     def turns(self) -> int:
@@ -252,6 +271,10 @@ class Items(Sequence[Item]):
     def units(self, start: int = 0) -> int:
         """Return the units of the items from index `start` on."""
         return self._sums[self._length] - self._sums[start]
+
+    def find_start(self, units: int) -> int:
+        """Return the first index from which on the items take at most `units`."""
+        return bisect_left(self._sums, self._sums[self._length] - units, hi=self._length)
 
     def __len__(self) -> int:
         return self._length

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from clew.context.items import ItemKind
 from clew.context.plan import Reduce
-from clew.context.view import View
+from clew.context.view import View, make_summary, shorten_item
 from clew.context.window_state import count_tokens
 from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import Compacted, Entry, Replacement, ResultsCleared, Trigger
@@ -128,9 +128,28 @@ def _find_kept(view: View, gone: set[EntryId]) -> tuple[EntryId, ...]:
 
 
 def _tokens_after(view: View, draft: Compacted | ResultsCleared, *, before: int) -> int:
-    shrunk = view.apply(Entry(id=EntryId(0), at=0.0, body=draft))
-    after = before - round((view.units - shrunk.units) * view.calibration.rate)
+    units = _units_after(view, draft)
+    after = before - round((view.units - units) * view.calibration.rate)
     if after > 0:
         return after
     # The provider counted less than the estimate of what leaves; use the share that stays.
-    return round(before * shrunk.units / max(1, view.units))
+    return round(before * units / max(1, view.units))
+
+
+def _units_after(view: View, draft: Compacted | ResultsCleared) -> int:
+    """Return the size of the view after `draft`, without making that view where possible."""
+    if view.items.past_reasoning or (isinstance(draft, Compacted) and draft.inserted):
+        return view.apply(Entry(id=EntryId(0), at=0.0, body=draft)).units
+    units = view.units
+    gone: frozenset[EntryId] = frozenset()
+    if isinstance(draft, Compacted):
+        gone = frozenset(draft.dropped)
+        if draft.summary:
+            units += make_summary(EntryId(0), draft.summary, view.meter).units
+    changes = {change.entry_id: change for change in draft.replaced}
+    for item in view.items:
+        if item.entry_id in gone:
+            units -= item.units
+        elif item.entry_id in changes:
+            units -= item.units - shorten_item(item, changes[item.entry_id], view.meter).units
+    return units

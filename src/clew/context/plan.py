@@ -5,7 +5,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from clew.context.items import Item, ItemKind
+from clew.context.items import Item, ItemKind, Items
 from clew.context.view import View
 from clew.core.entries import Replacement
 
@@ -84,6 +84,11 @@ class Budget(Struct, frozen=True, kw_only=True):
 def measure_words(item: Item) -> int:
     """Return the units of a user message in a summary; 0 for other messages."""
     return item.units + _FRAME if item.kind is ItemKind.USER else 0
+
+
+def sum_words(items: Items) -> int:
+    """Return the sum of `measure_words`, without a pass over the items."""
+    return items.totals[ItemKind.USER] + items.turns * _FRAME
 
 
 class Reduce(Struct, frozen=True, kw_only=True):

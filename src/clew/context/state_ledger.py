@@ -8,6 +8,7 @@ runs, and which files were changed and read. Everything is counted or quoted.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from clew.context.check_results import CheckRun, find_checks, keep_latest
 from clew.context.file_activity import FileActivity, find_root, list_files, list_paths, shorten_path
@@ -33,7 +34,7 @@ class Refusal:
     """The user's words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StateLedger:
     """The state of the work after a conversation."""
 
@@ -53,21 +54,34 @@ class StateLedger:
     commands: Sequence[tuple[EntryId, str]]
     """Successful shell commands that other fields do not tell about, newest first."""
 
+    @cached_property
+    def sections(self) -> list[TextSection]:
+        """The whole state as headed lists, most important lines first."""
+        return list(_make_sections(self))
+
+
+_NEWEST = 3_000
+"""Messages; there is no room for files that were only read before them."""
+
 
 def gather_state(items: Sequence[Item]) -> StateLedger:
-    """Compute the state of the work from a whole conversation, in one pass over its calls."""
-    steps = list_steps(items)
+    """Compute the state of the work from a whole conversation.
+
+    Of a very long one, files that were only read long ago are left out.
+    """
+    steps = list_steps(items, newest=_NEWEST)
     root = find_root(list_paths(steps))
+    ran = [(step, find_checks(step)) for step in steps if step.command and step.ran]
     return StateLedger(
         root=root,
-        checks=keep_latest(run for step in steps for run in find_checks(step)),
+        checks=keep_latest(run for _, runs in ran for run in runs),
         git=follow_repository(steps),
         tasks=list_tasks(steps),
         files=list_files(steps, root=root),
         refusals=_list_refusals(items, steps),
         running=_list_running(steps),
         searches=list_searches(steps),
-        commands=_list_commands(steps),
+        commands=_list_commands(step for step, runs in reversed(ran) if not runs),
     )
 
 
@@ -83,14 +97,29 @@ def _list_refusals(items: Sequence[Item], steps: Sequence[ToolStep]) -> list[Ref
         if step.failed and is_rejection(step.result)
     ]
     refused = {place for place, _ in found}
-    doing = {step.place: _describe_step(step) for step in steps}
-    last, told = -1, ""
+    for place, last in _find_interruptions(items):
+        if last in refused:
+            continue
+        told = one_line(items[last].message.text, 200)
+        told = told or next((_describe_step(s) for s in reversed(steps) if s.place == last), "")
+        if told:
+            what = f"interrupted: {told}"
+            found.append((place, Refusal(entry_id=items[place].entry_id, what=what)))
+    return [refusal for _, refusal in sorted(found, key=lambda pair: pair[0])]
+
+
+def _find_interruptions(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    """Yield the places where the user interrupted a turn, each with that of the last answer."""
+    last = -1
     for place, item in enumerate(items):
         if item.kind is ItemKind.ASSISTANT:
-            last, told = place, one_line(item.message.text, 200) or doing.get(place, "")
-        elif told and last not in refused and is_interruption(item.message.text):
-            found.append((place, Refusal(entry_id=item.entry_id, what=f"interrupted: {told}")))
-    return [refusal for _, refusal in sorted(found, key=lambda pair: pair[0])]
+            last = place
+        elif last >= 0 and _has_text(item) and is_interruption(item.message.text):
+            yield place, last
+
+
+def _has_text(item: Item) -> bool:
+    return len(item.answers) < len(item.message.parts)
 
 
 def _describe_step(step: ToolStep) -> str:
@@ -106,7 +135,7 @@ def _list_running(steps: Iterable[ToolStep]) -> list[tuple[EntryId, str]]:
     return [
         (step.entry_id, f"{_describe_step(step)} (id {step.background_id})")
         for step in steps
-        if step.ran and not step.is_poll and step.background_id and step.exit_code is None
+        if step.background_id and step.ran and not step.is_poll and step.exit_code is None
     ]
 
 
@@ -116,18 +145,12 @@ _TOLD_ELSEWHERE = re.compile(
 )
 
 
-def _list_commands(steps: Sequence[ToolStep]) -> list[tuple[EntryId, str]]:
+def _list_commands(newest_first: Iterable[ToolStep]) -> list[tuple[EntryId, str]]:
     seen: dict[str, EntryId] = {}
-    for step in reversed(steps):
-        if _is_worth_listing(step):
+    for step in newest_first:
+        if not step.failed and not _TOLD_ELSEWHERE.match(step.command):
             seen.setdefault(" ".join(step.command.split()), step.entry_id)
     return [(entry_id, command) for command, entry_id in seen.items()]
-
-
-def _is_worth_listing(step: ToolStep) -> bool:
-    if not step.command or step.failed or not step.ran:
-        return False
-    return not _TOLD_ELSEWHERE.match(step.command) and not find_checks(step)
 
 
 _MOST_COMMAND = 400
@@ -144,7 +167,7 @@ def render_state(state: StateLedger, *, max_chars: int) -> str:
     Each topic has a share of the room; what one does not need, others get. Of each topic the
     newest and most relevant lines are kept, and omitted ones are counted.
     """
-    return fill_sections(list(_make_sections(state)), max_chars=max_chars)
+    return fill_sections(state.sections, max_chars=max_chars)
 
 
 def _make_sections(state: StateLedger) -> Iterator[TextSection]:
