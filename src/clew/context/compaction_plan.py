@@ -30,6 +30,8 @@ _PROTECTED = 4
 """Protected results take at most this part of what a compaction leaves."""
 _LEAST_TAIL = 1 / 3
 """Share for the recent turns of what is left beside a large request."""
+_HEADROOM = 1.2
+"""A window as large as this many times the threshold has the threshold at its usual share."""
 _SHARES = (1.0, 0.5, 0.25)
 """Of the room for a summary, in the order in which rules try them."""
 
@@ -48,11 +50,13 @@ def make_budget(
 ) -> Budget:
     """Divide what a compaction may leave of `window`, by default the model's own window.
 
-    A current request that is larger than the recent turns may be always stays, so less is left
-    for them and for the user's older messages.
+    With a low compaction threshold it may leave less, so that the view is well below it. A current
+    request that is larger than the recent turns may be always stays, so less is left for them and
+    for the user's older messages.
     """
     window = window or view.setup.model.window
-    room = working_set(policy.economy, view, window=window)
+    threshold = find_threshold(view, policy, window=window) or window
+    room = min(working_set(policy.economy, view, window=window), window, int(threshold * _HEADROOM))
     fixed = fixed_tokens(view) if room < window else 0
     budget = Budget.of(
         view,
