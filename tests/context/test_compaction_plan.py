@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from clew.context.calibration import make_prior
 from clew.context.compaction_plan import compact_by_rules
-from clew.context.cuts import batches, legal_cuts, turn_starts
+from clew.context.cuts import batches, find_turn_start, legal_cuts
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Stuck
@@ -128,7 +128,9 @@ def test_every_entry_of_the_view_is_in_exactly_one_list(entries: list[Entry]) ->
 def test_pins_and_the_current_request_survive_ten_compactions(entries: list[Entry]) -> None:
     view = fold(entries)
     pinned = view.items[0].entry_id
-    request = view.items[turn_starts(view.items)[-1]]
+    start = find_turn_start(view.items)
+    assert start is not None
+    request = view.items[start]
     entries = [
         *entries,
         *entries_of([PinChanged(target=pinned, pinned=True)], start=len(entries) + 1),

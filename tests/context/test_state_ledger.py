@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.context.check_results import Outcome, split_command, strip_prefixes
+from clew.context.check_results import Outcome
 from clew.context.file_activity import find_root
 from clew.context.sections import TextSection, fill_sections
+from clew.context.shell_commands import split_command, strip_prefixes
 from clew.context.state_ledger import StateLedger, gather_state, render_state
 from clew.context.tool_steps import list_steps
 from clew.context.view import fold

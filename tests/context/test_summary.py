@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.estimate import text_units
 from clew.context.excerpts import Excerpts
-from clew.context.items import Item
+from clew.context.items import Item, Items
 from clew.context.name_index import NameIndex
 from clew.context.passages import split_passages, strip_line_number
 from clew.context.policy import ContextPolicy
@@ -291,7 +291,7 @@ def test_without_a_journal_a_digest_quotes_the_earlier_summary() -> None:
     assert isinstance(first, Compacted)
     known = replace(first, summary="Keep the identifier frobnicate_the_widget_42 in mind.")
     shorter = view.apply(Entry(id=EntryId(90), at=0.0, body=known))
-    alone = replace(shorter, archived=())
+    alone = replace(shorter, archived=Items())
     for number, body in enumerate(bodies[1:], start=100):
         alone = alone.apply(Entry(id=EntryId(number), at=0.0, body=body))
 

@@ -145,7 +145,6 @@ def make_turns(*requests: str, answer: str = "") -> list[Turn]:
         Turn(
             entry_id=EntryId(10 * n),
             request=request,
-            is_rule=is_rule(request),
             answer=answer,
             answer_id=EntryId(10 * n + 1),
             outcome=TurnOutcome.ANSWERED,

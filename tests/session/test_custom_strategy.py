@@ -172,7 +172,7 @@ async def test_hooks_may_refuse_what_the_function_decided_and_hear_of_it_afterwa
     hooks = Recorder()
     hooks.answer = HookVerdict(block="not now")
     provider = scripted(LONG, "fine", "fine")
-    custom = Custom(compress=Shorten(limit=200))
+    custom = Custom(compress=Shorten(limit=300))
     async with Session(
         provider, model="m", strategy=custom, hooks=hooks, event_bus=bus_for(events.append)
     ) as session:

@@ -113,7 +113,7 @@ def test_it_makes_no_difference_whether_a_journal_comes_from_a_snapshot(
 
     assert from_snapshot.spending == from_entries.spending
     assert from_snapshot.call_ids == from_entries.call_ids
-    assert msgspec.structs.replace(from_snapshot.view, archived=()) == from_entries.view
+    assert from_snapshot.view == from_entries.view
     assert from_snapshot.kept in (0, len(entries))
 
 

@@ -160,7 +160,9 @@ async def test_a_draft_that_saves_too_little_is_not_used() -> None:
 
     assert session.journal.view == view
     (failed,) = [event for event in events if isinstance(event, CompactionFailed)]
-    assert [attempt.author for attempt in failed.attempts] == ["m", "m", "rules", "rules", "rules"]
+    authors = [attempt.author for attempt in failed.attempts]
+    assert authors[:2] == ["m", "m"]
+    assert set(authors[2:]) == {"rules"}
     assert failed.attempts[0].outcome == "it would save too little"
     assert sum(attempt.cost or 0 for attempt in failed.attempts) == pytest.approx(0.004)
     assert not [event for event in events if isinstance(event, CompactionEnded)]
@@ -172,7 +174,7 @@ async def test_an_automatic_compaction_that_fails_lets_the_run_continue() -> Non
     events: list[Event] = []
     session, _ = await filled([], events)
     session.state.options["extra_facts"] = lambda: ["fact " * 2_000]
-    session.state.provider = Models([paid("notes"), paid("notes"), "the answer"])
+    session.state.provider = Models([*[paid("notes")] * 4, "the answer"])  # twice in two chunks
     session.set_thresholds(compact=0.3)
 
     assert await session.run("next") == "the answer"
@@ -259,6 +261,7 @@ async def test_a_summariser_that_overflows_gets_shorter_chunks() -> None:
     events: list[Event] = []
     overflow = ContextOverflow("too long", provider="scripted")
     session, provider = await filled([overflow, *[paid("notes")] * 8], events)
+    await more(session)
 
     done = await session.compact()
 

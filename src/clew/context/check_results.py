@@ -5,7 +5,6 @@ because a pipe such as `| tail` hides that, from what common tools print.
 """
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -46,18 +45,6 @@ class CheckRun:
         return _name_family(self.command)
 
 
-_COMMAND_CHARS = 20_000
-"""Characters of a command that are read; what is longer writes a file."""
-_SEPARATOR = re.compile(r"(&&|\|\||;|\n|\|)")
-_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-_HEREDOC = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
-_REDIRECTION = re.compile(r"\d?>{1,2}(?:&\d|[ \t]*\S+)")
-_PREFIX = re.compile(
-    r"^(?:(?:sudo|time|nice|nohup|command|exec|env|then|do|!|\()\s+|timeout\s+(?:-\S+\s+)*\S+\s+"
-    r"|[A-Za-z_]\w*=\S*\s+|(?:uv|poetry|pipenv|hatch|pdm|bundle|pixi)\s+(?:run|exec)\s+"
-    r"|(?:npx|bunx|pnpx)\s+(?:--?\S+\s+)*|(?:pnpm|yarn)\s+(?:dlx|exec)\s+|python\d?(?:\.\d+)? -m )"
-)
-_PROGRAM = re.compile(r"^(?:\S*/)?([\w.+-]+)(?=\s|$)")
 _TASK = r"\S*(?:test|lint|check|build|verify|vet|tsc|e2e|ci\b)\S*"
 """The name of a task of a task runner that is a check."""
 _CHECK = re.compile(
@@ -94,63 +81,12 @@ _SUBCOMMAND_PROGRAMS = frozenset(
 )  # fmt: skip
 
 
-def split_command(command: str) -> list[tuple[str, bool]]:
-    """Split a shell command into simple commands; with each, whether a pipe follows it."""
-    hidden: list[str] = []
-
-    def hide(found: re.Match[str]) -> str:
-        hidden.append(found.group())
-        return f"\x00{len(hidden) - 1}\x00"
-
-    command = command[:_COMMAND_CHARS].replace("\\\n", " ")
-    masked = _QUOTED.sub(hide, _drop_heredocs(command))
-    pieces = _SEPARATOR.split(masked)
-    parts: list[tuple[str, bool]] = []
-    for place in range(0, len(pieces), 2):
-        text = re.sub(r"\x00(\d+)\x00", lambda found: hidden[int(found.group(1))], pieces[place])
-        if text.strip():
-            parts.append((text.strip(), pieces[place + 1 : place + 2] == ["|"]))
-    return parts
-
-
-def _drop_heredocs(command: str) -> str:
-    """Return a command without the text that its here-documents contain."""
-    kept: list[str] = []
-    end = ""
-    for line in command.split("\n"):
-        if end:
-            end = "" if line.strip() == end else end
-            continue
-        found = _HEREDOC.search(line)
-        end = found.group(1) if found else ""
-        kept.append(line)
-    return "\n".join(kept)
-
-
-def strip_prefixes(part: str) -> str:
-    """Return a simple command without redirections, variables, `timeout`, `npx` and the like."""
-    part = _REDIRECTION.sub("", part).strip()
-    while (shorter := _PREFIX.sub("", part, count=1)) != part:
-        part = shorter
-    return _PROGRAM.sub(r"\1", part, count=1)
-
-
-def split_words(part: str) -> list[str]:
-    """Split a simple command into its words, without quotes where they are closed."""
-    try:
-        return shlex.split(part)
-    except ValueError:
-        return part.split()
-
-
 def find_checks(step: ToolStep) -> list[CheckRun]:
     """Return the checks that a shell call ran, with their outcome."""
     command = step.command
     if not command or not step.ran:
         return []
-    parts = split_command(command)
-    checks = [(strip_prefixes(part), piped) for part, piped in parts]
-    checks = [(part, piped) for part, piped in checks if _CHECK.match(part)]
+    checks = [(part, piped) for part, piped in step.simple_commands if _CHECK.match(part)]
     if not checks:
         return []
     piped = any(hides for _, hides in checks) or "||" in command or ";" in command

@@ -10,7 +10,7 @@ same rewrite. With a cold cache clearing always pays, because everything is rewr
 
 from collections.abc import Sequence
 
-from clew.context.cuts import turn_starts
+from clew.context.cuts import find_turn_start
 from clew.context.economy import CachePrices
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind, Items
@@ -59,8 +59,7 @@ def exclude_recent(
     items: Items, places: Sequence[int], *, recent_turns: int, tail: int
 ) -> list[int]:
     """Return those of `places` before the recent turns and before the newest `tail` units."""
-    starts = turn_starts(items)
-    recent = starts[-recent_turns] if len(starts) >= recent_turns else 0
+    recent = find_turn_start(items, recent_turns) or 0
     return [
         place
         for place in places

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from clew.context.cleared_results import find_consumed, make_marker
-from clew.context.cuts import turn_starts
+from clew.context.cuts import find_turn_start
 from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
-from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, measure_words
+from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
-from clew.context.view import View, shorten_item
+from clew.context.view import View
 from clew.core.context_state import SummaryAttempt
 from clew.core.entries import Compacted, Trigger
 from clew.core.text import pluralize, truncate_middle
@@ -30,6 +30,8 @@ _PROTECTED = 4
 """Protected results take at most this part of what a compaction leaves."""
 _LEAST_TAIL = 1 / 3
 """Share for the recent turns of what is left beside a large request."""
+_HEADROOM = 1.2
+"""A window as large as this many times the threshold has the threshold at its usual share."""
 _SHARES = (1.0, 0.5, 0.25)
 """Of the room for a summary, in the order in which rules try them."""
 
@@ -48,11 +50,13 @@ def make_budget(
 ) -> Budget:
     """Divide what a compaction may leave of `window`, by default the model's own window.
 
-    A current request that is larger than the recent turns may be always stays, so less is left
-    for them and for the user's older messages.
+    With a low compaction threshold it may leave less, so that the view is well below it. A current
+    request that is larger than the recent turns may be always stays, so less is left for them and
+    for the user's older messages.
     """
     window = window or view.setup.model.window
-    room = working_set(policy.economy, view, window=window)
+    threshold = find_threshold(view, policy, window=window) or window
+    room = min(working_set(policy.economy, view, window=window), window, int(threshold * _HEADROOM))
     fixed = fixed_tokens(view) if room < window else 0
     budget = Budget.of(
         view,
@@ -60,8 +64,8 @@ def make_budget(
         window=window,
         recent_turns=policy.preserve_recent_turns,
     )
-    starts = turn_starts(view.items)
-    request = view.items[starts[-1]].units if starts else 0
+    start = find_turn_start(view.items)
+    request = view.items[start].units if start is not None else 0
     if request <= budget.tail:
         return budget
     share = max(0.0, 1 - request / budget.limit) if budget.limit else 0.0
@@ -84,7 +88,7 @@ def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
     best = _without_summary(view, plan).report
     spare = best.tokens_before * (1 - _LEAST_GAIN) - best.tokens_after
     most = int(spare / view.calibration.rate) - _HEADING_UNITS
-    taken = _count_staying(view, plan) + _HEADING_UNITS
+    taken = plan.count_staying(view) + _HEADING_UNITS
     if budget.is_hard:
         return replace(budget, summary=max(_LEAST_DIGEST, budget.limit - taken))
     said = _count_words(view, plan, budget)
@@ -94,28 +98,14 @@ def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
 
 def _count_words(view: View, plan: Reduce, budget: Budget) -> int:
     """Return what the summary of `plan` needs for the user's words, in units."""
-    gone = (*view.archived, *plan.dropped)
-    return budget.quote(sum(map(measure_words, gone)))
+    return budget.quote(sum_words(view.archived) + plan.dropped_words)
 
 
 def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
     said = _count_words(view, plan, budget)
-    gone = sum(item.units for item in plan.dropped)
-    room = max(budget.limit - _count_staying(view, plan) - _HEADING_UNITS, gone // 4)
+    gone = plan.dropped_units
+    room = max(budget.limit - plan.count_staying(view) - _HEADING_UNITS, gone // 4)
     return min(room, budget.summary + said, gone // 2 + said)
-
-
-def _count_staying(view: View, plan: Reduce) -> int:
-    """Return the size of what `plan` leaves in the view, in units."""
-    leaving = {item.entry_id for item in plan.dropped}
-    changes = {change.entry_id: change for change in plan.replaced}
-    return sum(
-        shorten_item(item, changes[item.entry_id], view.meter).units
-        if item.entry_id in changes
-        else item.units
-        for item in view.items
-        if item.entry_id not in leaving
-    )
 
 
 def _without_summary(view: View, plan: Reduce) -> Compacted:
@@ -166,7 +156,7 @@ def _find_plan_fault(
 ) -> str:
     if not (must or plan.replaced or any(i.kind is not ItemKind.SUMMARY for i in plan.dropped)):
         return "only the summary could be shortened"
-    gone = sum(item.units for item in plan.dropped)
+    gone = plan.dropped_units
     if plan.wording is Wording.NOTICE:
         summary = min(_HEADING_UNITS, gone)
     elif shortest:
@@ -229,19 +219,16 @@ def summarise_by_rules(
     author = "model" if notes else "rules"
     if not plan.dropped:
         return WrittenSummary(text="", author=author, usage=usage)
-    gone = tuple(
-        view.originals.get(item.entry_id, item)
-        for item in plan.dropped
-        if item.kind is not ItemKind.SUMMARY
-    )
+    gone = [item for item in plan.dropped if item.kind is not ItemKind.SUMMARY]
+    if view.originals:
+        gone = [view.originals.get(item.entry_id, item) for item in gone]
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
     notes = notes or truncate_middle(view.notes, budget.summary)
-    leaving = {item.entry_id for item in plan.dropped}
     staying = [
         item
         for item in view.items
-        if item.entry_id not in leaving and item.kind is not ItemKind.SUMMARY
+        if item.entry_id not in plan.dropped_ids and item.kind is not ItemKind.SUMMARY
     ]
     from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 

@@ -52,9 +52,17 @@ def outside_signed_loops(items: Sequence[Item]) -> set[int]:
     return places
 
 
-def turn_starts(items: Sequence[Item]) -> list[int]:
-    """Return the index of each user message; a turn extends to the next one."""
-    return [index for index, item in enumerate(items) if item.kind is ItemKind.USER]
+def find_turn_start(items: Sequence[Item], turns: int = 1) -> int | None:
+    """Return the index of the user message that begins the last `turns` turns; None if fewer.
+
+    It reads from the end.
+    """
+    for index in range(len(items) - 1, -1, -1):
+        if items[index].kind is ItemKind.USER:
+            turns -= 1
+            if not turns:
+                return index
+    return None
 
 
 def batches(items: Sequence[Item]) -> list[range]:

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from clew.context.tool_steps import ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
@@ -42,6 +41,8 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
     """
     files: dict[str, FileActivity] = {}
     for step in steps:
+        if step.failed or not step.answered:
+            continue
         for change in step.edits:
             file = _find(files, shorten_path(change.path, root))
             file.created = file.created or (change.kind == "write" and not file.reads + file.edits)
@@ -59,7 +60,8 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
 def list_paths(steps: Iterable[ToolStep]) -> Iterator[str]:
     """Yield each path that a step read or changed."""
     for step in steps:
-        yield from (change.path for change in step.edits)
+        for change in step.edits:
+            yield change.path
         path, _ = _find_read(step)
         if path:
             yield path
@@ -70,11 +72,11 @@ def _find(files: dict[str, FileActivity], path: str) -> FileActivity:
 
 
 def _find_read(step: ToolStep) -> tuple[str, str]:
-    if step.failed or not step.ran:
+    if step.failed or not step.answered:
         return "", ""
     if step.reads:
         return step.path, _describe_range(step)
-    found = _SHELL_READ.match(step.command)
+    found = _SHELL_READ.match(step.command) if step.command else None
     if found is None:
         return "", ""
     start, end = found.group(1) or found.group(4), found.group(2) or found.group(5)
@@ -82,7 +84,9 @@ def _find_read(step: ToolStep) -> tuple[str, str]:
 
 
 def _describe_range(step: ToolStep) -> str:
-    offset, limit = step.arguments.get("offset"), step.arguments.get("limit")
+    if "limit" not in step.arguments:
+        return ""
+    offset, limit = step.arguments.get("offset"), step.arguments["limit"]
     if not isinstance(offset, int | None) or not isinstance(limit, int):
         return ""
     start = offset or 1
@@ -109,9 +113,11 @@ def find_root(paths: Iterable[str]) -> str:
     shown: Counter[str] = Counter()
     inside: Counter[str] = Counter()
     for path in absolute:
-        for folder in map(str, PurePosixPath(path).parents):
+        folder = path.rpartition("/")[0]
+        while folder:
             inside[folder] += 1
             shown[folder] += path[len(folder) + 1 :] in relative
+            folder = folder.rpartition("/")[0]
     if shown.total():
         return shown.most_common(1)[0][0]
     for share, depth in ((1.0, _PROJECT_DEPTH), (_LEAST_SHARE, 2)):

@@ -6,7 +6,7 @@ again.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -51,21 +51,21 @@ class RestoredFiles(Struct, frozen=True, kw_only=True):
         return replace(summary, text=f"{summary.text}\n\n{self.text}")
 
 
-def find_versions(items: Iterable[Item]) -> list[FileVersion]:
+def find_versions(items: Sequence[Item]) -> list[FileVersion]:
     """Return the files that were edited and whose text is known, the last edited first."""
     known: dict[str, FileVersion] = {}
-    edited: set[str] = set()
-    for step in list_steps(items):
+    edited = {change.path for step in list_steps(items, newest=0) for change in step.edits}
+    for step in list_steps(items) if edited else ():
         changes = step.edits
         for change in changes:
-            edited.add(change.path)
             version = _apply_change(known.pop(change.path, None), step, change.path)
             if version is not None and change.kind != "delete":
                 known[change.path] = version
-        if not changes and (read := _read_whole(step, known.get(step.path))) is not None:
-            known[step.path] = read
-    found = [version for path, version in known.items() if path in edited]
-    return sorted(found, key=lambda version: -version.place)
+        if not changes and step.reads and step.path in edited:
+            read = _read_whole(step, known.get(step.path))
+            if read is not None:
+                known[step.path] = read
+    return sorted(known.values(), key=lambda version: -version.place)
 
 
 def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
@@ -75,12 +75,14 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
     """
     if not plan.dropped or plan.wording is Wording.NOTICE:
         return RestoredFiles(text="", budget=budget)
-    gone = {item.entry_id for item in plan.dropped}
-    gone.update(change.entry_id for change in plan.replaced)
+    versions = find_versions(_list_originals(view))
+    if not versions:
+        return RestoredFiles(text="", budget=budget)
+    gone = plan.dropped_ids | {change.entry_id for change in plan.replaced}
     staying = {item.entry_id for item in view.items} - gone - view.originals.keys()
-    room = min(budget.limit // _SHARE, sum(item.units for item in plan.dropped) // 4)
+    room = min(budget.limit // _SHARE, plan.dropped_units // 4)
     parts: list[str] = []
-    for version in find_versions(_list_originals(view)):
+    for version in versions:
         part = f"### {version.path}\n```\n{version.text.rstrip()}\n```"
         units = text_units(part)
         if units <= room and not version.sources <= staying:
@@ -100,7 +102,10 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
 
 def _list_originals(view: View) -> list[Item]:
     """Return all messages with the text that they had before results were cleared."""
-    return [view.originals.get(item.entry_id, item) for item in (*view.archived, *view.items)]
+    every = [*view.archived, *view.items]
+    if not view.originals:
+        return every
+    return [view.originals.get(item.entry_id, item) for item in every]
 
 
 def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> FileVersion | None:
@@ -141,7 +146,7 @@ def _list_edits(step: ToolStep) -> list[tuple[str, str, bool]]:
 
 def _read_whole(step: ToolStep, before: FileVersion | None) -> FileVersion | None:
     """Return the file that a step read from the first to the last line, with line numbers."""
-    if not step.reads or not step.ran or step.failed or "limit" in step.arguments:
+    if not step.answered or step.failed or "limit" in step.arguments:
         return None
     lines = step.result.split(_REMINDER)[0].rstrip("\n").split("\n")
     texts: list[str] = []

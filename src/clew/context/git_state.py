@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from clew.context.check_results import split_command, split_words, strip_prefixes
+from clew.context.shell_commands import split_words
 from clew.context.tool_steps import FileEdit, ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
@@ -78,8 +78,7 @@ def _note_change(state: GitState, change: FileEdit) -> None:
 def _follow_command(state: GitState, step: ToolStep) -> None:
     output = step.output
     elsewhere = False
-    for part, _ in split_command(step.command):
-        simple = strip_prefixes(part)
+    for simple, _ in step.simple_commands:
         if simple.startswith("cd "):
             elsewhere = is_temporary(simple[3:].strip("'\" "))
         if elsewhere:

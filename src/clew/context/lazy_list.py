@@ -5,6 +5,7 @@ from typing import TypeVar, cast, overload
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
+_D = TypeVar("_D")
 
 
 class LazyList(Sequence[_T]):
@@ -105,6 +106,14 @@ class LazyMapping(Mapping[_K, _T]):
     def iter_made(self) -> Iterable[tuple[_K, _T | None]]:
         """Return keys and values; None for a value that is not made yet."""
         return self._held.items()
+
+    @overload
+    def get(self, key: _K, /) -> _T | None: ...
+    @overload
+    def get(self, key: _K, /, default: _T | _D) -> _T | _D: ...
+    def get(self, key: _K, /, default: _T | _D | None = None) -> _T | _D | None:
+        """Return the value of `key`, or `default`; quick for a key that is missing."""
+        return self[key] if key in self._held else default
 
     def __getitem__(self, key: _K) -> _T:
         found = self._held[key]

@@ -14,6 +14,7 @@ from msgspec import Struct
 from clew.context.items import Item
 from clew.core.errors import ConfigError
 from clew.core.ids import EntryId
+from clew.core.messages import ToolResult
 
 if TYPE_CHECKING:
     # Slow to import, and few sessions have protected content.
@@ -100,7 +101,7 @@ def choose_protected(items: Sequence[Item], rules: Sequence[str], *, room: int) 
 
 
 def _list_protected(items: Sequence[Item], rules: Sequence[str]) -> "list[ToolStep]":
-    if not rules and not any(_has_skill(item) for item in items):
+    if not rules and not _has_skill(items):
         return []
     from clew.context.tool_steps import list_steps  # noqa: PLC0415 - few sessions need it
 
@@ -108,8 +109,15 @@ def _list_protected(items: Sequence[Item], rules: Sequence[str]) -> "list[ToolSt
     return [step for step in list_steps(items) if _is_protected(step, parsed)]
 
 
-def _has_skill(item: Item) -> bool:
-    return any(result.name.lower() in _SKILL_TOOLS for result in item.message.results)
+def _has_skill(items: Sequence[Item]) -> bool:
+    names = {
+        part.name
+        for item in items
+        if item.answers
+        for part in item.message.parts
+        if isinstance(part, ToolResult)
+    }
+    return any(name.lower() in _SKILL_TOOLS for name in names)
 
 
 def _is_protected(step: "ToolStep", rules: Sequence[ProtectionRule]) -> bool:

@@ -99,6 +99,10 @@ def _split(text: str) -> Iterator[str]:
                 yield truncate(line, _WHOLE_CHARS)
 
 
+_MOST_DELAYS = 16
+"""Remarks are compared again this often; more would take long where all say nearly the same."""
+
+
 def choose_remarks(
     remarks: Sequence[Remark], *, max_chars: int, chosen: Iterable[int] = ()
 ) -> list[int]:
@@ -132,13 +136,16 @@ def choose_remarks(
             worth *= _USER_WEIGHT
         return -worth / (len(remark.text) + _HEAD_CHARS)
 
-    queue = [(value(index), -index) for index in range(len(remarks)) if index not in taken]
+    newest = {remark.text: index for index, remark in enumerate(remarks)}
+    queue = [(value(index), -index) for index in newest.values() if index not in taken]
     heapify(queue)
+    delays = [0] * len(remarks)
     while queue and room > _HEAD_CHARS:
         _, negative = heappop(queue)
         now = value(-negative)
-        if queue and now > queue[0][0]:
+        if queue and now > queue[0][0] and delays[-negative] < _MOST_DELAYS:
             # What was chosen since has made it worth less.
+            delays[-negative] += 1
             heappush(queue, (now, negative))
             continue
         remark = remarks[-negative]

@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clew.context.check_results import split_command, split_words, strip_prefixes
 from clew.context.cleared_results import MARKER
+from clew.context.shell_commands import split_words
 from clew.context.tool_steps import ToolStep
 from clew.core.ids import EntryId
 
 _TOOLS = frozenset({"grep", "search", "search_file_content", "grep_search", "search_files"})
 _PROGRAMS = (["rg"], ["grep"], ["git", "grep"], ["ag"], ["egrep"])
+_BEGINNINGS = tuple(name[0] for name in _PROGRAMS)
 _VALUE_OPTIONS = frozenset({"-e", "-g", "-t", "-T", "-A", "-B", "-C", "-m", "--glob", "--type"})
 _MATCH = re.compile(r"^(?:\./)?([^\s:]*[\w)\]]\.\w{1,8})(?:[:](\d+))?(?=:|$)", re.MULTILINE)
 _LINE = re.compile(r"^(\d+):", re.MULTILINE)
@@ -43,8 +44,10 @@ def list_searches(steps: Iterable[ToolStep]) -> list[SearchResult]:
     found: dict[tuple[str, str], SearchResult] = {}
     for step in steps:
         pattern, where = _find_search(step)
+        if not pattern or not step.ran:
+            continue
         output = step.output[:_READ_CHARS]
-        if not pattern or not step.ran or output.startswith(MARKER):
+        if output.startswith(MARKER):
             continue
         files = _parse_matches(output, where)
         if files or _is_empty(step, output):
@@ -59,9 +62,13 @@ def list_searches(steps: Iterable[ToolStep]) -> list[SearchResult]:
 def _find_search(step: ToolStep) -> tuple[str, str]:
     if step.name in _TOOLS:
         return step.get_text("pattern") or step.get_text("query"), step.path
-    parts = split_command(step.command) if step.command else []
-    simple = next((part for part, _ in parts if not part.startswith("cd ")), "")
-    words = split_words(strip_prefixes(simple))
+    if not step.command:
+        return "", ""
+    commands = (simple for simple, _ in step.simple_commands if not simple.startswith("cd "))
+    simple = next(commands, "")
+    if not simple.startswith(_BEGINNINGS):
+        return "", ""
+    words = split_words(simple)
     program = next((name for name in _PROGRAMS if words[: len(name)] == name), None)
     return _find_pattern(words[len(program) :]) if program else ("", "")
 

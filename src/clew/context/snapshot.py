@@ -62,8 +62,7 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
     """Return a snapshot of the view after `entries`; None if it cannot represent the view."""
     if not entries or entries[-1].id != len(entries):
         return None
-    archived = view.archived if isinstance(view.archived, Items) else Items(view.archived)
-    shown, gone = _pack(view.items, entries), _pack(archived, entries)
+    shown, gone = _pack(view.items, entries), _pack(view.archived, entries)
     if shown is None or gone is None:
         return None
     return Snapshot(

@@ -8,6 +8,7 @@ runs, and which files were changed and read. Everything is counted or quoted.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from clew.context.check_results import CheckRun, find_checks, keep_latest
 from clew.context.file_activity import FileActivity, find_root, list_files, list_paths, shorten_path
@@ -33,7 +34,7 @@ class Refusal:
     """The user's words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StateLedger:
     """The state of the work after a conversation."""
 
@@ -53,21 +54,50 @@ class StateLedger:
     commands: Sequence[tuple[EntryId, str]]
     """Successful shell commands that other fields do not tell about, newest first."""
 
+    @cached_property
+    def work(self) -> list[TextSection]:
+        """What was achieved, is open and was refused, as headed lists."""
+        return list(_make_work_sections(self))
+
+    @cached_property
+    def changed_files(self) -> TextSection:
+        """The changed files with their full paths, last changed first."""
+        return TextSection("Files changed:", _write_changed(self, self.root), _SHARES["changed"])
+
+    @cached_property
+    def changed_files_by_root(self) -> TextSection:
+        """The changed files with paths relative to `root`, last changed first."""
+        heading = f"Files changed{_name_root(self)}:"
+        return TextSection(heading, _write_changed(self, ""), _SHARES["changed"])
+
+    @cached_property
+    def looks(self) -> list[TextSection]:
+        """What was only read, searched and run, as headed lists."""
+        return list(_make_look_sections(self))
+
+
+_NEWEST = 3_000
+"""Messages; there is no room for files that were only read before them."""
+
 
 def gather_state(items: Sequence[Item]) -> StateLedger:
-    """Compute the state of the work from a whole conversation, in one pass over its calls."""
-    steps = list_steps(items)
+    """Compute the state of the work from a whole conversation.
+
+    Of a very long one, files that were only read long ago are left out.
+    """
+    steps = list_steps(items, newest=_NEWEST)
     root = find_root(list_paths(steps))
+    ran = [(step, find_checks(step)) for step in steps if step.command and step.ran]
     return StateLedger(
         root=root,
-        checks=keep_latest(run for step in steps for run in find_checks(step)),
+        checks=keep_latest(run for _, runs in ran for run in runs),
         git=follow_repository(steps),
         tasks=list_tasks(steps),
         files=list_files(steps, root=root),
         refusals=_list_refusals(items, steps),
         running=_list_running(steps),
         searches=list_searches(steps),
-        commands=_list_commands(steps),
+        commands=_list_commands(step for step, runs in reversed(ran) if not runs),
     )
 
 
@@ -83,14 +113,27 @@ def _list_refusals(items: Sequence[Item], steps: Sequence[ToolStep]) -> list[Ref
         if step.failed and is_rejection(step.result)
     ]
     refused = {place for place, _ in found}
-    doing = {step.place: _describe_step(step) for step in steps}
-    last, told = -1, ""
+    for place, last in _find_interruptions(items):
+        if last in refused:
+            continue
+        told = one_line(items[last].message.text, 200)
+        told = told or next((_describe_step(s) for s in reversed(steps) if s.place == last), "")
+        if told:
+            what = f"interrupted: {told}"
+            found.append((place, Refusal(entry_id=items[place].entry_id, what=what)))
+    return [refusal for _, refusal in sorted(found, key=lambda pair: pair[0])]
+
+
+def _find_interruptions(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    """Yield the places where the user interrupted a turn, each with that of the last answer."""
+    last = -1
     for place, item in enumerate(items):
         if item.kind is ItemKind.ASSISTANT:
-            last, told = place, one_line(item.message.text, 200) or doing.get(place, "")
-        elif told and last not in refused and is_interruption(item.message.text):
-            found.append((place, Refusal(entry_id=item.entry_id, what=f"interrupted: {told}")))
-    return [refusal for _, refusal in sorted(found, key=lambda pair: pair[0])]
+            last = place
+        elif len(item.answers) == len(item.message.parts):
+            continue  # Results alone: no text.
+        elif last >= 0 and is_interruption(item.message.text):
+            yield place, last
 
 
 def _describe_step(step: ToolStep) -> str:
@@ -106,7 +149,7 @@ def _list_running(steps: Iterable[ToolStep]) -> list[tuple[EntryId, str]]:
     return [
         (step.entry_id, f"{_describe_step(step)} (id {step.background_id})")
         for step in steps
-        if step.ran and not step.is_poll and step.background_id and step.exit_code is None
+        if step.background_id and step.ran and not step.is_poll and step.exit_code is None
     ]
 
 
@@ -116,18 +159,12 @@ _TOLD_ELSEWHERE = re.compile(
 )
 
 
-def _list_commands(steps: Sequence[ToolStep]) -> list[tuple[EntryId, str]]:
+def _list_commands(newest_first: Iterable[ToolStep]) -> list[tuple[EntryId, str]]:
     seen: dict[str, EntryId] = {}
-    for step in reversed(steps):
-        if _is_worth_listing(step):
+    for step in newest_first:
+        if not step.failed and not _TOLD_ELSEWHERE.match(step.command):
             seen.setdefault(" ".join(step.command.split()), step.entry_id)
     return [(entry_id, command) for command, entry_id in seen.items()]
-
-
-def _is_worth_listing(step: ToolStep) -> bool:
-    if not step.command or step.failed or not step.ran:
-        return False
-    return not _TOLD_ELSEWHERE.match(step.command) and not find_checks(step)
 
 
 _MOST_COMMAND = 400
@@ -151,16 +188,14 @@ def render_state(state: StateLedger, *, max_chars: int) -> str:
     newest and most relevant lines are kept, and omitted ones are counted. What was only read,
     searched and run gets the room that is left.
     """
-    changed = TextSection("Files changed:", _write_changed(state, state.root), _SHARES["changed"])
+    changed = state.changed_files
     if sum(map(len, changed.lines)) > _FULL_PATHS * max_chars:
-        heading = f"Files changed{_name_root(state)}:"
-        changed = TextSection(heading, _write_changed(state, ""), _SHARES["changed"])
-    text = fill_sections([*_make_work_sections(state), changed], max_chars=max_chars)
+        changed = state.changed_files_by_root
+    text = fill_sections([*state.work, changed], max_chars=max_chars)
     room = max_chars - len(text) - 1
-    looks = ""
-    if room >= _LEAST_LOOKS:
-        looks = fill_sections(list(_make_look_sections(state)), max_chars=room)
-    return "\n".join(part for part in (text, looks) if part)
+    looks = fill_sections(state.looks, max_chars=room) if room >= _LEAST_LOOKS else ""
+    return "
+".join(part for part in (text, looks) if part)
 
 
 def _make_work_sections(state: StateLedger) -> Iterator[TextSection]:

@@ -5,16 +5,19 @@ ledgers ask only what a step did: ran a command, read a file, changed files.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.items import Item, ItemKind
+from clew.context.shell_commands import split_command, strip_prefixes
 from clew.context.user_words import is_rejection
 from clew.core.ids import NO_ENTRY, CallId, EntryId
-from clew.core.messages import ToolCall
+from clew.core.messages import ToolCall, ToolResult
 
 _SHELLS = frozenset(
     {
@@ -75,16 +78,19 @@ class FileEdit:
     """`write`, `edit` or `delete`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolStep:
-    """A tool call with its result, or a command that the user ran in the program's prompt."""
+class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
+    """A tool call with its result, or a command that the user ran in the program's prompt.
+
+    What takes long to read is read on first access, and once.
+    """
 
     place: int
     """The index of the item with the call; steps of one item share it."""
     entry_id: EntryId
     name: str
     """The name of the tool, in lower case."""
-    arguments: dict[str, object] = field(default_factory=dict)
+    encoded: str = "{}"
+    """The arguments as the model wrote them."""
     result: str = ""
     result_id: EntryId = NO_ENTRY
     failed: bool = False
@@ -92,10 +98,20 @@ class ToolStep:
     """False while there is no result."""
 
     @cached_property
+    def arguments(self) -> dict[str, object]:
+        """The arguments; empty if they are not a JSON object."""
+        try:
+            return _object.decode(self.encoded)
+        except msgspec.DecodeError:
+            return {}
+
+    @property
     def command(self) -> str:
         """The shell command, or an empty string if this is no shell call."""
-        if self.name not in _SHELLS:
-            return ""
+        return self._shell_command if self.name in _SHELLS else ""
+
+    @cached_property
+    def _shell_command(self) -> str:
         found = next((self.arguments[key] for key in _COMMAND_KEYS if key in self.arguments), "")
         if isinstance(found, list):
             words = [str(word) for word in found]
@@ -104,15 +120,26 @@ class ToolStep:
         return found if isinstance(found, str) else ""
 
     @cached_property
+    def simple_commands(self) -> list[tuple[str, bool]]:
+        """The simple commands of the shell command; with each, whether a pipe follows it."""
+        return [(strip_prefixes(part), piped) for part, piped in split_command(self.command)]
+
+    @property
     def ran(self) -> bool:
         """True if the tool ran: the call has a result and was not refused."""
-        refused = self.failed and (self.result.startswith(_NOT_RUN) or is_rejection(self.result))
+        if not self.failed:
+            return self.answered
+        refused = self.result.startswith(_NOT_RUN) or is_rejection(self.result)
         return self.answered and not refused
 
-    @cached_property
+    @property
     def edits(self) -> tuple[FileEdit, ...]:
         """The files that the step changed: by a tool, a patch, or a shell command."""
-        return tuple(_list_edits(self)) if self.ran and not self.failed else ()
+        return () if self.failed or not self.answered or self.name in _READS else self._edits
+
+    @cached_property
+    def _edits(self) -> tuple[FileEdit, ...]:
+        return tuple(_list_edits(self))
 
     @property
     def is_poll(self) -> bool:
@@ -122,8 +149,11 @@ class ToolStep:
     @property
     def path(self) -> str:
         """The file that the call names, or an empty string."""
-        found = next((self.arguments[key] for key in _PATH_KEYS if key in self.arguments), "")
-        return found if isinstance(found, str) else ""
+        for key in _PATH_KEYS:
+            if key in self.arguments:
+                found = self.arguments[key]
+                return found if isinstance(found, str) else ""
+        return ""
 
     @property
     def reads(self) -> bool:
@@ -145,6 +175,8 @@ class ToolStep:
     @property
     def output(self) -> str:
         """The result without the header that a program puts before the output of a command."""
+        if not self.result.startswith(("Chunk ID:", "Command: ")):
+            return self.result
         return _OUTPUT_HEADING.sub("", self.result, count=1)
 
     @property
@@ -156,10 +188,12 @@ class ToolStep:
     @property
     def background_id(self) -> str:
         """The id of the job that the call left running, or an empty string."""
-        found = _RUNNING.search(self.result[:_WRAPPER_HEAD]) or _RUNNING.search(
-            self.result[-_WRAPPER_HEAD:]
-        )
-        return next(filter(None, found.groups())) if found else ""
+        for text in (self.result[:_WRAPPER_HEAD], self.result[-_WRAPPER_HEAD:]):
+            if "running" in text or "Async agent" in text:
+                found = _RUNNING.search(text)
+                if found:
+                    return str(next(filter(None, found.groups())))
+        return ""
 
     def get_text(self, key: str) -> str:
         """Return an argument as text; empty if it is missing, a list or an object."""
@@ -167,24 +201,33 @@ class ToolStep:
         return str(value) if isinstance(value, str | int) else ""
 
 
-def list_steps(items: Iterable[Item]) -> list[ToolStep]:
+def list_steps(items: Sequence[Item], *, newest: int | None = None) -> list[ToolStep]:
     """Return the tool calls of a conversation in order, each with its result.
 
     Commands that the user ran (`! git pull` in a prompt) are included as calls of `bash`. A
     command that was left running has the result of the last call that asked for its output.
+    With `newest`, calls that only read a file are left out before that many messages.
     """
     calls: list[tuple[int, EntryId, ToolCall]] = []
     answers: dict[CallId, tuple[EntryId, str, bool]] = {}
     ended: dict[str, tuple[EntryId, str, bool]] = {}
+    since = len(items) - newest if newest is not None else 0
     for place, item in enumerate(items):
         if item.asks:
-            calls += [(place, item.entry_id, call) for call in item.message.calls]
-        for result in item.message.results if item.answers else ():
-            answers[result.call_id] = (item.entry_id, result.text, result.failed)
-        if item.kind is ItemKind.USER:
+            calls += [
+                (place, item.entry_id, part)
+                for part in item.message.parts
+                if isinstance(part, ToolCall)
+                and (place >= since or part.name.lower() not in _READS)
+            ]
+        if item.answers:
+            for part in item.message.parts:
+                if isinstance(part, ToolResult):
+                    answers[part.call_id] = (item.entry_id, part.text, part.failed)
+        if item.kind is ItemKind.USER and "<" in (text := item.message.text):
             _add_user_command(place, item, calls, answers)
-            for job, text in _NOTIFICATION.findall(item.message.text):
-                ended[job] = (item.entry_id, text.strip(), "<status>failed" in text)
+            for job, told in _NOTIFICATION.findall(text):
+                ended[job] = (item.entry_id, told.strip(), "<status>failed" in told)
     steps = [_make_step(place, entry_id, call, answers) for place, entry_id, call in calls]
     return _join_polls(steps, ended)
 
@@ -242,19 +285,12 @@ def _make_step(
         place=place,
         entry_id=entry_id,
         name=call.name.lower(),
-        arguments=_decode(call.arguments),
+        encoded=call.arguments,
         result=text,
         result_id=result_id,
         failed=failed,
         answered=call.call_id in answers,
     )
-
-
-def _decode(arguments: str) -> dict[str, object]:
-    try:
-        return _object.decode(arguments)
-    except msgspec.DecodeError:
-        return {}
 
 
 _PATCH_FILE = re.compile(

@@ -6,13 +6,17 @@ first task, the newest request, and what reads like a rule come first. Nothing i
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain, zip_longest
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.items import Item, ItemKind
 from clew.context.user_words import find_answer, find_request, is_interruption, is_rule
 from clew.core.ids import NO_ENTRY, EntryId
+from clew.core.messages import File, Image, ToolResult
 from clew.core.text import one_line, pluralize, shorten_links
 
 
@@ -29,8 +33,7 @@ class TurnOutcome(StrEnum):
     """Nothing was said or done."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True, dict=True):
     """One request, and what its turn concluded."""
 
     entry_id: EntryId
@@ -38,12 +41,17 @@ class Turn:
     request: str
     """The user's words, exactly; empty if only images were sent."""
     images: int = 0
-    is_rule: bool = False
-    """True if the request reads like a rule, a preference or a correction."""
+    corrects: bool = False
+    """True if the user said it in a tool result, such as a reason for a rejection."""
     answer: str = ""
     """The last text that the model wrote in the turn, whole."""
     answer_id: EntryId = NO_ENTRY
     outcome: TurnOutcome = TurnOutcome.UNANSWERED
+
+    @cached_property
+    def is_rule(self) -> bool:
+        """True if the request reads like a rule, a preference or a correction."""
+        return self.corrects or is_rule(self.request)
 
 
 def list_turns(items: Iterable[Item]) -> list[Turn]:
@@ -54,47 +62,52 @@ def list_turns(items: Iterable[Item]) -> list[Turn]:
     was sent again before anything happened is listed once.
     """
     turns: list[Turn] = []
+    answers: list[Item] = []
     for item in items:
-        if item.kind is ItemKind.USER:
+        if item.kind is ItemKind.ASSISTANT:
+            answers.append(item)
+        elif item.kind is ItemKind.USER:
+            _conclude(turns, answers)
             _add_message(turns, item)
         elif item.kind is ItemKind.TOOL_RESULT:
-            _add_results(turns, item)
-        elif item.kind is ItemKind.ASSISTANT and turns:
-            turns[-1] = _continue(turns[-1], item)
+            for part in item.message.parts:
+                said = find_answer(part.text) if isinstance(part, ToolResult) else ""
+                if said:
+                    _conclude(turns, answers)
+                    corrects = not said.endswith("?")
+                    turns.append(Turn(entry_id=item.entry_id, request=said, corrects=corrects))
+    _conclude(turns, answers)
     return turns
 
 
 def _add_message(turns: list[Turn], item: Item) -> None:
     text = item.message.text
     request = find_request(text)
-    images = sum(part.__class__.__name__ in {"Image", "File"} for part in item.message.parts)
+    images = sum(isinstance(part, Image | File) for part in item.message.parts)
     if turns and is_interruption(text):
         turns[-1] = replace(turns[-1], outcome=TurnOutcome.INTERRUPTED)
     if not request and not images:
         return
     if turns and turns[-1].request == request and turns[-1].outcome is TurnOutcome.UNANSWERED:
         turns.pop()
-    turns.append(
-        Turn(entry_id=item.entry_id, request=request, images=images, is_rule=is_rule(request))
-    )
+    turns.append(Turn(entry_id=item.entry_id, request=request, images=images))
 
 
-def _add_results(turns: list[Turn], item: Item) -> None:
-    for result in item.message.results:
-        answer = find_answer(result.text)
-        if answer:
-            corrects = is_rule(answer) or not answer.endswith("?")
-            turns.append(Turn(entry_id=item.entry_id, request=answer, is_rule=corrects))
-
-
-def _continue(turn: Turn, item: Item) -> Turn:
-    text = item.message.text.strip()
-    outcome = TurnOutcome.UNFINISHED if item.asks else TurnOutcome.ANSWERED
-    if item.message.interrupted:
-        outcome = TurnOutcome.INTERRUPTED
-    if not text:
-        return replace(turn, outcome=outcome)
-    return replace(turn, answer=text, answer_id=item.entry_id, outcome=outcome)
+def _conclude(turns: list[Turn], answers: list[Item]) -> None:
+    """Add what the model answered since the last request to its turn, and forget it."""
+    if turns and answers:
+        last = answers[-1]
+        outcome = TurnOutcome.UNFINISHED if last.asks else TurnOutcome.ANSWERED
+        if last.message.interrupted:
+            outcome = TurnOutcome.INTERRUPTED
+        told = (item for item in reversed(answers) if item.message.text.strip())
+        item = next(told, None)
+        if item is None:
+            turns[-1] = replace(turns[-1], outcome=outcome)
+        else:
+            text = item.message.text.strip()
+            turns[-1] = replace(turns[-1], outcome=outcome, answer=text, answer_id=item.entry_id)
+    answers.clear()
 
 
 _PARAGRAPH = re.compile(r"\n\s*\n")

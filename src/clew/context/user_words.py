@@ -49,10 +49,14 @@ _PLAN_NOTE = "\n\nIf you need specific details from before exiting plan mode"
 _REQUEST_HEADING = re.compile(r"^## My request for \w+:\s*$", re.MULTILINE)
 """After it an editor extension puts the request; before it, what the editor shows."""
 
-_SAID_IN_RESULT = re.compile(
-    r"(?:To tell you how to proceed, the user said:|The user provided the following reason for "
-    r"the rejection:|User has answered your questions:|Your questions have been answered:)\s*",
+_SAID_IN_RESULT = (
+    "To tell you how to proceed, the user said:",
+    "The user provided the following reason for the rejection:",
+    "User has answered your questions:",
+    "Your questions have been answered:",
 )
+_SAID_WITHIN = 2_000
+"""These words begin within this many characters; later ones are a quotation."""
 _AFTER_WORDS = (
     "Note: The user's next message may contain a correction or preference.",
     "You can now continue with the user's answers in mind",
@@ -103,10 +107,12 @@ def find_request(text: str) -> str:
         if command:
             return _find_command(text, command.group(1))
         text = _remove_blocks(text)
-    text = _INTERRUPTED.sub("", text).partition(_PLAN_NOTE)[0].strip()
+    if is_interruption(text):
+        text = _INTERRUPTED.sub("", text)
+    text = text.partition(_PLAN_NOTE)[0].strip()
     if text.startswith(_PROGRAM_BEGINNINGS):
         return ""
-    heading = _REQUEST_HEADING.search(text)
+    heading = _REQUEST_HEADING.search(text) if "## My request for " in text else None
     return text[heading.end() :].strip() if heading else text
 
 
@@ -136,10 +142,13 @@ def _find_command(text: str, name: str) -> str:
 
 def find_answer(result: str) -> str:
     """Return what the user said in a tool result: a reason for a rejection, or answers."""
-    found = _SAID_IN_RESULT.search(result)
-    if found is None:
+    beginning = result[:_SAID_WITHIN]
+    for introduction in _SAID_IN_RESULT:
+        if introduction in beginning:
+            break
+    else:
         return ""
-    words = result[found.end() :]
+    words = result.partition(introduction)[2]
     for addition in _AFTER_WORDS:
         words = words.partition(addition)[0]
     return words.strip()
@@ -147,6 +156,8 @@ def find_answer(result: str) -> str:
 
 def is_interruption(text: str) -> bool:
     """Return whether a message records that the user interrupted the turn."""
+    if "[Request interrupted" not in text and "<turn_aborted>" not in text:
+        return False
     return _INTERRUPTED.search(text) is not None
 
 

@@ -58,7 +58,7 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
     system_units: int = 0
     tool_units: int = 0
     items: Items = field(default_factory=Items)
-    archived: Sequence[Item] = ()
+    archived: Items = field(default_factory=Items)
     """Messages that compactions dropped, oldest first, in their original text."""
     originals: LazyMapping[EntryId, Item] = LazyMapping()
     """The items whose text in the view is a marker or shortened, as they were."""
@@ -182,7 +182,7 @@ def _apply(view: View, entry: Entry) -> View:
             return replace(
                 view,
                 items=Items(),
-                archived=(),
+                archived=Items(),
                 originals=LazyMapping(),
                 notes="",
                 anchor=None,
@@ -271,13 +271,12 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     ]
     written = [Item.of(entry_id, message, meter=view.meter) for message in body.inserted]
     if body.summary:
-        summary = assistant(f"{SUMMARY_HEADING}\n{body.summary}")
-        written.insert(0, Item.of(entry_id, summary, ItemKind.SUMMARY, meter=view.meter))
+        written.insert(0, make_summary(entry_id, body.summary, view.meter))
     items = Items([*written, *kept])
     return replace(
         view,
         items=items,
-        archived=(*view.archived, *gone),
+        archived=view.archived.extend(gone),
         originals=_remember(view, body.replaced).without(dropped),
         notes=_notes_after(view, body),
         anchor=None,
@@ -285,6 +284,12 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
         undoable=(*view.undoable, entry_id),
         restored=frozenset(),
     )
+
+
+def make_summary(entry_id: EntryId, text: str, meter: Meter) -> Item:
+    """Return the item that shows a summary."""
+    message = assistant(f"{SUMMARY_HEADING}\n{text}")
+    return Item.of(entry_id, message, ItemKind.SUMMARY, meter=meter)
 
 
 def _notes_after(view: View, body: Compacted) -> str:

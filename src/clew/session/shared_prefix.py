@@ -62,7 +62,7 @@ def make_shared_request(
         return None
     context = state.context_state()
     window = min(model.window, view.setup.model.window)
-    longest = min(budget.summary, max(0, window - context.used_tokens) / view.calibration.rate)
+    longest = min(budget.notes, max(0, window - context.used_tokens) / view.calibration.rate)
     instruction = build_summary_instruction(
         kept=_count_kept(view, plan),
         max_words=int(longest * _WORDS_PER_UNIT),
@@ -73,7 +73,7 @@ def make_shared_request(
         cached=cached,
         instruction=_tokens(view, message_units(instruction)),
         transcript=_tokens(view, sum(text_units(line) for part in transcript for line in part)),
-        output=min(model.max_output, MOST_OUTPUT, _tokens(view, budget.summary)),
+        output=min(model.max_output, MOST_OUTPUT, _tokens(view, budget.notes)),
         thinking=_tokens(view, view.items.totals[ItemKind.REASONING] * 2 // len(view.items)),
     )
     if choose_form(sizes, _find_prices(state, model.name), window=window) is SummaryForm.SERIALISED:

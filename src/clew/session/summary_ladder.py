@@ -156,7 +156,7 @@ def _warn(state: SessionState, task: SummaryTask, text: str) -> None:
 
 
 def _can_pay(state: SessionState, task: SummaryTask, model: ModelFacts, budget: Budget) -> bool:
-    output = round(budget.summary * state.journal.view.calibration.rate)
+    output = round(budget.notes * state.journal.view.calibration.rate)
     expected = Usage(input_tokens=_estimate_input(state, task), output_tokens=output)
     if state.affords(expected, model.name):
         return True

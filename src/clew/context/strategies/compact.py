@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from clew.context.cleared_results import find_consumed, make_marker
-from clew.context.cuts import turn_starts
+from clew.context.cuts import find_turn_start
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind
 from clew.context.plan import Budget, Plan, Reduce, Wording
@@ -50,9 +50,7 @@ class Compact(Struct, frozen=True, kw_only=True):
         return set_aside(view, budget, wording=Wording.RULES)
 
     def _recent_start(self, view: View) -> int:
-        starts = turn_starts(view.items)
-        kept = self.preserve_recent_turns
-        return starts[-kept] if len(starts) >= kept else 0
+        return find_turn_start(view.items, self.preserve_recent_turns) or 0
 
     def _clear_results(self, view: View) -> tuple[Replacement, ...]:
         places = find_consumed(

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from clew.context.cuts import turn_starts
+from clew.context.cuts import find_turn_start
 from clew.context.items import Item
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Plan, Reduce, Stuck
@@ -89,9 +89,9 @@ def _check(view: View, result: Sequence[Message]) -> None:
     wrong = find_problems(result) if result else ["it is empty"]
     if wrong:
         raise ConfigError(f"the custom strategy returned an invalid history: {wrong[0]}")
-    starts = turn_starts(view.items)
+    start = find_turn_start(view.items)
     must = [item for item in view.items if item.entry_id in view.pinned]
-    must += [view.items[starts[-1]]] if starts else []
+    must += [view.items[start]] if start is not None else []
     for item in must:
         if item.message not in result:
             raise ConfigError(

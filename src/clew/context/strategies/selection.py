@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from clew.context.cuts import batches, legal_cuts, turn_starts
+from clew.context.cuts import batches, find_turn_start, legal_cuts
 from clew.context.items import ItemKind, Items
-from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording, measure_words
+from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording, measure_words, sum_words
 from clew.context.truncation import shorten_items
 from clew.context.view import View
 from clew.core.ids import EntryId
@@ -19,7 +19,8 @@ from clew.core.messages import Role
 def find_inner_cuts(items: Items, *, limit: int) -> list[int]:
     """Return the legal cuts that keep the last step, which the model has not answered yet.
 
-    If a signed tool loop alone exceeds `limit`, cuts inside it are included.
+    The list begins in the turn before the newest messages that fit into `limit`, or earlier. If
+    a signed tool loop alone exceeds `limit`, cuts inside it are included.
     """
     last = max(0, len(items) - 1)
     for place in range(len(items) - 1, -1, -1):
@@ -28,10 +29,22 @@ def find_inner_cuts(items: Items, *, limit: int) -> list[int]:
             break
         if items[place].message.role is Role.USER:
             break
-    cuts = [cut for cut in legal_cuts(items) if cut <= last]
+    start = _find_turn_before(items, items.find_start(limit))
+    newest = items[start:]
+    cuts = [start + cut for cut in legal_cuts(newest) if start + cut <= last]
     if items.units(cuts[-1]) > limit:
-        cuts = [cut for cut in legal_cuts(items, inside_loops=True) if cut <= last]
+        every = legal_cuts(newest, inside_loops=True)
+        cuts = [start + cut for cut in every if start + cut <= last]
     return cuts
+
+
+def _find_turn_before(items: Items, place: int) -> int:
+    """Return the index of a user message before `place` at which no call waits; 0 if none."""
+    if items.is_matched:
+        for start in range(min(place, len(items)) - 1, 0, -1):
+            if items[start].kind is ItemKind.USER and items[start].message.parts:
+                return start
+    return 0
 
 
 def subtract_pins(view: View, budget: Budget) -> Budget:
@@ -60,8 +73,7 @@ def find_tail_cut(view: View, budget: Budget) -> int:
     items = view.items
     inner = find_inner_cuts(items, limit=budget.limit)
     if items.units() <= budget.limit:
-        starts = turn_starts(items)
-        wanted = starts[-budget.recent_turns] if len(starts) >= budget.recent_turns else 0
+        wanted = find_turn_start(items, budget.recent_turns) or 0
         if items.units(wanted) <= budget.tail:
             return max(cut for cut in inner if cut <= wanted)
         return next((cut for cut in inner if items.units(cut) <= budget.tail), inner[-1])
@@ -79,12 +91,12 @@ def find_tail_cut(view: View, budget: Budget) -> int:
 def _measure_rooms(view: View, cuts: Sequence[int], budget: Budget) -> list[int]:
     """Return what the messages after each of `cuts` may take."""
     items = view.items
-    before = sum(item.units for item in view.archived)
-    words = sum(map(measure_words, view.archived))
-    starts = turn_starts(items)
-    last = starts[-1] if starts else len(items)
+    at = cuts[0]
+    before = view.archived.units() + items.units() - items.units(at)
+    words = sum_words(view.archived) + sum_words(items) - sum(map(measure_words, items[at:]))
+    start = find_turn_start(items)
+    last = len(items) if start is None else start
     rooms: list[int] = []
-    at = 0
     for cut in cuts:
         for item in items[at:cut]:
             before += item.units
@@ -105,9 +117,9 @@ def find_required(view: View, cut: int) -> set[EntryId]:
         ids = {items[index].entry_id for index in batch}
         if ids & view.pinned:
             spared |= ids
-    starts = turn_starts(items)
-    if starts:
-        spared.add(items[starts[-1]].entry_id)
+    start = find_turn_start(items)
+    if start is not None:
+        spared.add(items[start].entry_id)
     return spared
 
 
@@ -133,8 +145,9 @@ def set_aside(
         *(item for item in view.items[:cut] if item.entry_id in spared),
         *view.items[cut:],
     ]
-    words = sum(map(measure_words, (*view.archived, *dropped)))
-    gone = max(0, sum(item.units for item in (*view.archived, *dropped)) - words)
+    words = sum_words(view.archived) + sum(map(measure_words, dropped))
+    units = view.archived.units() + sum(item.units for item in dropped)
+    gone = max(0, units - words)
     summary = budget.quote(words) + min(budget.summary, gone // 2)
     least, most = int(budget.limit * _LEAST_SUMMARY), int(budget.limit * _MOST_SUMMARY)
     room = budget.limit - min(max(summary, least), most)

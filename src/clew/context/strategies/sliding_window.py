@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from clew.context.cuts import turn_starts
+from clew.context.cuts import find_turn_start
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording
 from clew.context.strategies.selection import find_inner_cuts, find_required, subtract_pins
 from clew.context.view import View
@@ -35,8 +35,8 @@ class SlidingWindow(Struct, frozen=True, kw_only=True):
     def plan(self, view: View, budget: Budget) -> Plan:
         """Drop everything before the last turns."""
         items = view.items
-        starts = turn_starts(items)
-        wanted = starts[-self.max_turns] if len(starts) > self.max_turns else 0
+        is_longer = items.turns > self.max_turns
+        wanted = find_turn_start(items, self.max_turns) or 0 if is_longer else 0
         limit = subtract_pins(view, budget).limit
         inner = find_inner_cuts(items, limit=limit)
         room = [cut for cut in inner if cut >= wanted and items.units(cut) <= limit]

@@ -56,10 +56,12 @@ class Tiered(Struct, frozen=True, kw_only=True):
 
     def _plan_clearing(self, view: View, budget: Budget) -> tuple[Replacement, ...]:
         items = view.items
-        places = find_consumed(items, excluded=view.pinned, min_chars=self.min_chars)
-        places = exclude_recent(items, places, recent_turns=budget.recent_turns, tail=budget.tail)
         left = items.units()
         least = left - items.totals[ItemKind.TOOL_RESULT] * _MOST_CLEARED
+        if least > budget.limit * _ENOUGH:
+            return ()
+        places = find_consumed(items, excluded=view.pinned, min_chars=self.min_chars)
+        places = exclude_recent(items, places, recent_turns=budget.recent_turns, tail=budget.tail)
         changes: list[Replacement] = []
         for place in places:
             if left <= budget.limit:

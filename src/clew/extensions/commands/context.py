@@ -1,6 +1,6 @@
 """Commands for the context window: compaction, usage, cost, pins, search and history."""
 
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from clew.context.recall import RECALL, entry_text
 from clew.core.entries import Cleared, Compacted, Entry, MessageAdded, ResultsCleared, Rewound
@@ -128,7 +128,7 @@ async def _cost(host: CommandHost, arguments: str) -> CommandResult:
         usd=spent.usd,
         calls=spent.calls,
         unpriced_calls=spent.unpriced,
-        tokens=asdict(usage),
+        tokens=to_builtins(usage),
     )
 
 
