@@ -194,8 +194,7 @@ def render_state(state: StateLedger, *, max_chars: int) -> str:
     text = fill_sections([*state.work, changed], max_chars=max_chars)
     room = max_chars - len(text) - 1
     looks = fill_sections(state.looks, max_chars=room) if room >= _LEAST_LOOKS else ""
-    return "
-".join(part for part in (text, looks) if part)
+    return "\n".join(part for part in (text, looks) if part)
 
 
 def _make_work_sections(state: StateLedger) -> Iterator[TextSection]:
