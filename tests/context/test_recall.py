@@ -167,6 +167,13 @@ def test_every_word_can_be_common() -> None:
     assert find(entries, "x two")[0] == 2_011
 
 
+def test_of_many_entries_those_with_more_of_a_word_come_first() -> None:
+    texts = [f"gadget {chr(97 + n % 26) * 5} {chr(97 + n // 26) * 7}" for n in range(60)]
+    entries = talk(user("gadget gadget gadget"), *map(user, texts))
+
+    assert find(entries, "gadget")[0] == 1
+
+
 def test_filters_alone_list_the_newest_first() -> None:
     entries = talk(user("a b c d"), assistant("x"), user("something else entirely"))
 

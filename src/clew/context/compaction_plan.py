@@ -13,10 +13,10 @@ from clew.context.cuts import find_turn_start
 from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
-from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, measure_words, sum_words
+from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
-from clew.context.view import View, shorten_item
+from clew.context.view import View
 from clew.core.context_state import SummaryAttempt
 from clew.core.entries import Compacted, Trigger
 from clew.core.text import pluralize, truncate_middle
@@ -88,7 +88,7 @@ def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
     best = _without_summary(view, plan).report
     spare = best.tokens_before * (1 - _LEAST_GAIN) - best.tokens_after
     most = int(spare / view.calibration.rate) - _HEADING_UNITS
-    taken = _count_staying(view, plan) + _HEADING_UNITS
+    taken = plan.count_staying(view) + _HEADING_UNITS
     if budget.is_hard:
         return replace(budget, summary=max(_LEAST_DIGEST, budget.limit - taken))
     said = _count_words(view, plan, budget)
@@ -98,28 +98,14 @@ def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
 
 def _count_words(view: View, plan: Reduce, budget: Budget) -> int:
     """Return what the summary of `plan` needs for the user's words, in units."""
-    said = sum_words(view.archived) + sum(map(measure_words, plan.dropped))
-    return budget.quote(said)
+    return budget.quote(sum_words(view.archived) + plan.dropped_words)
 
 
 def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
     said = _count_words(view, plan, budget)
-    gone = sum(item.units for item in plan.dropped)
-    room = max(budget.limit - _count_staying(view, plan) - _HEADING_UNITS, gone // 4)
+    gone = plan.dropped_units
+    room = max(budget.limit - plan.count_staying(view) - _HEADING_UNITS, gone // 4)
     return min(room, budget.summary + said, gone // 2 + said)
-
-
-def _count_staying(view: View, plan: Reduce) -> int:
-    """Return the size of what `plan` leaves in the view, in units."""
-    leaving = {item.entry_id for item in plan.dropped}
-    changes = {change.entry_id: change for change in plan.replaced}
-    return sum(
-        shorten_item(item, changes[item.entry_id], view.meter).units
-        if item.entry_id in changes
-        else item.units
-        for item in view.items
-        if item.entry_id not in leaving
-    )
 
 
 def _without_summary(view: View, plan: Reduce) -> Compacted:
@@ -170,7 +156,7 @@ def _find_plan_fault(
 ) -> str:
     if not (must or plan.replaced or any(i.kind is not ItemKind.SUMMARY for i in plan.dropped)):
         return "only the summary could be shortened"
-    gone = sum(item.units for item in plan.dropped)
+    gone = plan.dropped_units
     if plan.wording is Wording.NOTICE:
         summary = min(_HEADING_UNITS, gone)
     elif shortest:
@@ -233,19 +219,16 @@ def summarise_by_rules(
     author = "model" if notes else "rules"
     if not plan.dropped:
         return WrittenSummary(text="", author=author, usage=usage)
-    gone = tuple(
-        view.originals.get(item.entry_id, item)
-        for item in plan.dropped
-        if item.kind is not ItemKind.SUMMARY
-    )
+    gone = [item for item in plan.dropped if item.kind is not ItemKind.SUMMARY]
+    if view.originals:
+        gone = [view.originals.get(item.entry_id, item) for item in gone]
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
     notes = notes or truncate_middle(view.notes, budget.summary)
-    leaving = {item.entry_id for item in plan.dropped}
     staying = [
         item
         for item in view.items
-        if item.entry_id not in leaving and item.kind is not ItemKind.SUMMARY
+        if item.entry_id not in plan.dropped_ids and item.kind is not ItemKind.SUMMARY
     ]
     from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 

@@ -6,6 +6,7 @@ recorded sessions). A view learns how many tokens of its model one unit is
 """
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -26,7 +27,8 @@ from clew.core.models import ToolSpec
 Meter: TypeAlias = Callable[[str], int]
 """Returns the units of a text."""
 
-_MESSAGE_UNITS = 4
+MESSAGE_UNITS = 4
+"""The framing of a message."""
 _CALL_UNITS = 40
 _RESULT_UNITS = 10
 _SEALED_BYTES_PER_UNIT = 5
@@ -66,6 +68,9 @@ def text_units(text: str) -> int:
     2.5 ms.
     """
     data = text.encode("utf-8", "surrogatepass")
+    if len(data) <= _STRETCH:
+        flags = int.from_bytes(data.translate(_FLAGS), "little")
+        return (20 * flags.bit_count() - 17 * (flags & flags >> 8).bit_count() + 25) // 50
     fiftieths = 0
     for start in range(0, len(data), _STRETCH):
         flags = int.from_bytes(data[start : start + _STRETCH].translate(_FLAGS), "little")
@@ -81,7 +86,7 @@ def part_units(part: Part, meter: Meter = text_units) -> int:
         images = sum(map(image_units, part.images)) if part.images else 0
         return meter(part.text) + images + _RESULT_UNITS
     if isinstance(part, ToolCall):
-        return meter(part.name) + meter(part.arguments) + _CALL_UNITS
+        return _name_units(meter, part.name) + meter(part.arguments) + _CALL_UNITS
     if isinstance(part, Reasoning):
         signature = 0 if part.text else meter(part.signature)
         return meter(part.text) + signature + meter(part.redacted)
@@ -93,10 +98,13 @@ def part_units(part: Part, meter: Meter = text_units) -> int:
 
 def message_units(message: Message, meter: Meter = text_units) -> int:
     """Estimate a message including its framing."""
-    units = _MESSAGE_UNITS
-    for part in message.parts:
-        units += part_units(part, meter)
-    return units
+    return MESSAGE_UNITS + sum(part_units(part, meter) for part in message.parts)
+
+
+@lru_cache(maxsize=256)
+def _name_units(meter: Meter, name: str) -> int:
+    """Measure the name of a tool; a session has few of them and many calls."""
+    return meter(name)
 
 
 def tool_units(tools: Iterable[ToolSpec], meter: Meter = text_units) -> int:

@@ -54,9 +54,8 @@ class RestoredFiles(Struct, frozen=True, kw_only=True):
 def find_versions(items: Sequence[Item]) -> list[FileVersion]:
     """Return the files that were edited and whose text is known, the last edited first."""
     known: dict[str, FileVersion] = {}
-    steps = list_steps(items)
-    edited = {change.path for step in steps for change in step.edits}
-    for step in steps if edited else ():
+    edited = {change.path for step in list_steps(items, newest=0) for change in step.edits}
+    for step in list_steps(items) if edited else ():
         changes = step.edits
         for change in changes:
             version = _apply_change(known.pop(change.path, None), step, change.path)
@@ -76,12 +75,14 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
     """
     if not plan.dropped or plan.wording is Wording.NOTICE:
         return RestoredFiles(text="", budget=budget)
-    gone = {item.entry_id for item in plan.dropped}
-    gone.update(change.entry_id for change in plan.replaced)
+    versions = find_versions(_list_originals(view))
+    if not versions:
+        return RestoredFiles(text="", budget=budget)
+    gone = plan.dropped_ids | {change.entry_id for change in plan.replaced}
     staying = {item.entry_id for item in view.items} - gone - view.originals.keys()
-    room = min(budget.limit // _SHARE, sum(item.units for item in plan.dropped) // 4)
+    room = min(budget.limit // _SHARE, plan.dropped_units // 4)
     parts: list[str] = []
-    for version in find_versions(_list_originals(view)):
+    for version in versions:
         part = f"### {version.path}\n```\n{version.text.rstrip()}\n```"
         units = text_units(part)
         if units <= room and not version.sources <= staying:
@@ -101,7 +102,10 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
 
 def _list_originals(view: View) -> list[Item]:
     """Return all messages with the text that they had before results were cleared."""
-    return [view.originals.get(item.entry_id, item) for item in (*view.archived, *view.items)]
+    every = [*view.archived, *view.items]
+    if not view.originals:
+        return every
+    return [view.originals.get(item.entry_id, item) for item in every]
 
 
 def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> FileVersion | None:

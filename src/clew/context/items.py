@@ -9,7 +9,7 @@ from typing import overload
 
 from msgspec import Struct
 
-from clew.context.estimate import Meter, message_units, part_units, text_units
+from clew.context.estimate import MESSAGE_UNITS, Meter, part_units, text_units
 from clew.context.lazy_list import LazyList
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, ToolResult
@@ -28,6 +28,8 @@ class ItemKind(IntEnum):
     """Only an index: thinking is part of an assistant message."""
 
 
+_USER, _ASSISTANT, _TOOL_RESULT, _SUMMARY, _REASONING = ItemKind
+_NONE: frozenset[CallId] = frozenset()
 _KIND_OF_ROLE = {
     Role.USER: ItemKind.USER,
     Role.ASSISTANT: ItemKind.ASSISTANT,
@@ -63,21 +65,23 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
         """Make an item: analyses and measures the message once."""
         asks: tuple[CallId, ...] = ()
         answers: tuple[CallId, ...] = ()
-        thinking = 0
+        units, thinking = MESSAGE_UNITS, 0
         is_signed = False
         for part in message.parts:
+            size = part_units(part, meter)
+            units += size
             if isinstance(part, ToolResult):
                 answers += (part.call_id,)
             elif isinstance(part, ToolCall):
                 asks += (part.call_id,)
             elif isinstance(part, Reasoning):
-                thinking += part_units(part, meter)
+                thinking += size
                 is_signed = is_signed or bool(part.signature or part.redacted)
         return cls(
             entry_id=entry_id,
             message=message,
             kind=_KIND_OF_ROLE[message.role] if kind is None else kind,
-            units=message_units(message, meter),
+            units=units,
             reasoning_units=thinking,
             asks=asks,
             answers=answers,
@@ -105,32 +109,35 @@ class Tally(Struct, gc=False):
     is_matched: bool = True
     """False after a result without its call, or another message before a result."""
 
-    def add(self, item: Item, length: int) -> None:
-        """Add an item; `length` is the new length of the sequence."""
+    def extend(self, items: Iterable[Item], length: int) -> None:
+        """Add items; `length` is the length of the sequence before them."""
         totals = self.totals
-        thinking = item.reasoning_units
-        totals[item.kind] += item.units - thinking
-        if thinking:
-            totals[ItemKind.REASONING] += thinking
-        if item.kind is ItemKind.USER:
-            self.turns += 1
-            self.past_reasoning = totals[ItemKind.REASONING]
-        elif item.kind is ItemKind.ASSISTANT:
-            self.answered_at = length
-        elif item.kind is ItemKind.TOOL_RESULT and totals[ItemKind.TOOL_RESULT] >= self.mark:
-            self.mark = totals[ItemKind.TOOL_RESULT] * _GROWTH
-            self.marked_at = length
-        if item.message.parts:
-            self.outgoing += 1
-            self._match(item)
+        for item in items:
+            length += 1
+            kind, thinking = item.kind, item.reasoning_units
+            totals[kind] += item.units - thinking
+            if thinking:
+                totals[_REASONING] += thinking
+            if kind is _USER:
+                self.turns += 1
+                self.past_reasoning = totals[_REASONING]
+            elif kind is _ASSISTANT:
+                self.answered_at = length
+            elif kind is _TOOL_RESULT and totals[_TOOL_RESULT] >= self.mark:
+                self.mark = totals[_TOOL_RESULT] * _GROWTH
+                self.marked_at = length
+            if item.message.parts:
+                self.outgoing += 1
+                self._match(item)
 
     def _match(self, item: Item) -> None:
-        if item.kind is ItemKind.TOOL_RESULT:
+        if item.kind is _TOOL_RESULT:
             self.is_matched = self.is_matched and self.waiting.issuperset(item.answers)
             self.waiting = self.waiting.difference(item.answers)
         else:
-            self.is_matched = self.is_matched and not self.waiting
-            self.waiting = frozenset(item.asks)
+            if self.waiting:
+                self.is_matched = False
+            self.waiting = frozenset(item.asks) if item.asks else _NONE
 
     def copy(self) -> "Tally":
         """Return an independent copy."""
@@ -165,8 +172,7 @@ class Items(Sequence[Item]):
             outgoing_message(item) for item in self._store if item.message.parts
         ]
         self._tally = Tally([0] * len(ItemKind))
-        for length, item in enumerate(self._store, start=1):
-            self._tally.add(item, length)
+        self._tally.extend(self._store, 0)
 
     @classmethod
     def restore(
@@ -199,32 +205,22 @@ class Items(Sequence[Item]):
 
     def append(self, item: Item) -> "Items":
         """Return the sequence that ends with `item`; this one is unchanged."""
-        if len(self._store) != self._length:
-            return Items((*self, item))
-        longer = Items.__new__(Items)
-        longer._store, longer._ids, longer._sums = self._store, self._ids, self._sums
-        longer._outgoing = self._outgoing
-        longer._length, longer._tally = self._length, self._tally.copy()
-        longer._add(item)
-        return longer
+        return self.extend((item,))
 
     def extend(self, items: Sequence[Item]) -> "Items":
         """Return the sequence that ends with `items`; this one is unchanged."""
-        if not items:
-            return self
-        longer = self.append(items[0])
-        for item in items[1:]:
-            longer._add(item)
+        if len(self._store) != self._length:
+            return Items((*self, *items))
+        self._store.extend(items)
+        self._ids.extend(item.entry_id for item in items)
+        self._sums.extend(accumulate((item.units for item in items), initial=self._sums.pop()))
+        self._outgoing.extend(outgoing_message(item) for item in items if item.message.parts)
+        longer = Items.__new__(Items)
+        longer._store, longer._ids, longer._sums = self._store, self._ids, self._sums
+        longer._outgoing = self._outgoing
+        longer._length, longer._tally = self._length + len(items), self._tally.copy()
+        longer._tally.extend(items, self._length)
         return longer
-
-    def _add(self, item: Item) -> None:
-        self._store.append(item)
-        self._ids.append(item.entry_id)
-        self._sums.append(self._sums[-1] + item.units)
-        if item.message.parts:
-            self._outgoing.append(outgoing_message(item))
-        self._length += 1
-        self._tally.add(item, self._length)
 
     @property
     def totals(self) -> tuple[int, ...]:
@@ -306,6 +302,6 @@ class Items(Sequence[Item]):
 
 def outgoing_message(item: Item) -> Message:
     """Return the message of an item as it is sent: a summary as a user message."""
-    if item.kind is ItemKind.SUMMARY:
+    if item.kind is _SUMMARY:
         return Message(role=Role.USER, parts=item.message.parts)
     return item.message

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from clew.context.items import ItemKind
 from clew.context.plan import Reduce
-from clew.context.view import View, make_summary, shorten_item
+from clew.context.view import View, make_summary
 from clew.context.window_state import count_tokens
 from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import Compacted, Entry, Replacement, ResultsCleared, Trigger
@@ -73,7 +73,8 @@ def build_compaction(
         report=report,
         usage=summary.usage,
     )
-    after = _tokens_after(view, draft, before=report.tokens_before)
+    units = _units_after(view, plan, draft)
+    after = _tokens_after(view, units, before=report.tokens_before)
     return replace(draft, report=replace(report, tokens_after=after))
 
 
@@ -81,7 +82,7 @@ def _find_dropped(view: View, plan: Reduce) -> tuple[EntryId, ...]:
     """Return what leaves the view: a new summary also replaces the old one."""
     dropped = tuple(item.entry_id for item in plan.dropped)
     first = view.items[0] if dropped else None
-    if first is None or first.kind is not ItemKind.SUMMARY or first.entry_id in dropped:
+    if first is None or first.kind is not ItemKind.SUMMARY or first.entry_id in plan.dropped_ids:
         return dropped
     return (first.entry_id, *dropped)
 
@@ -104,8 +105,8 @@ def build_clearing(
         kept=len(view.items) - len(replaced),
         tokens_before=count_tokens(view),
     )
-    after = _tokens_after(view, draft, before=draft.tokens_before)
-    return replace(draft, tokens_after=after)
+    units = view.apply(Entry(id=EntryId(0), at=0.0, body=draft)).units
+    return replace(draft, tokens_after=_tokens_after(view, units, before=draft.tokens_before))
 
 
 def report_clearing(view: View, body: ResultsCleared) -> LossReport:
@@ -127,8 +128,8 @@ def _find_kept(view: View, gone: set[EntryId]) -> tuple[EntryId, ...]:
     return tuple(item.entry_id for item in view.items if item.entry_id not in gone)
 
 
-def _tokens_after(view: View, draft: Compacted | ResultsCleared, *, before: int) -> int:
-    units = _units_after(view, draft)
+def _tokens_after(view: View, units: int, *, before: int) -> int:
+    """Return the tokens of the view when it has `units`; `before` are its tokens now."""
     after = before - round((view.units - units) * view.calibration.rate)
     if after > 0:
         return after
@@ -136,20 +137,13 @@ def _tokens_after(view: View, draft: Compacted | ResultsCleared, *, before: int)
     return round(before * units / max(1, view.units))
 
 
-def _units_after(view: View, draft: Compacted | ResultsCleared) -> int:
+def _units_after(view: View, plan: Reduce, draft: Compacted) -> int:
     """Return the size of the view after `draft`, without making that view where possible."""
-    if view.items.past_reasoning or (isinstance(draft, Compacted) and draft.inserted):
+    if view.items.past_reasoning or draft.inserted:
         return view.apply(Entry(id=EntryId(0), at=0.0, body=draft)).units
-    units = view.units
-    gone: frozenset[EntryId] = frozenset()
-    if isinstance(draft, Compacted):
-        gone = frozenset(draft.dropped)
-        if draft.summary:
-            units += make_summary(EntryId(0), draft.summary, view.meter).units
-    changes = {change.entry_id: change for change in draft.replaced}
-    for item in view.items:
-        if item.entry_id in gone:
-            units -= item.units
-        elif item.entry_id in changes:
-            units -= item.units - shorten_item(item, changes[item.entry_id], view.meter).units
+    units = view.units - view.items.units() + plan.count_staying(view)
+    if len(draft.dropped) > len(plan.dropped):
+        units -= view.items[0].units
+    if draft.summary:
+        units += make_summary(EntryId(0), draft.summary, view.meter).units
     return units

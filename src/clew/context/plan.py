@@ -1,13 +1,15 @@
 """`Strategy`: the protocol that decides what leaves a view, its budget and its plan."""
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from clew.context.items import Item, ItemKind, Items
-from clew.context.view import View
+from clew.context.view import View, shorten_item
 from clew.core.entries import Replacement
+from clew.core.ids import EntryId
 
 _TAIL, _SUMMARY = 0.35, 0.50
 _WORDS = 0.25
@@ -91,7 +93,7 @@ def sum_words(items: Items) -> int:
     return items.totals[ItemKind.USER] + items.turns * _FRAME
 
 
-class Reduce(Struct, frozen=True, kw_only=True):
+class Reduce(Struct, frozen=True, kw_only=True, dict=True):
     """A plan that makes the view smaller."""
 
     dropped: tuple[Item, ...] = ()
@@ -102,6 +104,32 @@ class Reduce(Struct, frozen=True, kw_only=True):
     summary_model: str | None = None
     """The model that writes the summary; None leaves the choice to the session."""
     why: str = ""
+
+    @cached_property
+    def dropped_ids(self) -> frozenset[EntryId]:
+        """The entries of `dropped`."""
+        return frozenset(item.entry_id for item in self.dropped)
+
+    @cached_property
+    def dropped_units(self) -> int:
+        """The size of `dropped`."""
+        return sum(item.units for item in self.dropped)
+
+    @cached_property
+    def dropped_words(self) -> int:
+        """The sum of `measure_words` of `dropped`."""
+        return sum(map(measure_words, self.dropped))
+
+    def count_staying(self, view: View) -> int:
+        """Return the size of what the plan leaves in `view`, in units."""
+        changes = {change.entry_id: change for change in self.replaced}
+        changed = (item for item in view.items if item.entry_id in changes) if changes else ()
+        saved = sum(
+            item.units - shorten_item(item, changes[item.entry_id], view.meter).units
+            for item in changed
+            if item.entry_id not in self.dropped_ids
+        )
+        return view.items.units() - self.dropped_units - saved
 
 
 class Stuck(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from clew.context.items import Item, ItemKind
 from clew.context.user_words import find_answer, find_request, is_interruption, is_rule
 from clew.core.ids import NO_ENTRY, EntryId
-from clew.core.messages import ToolResult
+from clew.core.messages import File, Image, ToolResult
 from clew.core.text import one_line, pluralize, shorten_links
 
 
@@ -70,10 +70,12 @@ def list_turns(items: Iterable[Item]) -> list[Turn]:
             _conclude(turns, answers)
             _add_message(turns, item)
         elif item.kind is ItemKind.TOOL_RESULT:
-            said = _find_answers(item)
-            if said:
-                _conclude(turns, answers)
-                turns += said
+            for part in item.message.parts:
+                said = find_answer(part.text) if isinstance(part, ToolResult) else ""
+                if said:
+                    _conclude(turns, answers)
+                    corrects = not said.endswith("?")
+                    turns.append(Turn(entry_id=item.entry_id, request=said, corrects=corrects))
     _conclude(turns, answers)
     return turns
 
@@ -81,7 +83,7 @@ def list_turns(items: Iterable[Item]) -> list[Turn]:
 def _add_message(turns: list[Turn], item: Item) -> None:
     text = item.message.text
     request = find_request(text)
-    images = sum(part.__class__.__name__ in {"Image", "File"} for part in item.message.parts)
+    images = sum(isinstance(part, Image | File) for part in item.message.parts)
     if turns and is_interruption(text):
         turns[-1] = replace(turns[-1], outcome=TurnOutcome.INTERRUPTED)
     if not request and not images:
@@ -91,17 +93,6 @@ def _add_message(turns: list[Turn], item: Item) -> None:
     turns.append(Turn(entry_id=item.entry_id, request=request, images=images))
 
 
-def _find_answers(item: Item) -> list[Turn]:
-    """Return what the user said in tool results, each as a turn."""
-    turns = []
-    for part in item.message.parts:
-        answer = find_answer(part.text) if isinstance(part, ToolResult) else ""
-        if answer:
-            corrects = not answer.endswith("?")
-            turns.append(Turn(entry_id=item.entry_id, request=answer, corrects=corrects))
-    return turns
-
-
 def _conclude(turns: list[Turn], answers: list[Item]) -> None:
     """Add what the model answered since the last request to its turn, and forget it."""
     if turns and answers:
@@ -109,12 +100,13 @@ def _conclude(turns: list[Turn], answers: list[Item]) -> None:
         outcome = TurnOutcome.UNFINISHED if last.asks else TurnOutcome.ANSWERED
         if last.message.interrupted:
             outcome = TurnOutcome.INTERRUPTED
-        turn = replace(turns[-1], outcome=outcome)
-        for item in reversed(answers):
-            if text := item.message.text.strip():
-                turn = replace(turn, answer=text, answer_id=item.entry_id)
-                break
-        turns[-1] = turn
+        told = (item for item in reversed(answers) if item.message.text.strip())
+        item = next(told, None)
+        if item is None:
+            turns[-1] = replace(turns[-1], outcome=outcome)
+        else:
+            text = item.message.text.strip()
+            turns[-1] = replace(turns[-1], outcome=outcome, answer=text, answer_id=item.entry_id)
     answers.clear()
 
 

@@ -143,11 +143,12 @@ def _find_command(text: str, name: str) -> str:
 def find_answer(result: str) -> str:
     """Return what the user said in a tool result: a reason for a rejection, or answers."""
     beginning = result[:_SAID_WITHIN]
-    starts = [beginning.find(words) for words in _SAID_IN_RESULT]
-    first = min((start for start in starts if start >= 0), default=-1)
-    if first < 0:
+    for introduction in _SAID_IN_RESULT:
+        if introduction in beginning:
+            break
+    else:
         return ""
-    words = result[first + len(_SAID_IN_RESULT[starts.index(first)]) :]
+    words = result.partition(introduction)[2]
     for addition in _AFTER_WORDS:
         words = words.partition(addition)[0]
     return words.strip()

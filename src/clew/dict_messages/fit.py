@@ -177,8 +177,7 @@ def _summarise(
 def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> FitReport:
     now = {item.entry_id: item for item in view.items}
     fate: dict[int, str] = {}
-    for item in given.view.items:
-        index = given.index_of(item.entry_id)
+    for item, index in zip(given.view.items, given.indices, strict=True):
         here = now.get(item.entry_id)
         this = "kept" if here is item else "cleared" if here is not None else "gone"
         fate[index] = this if fate.get(index, this) == this else "cleared"

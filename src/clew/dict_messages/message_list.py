@@ -44,10 +44,12 @@ class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
         """The number of messages."""
         return len(self.given)
 
-    def index_of(self, entry_id: EntryId) -> int:
-        """Return the index of the message that an item of the view belongs to."""
-        at = self.header - entry_id - 1
-        return self.slices[at].index if self.slices else at
+    @property
+    def indices(self) -> Sequence[int]:
+        """The indices of the messages that the items of the view belong to."""
+        if not self.slices:
+            return range(len(self.given))
+        return [part.index for part in self.slices[self.header :]]
 
     def write(self, view: View) -> list[M]:
         """Return the messages of `view` in the caller's format, reusing the caller's objects."""

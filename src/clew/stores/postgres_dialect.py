@@ -5,7 +5,7 @@ All tables have names that begin with `clew_`, so they can share a database with
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -245,6 +245,29 @@ class PostgresDialect:
                 "limit": limit,
             },
         ).fetchall()
+
+    def read_words(self, connection: SqlConnection, places: Sequence[Place]) -> Mapping[Place, str]:
+        """Return the words of indexed entries with their positions."""
+        rows = connection.execute(
+            "SELECT session, id, words::text FROM clew_documents"
+            " JOIN unnest(:sessions::bigint[], :ids::bigint[]) AS wanted (session, id)"
+            " USING (session, id)",
+            {"sessions": [one for one, _ in places], "ids": [one for _, one in places]},
+        ).fetchall()
+        return {(session, entry_id): text for session, entry_id, text in rows}
+
+    def make_counter(self, word: str) -> Callable[[str], int]:
+        """Return a function that counts the positions of a word."""
+        if word.endswith("*"):
+            pattern = re.compile(rf"'{re.escape(word[:-1])}[^']*':([0-9,]+)")
+            return lambda text: sum(found.count(",") + 1 for found in pattern.findall(text))
+        return lambda text: sum(_count_positions(text, form) for form in word.split("|"))
+
+
+def _count_positions(text: str, word: str) -> int:
+    start = text.find(f"'{word}':")
+    end = text.find(" ", start)
+    return text.count(",", start, end if end > 0 else None) + 1 if start >= 0 else 0
 
 
 def _all_of(words: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ Every statement uses `:name` parameters. A `SqlDialect` fills in what the two da
 differently, and owns the index for word search, which they implement differently.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -119,6 +119,14 @@ class SqlDialect(Protocol):
         self, connection: SqlConnection, scope: Scope, query: IndexQuery, *, limit: int
     ) -> list[Place]:
         """Find the indexed entries that match best; see `EntryIndex`."""
+        ...
+
+    def read_words(self, connection: SqlConnection, places: Sequence[Place]) -> Mapping[Place, str]:
+        """Return the words of indexed entries, as the index has them."""
+        ...
+
+    def make_counter(self, word: str) -> Callable[[str], int]:
+        """Return a function that counts a word in a text of `read_words`."""
         ...
 
 

@@ -125,6 +125,14 @@ class SqlIndexRows:
         """Find indexed entries."""
         return self._dialect.find_entries(connection, scope, query, limit=limit)
 
+    def frequencies(
+        self, connection: SqlConnection, places: Sequence[Place], words: Sequence[str]
+    ) -> list[list[int]]:
+        """Count words in the index of entries."""
+        texts = self._dialect.read_words(connection, places)
+        counters = [self._dialect.make_counter(word) for word in words]
+        return [[count(texts[place]) for count in counters] for place in places]
+
 
 class _SqlIndex:
     """The index of one database during one search; see `EntryIndex`."""
@@ -144,6 +152,10 @@ class _SqlIndex:
     def find(self, query: IndexQuery, limit: int) -> Sequence[Place]:
         """Return the entries that match best."""
         return self._rows.find(self._connection, self._scope, query, limit)
+
+    def frequencies(self, places: Sequence[Place], words: Sequence[str]) -> Sequence[Sequence[int]]:
+        """Return how often each entry contains each of these words."""
+        return self._rows.frequencies(self._connection, places, words)
 
     def read(self, session: int, entry_id: int) -> Entry | None:
         """Return an entry."""

@@ -4,7 +4,7 @@ The key of an entry is one integer, the session's number and the entry's own: al
 session are one range of keys, in the table and in the index.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -131,6 +131,33 @@ class SqliteDialect:
             },
         )
         return rows.fetchall()
+
+    def read_words(self, connection: SqlConnection, places: Sequence[Place]) -> Mapping[Place, str]:
+        """Return the words of indexed entries, between spaces."""
+        keys = ",".join(str((session << 32) + entry_id) for session, entry_id in places)
+        rows = connection.execute(
+            f"SELECT rowid >> 32, rowid & 0xFFFFFFFF, text FROM documents WHERE rowid IN ({keys})"  # noqa: S608
+        ).fetchall()
+        return {(session, entry_id): f" {text} " for session, entry_id, text in rows}
+
+    def make_counter(self, word: str) -> Callable[[str], int]:
+        """Return a function that counts a word."""
+        if word.endswith("*"):
+            return lambda text: text.count(f" {word[:-1]}")
+        # The first form is the stem of the others.
+        stem, *_ = forms = word.split("|")
+        return lambda text: _count_forms(text, stem, frozenset(forms))
+
+
+def _count_forms(text: str, stem: str, forms: frozenset[str]) -> int:
+    """Count words in a text with spaces around each word."""
+    count = 0
+    start = text.find(f" {stem}")
+    while start >= 0:
+        end = text.find(" ", start + 1)
+        count += text[start + 1 : end] in forms
+        start = text.find(f" {stem}", end)
+    return count
 
 
 def _all_of(words: Sequence[str]) -> str:

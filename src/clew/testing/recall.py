@@ -72,6 +72,18 @@ async def ranks_rare_words_first(store: Store) -> None:
     assert await _ids(store, "nowhere") == []
 
 
+async def chooses_the_best_of_many(store: Store) -> None:
+    """Of many entries with a word, those that have it most often come first, however old."""
+    await store.create(a_record("a"))
+    texts = [f"gadget {chr(97 + n % 26) * 5} {chr(97 + n // 26) * 7}" for n in range(150)]
+    texts[4] = "gadget gadget gadget gadgets"
+    texts[6] = "a gadget and its flange"
+    await store.append(A, _entries([user(text) for text in texts]))
+
+    assert (await _ids(store, "gadget"))[0] == 5
+    assert (await _ids(store, "gadget flange"))[0] == 7
+
+
 async def finds_a_call_with_its_result(store: Store) -> None:
     """A call and its result are one hit, found by the words of either, with its exit status."""
     await _talk(store)
@@ -162,6 +174,7 @@ async def finds_what_was_appended_last(store: Store) -> None:
 
 RECALL_CHECKS: tuple[StoreCheck, ...] = (
     ranks_rare_words_first,
+    chooses_the_best_of_many,
     finds_a_call_with_its_result,
     finds_names_and_phrases,
     filters,

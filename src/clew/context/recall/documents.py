@@ -23,7 +23,7 @@ from clew.core.messages import Reasoning, Role, Text, ToolCall, ToolResult
 
 LOOK_BACK = 64
 """How many entries before a result its call may be."""
-_MOST_REPEATS = 8
+_MOST_REPEATS = 4
 """How often a word counts in one entry: more makes no difference to the ranking."""
 _MARKS: Mapping[str, str] = MappingProxyType({"role": "\ue000", "tool": "\ue001", "file": "\ue002"})
 """Begin the words that stand for a filter; no text contains them."""

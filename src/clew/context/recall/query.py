@@ -19,7 +19,7 @@ _ENDS = ".:*#@$&=|\\"
 _RELATIVE = re.compile(r"(\d+)([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHORTEST_STEM = 3
-_ENDINGS = ("s", "es", "e", "ed", "ing", "y", "ies", "er", "ion")
+_ENDINGS = ("s", "es", "e", "ed", "ing", "y", "ies")
 _MOST_TERMS = 16
 _QUESTION_WORDS = """
 a about after all also am an and any are as at be been before being but by can could did do does

@@ -29,12 +29,17 @@ from clew.context.recall.units import ReadEntry, Unit, read_units
 from clew.core.entries import Entry
 from clew.core.ids import EntryId, SessionId
 
+Group: TypeAlias = tuple[tuple[str, ...], int]
+"""Words that belong together, and how many entries contain all of them."""
 Place: TypeAlias = tuple[int, int]
 """A number that stands for a session in its store, and the number of an entry."""
-_CANDIDATES = 32
+_CANDIDATES = 28
+"""How many entries are read."""
+_PROPOSED = 128
+"""How many entries an index proposes; their words decide which are read."""
 _PHRASE_CANDIDATES = (80, 1_000)
 """Exact phrases are checked in the text: of these, and if none has them, of more."""
-_COMMON = 2_000
+_COMMON = 1_500
 """Words in more entries than this find nothing by themselves, if there are rarer ones."""
 _K1, _B = 1.2, 0.4
 _USUAL_CHARS = 2_000
@@ -78,6 +83,10 @@ class EntryIndex(Protocol):
 
     def find(self, query: IndexQuery, limit: int) -> Sequence[Place]:
         """Return the entries that match best; newest first without `any_of`."""
+        ...
+
+    def frequencies(self, places: Sequence[Place], words: Sequence[str]) -> Sequence[Sequence[int]]:
+        """Return how often each entry contains each of these words, up to the limit of indexing."""
         ...
 
     def read(self, session: int, entry_id: int) -> Entry | None:
@@ -137,7 +146,7 @@ class _Ranking:
             self._counts.append(count)
         self._size = max(1, index.size())
         self._weights = [
-            share * math.log(1 + (self._size - count + 0.5) / (count + 0.5))
+            share * self._weigh(count)
             for (_, share), count in zip(self._terms, self._counts, strict=True)
         ]
         self.missing = tuple(
@@ -193,7 +202,8 @@ class _Ranking:
         groups = self._groups()
         rare = tuple(group for group, count in groups if count <= _COMMON)
         if rare:
-            return self._index.find(replace(required, any_of=rare), limit)
+            found_rare = self._index.find(replace(required, any_of=rare), max(_PROPOSED, limit))
+            return self._choose(found_rare, groups, limit)
         found: dict[Place, None] = {}
         # All words are common: entries with all of them come first, then those with the rarest.
         for chosen in (
@@ -203,7 +213,31 @@ class _Ranking:
             found.update(dict.fromkeys(self._index.find(replace(required, all_of=wanted), limit)))
         return list(found)[:limit]
 
-    def _groups(self) -> list[tuple[tuple[str, ...], int]]:
+    def _choose(
+        self, places: Sequence[Place], groups: Sequence[Group], limit: int
+    ) -> Sequence[Place]:
+        """Return the places with the rarest and most frequent words, the same in every store."""
+        if len(places) <= limit:
+            return places
+        patterns = list(dict.fromkeys(one for group, _ in groups for one in group))
+        position = {pattern: place for place, pattern in enumerate(patterns)}
+        weights = [(group, self._weigh(count)) for group, count in groups]
+        scores: dict[Place, float] = {}
+        counted = self._index.frequencies(places, patterns)
+        for place, counts in zip(places, counted, strict=True):
+            scores[place] = sum(
+                weight * count / (count + _K1)
+                for group, weight in weights
+                if (count := min(counts[position[one]] for one in group))
+            )
+        order = sorted(scores, key=lambda one: (-round(scores[one], 6), -one[0], -one[1]))
+        return order[:limit]
+
+    def _weigh(self, count: int) -> float:
+        """Return the weight of a word that so many entries contain."""
+        return math.log(1 + (self._size - count + 0.5) / (count + 0.5))
+
+    def _groups(self) -> list[Group]:
         """Return the words to look for with their counts, the rarest first.
 
         Parts of names count only if no name was found as a whole.

@@ -70,6 +70,10 @@ class WordIndex:
         """Return the entries of these sessions; of all for None."""
         return {one for one in self._lengths if sessions is None or one[0] in sessions}
 
+    def count_at(self, place: Place, word: str) -> int:
+        """Return how often an entry contains a word."""
+        return sum(postings.get(place, 0) for postings in self._lists(word))
+
     def _count_in(self, group: Sequence[str], allowed: Collection[Place]) -> dict[Place, int]:
         counts: dict[Place, int] = defaultdict(int)
         for postings in (one for word in group for one in self._lists(word)):
@@ -121,6 +125,10 @@ class ScopedIndex:
     def find(self, query: IndexQuery, limit: int) -> Sequence[Place]:
         """Return the entries that match best."""
         return self._index.rank(query, self._places)[:limit]
+
+    def frequencies(self, places: Sequence[Place], words: Sequence[str]) -> Sequence[Sequence[int]]:
+        """Return how often each entry contains each of these words."""
+        return [[self._index.count_at(place, word) for word in words] for place in places]
 
     def read(self, session: int, entry_id: int) -> Entry | None:
         """Return an entry."""
