@@ -205,6 +205,14 @@ def test_each_topic_has_a_share_and_the_rest_goes_to_the_best() -> None:
     assert fit_statements(ranked, max_chars=10) == {}
 
 
+def test_what_a_conclusion_quotes_is_not_listed_again() -> None:
+    work = items(user("go"), assistant("The root cause is `lock()` in pool.py."))
+    ranked = rank_statements(work)
+
+    assert fit_statements(ranked, max_chars=700)
+    assert not fit_statements(ranked, max_chars=700, told=f"→ #3: {ranked[0].text} Done.")
+
+
 def test_links_to_files_are_shortened() -> None:
     assert shorten_links("see [a.py](/x/a.py:3) and [b](https://b.c)") == (
         "see a.py:3 and [b](https://b.c)"

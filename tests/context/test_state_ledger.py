@@ -93,7 +93,7 @@ def test_a_check_names_the_files_that_were_edited_after_it() -> None:
 def test_many_edited_files_are_counted() -> None:
     text = show(run("pytest", "2 passed"), *(edit(f"f{n}.py") for n in range(9)))
 
-    assert "edited since: f8.py, f7.py, f6.py, f5.py, f4.py, f3.py and 3 more" in text
+    assert "edited since: f8.py, f7.py, f6.py and 6 more" in text
 
 
 def test_only_the_last_run_counts_and_a_later_pass_settles_an_earlier_failure() -> None:
@@ -490,6 +490,28 @@ def test_sections_never_exceed_their_room(parts: list[tuple[str, list[str]]], si
     sections = [TextSection(heading, lines) for heading, lines in parts]
 
     assert len(fill_sections(sections, max_chars=size)) <= size
+
+
+def test_changed_files_are_complete_before_anything_that_was_only_read() -> None:
+    changes = [edit(f"/work/app/src/module_{n}.py") for n in range(20)]
+    state = state_of(
+        *changes, *(use("Read", {"file_path": f"/work/app/r{n}.py"}, "x") for n in range(9))
+    )
+
+    roomy = render_state(state, max_chars=5_000)
+    tight = render_state(state, max_chars=900)
+
+    assert "Files changed:\n- /work/app/src/module_19.py (1 edit" in roomy
+    assert "Files read (relative to /work/app):" in roomy
+    assert "Files changed (relative to /work/app):\n- src/module_19.py" in tight
+    assert "- src/module_0.py" in tight
+    assert "Files read" not in tight
+
+
+def test_plans_in_the_home_folder_do_not_move_the_root() -> None:
+    paths = ["/Users/me/app/.worktrees/3/a.py", "/Users/me/app/.worktrees/3/src/b.py"]
+
+    assert find_root([*paths, "/Users/me/.claude/plans/x.md"]) == "/Users/me/app/.worktrees/3"
 
 
 @settings(max_examples=40)

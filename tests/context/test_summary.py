@@ -56,6 +56,7 @@ def items(*messages: Message) -> list[Item]:
     return list(fold(entries_of(bodies)).items)
 
 
+TOLD = "this line is told in another section"
 WORK = items(
     user("Fix the login bug", Image(data=b"x")),
     assistant(Reasoning(text="hm"), "On it.", READ, EDIT, LIST, FAILED, ODD),
@@ -217,6 +218,33 @@ def test_telling_lines_are_quoted_and_others_are_not() -> None:
     assert "/home/me/project/src/very/deep/path/app.py" in tight
     assert "comment" not in tight
     assert len(tight) <= 110
+
+
+def test_excerpts_stand_under_their_file_once() -> None:
+    path = "/work/src/app.py"
+    read = call("Read", f'{{"file_path":"{path}"}}', "r")
+    edit = call(
+        "Edit", f'{{"file_path":"{path}","new_string":"limit = find_the_limit(window)"}}', "e"
+    )
+    test = call("Bash", '{"command":"uv run pytest tests/limits -q"}', "t")
+    work = items(
+        user("go"),
+        assistant(read, test),
+        tool_result(read, "def find_the_limit(window):"),
+        tool_result(test, '"github.com/one/quoted/import"'),
+        assistant(edit),
+        tool_result(edit, "this line is told in another section"),
+    )
+
+    written = Excerpts(list(split_passages(work))).choose(max_chars=500, told=f"{path}\n{TOLD}")
+
+    assert written == [
+        "#5 Bash uv run pytest tests/limits -q:",
+        '"github.com/one/quoted/import"',
+        "#6 src/app.py:",
+        "def find_the_limit(window):",
+        "limit = find_the_limit(window)",
+    ]
 
 
 def test_names_in_recent_calls_come_first_and_room_is_kept() -> None:

@@ -8,7 +8,7 @@ repeated line counts only at its newest place, so a file that was read twice is 
 
 import math
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from clew.context.passages import (
     CALLED,
@@ -24,6 +24,8 @@ from clew.context.passages import (
 _LEAST_CHARS = 24
 """Shorter lines mean little without their neighbours."""
 _MOST_CHARS = 400
+_ENTRY_CHARS = 10
+"""What a heading has beside its subject: the entry, a colon and a newline."""
 _BEGINNING = 200
 """Characters that are quoted of a longer line, such as a paragraph."""
 _RECENCY = 0.64
@@ -44,7 +46,7 @@ _BOILERPLATE = re.compile(
     r"(?:for|if|else|elif|while|return|switch|case|break|continue|import|from|use|package|try"
     r"|except|catch|defer|end|var|let|\W)\b|[^\w]*$|.*\berr != nil\b"
 )
-_PATHS_HEADING = "Paths:"
+_PATHS_HEADING = "Other paths:"
 _COMMENT_MARKS = ("//", "#", "*", "/*", "--", '"""')
 
 
@@ -64,46 +66,52 @@ class Excerpts:
     def __init__(self, stretch: Sequence[Passage], *, known: Container[str] = ()) -> None:
         """Rank the lines of `stretch` that are not in `known`."""
         self._stretch = stretch
+        self._subjects = [_name_subject(passage) for passage in stretch]
         self._ranked = sorted(_collect_lines(stretch, known).items(), key=_rank)
 
-    def choose(self, *, max_chars: int) -> list[str]:
-        """Quote the best lines under their sources, in their order.
+    def choose(self, *, max_chars: int, told: str = "") -> list[str]:
+        """Quote the best lines that `told` does not contain, under their files or calls.
 
         The result has at most `max_chars` characters with newlines. Of a long line only the
         beginning is quoted, unless there is room for everything.
         """
-        chosen: dict[int, dict[int, str]] = {}
+        chosen: dict[str, dict[tuple[int, int], str]] = {}
         paths: list[str] = []
         long: list[_Line] = []
         room = max_chars - len(_PATHS_HEADING) - 1
         for text, line in self._ranked:
-            where, row = line.place
+            subject = self._subjects[line.place[0]]
             cost = len(text) + 1
             path = is_path(text)
-            if not path and where not in chosen:
-                cost += len(_heading(self._stretch[where])) + 1
-            if cost > room:
+            if not path and subject not in chosen:
+                cost += len(subject) + _ENTRY_CHARS
+            if cost > room or text in told:
                 continue
             room -= cost
             if path:
                 paths.append(text)
                 continue
-            chosen.setdefault(where, {})[row] = text
+            chosen.setdefault(subject, {})[line.place] = text
             if len(line.whole) > len(text):
                 long.append(line)
             if room < _LEAST_CHARS:
                 break
         for line in long:
-            where, row = line.place
-            more = len(line.whole) - len(chosen[where][row])
+            group = chosen[self._subjects[line.place[0]]]
+            more = len(line.whole) - len(group[line.place])
             if more <= room:
                 room -= more
-                chosen[where][row] = line.whole
+                group[line.place] = line.whole
         written = [_PATHS_HEADING, *sorted(paths)] if paths else []
-        for where in sorted(chosen):
-            written.append(_heading(self._stretch[where]))
-            written += [chosen[where][row] for row in sorted(chosen[where])]
+        for subject, group in sorted(chosen.items(), key=lambda pair: max(pair[1])):
+            written += self._write_group(subject, group)
         return written
+
+    def _write_group(self, subject: str, group: Mapping[tuple[int, int], str]) -> list[str]:
+        """Return a heading with the newest entry, and the lines that it does not say itself."""
+        entry_id = self._stretch[max(group)[0]].entry_id
+        heading = f"#{entry_id} {subject}:" if entry_id > 0 else f"{subject}:"
+        return [heading, *(group[place] for place in sorted(group) if group[place] not in subject)]
 
 
 def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Line]:
@@ -161,5 +169,7 @@ def _is_telling(text: str) -> bool:
     return any(word in lower for word in _FAILURE_WORDS) and _FAILURE.search(lower) is not None
 
 
-def _heading(passage: Passage) -> str:
-    return f"#{passage.entry_id} {passage.label}:" if passage.entry_id > 0 else f"{passage.label}:"
+def _name_subject(passage: Passage) -> str:
+    """Return the file that a call read or changed, so that its lines stand together."""
+    _, _, subject = passage.label.partition(" ")
+    return subject if is_path(subject) else passage.label

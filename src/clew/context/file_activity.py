@@ -93,6 +93,8 @@ def _describe_range(step: ToolStep) -> str:
     return f"{start}-{start + limit - 1}"
 
 
+_AGENT_FOLDER = re.compile(r"/\.(?:clew|claude|codex|cursor|gemini|config|cache|local)/")
+"""Plans, notes and settings of agents, in the user's home folder."""
 _LEAST_SHARE = 0.85
 _PROJECT_DEPTH = 3
 """A folder that contains all files is the project if it is not just somebody's home."""
@@ -107,7 +109,7 @@ def find_root(paths: Iterable[str]) -> str:
     known = list(dict.fromkeys(paths))
     relative = {path for path in known if not path.startswith(("/", "~", "$"))}
     absolute = [path for path in known if path.startswith("/") and not is_temporary(path)]
-    absolute = [path for path in absolute if "/." not in path] or absolute
+    absolute = [path for path in absolute if not _AGENT_FOLDER.search(path)] or absolute
     shown: Counter[str] = Counter()
     inside: Counter[str] = Counter()
     for path in absolute:

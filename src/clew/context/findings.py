@@ -104,12 +104,13 @@ def rank_statements(items: Iterable[Item]) -> list[Statement]:
 
 
 def fit_statements(
-    ranked: Sequence[Statement], *, max_chars: int
+    ranked: Sequence[Statement], *, max_chars: int, told: str = ""
 ) -> dict[Topic, tuple[Statement, ...]]:
     """Choose the first statements that fit, grouped by topic and oldest first.
 
     Rendered with `render_findings` they have at most `max_chars` characters. Each topic has a
-    share of the room; what one does not need goes to the best statements of all topics.
+    share of the room; what one does not need goes to the best statements of all topics. What
+    the text `told` quotes already is not repeated.
     """
     chosen: dict[int, Statement] = {}
     written: set[tuple[Topic, EntryId, str]] = set()
@@ -119,6 +120,8 @@ def fit_statements(
         for said in ranked:
             cost = _measure(said, written)
             if said.order in chosen or cost > min(left, rooms[said.topic]):
+                continue
+            if said.text.rstrip("…") in told:
                 continue
             chosen[said.order] = said
             written |= {(said.topic, said.entry_id, said.lead), _heading_key(said.topic)}

@@ -16,6 +16,7 @@ _SHELL_TOOLS = frozenset({"bash", "shell", "exec_command", "local_shell", "execu
 _LINE_NUMBER = re.compile(r"^\s*\d+[→\t|:]")
 _MOST_SUBJECT = 120
 _PATH_PARTS = 2
+_NOT_IN_PATH = re.compile(r"[\s\"'`(<>={},;]")
 _any_json = msgspec.json.Decoder()
 
 SPOKEN, CALLED, SHOWN, PRINTED, FOUND = range(5)
@@ -75,7 +76,7 @@ def _name_subject(strings: Sequence[str]) -> str:
 
 def is_path(line: str) -> bool:
     """Return whether a line is nothing but a path."""
-    return "/" in line and " " not in line and not line.startswith("//") and "(" not in line
+    return "/" in line and not _NOT_IN_PATH.search(line) and not line.startswith("//")
 
 
 def strip_line_number(line: str) -> str:

@@ -20,15 +20,15 @@ from clew.context.turn_ledger import Turn, list_turns, render_turns
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 
-_FINDINGS, _STATE, _NAMES, _EXCERPTS = 0.30, 0.20, 0.20, 0.30
+_FINDINGS, _STATE, _NAMES, _EXCERPTS = 0.20, 0.30, 0.20, 0.30
 """Shares of the room beside the user's words."""
 _BESIDE_NOTES = 0.4
 """Findings and conclusions beside the notes of a model, which tell most of them already."""
 _TURNS = 0.30
 _MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40
 """Requests that need more of the room than the first are truncated to the second."""
-_CONCLUSIONS, _MOST_CONCLUSIONS = 0.12, 4_000
-_MOST_FINDINGS, _MOST_STATE = 6_000, 4_500
+_CONCLUSIONS, _MOST_CONCLUSIONS = 0.12, 6_000
+_MOST_FINDINGS, _MOST_STATE = 6_000, 5_000
 """Characters; beyond them, excerpts say more."""
 _REQUEST_FRAME = 16
 """Characters that a request needs beside its words: its number and the user's name."""
@@ -36,6 +36,7 @@ _MOST_NAMES_CHARS = 7_000
 _REACH = 100_000
 """Units of the newest text that are read line by line."""
 _TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
+_EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
 _FULL = 0.95
@@ -125,14 +126,16 @@ def _prepare_work(
         lines += _write_turns(turns, earlier, room, told=told_share)
         room = max_chars - _measure(lines)
         for_findings = int(told_share * min(room * _FINDINGS, _MOST_FINDINGS))
-        told = render_findings(fit_statements(findings, max_chars=for_findings))
+        said = "\n".join(lines)
+        told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
         left = max_chars - _measure(lines)
         for_names = min(int(left * _NAMES / (_NAMES + _EXCERPTS)), _MOST_NAMES_CHARS)
-        quoted = excerpts.choose(max_chars=left - for_names - len("\n\nExcerpts:"))
-        lines += ["\nExcerpts:", *quoted] if quoted else []
         body = "\n".join(lines)
+        for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
+        quoted = excerpts.choose(max_chars=for_excerpts, told=body)
+        body = "\n".join([body, f"\n{_EXCERPTS_HEADING}", *quoted] if quoted else [body])
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
         names = index.choose(max_chars=left, known=f"{body}\n{shown}")
         return f"{body}\n\n{_NAMES_HEADING}{', '.join(names)}" if names else body

@@ -55,9 +55,25 @@ class StateLedger:
     """Successful shell commands that other fields do not tell about, newest first."""
 
     @cached_property
-    def sections(self) -> list[TextSection]:
-        """The whole state as headed lists, most important lines first."""
-        return list(_make_sections(self))
+    def work(self) -> list[TextSection]:
+        """What was achieved, is open and was refused, as headed lists."""
+        return list(_make_work_sections(self))
+
+    @cached_property
+    def changed_files(self) -> TextSection:
+        """The changed files with their full paths, last changed first."""
+        return TextSection("Files changed:", _write_changed(self, self.root), _SHARES["changed"])
+
+    @cached_property
+    def changed_files_by_root(self) -> TextSection:
+        """The changed files with paths relative to `root`, last changed first."""
+        heading = f"Files changed{_name_root(self)}:"
+        return TextSection(heading, _write_changed(self, ""), _SHARES["changed"])
+
+    @cached_property
+    def looks(self) -> list[TextSection]:
+        """What was only read, searched and run, as headed lists."""
+        return list(_make_look_sections(self))
 
 
 _NEWEST = 1_000
@@ -153,23 +169,35 @@ def _list_commands(newest_first: Iterable[ToolStep]) -> list[tuple[EntryId, str]
 
 _MOST_COMMAND = 400
 _SHOWN_FILES, _SHOWN_LINES = 6, 4
+_EDITED_SINCE = 3
+_UNCOMMITTED = 8
 _SHARES = {
-    "git": 3.0, "checks": 3.0, "tasks": 2.0, "refusals": 1.5, "running": 0.5,
-    "changed": 2.5, "read": 0.8, "searches": 1.0, "commands": 0.5,
+    "git": 2.0, "checks": 2.5, "tasks": 4.0, "refusals": 1.5, "running": 0.5, "changed": 5.0,
+    "read": 1.0, "searches": 1.0, "commands": 0.5,
 }  # fmt: skip
+_FULL_PATHS = 0.4
+"""Part of the room that changed files may take with their full paths."""
+_LEAST_LOOKS = 300
+"""In less room, what was only read and searched is not listed."""
 
 
 def render_state(state: StateLedger, *, max_chars: int) -> str:
     """Write the state under headings, in at most `max_chars` characters.
 
     Each topic has a share of the room; what one does not need, others get. Of each topic the
-    newest and most relevant lines are kept, and omitted ones are counted.
+    newest and most relevant lines are kept, and omitted ones are counted. What was only read,
+    searched and run gets the room that is left.
     """
-    return fill_sections(state.sections, max_chars=max_chars)
+    changed = state.changed_files
+    if sum(map(len, changed.lines)) > _FULL_PATHS * max_chars:
+        changed = state.changed_files_by_root
+    text = fill_sections([*state.work, changed], max_chars=max_chars)
+    room = max_chars - len(text) - 1
+    looks = fill_sections(state.looks, max_chars=room) if room >= _LEAST_LOOKS else ""
+    return "\n".join(part for part in (text, looks) if part)
 
 
-def _make_sections(state: StateLedger) -> Iterator[TextSection]:
-    root = f" (relative to {state.root})" if state.root else ""
+def _make_work_sections(state: StateLedger) -> Iterator[TextSection]:
     yield TextSection("Repository:", list(_write_git(state)), _SHARES["git"])
     yield TextSection("Last result of each check:", _write_checks(state), _SHARES["checks"])
     yield TextSection("Tasks:", _write_tasks(state.tasks), _SHARES["tasks"])
@@ -180,12 +208,19 @@ def _make_sections(state: StateLedger) -> Iterator[TextSection]:
     )
     running = [f"- {_cite(entry)}{text}" for entry, text in reversed(state.running)]
     yield TextSection("Still running when last seen:", running, _SHARES["running"])
-    yield TextSection(f"Files changed{root}:", _write_changed(state), _SHARES["changed"])
-    yield TextSection(f"Files read{root}:", _write_read(state), _SHARES["read"])
+
+
+def _make_look_sections(state: StateLedger) -> Iterator[TextSection]:
+    heading = f"Files read{_name_root(state)}:"
+    yield TextSection(heading, _write_read(state), _SHARES["read"])
     searches = [_write_search(search, state.root) for search in state.searches]
     yield TextSection("Searches:", searches, _SHARES["searches"])
     commands = [f"- {one_line(text, _MOST_COMMAND)}" for _, text in state.commands]
     yield TextSection("Commands run, newest first:", commands, _SHARES["commands"])
+
+
+def _name_root(state: StateLedger) -> str:
+    return f" (relative to {state.root})" if state.root else ""
 
 
 def _cite(entry_id: EntryId) -> str:
@@ -200,7 +235,7 @@ def _write_git(state: StateLedger) -> Iterator[str]:
         yield "- no commit was seen: the changed files are uncommitted"
     elif git.uncommitted:
         paths = list(dict.fromkeys(shorten_path(p, state.root) for p in reversed(git.uncommitted)))
-        yield f"- changed and not seen in a commit: {_join_some(paths, 15)}"
+        yield f"- changed and not seen in a commit: {_join_some(paths, _UNCOMMITTED)}"
     elif git.commits:
         yield "- no changes since the last commit"
     yield from _write_pushes(git)
@@ -240,7 +275,7 @@ def _write_checks(state: StateLedger) -> list[str]:
         edited = [file.path for file in changed if file.changed_at > run.place]
         since = "; no edits since" if changed else ""
         if edited:
-            since = f"; edited since: {_join_some(edited, _SHOWN_FILES)}"
+            since = f"; edited since: {_join_some(edited, _EDITED_SINCE)}"
         lines.append(f"- {_cite(run.entry_id)}{run.command}: {run.outcome}{detail}{since}")
     return lines
 
@@ -262,7 +297,7 @@ def _write_refusal(refusal: Refusal) -> str:
     return f"- {_cite(refusal.entry_id)}{refusal.what}{reason}"
 
 
-def _write_changed(state: StateLedger) -> list[str]:
+def _write_changed(state: StateLedger, root: str) -> list[str]:
     changed = [file for file in state.files if file.changed_at >= 0]
     changed.sort(key=lambda file: -file.changed_at)
     lines = []
@@ -270,7 +305,8 @@ def _write_changed(state: StateLedger) -> list[str]:
         facts = [pluralize(file.edits, "edit")] if file.edits else []
         facts += ["created"] * (file.created and not file.deleted) + ["deleted"] * file.deleted
         facts += [f"last #{file.entry_id}"] if file.entry_id > 0 else []
-        lines.append(f"- {file.path} ({', '.join(facts)})")
+        path = f"{root}/{file.path}" if root and _is_inside(file.path, root) else file.path
+        lines.append(f"- {path} ({', '.join(facts)})")
     return lines
 
 
