@@ -3,7 +3,9 @@
 import importlib.util
 import statistics
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from benchmarks.conversations import conversation
 from benchmarks.results import Section, judge, publish
@@ -13,14 +15,15 @@ from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.tiered import Tiered
 from clew.context.view import View, fold
 from clew.context.window_state import compute_state
-from clew.core.entries import Body, Entry, MessageAdded, SetupChanged
+from clew.core.entries import Body, Compacted, Entry, MessageAdded, SetupChanged
 from clew.core.ids import EntryId
 from clew.core.messages import Message
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.dict_messages.fit import fit
 
-REPEATS = 7
+LENGTHS = (10_000, 100_000)
+REPEATS, FEWER_REPEATS = 7, 3
 
 
 def main() -> None:
@@ -29,43 +32,111 @@ def main() -> None:
 
 
 def measure() -> Section:
-    """Time a turn and a cold pass at several lengths, beside a peer in the same run."""
-    turns = {length: _turn_seconds(length) for length in (10, 1_000, 10_000)}
+    """Time a turn and whole passes at several lengths, beside a peer in the same run."""
+    turns = {length: _turn_seconds(length) for length in (10, 1_000, *LENGTHS)}
     base = turns[10]
     rows = [
         (f"a turn at {length:,} messages", _milliseconds(t), f"{t / base:.2f} of that at 10")
         for length, t in turns.items()
     ]
-    said = conversation(10_000)
-    peer = _peer(said)
-    cold = _median(lambda: fit(said, max_tokens=100_000))
-    window = _median(lambda: fit(said, max_tokens=100_000, strategy="sliding_window"))
-    view = _view_of(said)
-    warm = _median(lambda: compact_by_rules(view, _FIT_100K, Tiered(max_tokens=100_000)))
-    for name, seconds in (
-        ("cold pass to 100k, default strategy", cold),
-        ("cold pass to 100k, sliding window", window),
-        ("warm pass to 100k, default strategy", warm),
-        ("adding up characters ÷ 4", _median(lambda: sum(len(m.text) // 4 for m in said))),
-    ):
-        rows.append(
-            (name, _milliseconds(seconds), f"{seconds / peer:.2f} of trim" if peer else "–")
-        )
-    if peer:
-        rows.append(("langchain-core trim_messages", _milliseconds(peer), "1"))
+    passes = {length: _Passes.measure(conversation(length)) for length in LENGTHS}
+    for length, found in passes.items():
+        rows += found.describe(length)
+    shorter, longer = (passes[length] for length in LENGTHS)
     return Section(
         title="Speed of the context engine",
         command="python -m benchmarks speed",
         columns=("what", "median ms", "ratio"),
         rows=rows,
         notes=[
-            f"10,000 messages, about a million tokens; {REPEATS} repeats; a turn is adding a call "
-            "and its result, reading the state and deciding what to do",
+            "10,000 messages are about a million tokens; processor time; the median of "
+            f"{REPEATS} runs of {LENGTHS[0]:,} messages, {FEWER_REPEATS} of {LENGTHS[1]:,}",
+            "a turn is adding a call and its result, reading the state and deciding what to do",
+            "cold: from a list of messages to a shorter one with a digest; warm: a compaction of "
+            "an open view; again: the next one, 100 messages later",
+            "memory: what an open view holds for a message beside its text, in bytes",
             _verdict("a turn at 10,000 at most 1.5× that at 10", turns[10_000] / base, 1.5),
-            _verdict("a cold pass no longer than trim_messages", cold / peer if peer else 0, 1.0),
-            _verdict("a warm pass a tenth of it", warm / peer if peer else 0, 0.1),
+            _verdict("a turn at 100,000 at most 1.5× that at 10", turns[100_000] / base, 1.5),
+            _verdict("a cold pass no longer than trim_messages", shorter.ratio(shorter.cold), 1.0),
+            _verdict("a warm pass a tenth of it", shorter.ratio(shorter.warm), 0.1),
+            _verdict("a cold pass over 100,000 no longer", longer.ratio(longer.cold), 1.0),
         ],
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Passes:
+    """Seconds of each kind of pass over one conversation, and what a view of it holds."""
+
+    cold: float
+    window: float
+    warm: float
+    again: float
+    adding_up: float
+    peer: float | None
+    bytes_per_message: float
+
+    @classmethod
+    def measure(cls, said: Sequence[Message]) -> "_Passes":
+        repeats = REPEATS if len(said) <= LENGTHS[0] else FEWER_REPEATS
+        peer = _peer(said, repeats)
+        view, held = _measure_memory(said)
+        strategy = Tiered(max_tokens=100_000)
+        return cls(
+            cold=_median(lambda: fit(said, max_tokens=100_000), repeats),
+            window=_median(
+                lambda: fit(said, max_tokens=100_000, strategy="sliding_window"), repeats
+            ),
+            warm=_median(lambda: compact_by_rules(view, _FIT_100K, strategy), repeats),
+            again=_time_next(view, strategy, repeats),
+            adding_up=_median(lambda: sum(len(m.text) // 4 for m in said), repeats),
+            peer=peer,
+            bytes_per_message=held / len(said),
+        )
+
+    def ratio(self, seconds: float) -> float:
+        return seconds / self.peer if self.peer else 0.0
+
+    def describe(self, length: int) -> list[tuple[str, str, str]]:
+        named = [
+            ("cold pass to 100k, default strategy", self.cold),
+            ("cold pass to 100k, sliding window", self.window),
+            ("warm pass to 100k, default strategy", self.warm),
+            ("again, 100 messages later", self.again),
+            ("adding up characters ÷ 4", self.adding_up),
+        ]
+        named += [("langchain-core trim_messages", self.peer)] if self.peer else []
+        rows = [
+            (
+                f"{length:,} messages: {name}",
+                _milliseconds(seconds),
+                f"{self.ratio(seconds):.2f} of trim" if self.peer else "–",
+            )
+            for name, seconds in named
+        ]
+        held = f"{self.bytes_per_message:.0f} bytes"
+        return [*rows, (f"{length:,} messages: memory per message", held, "–")]
+
+
+def _time_next(view: View, strategy: Tiered, repeats: int) -> float:
+    """Time the compaction that follows 100 messages after one."""
+    first = compact_by_rules(view, _FIT_100K, strategy)
+    assert isinstance(first, Compacted)
+    number = len(view.items) + 10
+    view = view.apply(Entry(id=EntryId(number), at=1.0, body=first))
+    for message in conversation(100):
+        number += 1
+        view = view.apply(Entry(id=EntryId(number), at=1.0, body=MessageAdded(message=message)))
+    return _median(lambda: compact_by_rules(view, _FIT_100K, strategy, trigger="manual"), repeats)
+
+
+def _measure_memory(messages: Sequence[Message]) -> tuple[View, int]:
+    """Return the view of some messages, and the bytes that it holds beside them."""
+    tracemalloc.start()
+    view = _view_of(messages)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return view, held
 
 
 _FIT_100K = ContextPolicy(thresholds=Thresholds(compact=0.5))
@@ -75,7 +146,7 @@ def _turn_seconds(length: int) -> float:
     view = _view_of(conversation(length))
     policy, strategy = ContextPolicy(), Tiered()
     extra = conversation(400)[1:]
-    started = time.perf_counter()
+    started = time.process_time()
     for number, message in enumerate(extra, start=length + 2):
         usage = Usage(input_tokens=length * 100) if message.calls else None
         body = MessageAdded(message=message, usage=usage)
@@ -83,7 +154,7 @@ def _turn_seconds(length: int) -> float:
         state = compute_state(view, policy.thresholds, window=10_000_000)
         plan_clearing(view, policy, strategy, now=1.0)
         strategy.due(view, used=state.used_tokens, threshold=9_000_000)
-    return (time.perf_counter() - started) / len(extra)
+    return (time.process_time() - started) / len(extra)
 
 
 def _view_of(messages: Sequence[Message]) -> View:
@@ -92,21 +163,21 @@ def _view_of(messages: Sequence[Message]) -> View:
     return fold(Entry(id=EntryId(n), at=1.0, body=b) for n, b in enumerate(bodies, start=1))
 
 
-def _peer(messages: Sequence[Message]) -> float | None:
+def _peer(messages: Sequence[Message], repeats: int) -> float | None:
     if importlib.util.find_spec("langchain_core") is None:
         return None
     from benchmarks.peers import trim_with_langchain  # noqa: PLC0415 - the peer may be absent
 
-    return _median(trim_with_langchain(messages, max_tokens=100_000))
+    return _median(trim_with_langchain(messages, max_tokens=100_000), repeats)
 
 
-def _median(work: Callable[[], object]) -> float:
+def _median(work: Callable[[], object], repeats: int) -> float:
     times = []
     work()
-    for _ in range(REPEATS):
-        started = time.perf_counter()
+    for _ in range(repeats):
+        started = time.process_time()
         work()
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return statistics.median(times)
 
 

@@ -101,7 +101,7 @@ class torn_entry:  # noqa: N801 - reads as a verb where it is used
 async def test_a_file_of_a_newer_release_is_named_and_left_alone(person: Person) -> None:
     await person.talk("first")
     await person.store.aclose()
-    set_version(person.path, 99)
+    current = set_version(person.path, 99)
     before = fingerprint(person.path)
 
     with pytest.raises(StoreUnavailable, match=r"newer Clew \(format 99.*update Clew"):
@@ -111,14 +111,17 @@ async def test_a_file_of_a_newer_release_is_named_and_left_alone(person: Person)
     assert fingerprint(person.path) == before
 
     assert "newer Clew" in said
-    set_version(person.path, 3)
+    set_version(person.path, current)
     await person.look()
 
 
-def set_version(path: Path, version: int) -> None:
+def set_version(path: Path, version: int) -> int:
+    """Set the format of a store, and return what it was."""
     with closing(sqlite3.connect(path)) as database:
+        (before,) = database.execute("PRAGMA user_version").fetchone()
         database.execute(f"PRAGMA user_version = {version}")
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return int(before)
 
 
 @pytest.mark.req("STO-4")

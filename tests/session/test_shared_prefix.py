@@ -201,9 +201,8 @@ async def test_with_a_warm_cache_the_instruction_follows_the_conversation() -> N
         (None, 0.0, {}),
         (Usage(input_tokens=4_000, output_tokens=20), 0.0, {}),
         (WARM, 0.0, {"summary_model": "another"}),
-        (WARM, 0.0, {"max_context_tokens": 4_300}),
     ],
-    ids=["cold", "not counted", "no cache", "another model", "a small window"],
+    ids=["cold", "not counted", "no cache", "another model"],
 )
 async def test_otherwise_the_conversation_is_sent_as_text(
     usage: Usage | None, later: float, options: dict[str, Any]

@@ -82,10 +82,8 @@ _SUBCOMMAND_PROGRAMS = frozenset(
 
 
 def find_checks(step: ToolStep) -> list[CheckRun]:
-    """Return the checks that a shell call ran, with their outcome."""
+    """Return the checks of a shell call that ran, with their outcome."""
     command = step.command
-    if not command or not step.ran:
-        return []
     checks = [(part, piped) for part, piped in step.simple_commands if _CHECK.match(part)]
     if not checks:
         return []

@@ -37,13 +37,14 @@ _REPLACED = -2.0
 _NEIGHBOUR = 0.6
 """How much of the distance to a better neighbour a line gains."""
 _TELLS, _ROUTINE = 0.7, -1.0
-_TELLING = re.compile(
-    r"^(?:(?:pub|export|default|async|static|public|private|abstract) )*"
-    r"(?:def|func|fn|function|class|type|struct|interface|enum|const|trait|impl)\b"
-    r"|\b(?:error|failed|failure|exception|panic|warning|TODO|FIXME)\b|https?://|\b\d{3,}\b",
+_DEFINITION = re.compile(
+    r"(?:(?:pub|export|default|async|static|public|private|abstract) )*"
+    r"(?:def|func|fn|function|class|type|struct|interface|enum|const|trait|impl)\b",
     re.IGNORECASE,
 )
-"""Definitions, failures, addresses and larger numbers."""
+_FAILURE_WORDS = ("error", "fail", "exception", "panic", "warning", "todo", "fixme")
+_FAILURE = re.compile(r"\b(?:error|failed|failure|exception|panic|warning|todo|fixme)\b")
+_LARGE_NUMBER = re.compile(r"\b\d{3,}\b")
 _BOILERPLATE = re.compile(
     r"(?:for|if|else|elif|while|return|switch|case|break|continue|import|from|use|package|try"
     r"|except|catch|defer|end|var|let|\W)\b|[^\w]*$|.*\berr != nil\b"
@@ -179,11 +180,21 @@ def _score(text: str, line: _Line) -> float:
         score += _PATH
     elif text.startswith(_COMMENT_MARKS):
         score += _COMMENT
-    elif _TELLING.search(text):
+    elif _is_telling(text):
         score += _TELLS
     elif _BOILERPLATE.match(text):
         score += _ROUTINE
     return score
+
+
+def _is_telling(text: str) -> bool:
+    """Return whether a line has a definition, a failure, an address or a larger number."""
+    if _DEFINITION.match(text) or _LARGE_NUMBER.search(text):
+        return True
+    lower = text.lower()
+    if "http://" in lower or "https://" in lower:
+        return True
+    return any(word in lower for word in _FAILURE_WORDS) and _FAILURE.search(lower) is not None
 
 
 def _name_subject(passage: Passage) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from clew.context.estimate import MESSAGE_UNITS, Meter, part_units, text_units
 from clew.context.lazy_list import LazyList
 from clew.core.ids import CallId, EntryId
-from clew.core.messages import Message, Reasoning, Role, ToolCall, ToolResult
+from clew.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
 
 _GROWTH = 1.1
 
@@ -70,6 +70,8 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
         for part in message.parts:
             size = part_units(part, meter)
             units += size
+            if isinstance(part, Text):
+                continue
             if isinstance(part, ToolResult):
                 answers += (part.call_id,)
             elif isinstance(part, ToolCall):

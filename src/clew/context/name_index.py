@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
@@ -60,21 +61,21 @@ class NameFinder:
     def __init__(self) -> None:
         self._known: dict[str, list[str]] = {}
 
-    def find(self, text: str) -> list[str]:
-        """Return the names in a text, in order."""
+    def count(self, text: str) -> dict[str, int]:
+        """Return the names in a text, in order, and how often each occurs."""
         if text.isascii():
             tokens = text.encode().translate(_SEPARATED).decode().split()
         else:
             tokens = _TOKEN.findall(text)
         known = self._known
-        names: list[str] = []
-        for token in tokens:
+        names: dict[str, int] = {}
+        for token, times in Counter(tokens).items():
             found = known.get(token)
             if found is None:
                 may_have = len(token) >= _LEAST_NAME or "/" in token
                 found = known[token] = _NAME.findall(token) if may_have else []
-            if found:
-                names += found
+            for name in found:
+                names[name] = names.get(name, 0) + times
         return names
 
 
@@ -94,8 +95,8 @@ class NameIndex:
         self._finder = NameFinder()
         for passage in reversed(stretch):
             distance += len(passage.text)
-            for name in self._finder.find(passage.text):
-                count[name] = count.get(name, 0) + 1
+            for name, times in self._finder.count(passage.text).items():
+                count[name] = count.get(name, 0) + times
                 last.setdefault(name, distance)
                 if passage.source == CALLED:
                     called.setdefault(name, distance)
@@ -125,7 +126,7 @@ class NameIndex:
         """
         chosen: list[str] = []
         room = max_chars
-        seen = set(self._finder.find(known)) if isinstance(known, str) else known
+        seen = self._finder.count(known) if isinstance(known, str) else known
         for name in self._ranked:
             if len(name) + 2 > room:
                 break

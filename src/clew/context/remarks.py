@@ -8,7 +8,7 @@ that they add to those already chosen; greetings and repetitions add none.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
@@ -112,9 +112,7 @@ def choose_remarks(
     are taken in any case and count as said.
     """
     words = [_weigh_words(remark.text) for remark in remarks]
-    spread = Counter(word for weights in words for word in weights)
-    total = len(remarks) + 1
-    rarity = {word: math.log(total / count) for word, count in spread.items()}
+    rarity = _measure_rarity(words)
     said: Counter[str] = Counter()
     taken = dict.fromkeys(chosen)
     places = {remarks[index].place for index in taken}
@@ -123,8 +121,7 @@ def choose_remarks(
         room -= len(remarks[index].text) + _HEAD_CHARS
         said.update(words[index].keys())
 
-    lengths = accumulate(len(remark.text) for remark in reversed(remarks))
-    distances = [*lengths][::-1]
+    distances = [*accumulate(len(remark.text) for remark in reversed(remarks))][::-1]
 
     def value(index: int) -> float:
         worth = sum(
@@ -156,6 +153,11 @@ def choose_remarks(
             said.update(words[-negative].keys())
             room -= cost
     return sorted(taken)
+
+
+def _measure_rarity(words: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    spread = Counter(word for weights in words for word in weights)
+    return {word: math.log((len(words) + 1) / count) for word, count in spread.items()}
 
 
 def _weigh_words(text: str) -> dict[str, float]:

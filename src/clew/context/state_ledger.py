@@ -76,7 +76,7 @@ class StateLedger:
         return list(_make_look_sections(self))
 
 
-_NEWEST = 3_000
+_NEWEST = 1_000
 """Messages; there is no room for files that were only read before them."""
 
 

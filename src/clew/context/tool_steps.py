@@ -213,23 +213,26 @@ def list_steps(items: Sequence[Item], *, newest: int | None = None) -> list[Tool
     ended: dict[str, tuple[EntryId, str, bool]] = {}
     since = len(items) - newest if newest is not None else 0
     for place, item in enumerate(items):
-        if item.asks:
-            calls += [
-                (place, item.entry_id, part)
-                for part in item.message.parts
-                if isinstance(part, ToolCall)
-                and (place >= since or part.name.lower() not in _READS)
-            ]
-        if item.answers:
+        if item.asks or item.answers:
             for part in item.message.parts:
                 if isinstance(part, ToolResult):
                     answers[part.call_id] = (item.entry_id, part.text, part.failed)
-        if item.kind is ItemKind.USER and "<" in (text := item.message.text):
+                elif isinstance(part, ToolCall) and (
+                    place >= since or part.name.lower() not in _READS
+                ):
+                    calls.append((place, item.entry_id, part))
+        elif item.kind is ItemKind.USER and "<" in (text := item.message.text):
             _add_user_command(place, item, calls, answers)
             for job, told in _NOTIFICATION.findall(text):
                 ended[job] = (item.entry_id, told.strip(), "<status>failed" in told)
     steps = [_make_step(place, entry_id, call, answers) for place, entry_id, call in calls]
     return _join_polls(steps, ended)
+
+
+def may_quote_user(result: ToolResult) -> bool:
+    """Return whether a result may tell what the user said: it failed, or no program made it."""
+    name = result.name.lower()
+    return result.failed or not (name in _READS or name in _SHELLS)
 
 
 def _join_polls(

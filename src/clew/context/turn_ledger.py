@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.items import Item, ItemKind
+from clew.context.tool_steps import may_quote_user
 from clew.context.user_words import find_answer, find_request, is_interruption, is_rule
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
@@ -71,8 +72,9 @@ def list_turns(items: Iterable[Item]) -> list[Turn]:
             _add_message(turns, item)
         elif item.kind is ItemKind.TOOL_RESULT:
             for part in item.message.parts:
-                said = find_answer(part.text) if isinstance(part, ToolResult) else ""
-                if said:
+                if not isinstance(part, ToolResult) or not may_quote_user(part):
+                    continue
+                if said := find_answer(part.text):
                     _conclude(turns, answers)
                     corrects = not said.endswith("?")
                     turns.append(Turn(entry_id=item.entry_id, request=said, corrects=corrects))
@@ -83,7 +85,8 @@ def list_turns(items: Iterable[Item]) -> list[Turn]:
 def _add_message(turns: list[Turn], item: Item) -> None:
     text = item.message.text
     request = find_request(text)
-    images = sum(isinstance(part, Image | File) for part in item.message.parts)
+    parts = item.message.parts
+    images = sum(isinstance(part, Image | File) for part in parts) if len(parts) > 1 else 0
     if turns and is_interruption(text):
         turns[-1] = replace(turns[-1], outcome=TurnOutcome.INTERRUPTED)
     if not request and not images:
@@ -96,17 +99,16 @@ def _add_message(turns: list[Turn], item: Item) -> None:
 def _conclude(turns: list[Turn], answers: list[Item]) -> None:
     """Add what the model answered since the last request to its turn, and forget it."""
     if turns and answers:
-        last = answers[-1]
+        last, turn = answers[-1], turns[-1]
         outcome = TurnOutcome.UNFINISHED if last.asks else TurnOutcome.ANSWERED
         if last.message.interrupted:
             outcome = TurnOutcome.INTERRUPTED
-        told = (item for item in reversed(answers) if item.message.text.strip())
-        item = next(told, None)
-        if item is None:
-            turns[-1] = replace(turns[-1], outcome=outcome)
-        else:
-            text = item.message.text.strip()
-            turns[-1] = replace(turns[-1], outcome=outcome, answer=text, answer_id=item.entry_id)
+        text, answer_id = turn.answer, turn.answer_id
+        for item in reversed(answers):
+            if told := item.message.text.strip():
+                text, answer_id = told, item.entry_id
+                break
+        turns[-1] = replace(turn, outcome=outcome, answer=text, answer_id=answer_id)
     answers.clear()
 
 

@@ -4,7 +4,7 @@
 stored: it can always be computed again from the journal.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -15,6 +15,7 @@ from clew.context.estimate import Meter, text_units, tool_units
 from clew.context.items import Item, ItemKind, Items
 from clew.context.lazy_list import LazyMapping
 from clew.context.reasoning import strip_reasoning
+from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
     Charged,
     Cleared,
@@ -355,50 +356,3 @@ def shorten_item(item: Item, change: Replacement, meter: Meter = text_units) -> 
                 parts.append(part)
     shorter = replace(item.message, parts=tuple(parts))
     return Item.of(item.entry_id, shorter, item.kind, meter=meter)
-
-
-_LASTING = (SetupChanged, ModeChanged, PinChanged, ReasoningDropped)
-"""Entries that a rewind leaves in force."""
-
-
-class Withdrawn(Struct, frozen=True, kw_only=True):
-    """Entries of a journal that have no effect any more."""
-
-    undone: Mapping[EntryId, EntryId]
-    """Each undone entry, with the entry that undid it."""
-    rewound: frozenset[EntryId]
-    """Entries after the point of a rewind."""
-
-    def counts(self, entry: Entry) -> bool:
-        """Return whether an entry still has an effect."""
-        if entry.id in self.rewound:
-            return isinstance(entry.body, _LASTING)
-        return entry.id not in self.undone
-
-    def is_stale(self, entry: Entry) -> bool:
-        """Return whether an entry was written under an entry that was undone later."""
-        return any(target < entry.id < undo for target, undo in self.undone.items())
-
-
-def find_withdrawn(entries: Sequence[Entry]) -> Withdrawn:
-    """Find the entries that undos and rewinds disabled.
-
-    It reads from the end: an undo or rewind that was itself undone has no effect.
-    """
-    undone: dict[EntryId, EntryId] = {}
-    rewound: set[EntryId] = set()
-    back_to: EntryId | None = None
-    for entry in reversed(entries):
-        if back_to is not None and entry.id >= back_to:
-            rewound.add(entry.id)
-            continue
-        if entry.id in undone:
-            continue
-        match entry.body:
-            case Undone(target=target):
-                undone[target] = entry.id
-            case Rewound(before=before):
-                back_to = before
-            case _:
-                pass
-    return Withdrawn(undone=undone, rewound=frozenset(rewound))

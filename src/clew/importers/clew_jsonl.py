@@ -6,7 +6,7 @@ follow the summary, and dropped messages precede it.
 
 from collections.abc import Iterable
 
-from clew.context.view import find_withdrawn
+from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
     Cleared,
     Compacted,

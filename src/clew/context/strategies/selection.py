@@ -93,7 +93,7 @@ def _measure_rooms(view: View, cuts: Sequence[int], budget: Budget) -> list[int]
     items = view.items
     at = cuts[0]
     before = view.archived.units() + items.units() - items.units(at)
-    words = sum_words(view.archived) + sum_words(items) - sum(map(measure_words, items[at:]))
+    words = _sum_all_words(view) - sum(map(measure_words, items[at:]))
     start = find_turn_start(items)
     last = len(items) if start is None else start
     rooms: list[int] = []
@@ -107,6 +107,10 @@ def _measure_rooms(view: View, cuts: Sequence[int], budget: Budget) -> list[int]
         rest = min(budget.summary, max(0, before - words) // 2)
         rooms.append(max(budget.tail // 2, budget.limit - current - said - rest))
     return rooms
+
+
+def _sum_all_words(view: View) -> int:
+    return sum_words(view.archived) + sum_words(view.items)
 
 
 def find_required(view: View, cut: int) -> set[EntryId]:
@@ -145,8 +149,8 @@ def set_aside(
         *(item for item in view.items[:cut] if item.entry_id in spared),
         *view.items[cut:],
     ]
-    words = sum_words(view.archived) + sum(map(measure_words, dropped))
-    units = view.archived.units() + sum(item.units for item in dropped)
+    words = _sum_all_words(view) - sum(map(measure_words, staying))
+    units = view.archived.units() + view.items.units() - sum(item.units for item in staying)
     gone = max(0, units - words)
     summary = budget.quote(words) + min(budget.summary, gone // 2)
     least, most = int(budget.limit * _LEAST_SUMMARY), int(budget.limit * _MOST_SUMMARY)
