@@ -30,6 +30,11 @@ _BEGINNING = 200
 """Characters that are quoted of a longer line, such as a paragraph."""
 _RECENCY = 0.64
 _SOURCE = {SPOKEN: -1.0, CALLED: 0.0, SHOWN: 0.0, PRINTED: -1.6, FOUND: -3.1}
+_BEST_SOURCE = [
+    max((_SOURCE[kind] for kind in _SOURCE if kinds >> kind & 1), default=0.0)
+    for kinds in range(1 << len(_SOURCE))
+]
+"""The largest weight of several sources, which are the bits of the index."""
 _SEVERAL_SOURCES = 1.2
 _PATH = 3.0
 _COMMENT = -2.5
@@ -144,8 +149,11 @@ def _enumerate_reversed(text: str) -> Iterable[tuple[int, str]]:
 
 def _rank(entry: tuple[str, _Line]) -> float:
     text, line = entry
-    source = max(_SOURCE[kind] for kind in _SOURCE if line.sources >> kind & 1)
-    score = source - _RECENCY * math.log1p(line.distance / 1_000) - math.log(len(text))
+    score = (
+        _BEST_SOURCE[line.sources]
+        - _RECENCY * math.log1p(line.distance / 1_000)
+        - math.log(len(text))
+    )
     if line.sources & (line.sources - 1):
         score += _SEVERAL_SOURCES
     if text[0] == "/" and is_path(text):
