@@ -172,9 +172,8 @@ def _is_telling(text: str) -> bool:
     if _DEFINITION.match(text) or _LARGE_NUMBER.search(text):
         return True
     lower = text.lower()
-    if "http://" in lower or "https://" in lower:
-        return True
-    return any(word in lower for word in _FAILURE_WORDS) and _FAILURE.search(lower) is not None
+    fails = any(word in lower for word in _FAILURE_WORDS) and _FAILURE.search(lower) is not None
+    return fails or "http://" in lower or "https://" in lower
 
 
 def _name_subject(passage: Passage) -> str:
