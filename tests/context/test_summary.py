@@ -1,5 +1,6 @@
 """Summaries: what a model is asked, and what rules say without one."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -245,6 +246,37 @@ def test_excerpts_stand_under_their_file_once() -> None:
         "def find_the_limit(window):",
         "limit = find_the_limit(window)",
     ]
+
+
+def test_lines_that_an_edit_replaced_come_last() -> None:
+    old, new = "limit = guess_the_old_limit()", "limit = find_the_limit(window)"
+    one = {"old_string": old, "new_string": new}
+    edits = {"file_path": "src/app.py", "edits": [one, {"note": "no edit"}]}
+    edit = call("MultiEdit", msgspec.json.encode(edits).decode(), "e")
+    odd = call("MultiEdit", '{"edits":3}', "o")
+    work = items(user("go"), assistant(edit, odd), tool_result(edit, "done"))
+
+    excerpts = Excerpts(list(split_passages(work)))
+
+    assert old in "\n".join(excerpts.choose(max_chars=200))
+    tight = "\n".join(excerpts.choose(max_chars=80))
+    assert new in tight
+    assert old not in tight
+
+
+def test_a_digest_does_not_quote_the_files_that_follow_it() -> None:
+    line = "limit = find_the_limit(window)"
+    work = items(user("go"), assistant(READ), tool_result(READ, line))
+
+    assert line in write_digest(work, max_units=300)
+    assert line not in write_digest(work, max_units=300, beside=("", f"```\n{line}\n```"))
+
+
+def test_a_bare_number_is_a_name_only_in_calls() -> None:
+    reply = call("Bash", '{"command":"reply 2738999764"}', "b")
+    work = items(assistant(READ), tool_result(READ, "1234567890 2738999764"), assistant(reply))
+
+    assert NameIndex(list(split_passages(work))).choose(max_chars=90) == ["app.py", "2738999764"]
 
 
 def test_names_in_recent_calls_come_first_and_room_is_kept() -> None:

@@ -239,7 +239,7 @@ def summarise_by_rules(
         staying=staying,
         # Without a journal the old summary is all there is of what it covers.
         previous="" if view.archived or view.notes else view.summary,
-        has_notes=bool(notes),
+        beside=(notes, budget.beside),
         meter=view.meter,
     )
     text = f"{notes}\n\n{digest}" if notes else digest

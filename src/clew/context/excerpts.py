@@ -38,6 +38,9 @@ _BEST_SOURCE = [
 _SEVERAL_SOURCES = 1.2
 _PATH = 3.0
 _COMMENT = -2.5
+_REPLACED = -2.0
+_NEIGHBOUR = 0.6
+"""How much of the distance to a better neighbour a line gains."""
 _TELLS, _ROUTINE = 0.7, -1.0
 _DEFINITION = re.compile(
     r"(?:(?:pub|export|default|async|static|public|private|abstract) )*"
@@ -56,13 +59,16 @@ _COMMENT_MARKS = ("//", "#", "*", "/*", "--", '"""')
 
 
 class _Line:
-    __slots__ = ("distance", "place", "sources", "whole")
+    __slots__ = ("distance", "place", "replaced", "sources", "whole")
 
-    def __init__(self, place: tuple[int, int], distance: int, sources: int, whole: str) -> None:
+    def __init__(
+        self, place: tuple[int, int], distance: int, sources: int, whole: str, *, replaced: bool
+    ) -> None:
         self.place = place
         self.distance = distance
         self.sources = sources
         self.whole = whole
+        self.replaced = replaced
 
 
 class Excerpts:
@@ -72,7 +78,7 @@ class Excerpts:
         """Rank the lines of `stretch` that are not in `known`."""
         self._stretch = stretch
         self._subjects = [_name_subject(passage) for passage in stretch]
-        self._ranked = sorted(_collect_lines(stretch, known).items(), key=_rank)
+        self._ranked = _rank_lines(_collect_lines(stretch, known))
 
     def choose(self, *, max_chars: int, told: str = "") -> list[str]:
         """Quote the best lines that `told` does not contain, under their files or calls.
@@ -121,10 +127,12 @@ class Excerpts:
 
 def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Line]:
     lines: dict[str, _Line] = {}
+    replaced: set[str] = set()
     distance = 0
     for where in range(len(stretch) - 1, -1, -1):
         passage = stretch[where]
         kind = 1 << passage.source
+        replaced |= passage.replaced - lines.keys()
         for row, raw in _enumerate_reversed(passage.text):
             distance += len(raw) + 1
             if len(raw) < _LEAST_CHARS:
@@ -136,7 +144,8 @@ def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[st
                 text = f"{text[:_BEGINNING]}…"
             seen = lines.get(text)
             if seen is None:
-                lines[text] = _Line((where, row), distance, kind, whole)
+                old = text in replaced
+                lines[text] = _Line((where, row), distance, kind, whole, replaced=old)
             else:
                 seen.sources |= kind
     return lines
@@ -147,15 +156,31 @@ def _enumerate_reversed(text: str) -> Iterable[tuple[int, str]]:
     return zip(range(len(rows) - 1, -1, -1), reversed(rows), strict=True)
 
 
-def _rank(entry: tuple[str, _Line]) -> float:
-    text, line = entry
-    score = (
-        _BEST_SOURCE[line.sources]
-        - _RECENCY * math.log1p(line.distance / 1_000)
-        - math.log(len(text))
-    )
+def _rank_lines(lines: Mapping[str, _Line]) -> list[tuple[str, _Line]]:
+    """Return the lines, best first.
+
+    A line gains from better ones up to two rows before or after it, so that short runs are
+    quoted rather than scattered lines.
+    """
+    scores = {line.place: _score(text, line) for text, line in lines.items()}
+    for _ in range(2):
+        scores = {place: _lift(scores, *place) for place in scores}
+    return sorted(lines.items(), key=lambda entry: -scores[entry[1].place])
+
+
+def _lift(scores: Mapping[tuple[int, int], float], where: int, row: int) -> float:
+    own = scores[where, row]
+    best = max(scores.get((where, row - 1), own), scores.get((where, row + 1), own))
+    return own + max(0.0, best - own) * _NEIGHBOUR
+
+
+def _score(text: str, line: _Line) -> float:
+    source = _BEST_SOURCE[line.sources]
+    score = source - _RECENCY * math.log1p(line.distance / 1_000) - math.log(len(text))
     if line.sources & (line.sources - 1):
         score += _SEVERAL_SOURCES
+    if line.replaced:
+        score += _REPLACED
     if text[0] == "/" and is_path(text):
         score += _PATH
     elif text.startswith(_COMMENT_MARKS):
@@ -164,7 +189,7 @@ def _rank(entry: tuple[str, _Line]) -> float:
         score += _TELLS
     elif _BOILERPLATE.match(text):
         score += _ROUTINE
-    return -score
+    return score
 
 
 def _is_telling(text: str) -> bool:

@@ -96,6 +96,7 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
         budget,
         limit=max(0, budget.limit - taken),
         summary=max(0, min(budget.summary, budget.limit - taken)),
+        beside=text,
     )
     return RestoredFiles(text=text, budget=rest)
 

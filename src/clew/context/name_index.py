@@ -91,8 +91,8 @@ def _read_token(token: str) -> list[str]:
 class NameIndex:
     """The names of some passages, ranked once; any number of them can be chosen.
 
-    Recent names come first, especially those in recent tool calls. An ordinary word is not a
-    name, unless it occurs in tool calls and nobody uses it in a sentence.
+    Recent names come first, especially those in recent tool calls. A bare number is not a name,
+    unless it occurs in tool calls; an ordinary word, unless also nobody uses it in a sentence.
     """
 
     def __init__(self, stretch: Sequence[Passage]) -> None:
@@ -122,7 +122,8 @@ class NameIndex:
             (
                 name
                 for name in count
-                if _MARKED.search(name) or (name in called and name not in spoken)
+                if (_MARKED.search(name) and not name.isdecimal())
+                or (name in called and (name.isdecimal() or name not in spoken))
             ),
             key=rank,
         )

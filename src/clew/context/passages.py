@@ -12,6 +12,9 @@ from clew.core.messages import Text, ToolCall, ToolResult
 from clew.core.text import truncate
 
 _SEARCH_TOOLS = frozenset({"grep", "glob", "ls", "websearch", "search", "find", "toolsearch"})
+_EDIT_TOOLS = frozenset(
+    {"edit", "multiedit", "write", "notebookedit", "apply_patch", "edit_file", "write_file"}
+)
 _SHELL_TOOLS = frozenset({"bash", "shell", "exec_command", "local_shell", "execute", "terminal"})
 _LINE_NUMBER = re.compile(r"^\s*\d+[→\t|:]")
 _MOST_SUBJECT = 120
@@ -21,7 +24,7 @@ _any_json = msgspec.json.Decoder()
 
 SPOKEN, CALLED, SHOWN, PRINTED, FOUND = range(5)
 """Sources of text: a message; a call's arguments; a file or page that a tool read; the output
-of a command; the result of a search."""
+of a command; the result of a search, or the receipt of an edit."""
 
 
 class Passage(Struct, frozen=True, kw_only=True):
@@ -31,6 +34,8 @@ class Passage(Struct, frozen=True, kw_only=True):
     label: str
     source: int
     text: str
+    replaced: frozenset[str] = frozenset()
+    """Lines that an edit replaced, as `strip_line_number` returns them."""
 
 
 def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
@@ -47,13 +52,15 @@ def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
                         text=text,
                     )
                 case ToolCall(name=name, arguments=arguments, call_id=call_id):
-                    strings = list(_iter_strings(_decode(arguments)))
+                    values = _decode(arguments)
+                    strings = list(_iter_strings(values))
                     shown_by[call_id] = f"{name} {_name_subject(strings)}".rstrip()
                     yield Passage(
                         entry_id=item.entry_id,
                         label=shown_by[call_id],
                         source=CALLED,
                         text="\n".join(strings),
+                        replaced=_find_replaced(values),
                     )
                 case ToolResult(name=name, text=text, call_id=call_id):
                     yield Passage(
@@ -89,7 +96,7 @@ def strip_line_number(line: str) -> str:
 
 def _classify_tool(tool: str) -> int:
     name = tool.lower()
-    if name in _SEARCH_TOOLS:
+    if name in _SEARCH_TOOLS or name in _EDIT_TOOLS:
         return FOUND
     return PRINTED if name in _SHELL_TOOLS else SHOWN
 
@@ -113,6 +120,22 @@ def _iter_strings(value: object) -> Iterator[str]:
                 yield from _iter_strings(inner)
         case _:
             pass
+
+
+def _find_replaced(arguments: object) -> frozenset[str]:
+    """Return the lines that a call replaces by others."""
+    edits = arguments.get("edits", [arguments]) if isinstance(arguments, dict) else []
+    old: set[str] = set()
+    new: set[str] = set()
+    for edit in edits if isinstance(edits, list) else []:
+        match edit:
+            case {"old_string": str(before), "new_string": str(after)} | {
+                "old_str": str(before),
+                "new_str": str(after),
+            }:
+                old.update(map(strip_line_number, before.split("\n")))
+                new.update(map(strip_line_number, after.split("\n")))
+    return frozenset(old - new)
 
 
 def render_text(items: Iterable[Item]) -> str:

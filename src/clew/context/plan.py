@@ -45,6 +45,8 @@ class Budget(Struct, frozen=True, kw_only=True):
     """Turns that stay in a view that is compacted although it is within the limit."""
     is_hard: bool = False
     """True if nothing may exceed the limit: then even requests are truncated."""
+    beside: str = ""
+    """Text that will follow the summary, which need not quote it."""
 
     def quote(self, words: int) -> int:
         """Return what a summary needs to quote the user's words, as far as it may.

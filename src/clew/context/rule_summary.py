@@ -20,8 +20,8 @@ from clew.context.turn_ledger import Turn, list_turns, render_turns
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 
-_FINDINGS, _STATE, _NAMES, _EXCERPTS = 0.20, 0.30, 0.20, 0.30
-"""Shares of the room beside the user's words."""
+_FINDINGS, _STATE = 0.20, 0.25
+"""Shares of the room beside the user's words; names and excerpts divide the rest."""
 _BESIDE_NOTES = 0.4
 """Findings and conclusions beside the notes of a model, which tell most of them already."""
 _TURNS = 0.30
@@ -32,7 +32,7 @@ _MOST_FINDINGS, _MOST_STATE = 6_000, 5_000
 """Characters; beyond them, excerpts say more."""
 _REQUEST_FRAME = 16
 """Characters that a request needs beside its words: its number and the user's name."""
-_MOST_NAMES_CHARS = 7_000
+_MOST_NAMES_CHARS = 4_000
 _REACH = 100_000
 """Units of the newest text that are read line by line."""
 _TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
@@ -48,7 +48,7 @@ def write_digest(
     max_units: int,
     staying: Sequence[Item] = (),
     previous: str = "",
-    has_notes: bool = False,
+    beside: tuple[str, str] = ("", ""),
     meter: Meter = text_units,
 ) -> str:
     """Summarise `items` by rules; deterministic, and never longer than `max_units`.
@@ -58,7 +58,8 @@ def write_digest(
         max_units: The limit.
         staying: The messages that stay; their text is not quoted again.
         previous: An earlier digest, if nobody has the messages that it stands for.
-        has_notes: True if the notes of a model precede the digest.
+        beside: The notes of a model that precede the digest, and files that follow it; empty
+            strings if there are none. They are not quoted again.
         meter: Measures the text.
     """
     requests = _find_requests(previous)
@@ -67,7 +68,7 @@ def write_digest(
         items = [Item.of(EntryId(0), assistant(rest)), *items]
     whole = sorted((*items, *staying), key=lambda item: abs(item.entry_id))
     if requests or any(item.asks for item in whole):
-        write = _prepare_work(items, whole, staying, earlier=requests, has_notes=has_notes)
+        write = _prepare_work(items, whole, staying, earlier=requests, beside=beside)
     else:
         write = _prepare_talk(items)
     return _fit(write, max_units, meter, sample=items)
@@ -105,12 +106,12 @@ def _prepare_work(
     staying: Sequence[Item],
     *,
     earlier: str,
-    has_notes: bool,
+    beside: tuple[str, str],
 ) -> Callable[[int], str]:
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
     stretch = [one for one in split_passages(recent) if one.label != Role.USER]
-    shown = render_text(staying)
+    shown = "\n".join([render_text(staying), *beside])
     excerpts = Excerpts(stretch, known={strip_line_number(line) for line in shown.split("\n")})
     index = NameIndex(stretch)
     visible = {item.entry_id for item in staying}
@@ -118,7 +119,7 @@ def _prepare_work(
     state = gather_state(whole)
     findings = rank_statements(recent)
     head = _write_head(items)
-    told_share = _BESIDE_NOTES if has_notes else 1.0
+    told_share = _BESIDE_NOTES if beside[0] else 1.0
 
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
@@ -131,7 +132,7 @@ def _prepare_work(
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
         left = max_chars - _measure(lines)
-        for_names = min(int(left * _NAMES / (_NAMES + _EXCERPTS)), _MOST_NAMES_CHARS)
+        for_names = min(left // 2, _MOST_NAMES_CHARS)
         body = "\n".join(lines)
         for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
         quoted = excerpts.choose(max_chars=for_excerpts, told=body)
