@@ -134,7 +134,8 @@ async def test_output_of_models_and_tools_cannot_control_the_terminal(tmp_path: 
         await terminal.shows("shown")
         await terminal.shows("> ")
         terminal.types("/recall owned\n")
-        await terminal.shows("#3  Hel ]0;owned 2J abc Xlo")
+        await terminal.shows("#3 assistant (")
+        await terminal.shows("Hel␛]0;owned␇ <U+009B>2J <U+202E>abc ␍Xlo")
         await terminal.shows("> ")
         assert "\x1b]0;" not in terminal.screen
 

@@ -397,7 +397,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
     ):
         for line in ("what colour?", "read it", *("and now?" for _ in range(5))):
             await person.says(line)
-        before, gone = person.status, "6 (#3, #5-#7, #9, #11)"
+        before, gone = person.status, "9 (#3-#11)"
         assert await person.says("/pin #2") == [
             "pinned #2: every compaction keeps it word for word"
         ]
@@ -405,9 +405,9 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         head, tokens, kept, summarised, _, *summary = await person.says("/compact preview")
         assert head == "a compaction would do this; nothing has changed:"
         assert re.fullmatch(r"tokens      3,901 → [\d,]{5}", tokens)
-        assert kept == "kept        10 (#2, #4, #8, #10, #12-#17) word for word"
+        assert kept == "kept        7 (#2, #12-#17) word for word"
         assert summarised == f"summarised  {gone} (summary written by rules, without a model)"
-        assert summary[1] == "Files read: notes.txt"
+        assert "notes.txt" in "\n".join(summary)
         assert len(server.requests) == 8
 
         begun, _, *report, gauge = await person.says("/compact what colour it is")
@@ -415,6 +415,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert report == [
             f"  {kept}",
             f"  summarised  {gone} (summary written by the model)",
+            "  attempt     gpt-4o: used (51 tokens, $0.0001)",
             "  lost        nothing: all entries stay in the journal, and /undo restores the view",
         ]
         assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)

@@ -30,6 +30,11 @@ _BEGINNING = 200
 """Characters that are quoted of a longer line, such as a paragraph."""
 _RECENCY = 0.64
 _SOURCE = {SPOKEN: -1.0, CALLED: 0.0, SHOWN: 0.0, PRINTED: -1.6, FOUND: -3.1}
+_BEST_SOURCE = [
+    max((_SOURCE[kind] for kind in _SOURCE if kinds >> kind & 1), default=0.0)
+    for kinds in range(1 << len(_SOURCE))
+]
+"""The largest weight of several sources, which are the bits of the index."""
 _SEVERAL_SOURCES = 1.2
 _PATH = 3.0
 _COMMENT = -2.5
@@ -170,7 +175,7 @@ def _lift(scores: Mapping[tuple[int, int], float], where: int, row: int) -> floa
 
 
 def _score(text: str, line: _Line) -> float:
-    source = max(_SOURCE[kind] for kind in _SOURCE if line.sources >> kind & 1)
+    source = _BEST_SOURCE[line.sources]
     score = source - _RECENCY * math.log1p(line.distance / 1_000) - math.log(len(text))
     if line.sources & (line.sources - 1):
         score += _SEVERAL_SOURCES
@@ -192,9 +197,8 @@ def _is_telling(text: str) -> bool:
     if _DEFINITION.match(text) or _LARGE_NUMBER.search(text):
         return True
     lower = text.lower()
-    if "http://" in lower or "https://" in lower:
-        return True
-    return any(word in lower for word in _FAILURE_WORDS) and _FAILURE.search(lower) is not None
+    fails = any(word in lower for word in _FAILURE_WORDS) and _FAILURE.search(lower) is not None
+    return fails or "http://" in lower or "https://" in lower
 
 
 def _name_subject(passage: Passage) -> str:

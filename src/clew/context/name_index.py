@@ -24,7 +24,8 @@ _SEPARATED = bytes(
     for byte in range(256)
 )
 """Replaces what is between two tokens by a space; for ASCII, much faster than an expression."""
-_LEAST_NAME = 7
+_LEAST_NAME, _LEAST_IDENTIFIER = 7, 12
+_HASH = re.compile(r"[0-9a-f]{7,40}")
 _MARKED = re.compile(r"[._\d]|[a-z][A-Z]")
 """What an identifier has and an ordinary word has not."""
 _RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
@@ -72,11 +73,19 @@ class NameFinder:
         for token, times in Counter(tokens).items():
             found = known.get(token)
             if found is None:
-                may_have = len(token) >= _LEAST_NAME or "/" in token
-                found = known[token] = _NAME.findall(token) if may_have else []
+                found = known[token] = _read_token(token)
             for name in found:
                 names[name] = names.get(name, 0) + times
         return names
+
+
+def _read_token(token: str) -> list[str]:
+    """Return the names in one token: what `_NAME` finds, which takes longer."""
+    if len(token) < _LEAST_NAME and "/" not in token:
+        return []
+    if token.isascii() and token.isidentifier():
+        return [token] if len(token) >= _LEAST_IDENTIFIER or _HASH.fullmatch(token) else []
+    return _NAME.findall(token)
 
 
 class NameIndex:
