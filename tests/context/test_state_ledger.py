@@ -507,6 +507,13 @@ def test_changed_files_are_complete_before_anything_that_was_only_read() -> None
     assert "Files read" not in tight
 
 
+def test_a_section_whose_first_line_is_too_long_shows_its_beginning() -> None:
+    text = fill_sections([TextSection("Checks:", ["- make test: " + "x" * 500])], max_chars=150)
+
+    assert text.startswith("Checks:\n- make test: xxx")
+    assert len(text) <= 150
+
+
 def test_plans_in_the_home_folder_do_not_move_the_root() -> None:
     paths = ["/Users/me/app/.worktrees/3/a.py", "/Users/me/app/.worktrees/3/src/b.py"]
 

@@ -121,6 +121,7 @@ def _prepare_work(
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in list_turns(whole) if turn.entry_id not in visible]
     state = gather_state(whole)
+    changed = "\n".join(state.changed_files.lines)
     findings = rank_statements(recent)
     head = _write_head(items)
     told_share = _BESIDE_NOTES if beside[0] else 1.0
@@ -139,7 +140,7 @@ def _prepare_work(
         for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS)
         body = "\n".join(lines)
         for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
-        quoted = excerpts.choose(max_chars=for_excerpts, told=body)
+        quoted = excerpts.choose(max_chars=for_excerpts, told=f"{body}\n{changed}")
         body = "\n".join([body, f"\n{_EXCERPTS_HEADING}", *quoted] if quoted else [body])
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
         names = index.choose(max_chars=left, known=f"{body}\n{shown}")

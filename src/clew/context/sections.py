@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clew.core.text import truncate
+
+_LEAST_LINE = 80
+"""The first line of a section is truncated to this, rather than omitted."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextSection:
@@ -64,6 +69,8 @@ def _fill(section: TextSection, room: int) -> str:
             break
         chosen.append(line)
         left -= len(line) + 1
+    if not chosen and left >= _LEAST_LINE:
+        chosen.append(truncate(section.lines[0], left - 1))
     if not chosen:
         return ""
     rest = most - len(chosen)
