@@ -20,7 +20,7 @@ from clew.context.turn_ledger import Turn, list_turns, render_turns
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 
-_FINDINGS, _STATE = 0.20, 0.25
+_FINDINGS, _STATE = 0.25, 0.25
 """Shares of the room beside the user's words; names and excerpts divide the rest."""
 _BESIDE_NOTES = 0.4
 """Findings and conclusions beside the notes of a model, which tell most of them already."""
@@ -28,7 +28,7 @@ _TURNS = 0.30
 _MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40
 """Requests that need more of the room than the first are truncated to the second."""
 _CONCLUSIONS, _MOST_CONCLUSIONS = 0.12, 6_000
-_MOST_FINDINGS, _MOST_STATE = 6_000, 5_000
+_MOST_FINDINGS, _MOST_STATE = 10_000, 5_000
 """Characters; beyond them, excerpts say more."""
 _REQUEST_FRAME = 16
 """Characters that a request needs beside its words: its number and the user's name."""
