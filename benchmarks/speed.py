@@ -1,10 +1,11 @@
 """How fast the context engine decides: a turn, and a whole list, beside a peer in the same run."""
 
+import gc
 import importlib.util
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.conversations import conversation
@@ -79,18 +80,23 @@ class _Passes:
     @classmethod
     def measure(cls, said: Sequence[Message]) -> "_Passes":
         repeats = REPEATS if len(said) <= LENGTHS[0] else FEWER_REPEATS
-        peer = _peer(said, repeats)
         view, held = _measure_memory(said)
         strategy = Tiered(max_tokens=100_000)
+        later = _continue(view, strategy)
+        works: dict[str, Callable[[], object]] = {
+            "cold": lambda: fit(said, max_tokens=100_000),
+            "window": lambda: fit(said, max_tokens=100_000, strategy="sliding_window"),
+            "warm": lambda: compact_by_rules(view, _FIT_100K, strategy),
+            "again": lambda: compact_by_rules(later, _FIT_100K, strategy, trigger="manual"),
+            "adding_up": lambda: sum(len(m.text) // 4 for m in said),
+        }
+        peer = _find_peer(said)
+        if peer is not None:
+            works["peer"] = peer
+        seconds = _time_in_turn(works, repeats)
         return cls(
-            cold=_median(lambda: fit(said, max_tokens=100_000), repeats),
-            window=_median(
-                lambda: fit(said, max_tokens=100_000, strategy="sliding_window"), repeats
-            ),
-            warm=_median(lambda: compact_by_rules(view, _FIT_100K, strategy), repeats),
-            again=_time_next(view, strategy, repeats),
-            adding_up=_median(lambda: sum(len(m.text) // 4 for m in said), repeats),
-            peer=peer,
+            **{name: seconds[name] for name in works if name != "peer"},
+            peer=seconds.get("peer"),
             bytes_per_message=held / len(said),
         )
 
@@ -118,8 +124,8 @@ class _Passes:
         return [*rows, (f"{length:,} messages: memory per message", held, "–")]
 
 
-def _time_next(view: View, strategy: Tiered, repeats: int) -> float:
-    """Time the compaction that follows 100 messages after one."""
+def _continue(view: View, strategy: Tiered) -> View:
+    """Return the view after a compaction and 100 more messages."""
     first = compact_by_rules(view, _FIT_100K, strategy)
     assert isinstance(first, Compacted)
     number = len(view.items) + 10
@@ -127,7 +133,7 @@ def _time_next(view: View, strategy: Tiered, repeats: int) -> float:
     for message in conversation(100):
         number += 1
         view = view.apply(Entry(id=EntryId(number), at=1.0, body=MessageAdded(message=message)))
-    return _median(lambda: compact_by_rules(view, _FIT_100K, strategy, trigger="manual"), repeats)
+    return view
 
 
 def _measure_memory(messages: Sequence[Message]) -> tuple[View, int]:
@@ -163,22 +169,26 @@ def _view_of(messages: Sequence[Message]) -> View:
     return fold(Entry(id=EntryId(n), at=1.0, body=b) for n, b in enumerate(bodies, start=1))
 
 
-def _peer(messages: Sequence[Message], repeats: int) -> float | None:
+def _find_peer(messages: Sequence[Message]) -> Callable[[], object] | None:
     if importlib.util.find_spec("langchain_core") is None:
         return None
     from benchmarks.peers import trim_with_langchain  # noqa: PLC0415 - the peer may be absent
 
-    return _median(trim_with_langchain(messages, max_tokens=100_000), repeats)
+    return trim_with_langchain(messages, max_tokens=100_000)
 
 
-def _median(work: Callable[[], object], repeats: int) -> float:
-    times = []
-    work()
-    for _ in range(repeats):
-        started = time.process_time()
-        work()
-        times.append(time.process_time() - started)
-    return statistics.median(times)
+def _time_in_turn(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return the median of each work; each round runs all, so that a busy machine slows all."""
+    gc.collect()
+    gc.freeze()
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(repeats + 1):
+        for name, work in works.items():
+            started = time.process_time()
+            work()
+            times[name].append(time.process_time() - started)
+    gc.unfreeze()
+    return {name: statistics.median(found[1:]) for name, found in times.items()}
 
 
 def _milliseconds(seconds: float) -> str:

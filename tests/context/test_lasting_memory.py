@@ -214,6 +214,16 @@ def test_requests_that_do_not_fit_are_truncated_and_the_rest_still_has_room() ->
         assert wanted in text
 
 
+def test_the_newest_messages_of_a_plain_conversation_stay_whole() -> None:
+    said = [f"Answer {n}: it is all the same, all of it is the same as before." for n in range(60)]
+    talk = [m for n, text in enumerate(said) for m in (user(f"Why {n}?"), assistant(text))]
+
+    text = write_digest(list(view_of(*talk).items), max_units=900)
+
+    assert [one for one in said[-8:] if one not in text] == []
+    assert "Why 0?" in text
+
+
 def test_a_digest_with_no_requests_begins_with_its_other_sections() -> None:
     items = list(view_of(*work(0, 5)).items)
 

@@ -439,10 +439,9 @@ def test_searches_say_where_something_was_found() -> None:
 
     assert text == (
         "Searches:\n- #23 scan\\( in src: src/a.py:4\n- #21 scan: src/a.py:4\n"
-        "- #15 gone in src: no matches\n"
         "- #13 load in src tests: src/m0.py:0,00,0,1,…, src/m1.py:1,10, src/m2.py:2,20, "
         "src/m3.py:3,30, src/m4.py:4,40, src/m5.py:5,50 and 2 more\n"
-        "- #5 old: no matches\n- #7 x: src/a.py:3,9"
+        "- #7 x: src/a.py:3,9\n- #15 gone in src: no matches\n- #5 old: no matches"
     )
 
 

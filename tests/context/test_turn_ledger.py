@@ -272,3 +272,22 @@ def test_recorded_requests_are_found_without_the_text_of_the_program(
 
     assert asked in text
     assert added not in text
+
+
+def test_narration_of_unfinished_turns_makes_room_for_answers() -> None:
+    turns = [
+        Turn(
+            entry_id=EntryId(n),
+            request=f"request {n}",
+            answer="Let me look at the parser. " * 20,
+            answer_id=EntryId(n + 100),
+            outcome=TurnOutcome.UNFINISHED if n < 3 else TurnOutcome.ANSWERED,
+        )
+        for n in range(1, 5)
+    ]
+
+    text = render_turns(turns, max_chars=800)
+
+    assert "unfinished" not in text
+    assert "→ #103: Let me look" in text
+    assert "→ #101 unfinished: Let me look" in render_turns(turns, max_chars=4_000)

@@ -8,7 +8,7 @@ that they add to those already chosen; greetings and repetitions add none.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
@@ -101,6 +101,21 @@ def _split(text: str) -> Iterator[str]:
 
 _MOST_DELAYS = 16
 """Remarks are compared again this often; more would take long where all say nearly the same."""
+
+
+def take_newest(
+    remarks: Sequence[Remark], *, max_chars: int, taken: Container[int] = ()
+) -> list[int]:
+    """Return the newest remarks that fit without a gap, beside those in `taken`."""
+    found: list[int] = []
+    for index in range(len(remarks) - 1, -1, -1):
+        if index in taken:
+            continue
+        max_chars -= len(remarks[index].text) + _HEAD_CHARS + 7
+        if max_chars < 0:
+            break
+        found.append(index)
+    return found
 
 
 def choose_remarks(

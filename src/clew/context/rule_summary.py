@@ -14,19 +14,23 @@ from clew.context.findings import fit_statements, rank_statements, render_findin
 from clew.context.items import Item
 from clew.context.name_index import NameIndex
 from clew.context.passages import render_text, split_passages, strip_line_number
-from clew.context.remarks import choose_remarks, list_remarks, render_remarks
+from clew.context.remarks import choose_remarks, list_remarks, render_remarks, take_newest
 from clew.context.state_ledger import gather_state, render_state
 from clew.context.turn_ledger import Turn, list_turns, render_turns
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 
 _FINDINGS, _STATE = 0.25, 0.25
-"""Shares of the room beside the user's words; names and excerpts divide the rest."""
+"""Shares of the room beside the user's words."""
+_NAMES = 0.5
+"""Of the rest, until there are enough names; the other part is for excerpts."""
 _BESIDE_NOTES = 0.4
 """Findings and conclusions beside the notes of a model, which tell most of them already."""
 _TURNS = 0.30
 _MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40
 """Requests that need more of the room than the first are truncated to the second."""
+_NEWEST_TALK = 2 / 3
+"""Of a plain conversation, the newest messages get this part of the room."""
 _CONCLUSIONS, _MOST_CONCLUSIONS = 0.12, 6_000
 _MOST_FINDINGS, _MOST_STATE = 10_000, 5_000
 """Characters; beyond them, excerpts say more."""
@@ -132,7 +136,7 @@ def _prepare_work(
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
         left = max_chars - _measure(lines)
-        for_names = min(left // 2, _MOST_NAMES_CHARS)
+        for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS)
         body = "\n".join(lines)
         for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
         quoted = excerpts.choose(max_chars=for_excerpts, told=body)
@@ -156,8 +160,10 @@ def _prepare_talk(items: Sequence[Item]) -> Callable[[int], str]:
         room = max_chars - _measure(lines) - 1
         fits = need <= room * _MOST_WORDS
         remarks = whole if fits else pieces
-        kept = [n for n, one in enumerate(remarks) if one.role == "user"] if fits else []
-        chosen = choose_remarks(remarks, max_chars=room, chosen=kept)
+        said = [n for n, one in enumerate(remarks) if one.role == "user"] if fits else []
+        beside = room - (need if fits else 0)
+        newest = take_newest(remarks, max_chars=int(beside * _NEWEST_TALK), taken=said)
+        chosen = choose_remarks(remarks, max_chars=room, chosen=[*said, *newest])
         return "\n".join([*lines, *([render_remarks(remarks, chosen)] if chosen else [])])
 
     return write

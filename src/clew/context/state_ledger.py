@@ -171,6 +171,7 @@ _MOST_COMMAND = 400
 _SHOWN_FILES, _SHOWN_LINES = 6, 4
 _EDITED_SINCE = 3
 _UNCOMMITTED = 8
+_MOST_SEARCHES = 12
 _SHARES = {
     "git": 2.0, "checks": 2.5, "tasks": 4.0, "refusals": 1.5, "running": 0.5, "changed": 5.0,
     "read": 1.0, "searches": 1.0, "commands": 0.5,
@@ -213,7 +214,8 @@ def _make_work_sections(state: StateLedger) -> Iterator[TextSection]:
 def _make_look_sections(state: StateLedger) -> Iterator[TextSection]:
     heading = f"Files read{_name_root(state)}:"
     yield TextSection(heading, _write_read(state), _SHARES["read"])
-    searches = [_write_search(search, state.root) for search in state.searches]
+    useful = sorted(state.searches, key=lambda search: not search.files)[:_MOST_SEARCHES]
+    searches = [_write_search(search, state.root) for search in useful]
     yield TextSection("Searches:", searches, _SHARES["searches"])
     commands = [f"- {one_line(text, _MOST_COMMAND)}" for _, text in state.commands]
     yield TextSection("Commands run, newest first:", commands, _SHARES["commands"])

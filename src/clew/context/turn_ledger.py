@@ -159,7 +159,8 @@ _LEAST_REQUEST = 240
 """Requests are shortened to this many characters before any is omitted."""
 _LEAST_TASK = 20
 _MOST_CONCLUSION = 1_200
-_LEAST_CONCLUSION = 60
+_LEAST_CONCLUSION, _LEAST_UNFINISHED = 60, 240
+"""In less room an answer is not quoted; a turn without one ends with mere narration."""
 _ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
 """Kept free for the newest conclusion where the requests do not fit."""
 _OMISSION_CHARS = 120
@@ -267,7 +268,8 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
         turn = turns[place]
         head = f"→ {_name_outcome(turn)}"
         limit = min(share - len(head) - 1, _MOST_CONCLUSION)
-        if limit >= _LEAST_CONCLUSION:
+        is_done = turn.outcome is TurnOutcome.ANSWERED or not done
+        if limit >= (_LEAST_CONCLUSION if is_done else _LEAST_UNFINISHED):
             quoted[place] = head + quote_conclusion(turn.answer, max_chars=limit)
             room -= len(quoted[place]) + 1
     return quoted
