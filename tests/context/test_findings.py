@@ -19,7 +19,7 @@ from clew.context.sentence_cues import Topic, classify_sentence
 from clew.context.view import fold
 from clew.core.entries import Entry
 from clew.core.ids import CallId
-from clew.core.messages import ToolCall, assistant, tool_result, user
+from clew.core.messages import Reasoning, ToolCall, assistant, tool_result, user
 from clew.core.text import shorten_links
 from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
@@ -59,11 +59,33 @@ def test_a_sentence_is_classified_by_its_cues(sentence: str, topic: Topic) -> No
         "Let me look at the failing test because it broke.",
         "Now I'll fix the root cause in `a.py`.",
         "The sky over the harbour has a nice colour today.",
-        "The list `failed_because` has four members in it.",
     ],
 )
-def test_narration_and_words_in_code_are_no_findings(sentence: str) -> None:
+def test_narration_is_no_finding(sentence: str) -> None:
     assert classify_sentence(sentence) is None
+
+
+def test_words_in_code_are_no_cues() -> None:
+    named = classify_sentence("The list `failed_because` has four members in it.")
+    cued = classify_sentence("The list `members` is short because it failed to load.")
+
+    assert named is not None
+    assert cued is not None
+    assert named[0] is Topic.DISCOVERY
+    assert named[1] < cued[1]
+
+
+def test_causes_in_the_thinking_are_quoted_but_not_its_questions() -> None:
+    thinking = Reasoning(
+        text="The root cause is that `list_states` looks for the old name. Why does `b.py` not?"
+    )
+    hidden = Reasoning(redacted="opaque")
+    work = items(user("Fix it."), assistant(thinking, hidden, "Done."))
+
+    text = show(work)
+
+    assert "The root cause is that `list_states` looks for the old name." in text
+    assert "Why does" not in text
 
 
 def test_names_and_numbers_make_a_sentence_worth_more_and_intentions_less() -> None:

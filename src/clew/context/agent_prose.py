@@ -1,7 +1,8 @@
 """Agent prose: what agents wrote for a reader, split into sentences and list items.
 
-It comes from the answers of the model, the reports of subagents and approved plans. Of a very long
-conversation only the newest prose and the final answers are read.
+It comes from the answers of the model, its thinking, the reports of subagents and approved plans.
+Causes and reasons are often found only in the thinking. Of a very long conversation only the
+newest prose and the final answers are read.
 """
 
 import re
@@ -16,7 +17,7 @@ from clew.context.items import Item, ItemKind
 from clew.context.sentence_cues import is_narration
 from clew.context.user_words import find_request
 from clew.core.ids import EntryId
-from clew.core.messages import ToolResult
+from clew.core.messages import Reasoning, ToolResult
 from clew.core.text import one_line, shorten_links
 
 
@@ -30,11 +31,11 @@ class Prose:
     """How much it says: a final answer more than a remark between two calls."""
     turn: int
     """The number of requests before it."""
-    is_report: bool = False
-    """True for the report of a subagent and for an approved plan."""
+    is_for_user: bool = True
+    """False for thinking, the report of a subagent and an approved plan."""
 
 
-_FINAL_ANSWER, _REPORT = 1.5, 0.5
+_FINAL_ANSWER, _REPORT, _THOUGHT = 1.5, 0.5, -0.5
 
 
 def select_prose(items: Iterable[Item]) -> list[Prose]:
@@ -45,7 +46,7 @@ def select_prose(items: Iterable[Item]) -> list[Prose]:
         room -= len(piece.text)
         if room >= 0:
             selected.append(piece)
-        elif piece.weight:
+        elif piece.weight > 0:
             selected.append(replace(piece, text=_cut(piece.text, _OLD_ANSWER_CHARS)))
     return selected[::-1]
 
@@ -55,17 +56,28 @@ def _list_prose(items: Iterable[Item]) -> Iterator[Prose]:
     turn = 0
     for item in items:
         if item.kind is ItemKind.ASSISTANT:
+            for thought in _find_thoughts(item):
+                text = _cut(thought, _THOUGHT_CHARS)
+                yield Prose(item.entry_id, text, _THOUGHT, turn, is_for_user=False)
             text = item.message.text
             if text.strip():
                 yield Prose(item.entry_id, _cut(text), 0.0 if item.asks else _FINAL_ANSWER, turn)
         elif item.kind is ItemKind.TOOL_RESULT:
             for result in item.message.results:
                 if report := _find_report(result):
-                    yield Prose(item.entry_id, _cut(report), _REPORT, turn, is_report=True)
+                    yield Prose(item.entry_id, _cut(report), _REPORT, turn, is_for_user=False)
         elif item.kind is ItemKind.USER:
             turn += bool(find_request(item.message.text))
             for report in _find_reports(item.message.text):
-                yield Prose(item.entry_id, _cut(report), _REPORT, turn, is_report=True)
+                yield Prose(item.entry_id, _cut(report), _REPORT, turn, is_for_user=False)
+
+
+def _find_thoughts(item: Item) -> Iterator[str]:
+    """Yield the readable thinking of an answer."""
+    if item.reasoning_units:
+        for part in item.message.parts:
+            if isinstance(part, Reasoning) and part.text.strip():
+                yield part.text
 
 
 _APPROVED_PLAN = "## Approved Plan:"
@@ -116,6 +128,7 @@ _READ_CHARS = 12_000
 """Characters of one message that are read."""
 _NEWEST_CHARS = 200_000
 _OLD_ANSWER_CHARS = 3_000
+_THOUGHT_CHARS = 4_000
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~).*?^[ \t]*(?:```|~~~)[ \t]*$", re.DOTALL | re.MULTILINE)
 _BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)])\s+")
 _SENTENCE = re.compile(

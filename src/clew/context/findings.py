@@ -1,8 +1,8 @@
 """Findings: sentences of the conversation that are worth keeping, quoted under their topic.
 
-Sources are the prose of the model and the reports of subagents. A sentence is scored by its cues
-(`sentence_cues`), by its position in the answer and by its age. Of sentences that say nearly the
-same, the newest is kept.
+Sources are the prose and the thinking of the model, and the reports of subagents. A sentence is
+scored by its cues (`sentence_cues`), by its position in the answer and by its age. Of sentences
+that say nearly the same, the newest is kept.
 """
 
 import math
@@ -35,13 +35,13 @@ class Statement:
 _EDGE = 0.8
 """What the first and the last sentences of a text are worth more."""
 _RECENCY = 0.45
-_LEAST_SCORE = 2.0
+_LEAST_SCORE = 0.5
 _LATER_QUESTION, _LATER_ITEM = 1, 2
 """Number of later requests after which a question, or an open item, counts as settled."""
 
 
 def list_statements(items: Iterable[Item]) -> list[Statement]:
-    """Return every sentence with a cue, with its topic and score, in order."""
+    """Return every sentence that says something, with its topic and score, in order."""
     found: list[Statement] = []
     prose = select_prose(items)
     distance = sum(len(piece.text) for piece in prose)
@@ -76,7 +76,7 @@ def list_statements(items: Iterable[Item]) -> list[Statement]:
 def _is_moot(piece: Prose, sentence: str, later: int) -> bool:
     """Return whether a question or an open item is outdated, `later` requests afterwards."""
     if sentence.endswith("?"):
-        return piece.is_report or later > _LATER_QUESTION
+        return not piece.is_for_user or later > _LATER_QUESTION
     return later > _LATER_ITEM and not is_put_off(sentence)
 
 

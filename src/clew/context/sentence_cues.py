@@ -1,7 +1,7 @@
 """Sentence cues: what a sentence of an agent's prose is about, and how much it says.
 
 The cues are ordinary words of reports about work on software ("because", "root cause", "still
-missing"), not words of a project. A sentence without a cue is narration and not worth keeping.
+missing"), not words of a project. A sentence without a cue says little, unless it names things.
 """
 
 import re
@@ -131,7 +131,7 @@ def is_narration(sentence: str) -> bool:
 
 
 def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] | None:
-    """Return the topic of a sentence and how much it says, or None if it has no cue.
+    """Return the topic of a sentence and how much it says, or None if it only narrates.
 
     Args:
         sentence: A sentence or a list item.
@@ -139,14 +139,16 @@ def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] |
     """
     if sentence.endswith("?"):
         return Topic.OPEN, _QUESTION
-    prose, lead = _CODE.sub("", sentence), _CODE.sub("", lead)
-    if is_narration(sentence) or not (_ANY_CUE.search(prose) or _ANY_CUE.search(lead)):
+    if is_narration(sentence):
         return None
+    names = len(_NAME.findall(sentence))
+    prose, lead = _CODE.sub("", sentence), _CODE.sub("", lead)
+    if not (_ANY_CUE.search(prose) or _ANY_CUE.search(lead)):
+        return (Topic.DISCOVERY, 0.5 * min(names, _MOST_NAMES)) if names else None
     weight, topic = max((_weigh(cues, prose), topic) for topic, cues in _CUES.items())
     introduced, heading = max((_weigh(cues, lead), topic) for topic, cues in _CUES.items())
     if introduced:
         weight, topic = max(weight, introduced + 0.5), heading
-    names = len(_NAME.findall(sentence))
     score = weight + (0.6 * min(names, _MOST_NAMES) if names else -0.5)
     score += 0.4 if _NUMBER.search(sentence) else 0.0
     score -= _INTENTION_COST if _INTENTION.search(sentence) else 0.0
