@@ -43,16 +43,11 @@ def shorten_items(
     steps = [(find, _LEAST_CHARS) for find in (every[:1] if only_results else every)]
     if not only_results:
         steps += [(find, _BARE_CHARS) for find in every]
-    for find, least in steps:
-        texts = find(free)
-        for _ in range(_ROUNDS):
-            # The marks take room too, so the first round often saves too little.
-            saved = _truncate_all(texts, changed, excess=excess, least=least)
-            excess -= saved
-            if excess <= 0:
-                return _make_replacements(free, changed)
-            if not saved:
-                break
+    # The marks take room too, so the first round of a step often saves too little.
+    for find, least in (step for step in steps for _ in range(_ROUNDS)):
+        excess -= _truncate_all(find(free), changed, excess=excess, least=least)
+        if excess <= 0:
+            break
     return _make_replacements(free, changed)
 
 
