@@ -14,7 +14,7 @@ from types import ModuleType
 
 import msgspec
 
-from clew.context.user_words import find_request
+from clew.context.digest.user_words import find_request
 from clew.core.messages import Message, Role
 from clew.importers import claude_code
 

@@ -19,8 +19,8 @@ from benchmarks.conversations import normalize
 from benchmarks.recordings import find_user_text, session_files
 from benchmarks.results import Section, judge, publish
 from clew.context.calibration import estimate_tokens
+from clew.context.digest.user_words import is_rule
 from clew.context.estimate import message_units, text_units
-from clew.context.user_words import is_rule
 from clew.core.entries import Compacted, MessageAdded
 from clew.core.errors import ContextFull
 from clew.core.messages import Message, Role, ToolResult

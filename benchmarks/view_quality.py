@@ -11,8 +11,8 @@ from functools import cached_property
 
 import msgspec
 
+from clew.context.digest.passages import render_text
 from clew.context.items import Item
-from clew.context.passages import render_text
 from clew.context.view import View
 from clew.core.messages import Message, Role
 from clew.simulation.recall import ANSWERS_AHEAD, find_names, message_text

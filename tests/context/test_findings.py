@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.context.findings import (
+from clew.context.digest.findings import (
     choose_findings,
     fit_statements,
     list_statements,
     rank_statements,
     render_findings,
 )
+from clew.context.digest.sentence_cues import Topic, classify_sentence
 from clew.context.items import Item
-from clew.context.sentence_cues import Topic, classify_sentence
 from clew.context.view import fold
 from clew.core.entries import Entry
 from clew.core.ids import CallId

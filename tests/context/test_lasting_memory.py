@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from clew.context.compaction_plan import compact_by_rules, limit_summary, summarise_by_rules
+from clew.context.digest.name_index import add_names
+from clew.context.digest.passages import render_text
+from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks
+from clew.context.digest.rule_summary import write_digest
 from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
-from clew.context.name_index import add_names
-from clew.context.passages import render_text
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.policy import ContextPolicy
-from clew.context.remarks import choose_remarks, list_remarks, render_remarks
-from clew.context.rule_summary import write_digest
 from clew.context.strategies.tiered import Summarize, Tiered
 from clew.context.truncation import shorten_items
 from clew.context.view import View, fold

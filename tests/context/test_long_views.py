@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.cuts import legal_cuts
+from clew.context.digest.name_index import _NAME, NameFinder
+from clew.context.digest.rule_summary import write_digest
+from clew.context.digest.state_ledger import gather_state
+from clew.context.digest.tool_steps import list_steps
 from clew.context.estimate import text_units
 from clew.context.items import Items
-from clew.context.name_index import _NAME, NameFinder
 from clew.context.plan import measure_words, sum_words
 from clew.context.policy import ContextPolicy
-from clew.context.rule_summary import write_digest
-from clew.context.state_ledger import gather_state
 from clew.context.strategies.selection import find_inner_cuts
 from clew.context.strategies.tiered import Tiered
-from clew.context.tool_steps import list_steps
 from clew.context.view import View, fold
 from clew.core.entries import Body, Compacted, Entry, MessageAdded
 from clew.core.ids import CallId, EntryId

@@ -14,13 +14,13 @@ from clew.context.cleared_results import (
 from clew.context.clearing_plan import plan_clearing, plan_squeeze
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.cuts import batches
+from clew.context.digest.rule_summary import write_digest
 from clew.context.economy import CachePrices
 from clew.context.items import Item, ItemKind
 from clew.context.plan import Budget, Strategy, Stuck
 from clew.context.policy import ContextPolicy
 from clew.context.render import LOST_RESULT, is_valid, render, repair
 from clew.context.render import find_problems as spoken_problems
-from clew.context.rule_summary import write_digest
 from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.custom import Custom, compact_to

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from clew.context.compaction_plan import compact_by_rules
+from clew.context.digest.excerpts import Excerpts
+from clew.context.digest.name_index import NameIndex
+from clew.context.digest.passages import split_passages, strip_line_number
+from clew.context.digest.rule_summary import write_digest
 from clew.context.estimate import text_units
-from clew.context.excerpts import Excerpts
 from clew.context.items import Item, Items
-from clew.context.name_index import NameIndex
-from clew.context.passages import split_passages, strip_line_number
 from clew.context.policy import ContextPolicy
-from clew.context.rule_summary import write_digest
 from clew.context.strategies.tiered import Tiered
 from clew.context.summary_prompt import (
     build_summary_prompt,

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.items import Item, ItemKind
-from clew.context.turn_ledger import (
+from clew.context.digest.turn_ledger import (
     Turn,
     TurnOutcome,
     list_turns,
     quote_conclusion,
     render_turns,
 )
-from clew.context.user_words import find_answer, find_request, is_rule
+from clew.context.digest.user_words import find_answer, find_request, is_rule
+from clew.context.items import Item, ItemKind
 from clew.context.view import fold
 from clew.core.entries import Entry
 from clew.core.ids import EntryId

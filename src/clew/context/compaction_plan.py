@@ -230,7 +230,7 @@ def summarise_by_rules(
         for item in view.items
         if item.entry_id not in plan.dropped_ids and item.kind is not ItemKind.SUMMARY
     ]
-    from clew.context.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
+    from clew.context.digest.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 
     least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
     digest = write_digest(

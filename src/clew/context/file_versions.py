@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.digest.tool_steps import ToolStep, list_steps
 from clew.context.estimate import text_units
 from clew.context.items import Item
 from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce, Wording
-from clew.context.tool_steps import ToolStep, list_steps
 from clew.context.view import View
 from clew.core.ids import EntryId
 

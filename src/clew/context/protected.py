@@ -18,7 +18,7 @@ from clew.core.messages import ToolResult
 
 if TYPE_CHECKING:
     # Slow to import, and few sessions have protected content.
-    from clew.context.tool_steps import ToolStep
+    from clew.context.digest.tool_steps import ToolStep
 
 _RULE = re.compile(r"([\w.*?-]+)\((.+)\)", re.DOTALL)
 _TOOL = re.compile(r"mcp__\S+|[A-Za-z_]\w*")
@@ -103,7 +103,7 @@ def choose_protected(items: Sequence[Item], rules: Sequence[str], *, room: int) 
 def _list_protected(items: Sequence[Item], rules: Sequence[str]) -> "list[ToolStep]":
     if not rules and not _has_skill(items):
         return []
-    from clew.context.tool_steps import list_steps  # noqa: PLC0415 - few sessions need it
+    from clew.context.digest.tool_steps import list_steps  # noqa: PLC0415 - few sessions need it
 
     parsed = [parse_protection(rule) for rule in rules]
     return [step for step in list_steps(items) if _is_protected(step, parsed)]

@@ -7,8 +7,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
+from clew.context.digest.state_ledger import gather_state, render_state
 from clew.context.items import Item
-from clew.context.state_ledger import gather_state, render_state
 from clew.core.messages import (
     File,
     Image,

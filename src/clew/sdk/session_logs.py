@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from clew.context.passages import render_text
+from clew.context.digest.passages import render_text
 from clew.core.text import pluralize
 from clew.log.events import (
     Assistant,

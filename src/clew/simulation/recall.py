@@ -14,8 +14,8 @@ from functools import cached_property
 import msgspec
 from msgspec import Struct
 
+from clew.context.digest.passages import CALLED, render_text, split_passages
 from clew.context.items import Item, ItemKind
-from clew.context.passages import CALLED, render_text, split_passages
 from clew.context.recall import RECALL
 from clew.context.view import View
 from clew.core.ids import CallId, EntryId

@@ -7,9 +7,9 @@ enough room; otherwise it drops and summarises everything before the recent turn
 from msgspec import Struct
 
 from clew.context.cleared_results import exclude_recent, find_consumed, make_marker
+from clew.context.digest.name_index import add_names
 from clew.context.estimate import text_units
 from clew.context.items import ItemKind
-from clew.context.name_index import add_names
 from clew.context.plan import Budget, Plan, Reduce, Wording
 from clew.context.strategies.selection import is_reached, set_aside, target_tokens
 from clew.context.view import View

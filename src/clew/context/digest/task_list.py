@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clew.context.tool_steps import ToolStep
+from clew.context.digest.tool_steps import ToolStep
 
 _WHOLE_LISTS = {
     "todowrite": ("todos", ("content",)),

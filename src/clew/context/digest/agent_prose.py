@@ -13,9 +13,9 @@ from itertools import zip_longest
 import msgspec
 
 from clew.context.cleared_results import DELEGATION_TOOLS
+from clew.context.digest.sentence_cues import is_narration
+from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
-from clew.context.sentence_cues import is_narration
-from clew.context.user_words import find_request
 from clew.core.ids import EntryId
 from clew.core.messages import Reasoning, ToolResult
 from clew.core.text import one_line, shorten_links

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from clew.context.cleared_results import MARKER
-from clew.context.tool_steps import ToolStep
+from clew.context.digest.tool_steps import ToolStep
 from clew.core.ids import EntryId
 from clew.core.text import one_line, pluralize
 

@@ -7,8 +7,8 @@ from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
 
+from clew.context.digest.passages import CALLED, SPOKEN, Passage, render_text, split_passages
 from clew.context.items import Item
-from clew.context.passages import CALLED, SPOKEN, Passage, render_text, split_passages
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
 

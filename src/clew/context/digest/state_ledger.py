@@ -10,15 +10,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from clew.context.check_results import CheckRun, find_checks, keep_latest
-from clew.context.file_activity import FileActivity, find_root, list_files, list_paths, shorten_path
-from clew.context.git_state import GitState, follow_repository
+from clew.context.digest.check_results import CheckRun, find_checks, keep_latest
+from clew.context.digest.file_activity import (
+    FileActivity,
+    find_root,
+    list_files,
+    list_paths,
+    shorten_path,
+)
+from clew.context.digest.git_state import GitState, follow_repository
+from clew.context.digest.search_results import SearchResult, list_searches
+from clew.context.digest.sections import TextSection, fill_sections
+from clew.context.digest.task_list import TaskItem, list_tasks
+from clew.context.digest.tool_steps import ToolStep, is_temporary, list_steps
+from clew.context.digest.user_words import find_answer, is_interruption, is_rejection
 from clew.context.items import Item, ItemKind
-from clew.context.search_results import SearchResult, list_searches
-from clew.context.sections import TextSection, fill_sections
-from clew.context.task_list import TaskItem, list_tasks
-from clew.context.tool_steps import ToolStep, is_temporary, list_steps
-from clew.context.user_words import find_answer, is_interruption, is_rejection
 from clew.core.ids import EntryId
 from clew.core.text import one_line, pluralize
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from clew.context.tool_steps import ToolStep, is_temporary
+from clew.context.digest.tool_steps import ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
 

@@ -8,15 +8,15 @@ does not need goes to the excerpts.
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from clew.context.digest.excerpts import Excerpts
+from clew.context.digest.findings import fit_statements, rank_statements, render_findings
+from clew.context.digest.name_index import NameIndex
+from clew.context.digest.passages import render_text, split_passages, strip_line_number
+from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks, take_newest
+from clew.context.digest.state_ledger import gather_state, render_state
+from clew.context.digest.turn_ledger import Turn, list_turns, render_turns
 from clew.context.estimate import Meter, text_units
-from clew.context.excerpts import Excerpts
-from clew.context.findings import fit_statements, rank_statements, render_findings
 from clew.context.items import Item
-from clew.context.name_index import NameIndex
-from clew.context.passages import render_text, split_passages, strip_line_number
-from clew.context.remarks import choose_remarks, list_remarks, render_remarks, take_newest
-from clew.context.state_ledger import gather_state, render_state
-from clew.context.turn_ledger import Turn, list_turns, render_turns
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 

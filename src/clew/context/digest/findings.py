@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from heapq import nlargest
 from itertools import groupby
 
-from clew.context.agent_prose import Prose, select_prose, split_units
+from clew.context.digest.agent_prose import Prose, select_prose, split_units
+from clew.context.digest.sentence_cues import Topic, classify_sentence, is_put_off
 from clew.context.items import Item
-from clew.context.sentence_cues import Topic, classify_sentence, is_put_off
 from clew.core.ids import EntryId
 
 

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.digest.shell_commands import split_command, strip_prefixes
+from clew.context.digest.user_words import is_rejection
 from clew.context.items import Item, ItemKind
-from clew.context.shell_commands import split_command, strip_prefixes
-from clew.context.user_words import is_rejection
 from clew.core.ids import NO_ENTRY, CallId, EntryId
 from clew.core.messages import ToolCall, ToolResult
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from clew.context.passages import (
+from clew.context.digest.passages import (
     CALLED,
     FOUND,
     PRINTED,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
 
+from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
-from clew.context.user_words import find_request
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.text import truncate
 

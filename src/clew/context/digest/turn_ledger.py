@@ -13,9 +13,9 @@ from itertools import chain, zip_longest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.digest.tool_steps import may_quote_user
+from clew.context.digest.user_words import find_answer, find_request, is_interruption, is_rule
 from clew.context.items import Item, ItemKind
-from clew.context.tool_steps import may_quote_user
-from clew.context.user_words import find_answer, find_request, is_interruption, is_rule
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
 from clew.core.text import one_line, pluralize, shorten_links

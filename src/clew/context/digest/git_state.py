@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from clew.context.shell_commands import split_words
-from clew.context.tool_steps import FileEdit, ToolStep, is_temporary
+from clew.context.digest.shell_commands import split_words
+from clew.context.digest.tool_steps import FileEdit, ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
 
