@@ -20,7 +20,7 @@ from clew.context.items import Item
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 
-_FINDINGS, _STATE = 0.25, 0.25
+_FINDINGS, _STATE = 0.35, 0.25
 """Shares of the room beside the user's words."""
 _NAMES = 0.5
 """Of the rest, until there are enough names; the other part is for excerpts."""
@@ -32,7 +32,7 @@ _MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40
 _NEWEST_TALK = 2 / 3
 """Of a plain conversation, the newest messages get this part of the room."""
 _CONCLUSIONS, _MOST_CONCLUSIONS = 0.12, 6_000
-_MOST_FINDINGS, _MOST_STATE = 10_000, 5_000
+_MOST_FINDINGS, _MOST_STATE = 12_000, 5_000
 """Characters; beyond them, excerpts say more."""
 _REQUEST_FRAME = 16
 """Characters that a request needs beside its words: its number and the user's name."""
