@@ -47,7 +47,7 @@ def session_files() -> list[Path]:
 
 @cache
 def compaction_points() -> tuple[CompactionPoint, ...]:
-    """Return every recorded compaction after which the agent used what had come before."""
+    """Return the recorded compactions after which the agent used earlier content again."""
     measure = _load_measure()
     if measure is None:
         return ()

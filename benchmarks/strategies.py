@@ -130,11 +130,11 @@ def _explanations(sessions: Sequence[Sequence[SimulationRun]], sampled: int) -> 
         f"cost: tokens at the plain input price, cached ones at {prices.read_price:g}, others at "
         f"{prices.write_price:g}; any beginning equal to the last request's is cached for "
         f"{prices.cold_after:.0f} s; compactions are by rules and cost no call",
-        "look-ups: where the recorded agent's next calls name a file, hash or identifier that had "
-        "come up and has left the view, one more call fetches it back; that is part of the cost",
-        f"identifiers and lines: the share of what the next {ANSWERS_AHEAD} answers name in their "
-        "calls, and what had come up before, that stands in the view without a look-up; before one "
-        f"in {EVERY} calls of {sampled} sessions",
+        "look-ups: if the recorded agent's next calls use a file, hash or identifier that has left "
+        "the view, one more call fetches it back; that is part of the cost",
+        "identifiers and lines: the share that the view contains of the earlier content that the "
+        f"tool calls of the next {ANSWERS_AHEAD} answers use again; measured before one in {EVERY} "
+        f"calls of {sampled} sessions",
         "eager clears each tool result right after the answer to it, so it rewrites only the "
         "newest step and breaks little of the cache; what it loses is what the agent still reads",
     ]

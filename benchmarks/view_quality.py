@@ -1,8 +1,8 @@
 """What the agent needs next and still sees: identifiers and whole lines, at recorded calls.
 
-The measure is that of `benchmarks.recall`, taken while a session goes on: what the next sixty
-answers name in their tool calls, and what had come up before, is needed; the share of it in the
-view is the quality of the view.
+The measure is that of `benchmarks.recall`, taken while a session continues. Earlier content that
+the tool calls of the next sixty answers use again is needed; the share of it that the view
+contains is the quality of the view.
 """
 
 import re

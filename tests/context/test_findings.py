@@ -1,4 +1,4 @@
-"""Findings: the sentences of a conversation that somebody who takes over needs."""
+"""Findings: the sentences of a conversation that a new reader needs."""
 
 import json
 from pathlib import Path

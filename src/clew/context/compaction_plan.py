@@ -133,7 +133,7 @@ def plan_compaction(
         budget: What the compaction may leave.
         protect: Names results that stay as if they were pinned, as far as they fit.
         must: Any saving is enough: the view cannot be sent as it is.
-        asked: Somebody asked for it, so the written summary alone decides.
+        asked: A user or the model requested it; only the written summary is checked.
     """
     protected = choose_protected(view.items, protect, room=budget.limit // _PROTECTED)
     plan = strategy.plan(replace(view, pinned=view.pinned | protected.kept), budget)

@@ -18,8 +18,8 @@ CHECK_SYSTEM = (
 HEADING = "Added after a check of these notes:"
 _NOTHING = "NOTHING"
 _TASK = f"""\
-Someone will go on with this work and will have the notes below, but not the transcript. List
-what they would miss: a wish or rule of the user, a decision with its reason, something that
+A colleague will continue this work with the notes below, but without the transcript. List what
+the notes lack: a wish or rule of the user, a decision with its reason, something that
 failed or was rejected, an exact name, path, command or value, an unfinished step. Leave out what
 the notes say already, in whatever words, and what does not matter for the rest of the work. Write
 one point per line, the most important first, each complete in itself and beginning with "- ".

@@ -97,7 +97,7 @@ _AGENT_FOLDER = re.compile(r"/\.(?:clew|claude|codex|cursor|gemini|config|cache|
 """Plans, notes and settings of agents, in the user's home folder."""
 _LEAST_SHARE = 0.85
 _PROJECT_DEPTH = 3
-"""A folder that contains all files is the project if it is not just somebody's home."""
+"""A folder that contains all files is the project, unless it is only a home folder."""
 
 
 def find_root(paths: Iterable[str]) -> str:

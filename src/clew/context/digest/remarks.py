@@ -1,8 +1,8 @@
 """Remarks: what a plain conversation said, chosen so that most of its content is covered.
 
-A conversation without tools has no files, checks or identifiers to list. What somebody asks
-about later are names, dates, numbers and particulars. So sentences are chosen for the rare words
-that they add to those already chosen; greetings and repetitions add none.
+A conversation without tools has no files, checks or identifiers to list. Later questions are
+usually about names, dates, numbers and details. So sentences are chosen for the rare words that
+they add to those already chosen; greetings and repetitions add none.
 """
 
 import math

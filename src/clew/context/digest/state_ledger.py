@@ -1,8 +1,8 @@
 """The state ledger: where the work stands, computed from tool calls and their results.
 
-It answers what somebody who takes over asks first: which checks passed and what was edited
-since, what is committed and pushed, which tasks are open, what the user refused, what still
-runs, and which files were changed and read. Everything is counted or quoted.
+It answers the first questions of a new reader: which checks passed and what was edited since,
+what is committed and pushed, which tasks are open, what the user refused, what still runs, and
+which files were changed and read. Everything is counted or quoted.
 """
 
 import re

@@ -234,7 +234,7 @@ class _Ranking:
         return order[:limit]
 
     def _weigh(self, count: int) -> float:
-        """Return the weight of a word that so many entries contain."""
+        """Return the weight of a word by the number of entries that contain it."""
         return math.log(1 + (self._size - count + 0.5) / (count + 0.5))
 
     def _groups(self) -> list[Group]:
