@@ -105,13 +105,15 @@ async def start_server(launch: LaunchOptions, *, provider: str) -> ServerProcess
         )
     key = secrets.token_urlsafe(24)
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-    process = await anyio.open_process(
-        launch.arguments(),
-        stderr=stderr,
-        env={**os.environ, KEY_VARIABLE: key},
-        # Ctrl-C is for the parent, which stops the model itself.
-        start_new_session=True,
-    )
+    # Cancelled while the process starts, nobody would wait for it.
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(
+            launch.arguments(),
+            stderr=stderr,
+            env={**os.environ, KEY_VARIABLE: key},
+            # Ctrl-C is for the parent, which stops the model itself.
+            start_new_session=True,
+        )
     child = ServerProcess(key=key, process=process, stderr=stderr)
     async with AsyncExitStack() as unfinished:
         unfinished.push_async_callback(child.stop)

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import anyio
 import msgspec
+from anyio import CancelScope
 from anyio.abc import ByteReceiveStream
 from msgspec import Struct
 
@@ -137,7 +138,10 @@ async def run_ripgrep(program: str, arguments: list[str], folder: Path) -> bytes
     if not program:
         raise ToolFailure(_MISSING)
     command = [program, *_OPTIONS, *arguments]
-    async with await anyio.open_process(command, stdin=DEVNULL, cwd=folder) as process:
+    # A call cancelled while the program starts would leave a process that nobody waits for.
+    with CancelScope(shield=True):
+        process = await anyio.open_process(command, stdin=DEVNULL, cwd=folder)
+    async with process:
         if process.stdout is None or process.stderr is None:
             raise ToolFailure("The search program has no output.")
         with anyio.move_on_after(MAX_SECONDS) as limit:
