@@ -6,14 +6,15 @@ The exit code is 1 if an attack failed. `--write` puts the table into docs/safet
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 import anyio
 
-from attacks import faults
-from attacks.corpus import Corpus, CorpusResult, Status, carry_out
+from attacks import faults, hostile_servers
+from attacks.corpus import Corpus, CorpusResult, Outcome, Status, carry_out
 from attacks.table import PAGE, format_markdown, format_text, merge
 
-CORPORA: Sequence[Corpus] = (faults,)
+CORPORA: Sequence[Corpus] = (hostile_servers, faults)
 """Every corpus; tests/test_attacks.py runs a sample of each."""
 
 
@@ -41,11 +42,14 @@ def main() -> int:
 async def _run_all(corpora: Sequence[Corpus], sample: int | None) -> list[CorpusResult]:
     results = []
     for corpus in corpora:
-        result = await carry_out(corpus, sample)
-        for outcome in result.select(Status.FAILED):
-            print(f"failed: {result.name}: {outcome.case}: {outcome.detail}")
-        results.append(result)
+        report = partial(_report, corpus.NAME)
+        results.append(await carry_out(corpus, sample, report=report))
     return results
+
+
+def _report(corpus: str, outcome: Outcome) -> None:
+    if outcome.status is Status.FAILED:
+        print(f"failed: {corpus}: {outcome.case}: {outcome.detail}", flush=True)
 
 
 if __name__ == "__main__":

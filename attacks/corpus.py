@@ -1,7 +1,7 @@
 """What a corpus of attacks is, and what became of the attacks of one."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar
@@ -66,10 +66,18 @@ class CorpusResult:
         return list(dict.fromkeys(one.detail for one in self.select(Status.SKIPPED)))
 
 
-async def carry_out(corpus: Corpus, sample: int | None = None) -> CorpusResult:
-    """Run a corpus, or a sample of it."""
+async def carry_out(
+    corpus: Corpus,
+    sample: int | None = None,
+    *,
+    report: Callable[[Outcome], None] = lambda _: None,
+) -> CorpusResult:
+    """Run a corpus, or a sample of it, and report each outcome at once."""
     begun = time.monotonic()
-    outcomes = [outcome async for outcome in corpus.run(sample)]
+    outcomes = []
+    async for outcome in corpus.run(sample):
+        report(outcome)
+        outcomes.append(outcome)
     seconds = time.monotonic() - begun
     return CorpusResult(name=corpus.NAME, target=corpus.TARGET, outcomes=outcomes, seconds=seconds)
 

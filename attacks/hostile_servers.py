@@ -29,7 +29,7 @@ MAX_GROWTH = 160 * 1024
 """Kilobytes that an attack may add to the memory of a session's process."""
 MAX_SERVED = 3
 """Requests that get the attack before the server behaves: a session may try again."""
-HANGS = 20.0
+HANGS = 60.0
 """Seconds after which an attack counts as a failure."""
 
 
@@ -38,12 +38,13 @@ async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
     cases = [(attack, "openai-chat") for attack in ATTACKS]
     cases += [(attack, api) for attack in API_ATTACKS for api in APIS]
     for attack, api in select_sample(cases, sample):
-        yield await _attack(attack, api)
+        yield await attack_session(attack, api)
 
 
-async def _attack(attack: Attack, api: str) -> Outcome:
+async def attack_session(attack: Attack, api: str) -> Outcome:
+    """Attack a session in a process of its own."""
     case = f"{attack.name} ({api})"
-    async with _serve(attack, api) as url:
+    async with serve_attack(attack, api) as url:
         command = [sys.executable, "-m", "attacks.victim", api, url, str(attack.idle_timeout)]
         with anyio.move_on_after(HANGS):
             done = await anyio.run_process(command, check=False)
@@ -64,7 +65,7 @@ def _judge(case: str, code: int, out: bytes, err: bytes) -> Outcome:
 
 
 @asynccontextmanager
-async def _serve(attack: Attack, api: str) -> AsyncIterator[str]:
+async def serve_attack(attack: Attack, api: str) -> AsyncIterator[str]:
     """Serve the attack to the first prompt, and `ok` to the next one."""
     harness = HARNESSES[api]
     usual = b"".join(harness.api.stream(ModelReply(words=("ok",))))

@@ -176,7 +176,7 @@ ATTACKS: tuple[Attack, ...] = (
     Attack("an endless header", flood(b"HTTP/1.1 200 OK\r\nX-A: ", BLOCK)),
     Attack("an endless status line", flood(b"HTTP/1.1 200 ", BLOCK)),
     Attack("a thousand headers", send(headers(f"X-{n}: {LONG}" for n in range(1000)))),
-    Attack("endless informational responses", flood(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n")),
+    Attack("endless hints", flood(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"), PATIENCE),
     Attack("an endless chunk extension", flood(CHUNKED + b"1;", BLOCK)),
     Attack("endless trailers", flood(CHUNKED + b"0\r\n", b"X-A: b\r\n")),
     Attack(
@@ -247,8 +247,8 @@ ATTACKS: tuple[Attack, ...] = (
 """Attacks below the wire format, or on Chat Completions only."""
 
 API_ATTACKS: tuple[Attack, ...] = (
-    Attack("endless text", endless(ModelReply(words=("endless" * 99,)), b"endless")),
-    Attack("endless thinking", endless(ModelReply(thoughts=("endless" * 99,)), b"endless")),
+    Attack("endless text", endless(ModelReply(words=("endless" * 999,)), b"endless")),
+    Attack("endless thinking", endless(ModelReply(thoughts=("endless" * 999,)), b"endless")),
     Attack("deeply nested tool arguments", answer(call(nested()))),
     Attack("a deeply nested scalar in tool arguments", answer(call("[" * DEPTH))),
     Attack("tool arguments that are no JSON", answer(call("{'a': 1"))),
