@@ -16,6 +16,8 @@ _WORTH_SHOWING = 0.15
 """A further passage must hold this share of what the best one holds."""
 _OTHER_FORM = 0.5
 """What another form of a word counts, such as `running` for `run`."""
+_LINE_REST = 160
+"""Characters by which a passage grows to show its last line whole."""
 _WORD = re.compile(r"\w+\Z")
 
 
@@ -170,7 +172,7 @@ def cut_snippets(
 ) -> tuple[Snippet, ...]:
     """Return up to `most` passages of about `size` characters where the words occur together."""
     if len(text) <= size or not occurrences:
-        return (Snippet(offset=0, text=text[:size]),) if text else ()
+        return (Snippet(offset=0, text=text[: _snap_end(text, size)]),) if text else ()
     left, chosen = list(occurrences), list[tuple[int, int]]()
     worth, enough = list(weights), 0.0
     while left and len(chosen) < most:
@@ -180,7 +182,7 @@ def cut_snippets(
         enough = enough or total * _WORTH_SHOWING
         spare = max(0, size - (last - first))
         start = _snap(text, max(0, first - spare // 3))
-        end = min(len(text), start + size)
+        end = _snap_end(text, start + size)
         chosen.append((start, end))
         shown = {one.term for one in left if start <= one.start < end}
         # What is shown counts little from now on: the next passage should add something.
@@ -198,6 +200,15 @@ def _snap(text: str, start: int) -> int:
         return line
     cut = _WORD.search(text, max(0, start - 40), start)
     return cut.start() if cut else start
+
+
+def _snap_end(text: str, end: int) -> int:
+    """Move an end to the end of its line, if that is near: the line may hold what is asked for."""
+    near = min(len(text), end + _LINE_REST)
+    line = text.find("\n", end, near)
+    if line >= 0:
+        return line
+    return near if near == len(text) else end
 
 
 def _merge(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
