@@ -1,8 +1,7 @@
 """Where the words of a query occur in a text, and the passages that show them together."""
 
 import re
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -42,25 +41,21 @@ class Matcher:
 
     def __init__(self, query: Query) -> None:
         self._needles = _needles(query)
-        self._phrases = query.phrases
+        self._phrases = [
+            re.compile(r"\s+".join(map(re.escape, phrase.split()))) for phrase in query.phrases
+        ]
 
     @property
     def size(self) -> int:
         """How many different words or names are looked for, parts of names included."""
         return len(self._needles)
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        # The longest first: a name is found as a whole before its parts are.
-        order = sorted(range(self.size), key=lambda index: -len(self._needles[index].stem))
-        return re.compile("|".join(f"(?P<t{i}>{re.escape(self._needles[i].stem)})" for i in order))
-
     def contains_phrases(self, text: str) -> bool:
         """Return whether all exact phrases of the query are in `text`."""
         if not self._phrases:
             return True
-        plain = " ".join(_strip_accents(text).lower().split())
-        return all(phrase in plain for phrase in self._phrases)
+        plain = _strip_accents(text).lower()
+        return all(phrase.search(plain) for phrase in self._phrases)
 
     def find(self, text: str) -> list[Occurrence]:
         """Return the places where words of the query occur, in order."""
@@ -68,15 +63,32 @@ class Matcher:
             return []
         plain = _strip_accents(text[:_MOST_CHARS])
         lower = plain.lower()
+        # A name is found as a whole before its parts are. One search for each word is several
+        # times as fast as one regular expression for all.
+        places = sorted(
+            (start, -len(needle.stem), index)
+            for index, needle in enumerate(self._needles)
+            for start in _find_all(lower, needle.stem)
+        )
         found: list[Occurrence] = []
         left = [_MOST_PER_TERM] * self.size
-        for match in self._pattern.finditer(lower):
-            index = int(str(match.lastgroup)[1:])
+        end = 0
+        for start, length, index in places:
+            if start < end:
+                continue
+            end = start - length
             needle = self._needles[index]
-            if left[index] and (not needle.starts_words or _starts_word(plain, match.start())):
-                found.append(Occurrence(match.start(), index, needle.weigh(lower, match.start())))
+            if left[index] and (not needle.starts_words or _starts_word(plain, start)):
+                found.append(Occurrence(start, index, needle.weigh(lower, start)))
                 left[index] -= 1
         return found
+
+
+def _find_all(text: str, word: str) -> Iterator[int]:
+    start = text.find(word)
+    while start >= 0:
+        yield start
+        start = text.find(word, start + len(word))
 
 
 class _Needle(Struct, frozen=True):
