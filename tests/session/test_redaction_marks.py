@@ -236,7 +236,9 @@ async def test_other_tools_that_change_things_get_no_marks_in_any_argument(tmp_p
         """Save documents."""
         saved.extend([documents] * times)
 
-    marked, plain = ({"documents": [{"a": text}], "times": 1} for text in (f"x {MARK}", "x [redacted]"))
+    marked, plain = (
+        {"documents": [{"a": text}], "times": 1} for text in (f"x {MARK}", "x [redacted]")
+    )
     first, second = await call(
         tmp_path, ("save", marked), ("save", plain), more_tools=[save], detect_loops=False
     )
