@@ -400,16 +400,66 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
     assert redact({"text": text, "lines": [text]}) == {"text": text, "lines": [text]}
 
 
-PLACEHOLDERS = """\
-test testing test123 changeme change-me CHANGEME! change_it example example-password xxx xxxxxxxx
-dummy fake foo bar placeholder password secret my_password your-password-here <password> ${VAR}
-$DB_PASSWORD {{password}} %PASSWORD% str string String int bytes SecretStr None null undefined
-todo TBD *** ... redacted hidden required
-""".split()
-REAL = """\
-test-4Horse!9 changeme2026!Prod examplehorse-77x hunter2 Tr0ub4dor&3 correct-horse-battery
-string4theory! myhorse99 xxx9horse fakehorse7! 9f8e7d6c5b4a password2026! secretHorse! admin root
-""".split()
+PLACEHOLDERS = [
+    "test",
+    "testing",
+    "test123",
+    "changeme",
+    "change-me",
+    "CHANGEME!",
+    "change_it",
+    "example",
+    "example-password",
+    "xxx",
+    "xxxxxxxx",
+    "dummy",
+    "fake",
+    "foo",
+    "bar",
+    "placeholder",
+    "password",
+    "secret",
+    "my_password",
+    "your-password-here",
+    "<password>",
+    "${VAR}",
+    "$DB_PASSWORD",
+    "{{password}}",
+    "%PASSWORD%",
+    "str",
+    "string",
+    "String",
+    "int",
+    "bytes",
+    "SecretStr",
+    "None",
+    "null",
+    "undefined",
+    "todo",
+    "TBD",
+    "***",
+    "...",
+    "redacted",
+    "hidden",
+    "required",
+]
+REAL = [
+    "test-4Horse!9",
+    "changeme2026!Prod",
+    "examplehorse-77x",
+    "hunter2",
+    "Tr0ub4dor&3",
+    "correct-horse-battery",
+    "string4theory!",
+    "myhorse99",
+    "xxx9horse",
+    "fakehorse7!",
+    "9f8e7d6c5b4a",
+    "password2026!",
+    "secretHorse!",
+    "admin",
+    "root",
+]
 
 
 @pytest.mark.parametrize("value", PLACEHOLDERS)
