@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clew import Session, tool
-from clew.core.events import ToolEnded
+from clew.core.events import Event, ToolEnded
 from clew.core.permissions import PermissionMode
 from clew.providers.scripted import ScriptedProvider, call_reply
 from clew.session.gate import Gate
@@ -34,7 +34,7 @@ SHOWN = COMPOSE.replace("shop-horse-1", MARK).replace("mail-horse-2", MARK)
 
 async def call(folder: Path, *calls: tuple[str, dict[str, Any]], **options: Any) -> list[ToolEnded]:
     """Let a model make calls one after another; returns how they ended."""
-    ended: list[ToolEnded] = []
+    events: list[Event] = []
     async with Session(
         ScriptedProvider([*(call_reply(one) for one in calls), "done"]),
         model="m",
@@ -45,11 +45,11 @@ async def call(folder: Path, *calls: tuple[str, dict[str, Any]], **options: Any)
         gate=Gate(cwd=folder, mode=PermissionMode.BYPASS),
         cwd=folder,
         store=MemoryStore(),
-        event_bus=bus_for(lambda event: isinstance(event, ToolEnded) and ended.append(event)),
+        event_bus=bus_for(events.append),
         **options,
     ) as session:
         await session.run("go")
-    return ended
+    return [event for event in events if isinstance(event, ToolEnded)]
 
 
 def edit(old: str, new: str, **more: Any) -> tuple[str, dict[str, Any]]:
