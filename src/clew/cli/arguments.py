@@ -182,8 +182,8 @@ def _add_recall(
     recall = actions.add_parser("recall", help="search the entries of a session, or read some")
     recall.description = (
         "Words, names, 'exact phrases in double quotes' and filters (role:user, tool:Bash,"
-        " file:NAME, since:2h, until:2026-01-31) search; #12, 382-390 and '#12~3' read entries;"
-        " latest:FILE shows the last known version of a file."
+        " file:NAME, since:2h, until:2026-01-31) search; #12, '#27 #65', 382-390 and"
+        " '#12~3' read entries; latest:FILE shows the last known version of a file."
     )
     recall.add_argument("id", metavar="ID", help="a session, or `all` for all of this folder")
     recall.add_argument("words", nargs="+", metavar="WORD", help="what to look for or to read")

@@ -28,6 +28,8 @@ class AdapterOptions(TypedDict, total=False):
     headers: Mapping[str, str]
     idle_timeout: float
     """Seconds without data after which a call fails."""
+    progress_timeout: float | None
+    """Seconds without a part of the answer, although data arrives; by default five times that."""
     retry: Retry
     proxy: str
     """An HTTP proxy; by default those of the environment."""
@@ -67,6 +69,7 @@ class Adapter:
             sign=access.get("sign"),
             headers=options.get("headers", {}),
             idle_timeout=options.get("idle_timeout", IDLE_TIMEOUT),
+            progress_timeout=options.get("progress_timeout"),
             retry=options.get("retry") or Retry(),
             proxy=options.get("proxy", ""),
             tls=options.get("tls", True),
