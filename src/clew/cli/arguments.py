@@ -232,7 +232,9 @@ def _add_simulate(simulate: argparse.ArgumentParser) -> None:
         help="do not count calls that look up what left the view",
     )
     simulate.add_argument(
-        "--chart", metavar="FILE.svg", help="write a chart as SVG: of the longest session, or of the scores"
+        "--chart",
+        metavar="FILE.svg",
+        help="write a chart as SVG: of the longest session, or of the scores",
     )
     simulate.add_argument("--json", action="store_true", help=_JSON)
     simulate.add_argument(
