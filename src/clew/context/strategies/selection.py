@@ -144,11 +144,9 @@ def set_aside(
     budget = subtract_pins(view, budget)
     cut = find_tail_cut(view, budget)
     spared = find_required(view, cut)
-    dropped = tuple(item for item in view.items[:cut] if item.entry_id not in spared)
-    staying = [
-        *(item for item in view.items[:cut] if item.entry_id in spared),
-        *view.items[cut:],
-    ]
+    before = view.items[:cut]
+    dropped = tuple([item for item in before if item.entry_id not in spared])
+    staying = [*(item for item in before if item.entry_id in spared), *view.items[cut:]]
     words = _sum_all_words(view) - sum(map(measure_words, staying))
     units = view.archived.units() + view.items.units() - sum(item.units for item in staying)
     gone = max(0, units - words)
