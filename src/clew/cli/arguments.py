@@ -219,7 +219,7 @@ def _add_listing(action: argparse.ArgumentParser, *, limit: object, json: object
 def _add_simulate(simulate: argparse.ArgumentParser) -> None:
     simulate.description = (
         "Replays sessions of Clew, Claude Code, Codex, Gemini CLI or pi with each context strategy,"
-        " and reports what each would have cost and kept. Calls no model."
+        " and reports what each would have cost and kept. Calls no model, unless --ask names one."
     )
     simulate.add_argument("files", nargs="+", metavar="FILE", help="a recording or a folder")
     simulate.add_argument(
@@ -247,11 +247,50 @@ def _add_simulate(simulate: argparse.ArgumentParser) -> None:
         help="do not count calls that look up what left the view",
     )
     simulate.add_argument(
-        "--chart", metavar="FILE.svg", help="write a chart of the longest session as SVG"
+        "--chart",
+        metavar="FILE.svg",
+        help="write a chart as SVG: of the longest session, or of the scores",
     )
     simulate.add_argument("--json", action="store_true", help=_JSON)
     simulate.add_argument(
         "--verbose", action="store_true", help="also print a table for each session"
+    )
+    _add_ask(
+        simulate.add_argument_group(
+            "blind test",
+            "MODEL writes questions about the session at its compactions, answers each from one"
+            " compacted view, and grades the answers without knowing the views. States the cost"
+            " and asks before it begins; a test that was stopped continues with the same command."
+            " FILE can also be the id or name of a stored session.",
+        )
+    )
+
+
+def _add_ask(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument("--ask", metavar="MODEL", help="test with this model, NAME or PROVIDER/NAME")
+    group.add_argument(
+        "--questions", type=_count, metavar="N", help="questions per compaction (default: 12)"
+    )
+    group.add_argument(
+        "--points", type=_count, metavar="N", help="compactions per session, at most (default: 3)"
+    )
+    group.add_argument(
+        "--views",
+        metavar="NAME,…",
+        help="what readers get: full, recorded (summary), newest-Nk (text), rules-Nk (Clew without"
+        " a model), recall-Nk (and Recall), with N thousand tokens (default:"
+        " full,recall-4k,rules-16k,rules-4k,recorded,newest-16k)",
+    )
+    group.add_argument(
+        "--out", metavar="DIR", help="folder for the replies (default: under ~/.clew)"
+    )
+    group.add_argument("--yes", action="store_true", help="do not ask whether to begin")
+    group.add_argument(
+        "--budget",
+        type=_dollars,
+        default=argparse.SUPPRESS,
+        metavar="USD",
+        help="stop before this run costs more than USD",
     )
 
 

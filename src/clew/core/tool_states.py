@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.file_change import NO_NEWLINE, FileChange, Hunk, Mark, read_file_change
+from clew.core.json_text import decode_json
 from clew.core.permissions import PermissionRecord
 
 _MAX_ARGUMENT = 200
@@ -115,7 +116,7 @@ def summarize_states(states: Sequence[ToolState]) -> str:
 def first_argument(arguments: str) -> str:
     """Return the first argument of a call in one line; empty when it cannot be read."""
     try:
-        values = msgspec.json.decode(arguments or "{}")
+        values = decode_json(arguments or "{}")
     except msgspec.DecodeError:
         return ""
     first = next(iter(values.values()), "") if isinstance(values, dict) else ""

@@ -15,6 +15,7 @@ from clew.core.permissions import (
     Decision,
     PermissionAnswer,
     PermissionMode,
+    TargetKind,
     Verdict,
 )
 from clew.permissions.policy import Grant, Policy
@@ -105,10 +106,20 @@ class Gate(Struct, kw_only=True):
         self.grants.clear()
 
     def _remedy(self, access: Access) -> str:
+        if access.kind is TargetKind.ADDRESS and (rules := self._find_sufficient_rules(access)):
+            return f"the allow rule {', '.join(rules)} in your settings would allow it"
         for mode in (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS):
             if self.decide(access, self.policy(mode)).verdict is Verdict.ALLOW:
                 return f"--permission-mode {mode} would allow it"
         return "no permission mode allows it"
+
+    def _find_sufficient_rules(self, access: Access) -> tuple[str, ...]:
+        from clew.permissions.grants import rules_for  # noqa: PLC0415
+
+        rules, policy = rules_for(access, self.cwd), self.policy()
+        allow = (*policy.allow, *map(parse_rule, rules))
+        decision = self.decide(access, replace(policy, allow=allow))
+        return rules if decision.verdict is Verdict.ALLOW else ()
 
     async def _settle(self, access: Access, decision: Decision) -> Decision:
         """Ask a person where the rules leave it open."""
