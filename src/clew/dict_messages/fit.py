@@ -114,6 +114,19 @@ def count_tokens(
     return _state(given.view).used_tokens
 
 
+def fit_view(view: View, *, max_tokens: int, strategy: str = "tiered") -> View:
+    """Reduce the view of a journal to `max_tokens` by rules, as `fit` does with a list.
+
+    The summary refers to entries by their numbers, so that `Recall` can read them.
+
+    Raises:
+        ContextFull: The messages that must stay do not fit.
+    """
+    budget = Budget.of(view, tokens=max_tokens)
+    chosen = make_strategy(strategy)
+    return _shrink(view, chosen, budget, max_tokens=max_tokens, summarize=None)[0]
+
+
 def _shrink(
     view: View,
     strategy: Strategy,

@@ -81,14 +81,13 @@ async def launch(
         search = partial(find_local_server, environ=loaded.environ)
         choice = await chooser.choose_first(spec, search)
         models = ModelSwitcher(chooser, current=choice.provider, first=choice)
-        sandbox = _sandbox(spec, loaded.settings)
         session_id = await _session_id(spec, place)
         options: InteractiveOptions = {
             **_options(spec, choice, homes),
             **({"host": host} if host is not None else {}),
             "store": place.store,
             "resume_session_id": session_id,
-            "sandbox": sandbox,
+            "sandbox": (sandbox := _sandbox(spec, loaded.settings)),
             "models": models,
             "environ": environ,
         }

@@ -87,7 +87,10 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         reasoning=make_reasoning_policy(options),
         tools=index_tools(tools),
         tool_context=ToolContext(
-            cwd=cwd, env=dict(options["env"]), find_denied=gate.find_denied_paths
+            cwd=cwd,
+            env=dict(options["env"]),
+            redact_values=tuple(options["redact_values"]) if options["redact"] else None,
+            find_denied=gate.find_denied_paths,
         ),
         cost_limit=make_cost_limit(options["budget_usd"], options["prices"]),
         loop_guard=LoopGuard(enabled=options["detect_loops"]),

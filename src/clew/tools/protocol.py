@@ -44,6 +44,9 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     for a rewind; if it raises `OSError`, the file must stay unchanged."""
     find_denied: Callable[[], DeniedPaths] | None = None
     """Finds the paths that processes must not reach. It may read folders: call it in a thread."""
+    redact_values: tuple[str, ...] | None = ()
+    """Texts that the session redacts besides those that look like secrets; None if it redacts
+    nothing."""
 
 
 class Tool(Protocol):
