@@ -4,7 +4,7 @@
 stored: it can always be computed again from the journal.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -34,7 +34,7 @@ from clew.core.entries import (
     UnknownBody,
 )
 from clew.core.ids import EntryId
-from clew.core.messages import Part, Text, ToolCall, ToolResult, assistant
+from clew.core.messages import Message, Part, Text, ToolCall, ToolResult, assistant
 from clew.core.models import Calibration, ModelFacts
 from clew.core.usage import Usage
 
@@ -108,6 +108,27 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
             return ""
         return self.items[0].message.text.removeprefix(SUMMARY_HEADING).lstrip("\n")
 
+    def restore_texts(self, items: list[Item]) -> list[Item]:
+        """Return `items` with the text that they had before they were cleared or shortened."""
+        if not self.originals:
+            return items
+        return [self.originals.get(item.entry_id, item) for item in items]
+
+    def reduce_items(
+        self,
+        dropped: Container[EntryId],
+        replaced: Iterable[Replacement],
+        *,
+        entry_id: EntryId,
+        summary: str,
+        inserted: Iterable[Message] = (),
+    ) -> Items:
+        """Return the items after the compaction of `entry_id`."""
+        made = [make_summary(entry_id, summary, self.meter)] if summary else []
+        made += [Item.of(entry_id, message, meter=self.meter) for message in inserted]
+        kept = [item for item in self.items if item.entry_id not in dropped]
+        return Items([*made, *_replace_texts(kept, replaced, self.meter)])
+
     def apply(self, entry: Entry) -> "View":
         """Return the view after `entry`.
 
@@ -171,7 +192,7 @@ def _apply(view: View, entry: Entry) -> View:
         case Compacted() as body:
             return _compact(view, entry_id, body)
         case ResultsCleared(replaced=replaced):
-            items = Items(_replace_texts(view, replaced))
+            items = Items(_replace_texts(view.items, replaced, view.meter))
             return replace(
                 view,
                 items=items,
@@ -268,20 +289,18 @@ def _is_credible(usage: Usage, units: int) -> bool:
 
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     dropped = frozenset(body.dropped)
-    kept = [i for i in _replace_texts(view, body.replaced) if i.entry_id not in dropped]
     gone = [
-        view.originals.get(item.entry_id, item)
+        item
         for item in view.items
         if item.entry_id in dropped and item.kind is not ItemKind.SUMMARY
     ]
-    written = [Item.of(entry_id, message, meter=view.meter) for message in body.inserted]
-    if body.summary:
-        written.insert(0, make_summary(entry_id, body.summary, view.meter))
-    items = Items([*written, *kept])
+    items = view.reduce_items(
+        dropped, body.replaced, entry_id=entry_id, summary=body.summary, inserted=body.inserted
+    )
     return replace(
         view,
         items=items,
-        archived=view.archived.extend(gone),
+        archived=view.archived.extend(view.restore_texts(gone)),
         originals=_remember(view, body.replaced).without(dropped),
         notes=_notes_after(view, body),
         anchor=None,
@@ -307,6 +326,8 @@ def _notes_after(view: View, body: Compacted) -> str:
 def _remember(view: View, changes: Iterable[Replacement]) -> LazyMapping[EntryId, Item]:
     """Return the originals after `changes`: the first text of an item counts."""
     changed = {change.entry_id for change in changes} - view.originals.keys()
+    if not changed:
+        return view.originals
     return view.originals.merge(
         {
             item.entry_id: item
@@ -331,11 +352,13 @@ def _strip_items(view: View, targets: frozenset[EntryId]) -> list[Item]:
     ]
 
 
-def _replace_texts(view: View, changes: Iterable[Replacement]) -> list[Item]:
+def _replace_texts(
+    items: Iterable[Item], changes: Iterable[Replacement], meter: Meter
+) -> list[Item]:
     wanted = {change.entry_id: change for change in changes}
     return [
-        shorten_item(item, wanted[item.entry_id], view.meter) if item.entry_id in wanted else item
-        for item in view.items
+        shorten_item(item, wanted[item.entry_id], meter) if item.entry_id in wanted else item
+        for item in items
     ]
 
 

@@ -83,22 +83,22 @@ def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -
     )
 
 
-def mentions_path(rule: Rule, path: str, cwd: Path) -> bool:
-    """Does a deny rule match the path as written, without following links?"""
-    return _matches(
-        _expand_denied(rule, cwd), {_normalize_path(path, cwd)}, fold=folds_case(str(cwd))
-    )
+def denies_within(rule: Rule, path: str, cwd: Path, *, existing: bool = True) -> bool:
+    """May the folder at `path` contain something that the rule denies?
 
-
-def denies_within(rule: Rule, path: str, cwd: Path) -> bool:
-    """May the folder at `path` contain something that the rule denies?"""
+    Args:
+        rule: The rule.
+        path: The folder.
+        cwd: Where relative paths start.
+        existing: Whether only what exists counts.
+    """
     target = resolve(path, cwd)
     if target is None or not is_folder(target):
         return False
     patterns = _expand_denied(rule, cwd)
     for pattern in patterns | {_real_prefix(each) for each in patterns}:
         fixed = Path(_find_fixed_part(pattern))
-        if fixed.is_relative_to(target) and _exists(fixed):
+        if fixed.is_relative_to(target) and (not existing or _exists(fixed)):
             return True
         if str(fixed) != pattern and target.is_relative_to(fixed):
             return True

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import anyio
 
-from clew.core.errors import ProviderBusy, ProviderError, ProviderRejected, StreamBroken
+from clew.core.errors import (
+    ProviderBusy,
+    ProviderError,
+    ProviderRejected,
+    StreamBroken,
+)
 from clew.providers.endpoint import Endpoint
 from clew.providers.protocol import Chunk, UsageChunk
+from clew.providers.response_limits import ResponseGuard
 from clew.providers.sse import EventParser, ServerEvent
 from clew.providers.wire.base_decoder import Decoder, Framing
 
@@ -40,6 +46,7 @@ class ResponseStream(Protocol):
 
         Raises:
             ProviderTimeout: No data arrived within the idle timeout.
+            ResponseTooLarge: The response is larger than any answer.
             StreamBroken: The connection was lost.
         """
         ...
@@ -126,10 +133,11 @@ async def stream_call(
     for attempt in count(1):
         begun = False
         try:
-            response = await transport.send(path, body)
+            guard = ResponseGuard(transport.endpoint, transport.provider)
+            response = await guard.wait(transport.send(path, body))
             try:
                 _reject_page(response, transport)
-                answer = _Answer(response, decoder(), framing())
+                answer = _Answer(response, guard, decoder(), framing())
                 while not answer.is_over:
                     for chunk in await answer.read():
                         begun = begun or not isinstance(chunk, UsageChunk)
@@ -172,11 +180,16 @@ def _reject_page(response: ResponseStream, transport: Transport) -> None:
 class _Answer:
     """Decodes one response, read by read."""
 
-    def __init__(self, response: ResponseStream, decoder: Decoder, framing: Framing) -> None:
+    def __init__(
+        self, response: ResponseStream, guard: ResponseGuard, decoder: Decoder, framing: Framing
+    ) -> None:
         self._response = response
+        self._guard = guard
         self._decoder = decoder
         self._framing = framing
         self._is_first = True
+        self._size = 0
+        """Bytes of the last read."""
         self._is_read = False
         """True when nothing more is read, except what `_drain` drops."""
         self.is_over = False
@@ -194,6 +207,7 @@ class _Answer:
             self.is_over = True
             return (finished,)
         data = b"" if self._decoder.done else await self._more()
+        self._size = len(data)
         if data:
             return self._decode(self._framing.feed(data))
         self._is_read = True
@@ -201,21 +215,27 @@ class _Answer:
 
     async def _begin(self) -> Iterable[Chunk]:
         response = self._response
-        data = await response.read()
+        data = await self._guard.wait(response.read())
+        self._size = len(data)
         if response.is_json or data.lstrip().startswith(b"{"):
             self._is_read = True
-            return self._decoder.whole(data + await _rest(response))
+            return self._decoder.whole(await _rest(response, self._guard, data))
         return self._decode(self._framing.feed(data))
 
     def _decode(self, events: Iterable[ServerEvent]) -> Iterator[Chunk]:
         for event in events:
-            yield from self._decoder.feed(event)
+            for chunk in self._decoder.feed(event):
+                self._guard.count_chunk(chunk)
+                yield chunk
 
     async def _more(self) -> bytes:
         """Read on; a complete response survives a connection that fails afterwards."""
+        guard = self._guard
         if not self._decoder.complete:
-            return await self._response.read()
-        with suppress(ProviderError), anyio.move_on_after(USAGE_LIMIT):
+            guard.count_bytes(self._size)
+            return await guard.wait(self._response.read())
+        with suppress(ProviderError), anyio.move_on_after(guard.final_seconds(USAGE_LIMIT)):
+            guard.count_bytes(self._size)
             return await self._response.read()
         return b""
 
@@ -233,21 +253,26 @@ async def _drain(response: ResponseStream) -> None:
     """Read the end of the stream, so that the connection can be reused."""
     if not response.is_read:
         with suppress(ProviderError), anyio.move_on_after(DRAIN_LIMIT):
-            await _rest(response)
+            while await response.read():
+                pass
 
 
 async def _whole(transport: Transport, path: str, body: bytes | None, method: str) -> bytes:
-    response = await transport.send(path, body, method=method)
+    guard = ResponseGuard(transport.endpoint, transport.provider)
+    response = await guard.wait(transport.send(path, body, method=method))
     try:
-        return await _rest(response)
+        return await _rest(response, guard)
     finally:
         response.close()
 
 
-async def _rest(response: ResponseStream) -> bytes:
-    pieces = []
-    while data := await response.read():
+async def _rest(response: ResponseStream, guard: ResponseGuard, begun: bytes = b"") -> bytes:
+    """Return the whole document, of which `begun` was read before."""
+    pieces, size = [begun], len(begun)
+    while data := await guard.wait(response.read()):
         pieces.append(data)
+        size += len(data)
+        guard.check_document(size)
     return b"".join(pieces)
 
 

@@ -85,7 +85,11 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         strategy=choose_strategy(options),
         reasoning=make_reasoning_policy(options),
         tools=index_tools(tools),
-        tool_context=ToolContext(cwd=cwd, env=dict(options["env"])),
+        tool_context=ToolContext(
+            cwd=cwd,
+            env=dict(options["env"]),
+            redact_values=tuple(options["redact_values"]) if options["redact"] else None,
+        ),
         cost_limit=make_cost_limit(options["budget_usd"], options["prices"]),
         loop_guard=LoopGuard(enabled=options["detect_loops"]),
         request_options=options["request_options"],

@@ -14,7 +14,7 @@ from clew.context.recall.answer import (
     Hints,
     format_entries,
     format_found,
-    parse_reference,
+    parse_references,
 )
 from clew.context.recall.file_version import find_latest_version, format_version
 from clew.context.recall.query import Query, parse_query
@@ -32,7 +32,7 @@ from clew.tools.protocol import ToolOutput
 
 _VERSIONS = 200
 """How many calls that name a file are read for its latest version."""
-_TOOL_HINTS = Hints(
+RECALL_HINTS = Hints(
     read="read an entry in full with entry={id} (offset={offset} for the passage)",
     around="range={first}-{last} shows what came before and after",
 )
@@ -47,7 +47,7 @@ class RecallRequest(Struct, frozen=True, kw_only=True):
     """What to look for, or what to read."""
 
     text: str
-    """Words and filters, or entries such as `#12` and `382-390`."""
+    """Words and filters, or entries such as `#12`, `#27 #65` or `382-390`."""
     offset: int = 0
     """The first character to read."""
     page: int = 12_000
@@ -92,9 +92,9 @@ class SessionRecall:
             SessionError: The request cannot be understood, or there is nothing to read.
             StoreError: The store cannot be read.
         """
-        reference = parse_reference(request.text)
-        if reference is not None:
-            text = format_entries(reference, self._read, offset=request.offset, page=request.page)
+        references = parse_references(request.text)
+        if references is not None:
+            text = format_entries(references, self._read, offset=request.offset, page=request.page)
             return RecallAnswer(text=text)
         query = parse_query(request.text, now=self._clock())
         if query.latest:
@@ -129,7 +129,7 @@ class SessionRecall:
             return Found()
 
     async def _latest(self, query: Query, page: int) -> str:
-        named = Query(file=query.file, role="tool")
+        named = Query(file=query.file, role="tool", latest=True)
         found = await self._recall(named, _VERSIONS)
         version = find_latest_version([hit.unit for hit in found.hits], query.file)
         if version is None:
@@ -141,13 +141,13 @@ async def answer_call(
     store: Store, journal: Journal, arguments: dict[str, Any], *, page: int
 ) -> ToolOutput:
     """Search the session of a journal, or read entries, for the model."""
-    request = _parse(arguments)
+    request = parse_arguments(arguments)
     if request is None:
         return ToolOutput(
             text="Error: give `query` (words), `entry` (a number), `range` or `latest_file`.",
             failed=True,
         )
-    recall = _make_recall(store, journal, hints=_TOOL_HINTS)
+    recall = _make_recall(store, journal, hints=RECALL_HINTS)
     try:
         answer = await recall.answer(replace(request, skip=_find_own_question(journal), page=page))
     except (SessionError, StoreError) as error:
@@ -194,7 +194,8 @@ def _find_own_question(journal: Journal) -> tuple[int, ...]:
     return tuple(found.values())
 
 
-def _parse(arguments: dict[str, Any]) -> RecallRequest | None:
+def parse_arguments(arguments: dict[str, Any]) -> RecallRequest | None:
+    """Return what a call of `Recall` asks for; None when that is unclear."""
     match arguments:
         case {"entry": int(number)}:
             text = f"#{number}"

@@ -28,7 +28,7 @@ RECALL_SPEC = ToolSpec(
         "properties": {
             "query": {"type": "string"},
             "entry": {"type": "integer"},
-            "range": {"type": "string", "description": "Such as 382-390."},
+            "range": {"type": "string", "description": "Such as 382-390, or #27 #65."},
             "offset": {"type": "integer", "description": "First character of the entry."},
             "latest_file": {
                 "type": "string",

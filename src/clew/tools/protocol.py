@@ -42,6 +42,9 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     before_change: Callable[[Path], None] | None = None
     """Call this before a file is changed, created or removed, from any thread. It saves the file
     for a rewind; if it raises `OSError`, the file must stay unchanged."""
+    redact_values: tuple[str, ...] | None = ()
+    """Texts that the session redacts besides those that look like secrets; None if it redacts
+    nothing."""
 
 
 class Tool(Protocol):
