@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from clew.core.json_text import decode_json
 from clew.core.text import one_line
 from clew.simulation.blind_test.questions import GRADES, KINDS, Question
 
@@ -40,7 +41,7 @@ def parse_questions(text: str, count: int) -> ParsedReply[tuple[Question, ...]]:
     problems: list[str] = []
     for number, item in enumerate(items, start=1):
         try:
-            question = msgspec.json.decode(item, type=Question)
+            question = decode_json(item, type=Question)
         except msgspec.DecodeError as error:
             problems.append(f"question {number}: {error}")
             continue
@@ -93,7 +94,7 @@ def _decode(text: str, kind: type[T]) -> T | None:
     """Return the first JSON value of that type in a reply, also beside other words."""
     for part in _candidates(_THOUGHT.sub("", text)):
         try:
-            return msgspec.json.decode(part, type=kind)
+            return decode_json(part, type=kind)
         except (msgspec.DecodeError, UnicodeEncodeError):
             continue
     return None
