@@ -282,6 +282,12 @@ def _add_ask(group: "argparse._ArgumentGroup") -> None:
         " full,recall-4k,rules-16k,rules-4k,recorded,newest-16k)",
     )
     group.add_argument(
+        "--ask-window",
+        type=_window,
+        metavar="TOKENS",
+        help="context window of MODEL, if it is unknown to Clew",
+    )
+    group.add_argument(
         "--out", metavar="DIR", help="folder for the replies (default: under ~/.clew)"
     )
     group.add_argument("--yes", action="store_true", help="do not ask whether to begin")

@@ -56,6 +56,7 @@ def run_ask(arguments: Namespace) -> int:
         simulation=SimulationOptions.of(
             model=arguments.model or "", window=arguments.window, lookups=False
         ),
+        model_window=arguments.ask_window,
         out=Path(arguments.out) if arguments.out else None,
         budget_usd=arguments.budget,
     )
@@ -127,8 +128,9 @@ def _show_cost(test: BlindTest, report: BlindReport, cost: CostEstimate) -> None
     cases = sum(len(one.cases) for one in report.sessions)
     sessions = pluralize(len(report.sessions), "session")
     model = sanitize_line(report.model, 80)
+    assumed = "" if test.model.known else " (assumed; change it with --ask-window)"
     write_err(
-        f"{model} on {report.provider}, window {test.model.window:,}: "
+        f"{model} on {report.provider}, window {test.model.window:,}{assumed}: "
         f"{pluralize(cases, 'compaction')} of {sessions}"
     )
     if report.done:

@@ -80,6 +80,8 @@ class BlindTestOptions(Struct, frozen=True, kw_only=True):
     """`full`, `recorded`, `newest-Nk`, `rules-Nk`, `recall-Nk`."""
     simulation: SimulationOptions
     """Says where Clew would compact a session without recorded compactions."""
+    model_window: int | None = None
+    """The window of the model that is asked, where Clew does not know it."""
     out: Path | None = None
     """The folder for the replies; by default one beside the sessions of the project."""
     budget_usd: float | None = None
@@ -234,7 +236,7 @@ async def open_blind_test(
     limit = make_cost_limit(options.budget_usd, {})
     choice = await _choose_model(spec, environ)
     try:
-        facts = await _find_facts(choice)
+        facts = await _find_facts(choice, options.model_window)
         model = AskedModel(choice.provider, facts, count=make_counter(facts.name), limit=limit)
         sessions, skipped = await _load_sessions(names, spec, environ)
         folder = options.out or Homes.of(environ).project(Path(spec.cwd)) / "blind-tests"
@@ -273,10 +275,10 @@ async def _choose_model(spec: SessionSpec, environ: Mapping[str, str]) -> ModelC
     return await chooser.choose_first(spec, partial(find_local_server, environ=loaded.environ))
 
 
-async def _find_facts(choice: ModelChoice) -> ModelFacts:
+async def _find_facts(choice: ModelChoice, window: int | None) -> ModelFacts:
     facts = choice.provider.facts(choice.model)
-    if choice.window:
-        return override_window(facts, choice.window)
+    if window := window or choice.window:
+        return override_window(facts, window)
     if not facts.known and isinstance(choice.provider, ReportsWindow):
         return await choice.provider.load_facts(choice.model)
     return facts
