@@ -74,11 +74,11 @@ async def test_without_a_terminal_the_cost_is_stated_and_nothing_is_asked(place:
 
     assert (known.returncode, known.stdout) == (1, "")
     assert re.search(
-        r"about 25 calls, [\d,]+ tokens in, [\d,]+ out; cost without prompt caching: \$\d",
+        r"about 25 calls, [\d,]+ tokens in, [\d,]+ out; cost: \$\d.*, or \$\d.* caches",
         known.stderr,
     )
     assert "add --yes to begin without a question" in known.stderr
-    assert "cost without prompt caching: unknown" in unknown.stderr
+    assert "cost: unknown" in unknown.stderr
     assert place.examiner.requests == []
 
 

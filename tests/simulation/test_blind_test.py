@@ -166,6 +166,8 @@ async def test_what_is_said_to_cost_is_what_is_used(ask: Ask) -> None:
     assert cost.calls == spent.calls == len(examiner.requests) == 1 + 4 * 3 + 4
     assert cost.input_tokens == pytest.approx(spent.usage.input_tokens, rel=0.3)
     assert cost.usd == pytest.approx(spent.usd, rel=0.4)
+    assert cost.cached_usd is not None
+    assert cost.cached_usd < cost.usd
     assert (after.calls, after.input_tokens, after.usd) == (0, 0, 0.0)
 
 

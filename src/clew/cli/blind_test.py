@@ -33,6 +33,8 @@ from clew.sdk.simulation import SimulationOptions, write_chart
 from clew.sdk.spec import SessionSpec
 
 _MAX_NOTES = 12
+_WORTH_SAYING = 0.95
+"""A smaller share of the price than this is worth a second number."""
 _MAX_NOTE = 300
 _LEGEND = """\
 score       mean grade: 1 right, 0.5 right in part, 0 wrong or not in the view; then by kind of
@@ -136,11 +138,19 @@ def _show_cost(test: BlindTest, report: BlindReport, cost: CostEstimate) -> None
     if report.done:
         write_err(f"{report.done:,} of {report.total:,} replies are kept from an earlier run")
     if cost.calls:
-        price = "unknown" if cost.usd is None else f"${cost.usd:,.2f}"
         write_err(
             f"about {pluralize(cost.calls, 'call')}, {cost.input_tokens:,} tokens in,"
-            f" {cost.output_tokens:,} out; cost without prompt caching: {price}"
+            f" {cost.output_tokens:,} out; cost: {_format_cost(cost)}"
         )
+
+
+def _format_cost(cost: CostEstimate) -> str:
+    if cost.usd is None:
+        return "unknown (Clew has no price for this model)"
+    text = f"${cost.usd:,.2f}"
+    if cost.cached_usd is not None and cost.cached_usd < cost.usd * _WORTH_SAYING:
+        text += f", or ${cost.cached_usd:,.2f} if the provider caches prompts"
+    return text
 
 
 async def _is_confirmed() -> bool:
