@@ -118,7 +118,12 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
         shell = ["bash", "-c", _prelude(report), "bash", call.command]
         if call.sandboxed:
             shell = options.sandbox.wrap(shell, folder=call.context.cwd, cwd=call.start)
-        env = child_environment(os.environ, extra=call.context.env, passed=options.pass_env)
+        env = child_environment(
+            os.environ,
+            extra=call.context.env,
+            passed=options.pass_env,
+            secrets=call.context.redact_values or (),
+        )
         child = ChildProcess(
             command=shell, cwd=call.start, env=env, timeout=call.seconds, pass_fds=(report,)
         )
