@@ -143,7 +143,7 @@ async def test_a_provider_that_fails_ends_with_an_error_and_the_table_so_far(pla
 
     assert done.returncode == 1
     assert "0 of 17 replies are kept" in done.stderr
-    assert "no answers yet" in done.stdout
+    assert "no questions yet" in done.stdout
     assert "Traceback" not in done.stderr
 
 

@@ -315,7 +315,7 @@ async def test_questions_in_the_wrong_form_are_left_out_and_reported(ask: Ask) -
     assert report.scores.questions == 1
     assert scores_of(report) == {"full": 1.0}
     (problem,) = report.scores.problems
-    assert "1 of 4 questions were written" in problem
+    assert "3 questions not written" in problem
     assert "unknown kind 'gossip'" in problem
 
 

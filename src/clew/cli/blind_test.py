@@ -43,7 +43,7 @@ unanswered  replies without an answer, and answers without a grade, that are not
 
 
 def run_ask(arguments: Namespace) -> int:
-    """Test the sessions with a model; returns 1 when the test could not be completed.
+    """Test the sessions with a model; returns 1 when the test was not completed.
 
     Raises:
         ConfigError: An option is wrong, or the model cannot be used; nothing was asked.
@@ -92,10 +92,14 @@ async def _ask(arguments: Namespace, options: BlindTestOptions, chart: Path | No
             return 1
         cost = test.estimate_cost()
         _show_cost(test, report, cost)
+        known = frozenset(report.scores.problems)
+        _write_problems(report.scores.problems)
         if cost.calls and not arguments.yes and not await _is_confirmed():
             return 1
         is_complete = await _run(test)
         report = test.report()
+        if is_complete and not report.scores.questions:
+            write_err(f"{report.model} wrote no question that can be used; try a larger model")
         if chart is not None:
             write_chart(draw_report(report), chart)
             write_err(f"wrote the chart to {chart}")
@@ -103,7 +107,8 @@ async def _ask(arguments: Namespace, options: BlindTestOptions, chart: Path | No
             write_out(sanitize_json(msgspec.json.encode(report.to_data()).decode()) + "\n")
         else:
             _print_report(report, verbose=arguments.verbose)
-        return 0 if is_complete else 1
+            _write_problems([one for one in report.scores.problems if one not in known])
+        return 0 if is_complete and report.scores.views else 1
 
 
 def _check_unused(arguments: Namespace) -> None:
@@ -199,12 +204,11 @@ def _print_report(report: BlindReport, *, verbose: bool) -> None:
         write_out("".join(f"{line}\n" for line in [*_format_table(report.scores), ""]))
     write_out(paint(_LEGEND, "dim") + "\n")
     write_out(_format_spending(report) + "\n")
-    _write_problems(report.scores)
 
 
 def _format_table(scores: BlindScores) -> list[str]:
     if not scores.views:
-        return ["no answers yet"]
+        return ["no answers yet" if scores.questions else "no questions yet"]
     counts = {
         kind: max(view.kinds[kind].questions if kind in view.kinds else 0 for view in scores.views)
         for kind in KINDS
@@ -242,8 +246,8 @@ def _format_spending(report: BlindReport) -> str:
     )
 
 
-def _write_problems(scores: BlindScores) -> None:
-    for problem in scores.problems[:_MAX_NOTES]:
+def _write_problems(problems: Sequence[str]) -> None:
+    for problem in problems[:_MAX_NOTES]:
         write_err(f"note: {sanitize_line(problem, _MAX_NOTE)}")
-    if len(scores.problems) > _MAX_NOTES:
-        write_err(f"{len(scores.problems) - _MAX_NOTES} more notes; --json shows all of them")
+    if len(problems) > _MAX_NOTES:
+        write_err(f"{len(problems) - _MAX_NOTES} more notes; --json shows all of them")

@@ -16,6 +16,7 @@ from clew.context.lazy_list import LazyList, LazyMapping
 from clew.context.view import Anchor, View
 from clew.core.entries import Entry, MessageAdded, SetupChanged
 from clew.core.ids import EntryId
+from clew.core.json_text import decode_json
 from clew.core.messages import Message, user
 from clew.core.models import Calibration
 
@@ -98,7 +99,7 @@ def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> 
     if snapshot.meter != _measure_probes(meter):
         return None
     return View(
-        setup=msgspec.json.decode(snapshot.setup, type=SetupChanged),
+        setup=decode_json(snapshot.setup, type=SetupChanged),
         system_units=snapshot.system_units,
         tool_units=snapshot.tool_units,
         items=_unpack(snapshot.items, entries, meter),

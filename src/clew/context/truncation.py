@@ -13,13 +13,14 @@ from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind
 from clew.core.entries import Replacement
 from clew.core.ids import CallId, EntryId
+from clew.core.json_text import JsonDecoder
 from clew.core.text import truncate_middle
 
 _LEAST_CHARS = 200
 """Texts are not made shorter than this, except by the last step."""
 _BARE_CHARS = 60
 _ROUNDS = 3
-_any_json = msgspec.json.Decoder()
+_any_json = JsonDecoder()
 
 _Slot: TypeAlias = tuple[EntryId, CallId | None]
 """The place of a text: an entry, and a call if the text is its arguments."""

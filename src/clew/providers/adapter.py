@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.core.errors import ProviderError
+from clew.core.json_text import decode_json
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import lookup
 from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Retry, Sign
@@ -106,7 +107,7 @@ class Adapter:
             ProviderError: The response has another format.
         """
         try:
-            return msgspec.json.decode(body, type=kind)
+            return decode_json(body, type=kind)
         except msgspec.DecodeError as error:
             raise ProviderError(
                 f"{self.name} returned an unexpected response ({error}). Check the base URL.",

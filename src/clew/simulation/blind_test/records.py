@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
+from clew.core.json_text import JsonDecoder
 from clew.core.usage import Spending
 from clew.files.atomic import make_private_folder
 from clew.simulation.blind_test.compared_views import ComparedView
@@ -79,7 +80,7 @@ class AnswersGraded(Struct, frozen=True, kw_only=True, tag="grades"):
 
 Record: TypeAlias = QuestionsWritten | QuestionAnswered | AnswersGraded
 _Line: TypeAlias = TestedSession | QuestionsWritten | QuestionAnswered | AnswersGraded
-_decoder: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
+_decoder: JsonDecoder[_Line] = JsonDecoder(_Line)
 
 
 class Replies:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from clew.context.estimate import pixel_size
+from clew.core.json_text import decode_json
 from clew.core.messages import Image
 from clew.core.permissions import Risk, TargetKind
 from clew.core.redaction.marks import RedactedText
@@ -216,7 +217,7 @@ def _show_lines(
 def render_notebook(data: bytes) -> str | None:
     """Return the cells of a Jupyter notebook with their output as text; None if it is not one."""
     try:
-        notebook = msgspec.json.decode(data, type=_Notebook)
+        notebook = decode_json(data, type=_Notebook)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return "\n".join(_cell(number, cell) for number, cell in enumerate(notebook.cells, 1))
