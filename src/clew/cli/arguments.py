@@ -332,7 +332,7 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
     top.add_argument(
         "--sandbox",
         choices=("auto", "on", "off"),
-        help="run commands in a sandbox (bubblewrap): if available, always, or never",
+        help="run commands in a sandbox: if available, always, or never",
     )
     top.add_argument(
         "--no-network", dest="network", action="store_false", help="disable network in the sandbox"

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
+from clew.cli.environment import own_environment
 from clew.cli.paint import ProgressBar, align_columns, make_painter
 from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
 from clew.cli.streams import write_err, write_out
@@ -84,7 +85,9 @@ async def _ask(arguments: Namespace, options: BlindTestOptions, chart: Path | No
         model=arguments.ask,
         port=arguments.port,
     )
-    async with open_blind_test(arguments.files, spec, options) as test:
+    async with open_blind_test(
+        arguments.files, spec, options, environ=own_environment(arguments)
+    ) as test:
         report = test.report()
         for why in report.skipped.values():
             write_err(f"skipped: {why}")
