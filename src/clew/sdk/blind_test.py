@@ -21,6 +21,7 @@ from msgspec import Struct
 from clew.core.entries import encode
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.models import ModelFacts
+from clew.core.text import pluralize
 from clew.importers import clew_jsonl
 from clew.importers.reader import read_session
 from clew.importers.recorded_session import RecordedSession
@@ -262,8 +263,8 @@ def draw_report(report: BlindReport) -> str:
     return draw_scores(
         scores.views,
         title=f"What {report.model} still answers from each view",
-        note=f"{scores.questions} questions at {scores.cases} compactions; 1 right, ½ in part, 0"
-        " wrong; graded blind",
+        note=f"{pluralize(scores.questions, 'question')} at"
+        f" {pluralize(scores.cases, 'compaction')}; 1 right, ½ in part, 0 wrong; graded blind",
     )
 
 
