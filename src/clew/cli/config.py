@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from clew.cli.environment import own_environment
 from clew.cli.streams import print_json, write_err, write_out
 from clew.core.sanitize import sanitize
 from clew.sdk.folders import working_folder
@@ -25,7 +26,9 @@ _NOTHING_TO_ACCEPT = "nothing to accept: this folder has no settings, or they on
 
 def run_config(arguments: Namespace) -> int:
     """Run one action of `clew config`; returns the exit code."""
-    return _ACTIONS[arguments.action or "show"](ProjectSettings(working_folder()), arguments)
+    return _ACTIONS[arguments.action or "show"](
+        ProjectSettings(working_folder(), own_environment(arguments)), arguments
+    )
 
 
 def _show(settings: ProjectSettings, arguments: Namespace) -> int:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 
 from clew._version import __version__
+from clew.cli.environment import own_environment
 from clew.cli.paint import Paint, make_painter
 from clew.cli.streams import print_json, write_out
 from clew.core.sanitize import sanitize_line
@@ -24,7 +25,9 @@ _MAX_TEXT = 400
 
 def run_doctor(arguments: Namespace) -> int:
     """Check this machine and print the findings; returns 1 when Clew cannot work here."""
-    findings = diagnose(this_machine(working_folder()), extra=[check_terminal])
+    findings = diagnose(
+        this_machine(working_folder(), own_environment(arguments)), extra=[check_terminal]
+    )
     works = all(finding.level is not Level.BROKEN for finding in findings)
     if arguments.json:
         document = {"version": __version__, "works": works, "findings": findings}

@@ -14,6 +14,7 @@ import anyio
 import msgspec
 
 from clew.cli.arguments import session_spec
+from clew.cli.environment import own_environment
 from clew.cli.paint import stop_note
 from clew.cli.replies import LineReply, make_reply
 from clew.cli.signals import ending_signals, exit_code
@@ -79,7 +80,9 @@ def run_print(arguments: Namespace) -> int:
 
 
 async def _print(arguments: Namespace, prompt: str, printer: "Printer") -> int:
-    async with launch(session_spec(arguments), on_envelope=printer) as launched:
+    async with launch(
+        session_spec(arguments), on_envelope=printer, environ=own_environment(arguments)
+    ) as launched:
         session = launched.session
         await printer.start(session)
         printer.check()

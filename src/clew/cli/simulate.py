@@ -79,9 +79,9 @@ def _simulate(options: SimulationOptions, names: Sequence[str]) -> SimulationRep
 
 
 def _check_unused(arguments: Namespace) -> None:
-    given = [name for name in ("questions", "points", "views", "out") if getattr(arguments, name)]
-    if given or arguments.yes:
-        raise ConfigError(f"--{given[0] if given else 'yes'} needs --ask MODEL")
+    for name in ("questions", "points", "views", "ask_window", "out", "yes"):
+        if getattr(arguments, name):
+            raise ConfigError(f"--{name.replace('_', '-')} needs --ask MODEL")
 
 
 def _write_notes(report: SimulationReport) -> None:

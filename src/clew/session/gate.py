@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from clew.core.permissions import (
     Access,
     Approval,
+    DecidedBy,
     Decision,
+    DeniedPaths,
     PermissionAnswer,
     PermissionMode,
     TargetKind,
@@ -70,6 +72,12 @@ class Gate(Struct, kw_only=True):
 
         return decide(access, policy or self.policy())
 
+    def find_denied_paths(self) -> DeniedPaths:
+        """Return the existing paths that deny rules forbid; reads folders."""
+        from clew.permissions.denied_paths import find_denied_paths  # noqa: PLC0415
+
+        return find_denied_paths(self.deny, self.cwd)
+
     async def judge(
         self, access: Access, *, decision: Decision | None = None, wish: Decision | None = None
     ) -> Decision:
@@ -125,7 +133,10 @@ class Gate(Struct, kw_only=True):
         if decision.verdict is not Verdict.ASK:
             return decision
         answer = None if self.ask is None else await self._ask(self.ask, access, decision)
-        return answer or Decision(Verdict.DENY, f"{decision.reason}; there is no user to ask")
+        if answer is None:
+            why = f"{decision.reason}; there is no user to ask"
+            answer = Decision(Verdict.DENY, why, DecidedBy.ANSWER)
+        return replace(answer, question=decision.reason)
 
     async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
         from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415
@@ -144,17 +155,20 @@ class Gate(Struct, kw_only=True):
         match answer.approval:
             case Approval.NO:
                 reply = f": {answer.reply}" if answer.reply else ""
-                return Decision(Verdict.DENY, f"the user said no{reply}")
+                return Decision(Verdict.DENY, f"the user said no{reply}", DecidedBy.ANSWER)
             case Approval.ONCE:
-                return Decision(Verdict.ALLOW, "the user allowed this call")
+                return Decision(Verdict.ALLOW, "the user allowed this call", DecidedBy.ANSWER)
             case Approval.SESSION:
                 self._grant(access, exact=exact)
-                return Decision(Verdict.ALLOW, "the user allowed calls like this one")
+                return Decision(
+                    Verdict.ALLOW, "the user allowed calls like this one", DecidedBy.ANSWER
+                )
             case Approval.PROJECT:
                 self._grant(access, exact=exact)
                 return Decision(
                     Verdict.ALLOW,
                     "the user allowed calls like this one in this project",
+                    DecidedBy.ANSWER,
                     remember=question.project_rules,
                 )
 

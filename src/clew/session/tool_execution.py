@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from clew.core.errors import LoopDetected, RunStopped
 from clew.core.events import ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
-from clew.core.permissions import Access, Decision, Risk, Verdict
+from clew.core.permissions import Access, DecidedBy, Decision, Risk, Verdict
 from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
 from clew.core.text import truncate_middle
@@ -91,11 +91,15 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
     if decision.verdict is not Verdict.DENY:
         verdict = await _before(state, prepared)
         if verdict.stop is not None:
-            state.ending = RunStopped(f"a hook stopped the run: {verdict.stop}")
-            return _make_denied(f"a hook stopped the run: {verdict.stop}", "hook_stopped")
-        wish = verdict.decision
+            stopped = Decision(
+                Verdict.DENY, f"a hook stopped the run: {verdict.stop}", DecidedBy.HOOK
+            )
+            state.ending = RunStopped(stopped.reason)
+            return _deny(state, prepared, stopped, "hook_stopped")
+        wish = replace(verdict.decision, by=DecidedBy.HOOK) if verdict.decision else None
         if wish is not None and wish.verdict is Verdict.DENY:
-            return _make_denied(f"a hook blocked this call: {wish.reason}", "hook_blocked")
+            blocked = replace(wish, reason=f"a hook blocked this call: {wish.reason}")
+            return _deny(state, prepared, blocked, "hook_blocked")
         if verdict.updated_input is not None:
             prepared = replace(prepared, arguments=verdict.updated_input)
             access = _access(state, prepared)
@@ -106,8 +110,17 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
             decision = state.gate.decide(access)
     final = await state.gate.judge(access, decision=decision, wish=wish)
     if final.verdict is not Verdict.ALLOW:
-        return _make_denied(final.reason, "denied")
+        return _deny(state, prepared, final, "denied")
+    state.decisions[prepared.call.call_id] = final
     return await _run(state, prepared)
+
+
+def _deny(
+    state: SessionState, prepared: Prepared, decision: Decision, error_code: str
+) -> CallOutcome:
+    state.decisions[prepared.call.call_id] = decision
+    output = ToolOutput(text=f"Permission denied: {decision.reason}.", failed=True)
+    return CallOutcome(output=output, denied=True, error_code=error_code)
 
 
 def _access(state: SessionState, prepared: Prepared) -> Access:
@@ -241,8 +254,3 @@ def make_interrupted_outcome() -> CallOutcome:
 def make_failed_outcome(text: str, error_code: str) -> CallOutcome:
     """Return the outcome of a call that failed, with the reason as its text."""
     return CallOutcome(output=ToolOutput(text=text, failed=True), error_code=error_code)
-
-
-def _make_denied(reason: str, error_code: str) -> CallOutcome:
-    output = ToolOutput(text=f"Permission denied: {reason}.", failed=True)
-    return CallOutcome(output=output, denied=True, error_code=error_code)

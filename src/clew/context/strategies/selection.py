@@ -151,8 +151,11 @@ def set_aside(
     units = view.archived.units() + view.items.units() - sum(item.units for item in staying)
     gone = max(0, units - words)
     summary = budget.quote(words) + min(budget.summary, gone // 2)
-    least, most = int(budget.limit * _LEAST_SUMMARY), int(budget.limit * _MOST_SUMMARY)
-    room = budget.limit - min(max(summary, least), most)
+    most = int(budget.limit * _MOST_SUMMARY)
+    room = budget.limit - min(summary, most)
+    if sum(item.units for item in staying) > room:
+        least = int(budget.limit * _LEAST_SUMMARY)
+        room = budget.limit - min(max(summary, least), most)
     if not budget.is_hard:
         # Results are all that is truncated; they get their share even beside a huge request.
         others = sum(item.units for item in staying if not item.answers)

@@ -36,6 +36,10 @@ def parse_questions(text: str, count: int) -> ParsedReply[tuple[Question, ...]]:
     """Return the first `count` questions of a reply; those that are right, if there are fewer."""
     items = _decode(text, list[msgspec.Raw])
     if items is None:
+        # Models that are asked for one question often leave the brackets out.
+        alone = _decode(text, Question)
+        items = [msgspec.Raw(msgspec.json.encode(alone))] if alone is not None else None
+    if items is None:
         return ParsedReply(problem="it is not a JSON array")
     found: list[Question] = []
     problems: list[str] = []
