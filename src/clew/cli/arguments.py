@@ -1,8 +1,10 @@
 """The flags and subcommands of `clew`."""
 
 import argparse
+from typing import NoReturn
 
 from clew.core.permissions import PermissionMode
+from clew.core.sanitize import sanitize
 from clew.sdk.folders import working_folder
 from clew.sdk.spec import SessionSpec
 
@@ -14,9 +16,15 @@ _PROMPT = (
 _JSON = "print JSON"
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        # The message repeats an argument, which may come from anywhere.
+        super().error(sanitize(message))
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the argument parser; on bad usage it prints an error and exits with code 2."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="clew",
         description="Run long sessions with a language model.",
         epilog="Starts an interactive prompt unless you use -p or a subcommand.",
@@ -282,6 +290,12 @@ def _add_ask(group: "argparse._ArgumentGroup") -> None:
         " full,recall-4k,rules-16k,rules-4k,recorded,newest-16k)",
     )
     group.add_argument(
+        "--ask-window",
+        type=_window,
+        metavar="TOKENS",
+        help="context window of MODEL, if it is unknown to Clew",
+    )
+    group.add_argument(
         "--out", metavar="DIR", help="folder for the replies (default: under ~/.clew)"
     )
     group.add_argument("--yes", action="store_true", help="do not ask whether to begin")
@@ -326,7 +340,7 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
     top.add_argument(
         "--sandbox",
         choices=("auto", "on", "off"),
-        help="run commands in a sandbox (bubblewrap): if available, always, or never",
+        help="run commands in a sandbox: if available, always, or never",
     )
     top.add_argument(
         "--no-network", dest="network", action="store_false", help="disable network in the sandbox"

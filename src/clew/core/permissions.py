@@ -131,3 +131,14 @@ class PermissionAnswer(Struct, frozen=True, kw_only=True):
 
     approval: Approval
     reply: str = ""
+
+
+class DeniedPaths(Struct, frozen=True, kw_only=True):
+    """Existing files and folders that deny rules forbid, for a sandbox to protect."""
+
+    hidden: tuple[str, ...] = ()
+    """Neither read nor written; a folder with everything in it."""
+    read_only: tuple[str, ...] = ()
+    """Read, but not written."""
+    uncovered: tuple[str, ...] = ()
+    """Rules whose files could not all be found: there are too many folders to search."""

@@ -13,6 +13,7 @@ from clew.core.permissions import (
     Approval,
     DecidedBy,
     Decision,
+    DeniedPaths,
     PermissionAnswer,
     PermissionMode,
     TargetKind,
@@ -70,6 +71,12 @@ class Gate(Struct, kw_only=True):
         from clew.permissions.decide import decide  # noqa: PLC0415
 
         return decide(access, policy or self.policy())
+
+    def find_denied_paths(self) -> DeniedPaths:
+        """Return the existing paths that deny rules forbid; reads folders."""
+        from clew.permissions.denied_paths import find_denied_paths  # noqa: PLC0415
+
+        return find_denied_paths(self.deny, self.cwd)
 
     async def judge(
         self, access: Access, *, decision: Decision | None = None, wish: Decision | None = None
