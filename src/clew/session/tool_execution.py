@@ -1,6 +1,7 @@
 """One tool call, from its name to its outcome: prepare → decide → hooks → execute → finish."""
 
 import logging
+import time
 from typing import Any
 
 import anyio
@@ -149,7 +150,7 @@ async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
         )
     if advice in {LoopAdvice.REFUSE, LoopAdvice.STOP}:
         return make_failed_outcome(f"Error: {name} was not run. {_REPEATED}", "repeated")
-    started = anyio.current_time()
+    started = time.monotonic()
     timeout = state.options["tool_timeout"]
     context = replace(state.tool_context, allowed_paths=prepared.allowed_paths)
     output = await _run_in_time(prepared, context, timeout)
@@ -160,7 +161,7 @@ async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
     state.loop_guard.record(prepared.call, output.text)
     if advice is LoopAdvice.WARN:
         output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
-    took = round((anyio.current_time() - started) * 1000)
+    took = round((time.monotonic() - started) * 1000)
     return CallOutcome(output=await _after(state, prepared, output, took))
 
 

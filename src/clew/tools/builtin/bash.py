@@ -124,7 +124,12 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
         shell = ["bash", "-c", _prelude(report), "bash", call.command]
         if call.sandboxed:
             shell = await anyio.to_thread.run_sync(_wrap, shell, call, options.sandbox)
-        env = child_environment(os.environ, extra=call.context.env, passed=options.pass_env)
+        env = child_environment(
+            os.environ,
+            extra=call.context.env,
+            passed=options.pass_env,
+            secrets=call.context.redact_values or (),
+        )
         child = ChildProcess(
             command=shell, cwd=call.start, env=env, timeout=call.seconds, pass_fds=(report,)
         )
