@@ -145,5 +145,5 @@ def _units_after(view: View, plan: Reduce, draft: Compacted) -> int:
     if len(draft.dropped) > len(plan.dropped):
         units -= view.items[0].units
     if draft.summary:
-        units += make_summary(EntryId(0), draft.summary, view.meter).units
+        units += make_summary(view, EntryId(0), draft.summary).units
     return units

@@ -10,10 +10,11 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.context.calibration import default_for, family_of, learn
-from clew.context.estimate import Meter, text_units, tool_units
+from clew.context.calibration import convert_tokens, default_for, learn
+from clew.context.estimate import Framing, Meter, text_units, tool_units
 from clew.context.items import Item, ItemKind, Items
 from clew.context.lazy_list import LazyMapping
+from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
 from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
@@ -34,7 +35,7 @@ from clew.core.entries import (
     UnknownBody,
 )
 from clew.core.ids import EntryId
-from clew.core.messages import Part, Text, ToolCall, ToolResult, assistant
+from clew.core.messages import Message, Part, Text, ToolCall, ToolResult, assistant
 from clew.core.models import Calibration, ModelFacts
 from clew.core.usage import Usage
 
@@ -97,9 +98,18 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
         """Thinking in the items that the model's provider no longer counts."""
         return 0 if family_of(self.setup.model.name).keeps_reasoning else self.items.past_reasoning
 
+    @property
+    def framing(self) -> Framing:
+        """What the format of the model's requests adds to their texts."""
+        return family_of(self.setup.model.name).framing
+
+    def measure(self, entry_id: EntryId, message: Message, kind: ItemKind | None = None) -> Item:
+        """Return `message` as an item, measured as the model counts."""
+        return Item.of(entry_id, message, kind, meter=self.meter, framing=self.framing)
+
     def units_for(self, tokens: int) -> int:
         """Convert tokens of the model to estimated units."""
-        return int(max(0.0, tokens - self.calibration.overhead) / self.calibration.rate)
+        return convert_tokens(self.calibration, tokens)
 
     @property
     def summary(self) -> str:
@@ -218,26 +228,43 @@ def _apply_setting(
 
 
 def _apply_setup(view: View, body: SetupChanged) -> View:
+    is_same = body.model.name == view.setup.model.name
     calibration = body.calibration
     if calibration is None:
-        same = body.model.name == view.setup.model.name
-        calibration = view.calibration if same else default_for(body.model.name)
-        if same and (body.system or body.tools) and not (view.setup.system or view.setup.tools):
+        exact = view.meter is not text_units
+        calibration = view.calibration if is_same else default_for(body.model.name, exact=exact)
+        if is_same and (body.system or body.tools) and not (view.setup.system or view.setup.tools):
             # The count included an unrecorded prompt, as in a session imported from another
             # tool. This setup records its own.
-            calibration = replace(calibration, units=0, tokens=0)
+            calibration = replace(calibration, units=0, tokens=0, base_units=0, base_tokens=0)
+    changed = replace(view, setup=body, anchor=None, calibration=calibration)
+    framing = changed.framing
+    tools = tool_units(body.tools, view.meter, framing) if body.model.calls_tools else 0
+    changed = replace(
+        changed, system_units=view.meter(body.system) + framing.request, tool_units=tools
+    )
+    return changed if framing == view.framing else _measure_again(changed)
+
+
+def _measure_again(view: View) -> View:
+    """Measure all items as another model counts."""
     return replace(
         view,
-        setup=body,
-        system_units=view.meter(body.system),
-        tool_units=tool_units(body.tools, view.meter) if body.model.calls_tools else 0,
-        anchor=None,
-        calibration=calibration,
+        items=Items(view.measure(item.entry_id, item.message, item.kind) for item in view.items),
+        archived=Items(
+            view.measure(item.entry_id, item.message, item.kind) for item in view.archived
+        ),
+        originals=LazyMapping(
+            {
+                entry_id: view.measure(entry_id, item.message, item.kind)
+                for entry_id, item in view.originals.items()
+            }
+        ),
     )
 
 
 def _add_message(view: View, entry: Entry, body: MessageAdded) -> View:
-    item = Item.of(entry.id, body.message, meter=view.meter)
+    item = view.measure(entry.id, body.message)
     items = view.items.append(item)
     is_answer = item.kind is ItemKind.ASSISTANT
     longer = replace(
@@ -270,9 +297,9 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
         for item in view.items
         if item.entry_id in dropped and item.kind is not ItemKind.SUMMARY
     ]
-    written = [Item.of(entry_id, message, meter=view.meter) for message in body.inserted]
+    written = [view.measure(entry_id, message) for message in body.inserted]
     if body.summary:
-        written.insert(0, make_summary(entry_id, body.summary, view.meter))
+        written.insert(0, make_summary(view, entry_id, body.summary))
     items = Items([*written, *kept])
     return replace(
         view,
@@ -287,10 +314,9 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     )
 
 
-def make_summary(entry_id: EntryId, text: str, meter: Meter) -> Item:
-    """Return the item that shows a summary."""
-    message = assistant(f"{SUMMARY_HEADING}\n{text}")
-    return Item.of(entry_id, message, ItemKind.SUMMARY, meter=meter)
+def make_summary(view: View, entry_id: EntryId, text: str) -> Item:
+    """Return the item that shows a summary in `view`."""
+    return view.measure(entry_id, assistant(f"{SUMMARY_HEADING}\n{text}"), ItemKind.SUMMARY)
 
 
 def _notes_after(view: View, body: Compacted) -> str:
@@ -320,7 +346,7 @@ def _count_settled(items: Items, changes: Iterable[Replacement]) -> int:
 
 def _strip_items(view: View, targets: frozenset[EntryId]) -> list[Item]:
     return [
-        Item.of(item.entry_id, strip_reasoning(item.message), item.kind, meter=view.meter)
+        view.measure(item.entry_id, strip_reasoning(item.message), item.kind)
         if item.entry_id in targets
         else item
         for item in view.items
@@ -330,13 +356,13 @@ def _strip_items(view: View, targets: frozenset[EntryId]) -> list[Item]:
 def _replace_texts(view: View, changes: Iterable[Replacement]) -> list[Item]:
     wanted = {change.entry_id: change for change in changes}
     return [
-        shorten_item(item, wanted[item.entry_id], view.meter) if item.entry_id in wanted else item
+        shorten_item(view, item, wanted[item.entry_id]) if item.entry_id in wanted else item
         for item in view.items
     ]
 
 
-def shorten_item(item: Item, change: Replacement, meter: Meter = text_units) -> Item:
-    """Return an item as `change` shows it."""
+def shorten_item(view: View, item: Item, change: Replacement) -> Item:
+    """Return an item of `view` as `change` shows it."""
     text: str | None = change.text
     parts: list[Part] = []
     for part in item.message.parts:
@@ -355,4 +381,4 @@ def shorten_item(item: Item, change: Replacement, meter: Meter = text_units) -> 
             case _:
                 parts.append(part)
     shorter = replace(item.message, parts=tuple(parts))
-    return Item.of(item.entry_id, shorter, item.kind, meter=meter)
+    return view.measure(item.entry_id, shorter, item.kind)
