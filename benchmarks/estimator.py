@@ -209,7 +209,7 @@ def calls_of(journal: Iterable[Entry], exact: Meter | None) -> Iterator[Call]:
                 units=view.units,
                 cold=estimate_tokens(view.calibration, view.units),
                 compactions=compactions,
-                hidden=round(view.calibration.overhead),
+                hidden=estimate_tokens(view.calibration, 0),
                 chars=chars,
                 exact=counted,
             )

@@ -147,13 +147,16 @@ def tool_units(
     """Estimate the declaration of `tools` in a request; nothing without tools."""
     if not tools:
         return 0
-    write = declare_type if framing.typed_tools else _declare_json
-    return framing.tools + sum(meter(write(spec)) + framing.tool for spec in tools)
+    texts = _write_types if framing.typed_tools else _write_schemas
+    return framing.tools + sum(sum(map(meter, texts(spec))) + framing.tool for spec in tools)
 
 
-def _declare_json(spec: ToolSpec) -> str:
-    schema = msgspec.json.encode(spec.schema).decode()
-    return f"{spec.name}{spec.description}{schema}"
+def _write_types(spec: ToolSpec) -> tuple[str, ...]:
+    return (declare_type(spec),)
+
+
+def _write_schemas(spec: ToolSpec) -> tuple[str, ...]:
+    return spec.name, spec.description, msgspec.json.encode(spec.schema).decode()
 
 
 _PIXELS_PER_UNIT = 750

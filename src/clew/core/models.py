@@ -64,12 +64,8 @@ class Calibration(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def overhead(self) -> float:
-        """Tokens in every request that the estimate cannot see, such as a hidden prompt.
-
-        The smallest request tells it best: the least of it is estimated.
-        """
-        units, tokens = self.smallest
-        return max(0.0, tokens - self.slope * units)
+        """Tokens of the last counted request that the estimate does not explain."""
+        return max(0.0, self.tokens - self.slope * self.units)
 
     @property
     def smallest(self) -> tuple[int, int]:
