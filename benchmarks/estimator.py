@@ -44,9 +44,9 @@ MEDIAN_LIMIT, P95_LIMIT = 4.0, 12.0
 ATTACHED = 3_000
 LEAST_LEARNED = 3
 """Calls that teach before a shrunken context is estimated."""
-SLACK = 200
-HIDDEN_LOSS = 0.97
-"""A count below this share of the last, with more text, shows that something was left out."""
+HIDDEN_LOSS = 0.03
+"""If a count lacks more than this share of the last one and half of the new text, something was
+left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +152,8 @@ def _stretches(calls: Sequence[Call]) -> Iterator[list[Call]]:
 def _follows(before: Call, call: Call) -> bool:
     if (call.model, call.compactions) != (before.model, before.compactions):
         return False
-    if call.units < before.units:
-        return True
     more_text, more_tokens = call.units - before.units, call.truth - before.truth
-    return call.truth > before.truth * HIDDEN_LOSS and more_tokens > more_text / 2 - SLACK
+    return more_text < 0 or more_tokens > more_text / 2 - HIDDEN_LOSS * before.truth
 
 
 def _shrunk(stretch: Sequence[Call]) -> list[float]:
