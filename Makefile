@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # stay on one worker.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
-.PHONY: run test test-fast check fmt reference requirements recordings bench clean
+.PHONY: run test test-fast check fmt reference requirements recordings attack bench clean
 .DEFAULT_GOAL := run
 
 # Compiled test modules and a compiled clew are worth their files: most tests of the command line
@@ -48,6 +48,9 @@ requirements: $(VENV)/dev.stamp  ## which requirements a test shows, and which n
 
 recordings: $(VENV)/dev.stamp  ## how the wire formats fare on recorded traffic, per API
 	@$(BIN)/python -m tests.recordings
+
+attack: $(VENV)/dev.stamp  ## attack Clew with its own corpora, and print one table
+	@$(BIN)/python -m attacks
 
 bench: $(VENV)/bench.stamp  ## measure, and write benchmarks/RESULTS.md
 	@$(BIN)/clew models get

@@ -48,6 +48,7 @@ SLOW: Mapping[str, str] = MappingProxyType(
         "cli/test_permission_prompt": "starts clew in a terminal",
         "cli/test_sessions": "starts clew",
         "cli/test_simulate": "starts clew",
+        "cli/test_simulate_ask": "starts clew",
         "cli/test_streams": "starts clew",
         "cli/test_terminal_sessions": "starts clew in a terminal",
         "compatibility/test_compatibility": "starts clew on old files",

@@ -29,6 +29,13 @@ NOUNS = frozenset({"docstring", "greeting", "hosting", "reasoning", "string"})
 
 MAX_PUBLIC_NAMES = 70
 
+JSON_DECODERS = {
+    "config/documents.py",
+    "core/json_text.py",
+    "extensions/project/languages.py",
+}
+"""The only modules with a JSON decoder of their own; all handle deep nesting."""
+
 
 @dataclass(frozen=True)
 class Module:
@@ -83,6 +90,17 @@ def test_a_module_is_named_after_a_thing_not_an_activity() -> None:
     ]
 
     assert len(gerunds) <= MAX_GERUNDS, gerunds
+
+
+def test_json_is_decoded_in_one_place_so_that_deep_nesting_is_an_error_everywhere() -> None:
+    decoders = re.compile(r"\b(?:msgspec\.)?json\.(?:decode|Decoder|loads?)\b\(|JSONDecoder\(")
+    found = {
+        str(module.path.relative_to("src/clew"))
+        for module in modules()
+        if decoders.search((ROOT / module.path).read_text(encoding="utf-8"))
+    }
+
+    assert found - {path for path in found if path.startswith("testing/")} == JSON_DECODERS
 
 
 def test_bases_in_other_modules_count_once_and_outside_classes_do_not() -> None:

@@ -46,6 +46,8 @@ PAGES = (
             "select_lines",
             "clew.sdk.simulation:SimulatedSession,SimulationOptions,SimulationReport,compare_cost,"
             "draw_longest,find_recordings,simulate_file",
+            "clew.sdk.blind_test:BlindReport,BlindTest,BlindTestOptions,SessionReport,TestedCase,"
+            "draw_report,open_blind_test",
             "clew.sdk.diagnostics:diagnose,this_machine",
             "clew.sdk.system_checks:Check,Finding,Level,Machine",
             "clew.sdk.entries",
@@ -151,7 +153,8 @@ PAGES = (
             "clew.tools.function",
             "clew.tools.protocol",
             "clew.tools.builtin",
-            "clew.tools.sandbox",
+            "clew.tools.sandbox.selection",
+            "clew.tools.sandbox.policy",
             "clew.tools.web.protocol",
         ),
     ),

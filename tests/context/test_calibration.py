@@ -123,6 +123,13 @@ def test_a_large_context_that_becomes_small_again_costs_what_small_ones_cost() -
     assert estimate_tokens(taught(grown, (2_000, 20_000)), 1_000) == 19_000
 
 
+def test_growth_that_no_text_explains_is_expected_to_stay() -> None:
+    grown = taught(make_prior(1.0), (3_000, 4_000), (3_600, 8_000))
+
+    assert estimate_tokens(grown, 3_100) == 7_500
+    assert estimate_tokens(taught(grown, (13_000, 17_500)), 3_100) == pytest.approx(4_135, abs=2)
+
+
 @given(counts, st.integers(0, 500_000))
 def test_the_largest_request_within_some_tokens_fits(
     pairs: list[tuple[int, int]], tokens: int

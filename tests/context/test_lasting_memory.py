@@ -90,6 +90,35 @@ def test_the_notes_of_a_model_are_followed_by_the_digest_in_one_budget() -> None
     assert view.meter(summary.text) <= room.summary + 5
 
 
+def test_a_conversation_that_is_a_little_too_long_keeps_its_newest_answers_whole() -> None:
+    answers = [
+        f"Answer {n} about port {9000 + n}: " + f"it listens on {n}. " * 30 for n in range(9)
+    ]
+    talk = [m for n, text in enumerate(answers) for m in (user(f"Why {n}?"), assistant(text))]
+    view = view_of(*talk, user("And now?"))
+    tokens = next(n for n in range(100_000) if view.units_for(n) >= 0.97 * view.items.units())
+    budget = Budget.of(view, tokens=tokens)
+
+    plan = Summarize().plan(view, budget)
+
+    assert isinstance(plan, Reduce)
+    assert plan.replaced == ()
+
+
+def test_what_names_nothing_gives_way_to_older_answers_that_do() -> None:
+    talk = [
+        user("Find the port."),
+        assistant(f"The server listens on port 8443. {'It does. ' * 9}"),
+    ]
+    talk += [
+        assistant(f"Let me look again, more carefully this time, {'a' * n}.") for n in range(30)
+    ]
+
+    text = write_digest(list(view_of(*talk).items), max_units=260)
+
+    assert "port 8443" in text
+
+
 @pytest.mark.req("CMP-7")
 def test_rules_keep_the_notes_that_a_model_wrote_before() -> None:
     turns = [m for n in range(12) for m in (user(f"Rule {n}: use tabs."), *work(n, 40))]

@@ -11,7 +11,7 @@ from clew.context.recall.answer import (
     Reference,
     format_entries,
     format_found,
-    parse_reference,
+    parse_references,
 )
 from clew.context.recall.documents import make_documents, make_mark
 from clew.context.recall.entry_text import (
@@ -363,6 +363,14 @@ def test_snippets_show_the_words_together_with_their_offset() -> None:
     assert cut_snippets(text, (), [], size=10)[0].text == text[:10]
 
 
+def test_a_passage_ends_with_the_end_of_its_line_or_of_the_text() -> None:
+    text = "alpha " + "x" * 100 + " the answer is 42\n" + "y" * 400
+    found = Matcher(parse_query("alpha")).find(text)
+
+    assert cut_snippets(text, found, [1.0], size=60)[0].text.endswith("42")
+    assert cut_snippets(text[:-400], found, [1.0], size=60)[0].text.endswith("42")
+
+
 def test_passages_that_overlap_are_joined() -> None:
     text = "x" * 500 + " alpha " + "y" * 120 + " beta " + "z" * 500
     found = Matcher(parse_query("alpha beta")).find(text)
@@ -400,37 +408,63 @@ def test_an_excerpt_shows_the_words_of_the_query() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("#12", (12, 12)), ("382-390", (382, 390)), ("12~2", (10, 14)), ("1..2", (1, 2)), ("x", None)],
+    [
+        ("#12", [(12, 12)]),
+        ("382-390", [(382, 390)]),
+        ("382 - 390", [(382, 390)]),
+        ("12~2", [(10, 14)]),
+        ("#2 ~ 3", [(1, 5)]),
+        ("1..2", [(1, 2)]),
+        ("#27 #65", [(27, 27), (65, 65)]),
+        ("27, 60-65", [(27, 27), (60, 65)]),
+        ("27 65", None),
+        ("#27 failed", None),
+        ("x", None),
+        ("", None),
+    ],
 )
-def test_entries_are_named_by_number_or_range(text: str, expected: tuple[int, int] | None) -> None:
-    found = parse_reference(text)
+def test_entries_are_named_by_numbers_or_ranges(
+    text: str, expected: list[tuple[int, int]] | None
+) -> None:
+    found = parse_references(text)
 
-    assert (found and (found.first, found.last)) == expected
-    assert parse_reference("#2 ~ 3") == Reference(first=1, last=5)
-    for wrong in ("9-2", "1-200"):
+    assert (found and [(one.first, one.last) for one in found]) == expected
+    for wrong in ("9-2", "1-200", "1-60, 100-160"):
         with pytest.raises(SessionError, match="is not a range"):
-            parse_reference(wrong)
+            parse_references(wrong)
 
 
 def test_a_range_shows_each_call_once_and_pages_through_long_text() -> None:
     read = reader(JOURNAL).get
 
-    text = format_entries(Reference(first=1, last=8), read, page=10_000)
+    text = format_entries([Reference(first=1, last=8)], read, page=10_000)
 
     assert text.count("marigold garden") == 1
     assert [line[:2] for line in text.splitlines() if line.startswith("#")] == [
         *("#2", "#3", "#4", "#8"),
     ]
     assert "called in #3" in text
-    short = format_entries(Reference(first=2, last=8), read, offset=4, page=8)
+    short = format_entries([Reference(first=2, last=8)], read, offset=4, page=8)
     assert short.splitlines()[1:3] == ["code wor", "[16 more characters of #2: offset=12]"]
     assert short.endswith("[the rest starts at #3]")
+    both = format_entries([Reference(first=8, last=8), Reference(first=2, last=2)], read, page=900)
+    assert [line[:2] for line in both.splitlines() if line.startswith("#")] == ["#8", "#2"]
     with pytest.raises(SessionError, match="no text under #5-7"):
-        format_entries(Reference(first=5, last=7), read, page=10)
+        format_entries([Reference(first=5, last=7)], read, page=10)
     with pytest.raises(SessionError, match="no text under #5"):
-        format_entries(Reference(first=5, last=5), read, page=10)
+        format_entries([Reference(first=5, last=5)], read, page=10)
     with pytest.raises(SessionError, match="past the end"):
-        format_entries(Reference(first=2, last=2), read, offset=99, page=10)
+        format_entries([Reference(first=2, last=2)], read, offset=99, page=10)
+
+
+def test_in_a_range_a_long_entry_leaves_room_for_the_others() -> None:
+    read = reader(talk(user("a" * 9_000), user("b" * 500), user("c" * 9_000))).get
+
+    text = format_entries([Reference(first=1, last=4)], read, page=5_000)
+
+    assert [text.count(letter * 400) for letter in "abc"] == [5, 1, 5]
+    assert "[6,750 more characters of #1: offset=2250]" in text
+    assert "[6,750 more characters of #3: offset=2250]" in text
 
 
 def test_an_answer_leads_from_the_best_hit_to_what_is_around_it() -> None:
@@ -531,6 +565,28 @@ def test_a_file_that_was_never_read_as_a_whole_is_shown_in_parts() -> None:
         "src/a.py was never read or written as a whole; what is known of it:\n"
         "#2 Read:\nRead src/a.py\noffset: 5\ntail\n#4 Edit:\nEdit src/a.py\n- y = 2\n+ y = 3\nok"
     )
+
+
+EDIT_A = '{"file_path":"a.py","old_string":"v = 0","new_string":"v = +"}'
+
+
+def test_the_latest_version_has_every_edit_also_those_that_look_alike() -> None:
+    edits = [
+        call(
+            "Edit",
+            f'{{"file_path":"a.py","old_string":"v = {n}","new_string":"v = {n + 1}"}}',
+            f"{n}",
+        )
+        for n in range(60)
+    ]
+    write = call("Write", '{"file_path":"a.py","content":"v = 0"}', "w")
+    messages = [m for made in (write, *edits) for m in (assistant(made), result_of(made, "ok"))]
+    found = search_entries(talk(*messages), Query(file="a.py", latest=True), limit=200)
+
+    version = find_latest_version([hit.unit for hit in found.hits], "a.py")
+
+    assert version is not None
+    assert version.text == "v = 60"
 
 
 def test_failed_calls_and_other_files_do_not_count() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clew.core
-from clew.core.redaction import Redactor, StreamRedactor, redact
+from clew.core.redaction import Redactor, StreamRedactor, hide, redact
 
 pytestmark = pytest.mark.req("LOG-2")
 
@@ -398,6 +398,99 @@ def test_a_secret_is_known_by_the_name_beside_it(case: Line) -> None:
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert redact(text) is text
     assert redact({"text": text, "lines": [text]}) == {"text": text, "lines": [text]}
+
+
+PLACEHOLDERS = [
+    "test",
+    "testing",
+    "test123",
+    "changeme",
+    "change-me",
+    "CHANGEME!",
+    "change_it",
+    "example",
+    "example-password",
+    "xxx",
+    "xxxxxxxx",
+    "dummy",
+    "fake",
+    "foo",
+    "bar",
+    "placeholder",
+    "password",
+    "secret",
+    "my_password",
+    "your-password-here",
+    "<password>",
+    "${VAR}",
+    "$DB_PASSWORD",
+    "{{password}}",
+    "%PASSWORD%",
+    "str",
+    "string",
+    "String",
+    "int",
+    "bytes",
+    "SecretStr",
+    "None",
+    "null",
+    "undefined",
+    "todo",
+    "TBD",
+    "***",
+    "...",
+    "redacted",
+    "hidden",
+    "required",
+]
+REAL = [
+    "test-4Horse!9",
+    "changeme2026!Prod",
+    "examplehorse-77x",
+    "hunter2",
+    "Tr0ub4dor&3",
+    "correct-horse-battery",
+    "string4theory!",
+    "myhorse99",
+    "xxx9horse",
+    "fakehorse7!",
+    "9f8e7d6c5b4a",
+    "password2026!",
+    "secretHorse!",
+    "admin",
+    "root",
+]
+
+
+@pytest.mark.parametrize("value", PLACEHOLDERS)
+def test_a_placeholder_is_no_secret(value: str) -> None:
+    for text in (f"password = '{value}'", f'{{"password": "{value}"}}', f"password: {value}\n"):
+        assert redact(text) is text
+    assert redact({"password": value}) == {"password": value}
+
+
+@pytest.mark.parametrize("value", REAL)
+def test_a_real_password_is_redacted_although_it_begins_like_a_placeholder(value: str) -> None:
+    for text in (f"password = '{value}'", f'{{"password": "{value}"}}'):
+        assert redact(text) == text.replace(value, "[redacted:password]")
+    assert redact({"password": value}) == {"password": "[redacted:password]"}
+
+
+@given(
+    st.lists(st.sampled_from([*(case.text for case in NAMED), *ORDINARY.splitlines(), "é¤", "\n"]))
+)
+def test_the_originals_behind_all_marks_give_the_original_text(pieces: list[str]) -> None:
+    text = "\n".join(pieces)
+
+    hidden = hide(text)
+
+    restored, done = "", 0
+    for mark in hidden.hidden:
+        assert hidden.text[mark.start : mark.end].startswith("[redacted:")
+        restored += hidden.text[done : mark.start] + mark.original
+        done = mark.end
+    assert restored + hidden.text[done:] == text
+    assert hidden.text == redact(text)
 
 
 def test_the_corpus_is_large() -> None:

@@ -73,9 +73,9 @@ async def look(place: str, session_id: str, safe: int, count: Count) -> None:
         await store.aclose()
 
 
-def crash(place: str, kills: int, folder: Path) -> Count:
+def crash(place: str, kills: int, folder: Path, seed: int = 0) -> Count:
     """Kill sessions that many times; each goes on after its kills until it has had enough."""
-    count, chance = Count(), random.Random(kills)
+    count, chance = Count(), random.Random(f"{kills} {seed}" if seed else kills)
     for number in range(kills):
         session_id = f"session{number // KILLS_PER_SESSION}"
         (folder / session_id).mkdir(exist_ok=True)

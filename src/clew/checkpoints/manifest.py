@@ -17,6 +17,7 @@ from clew.checkpoints.path_states import PathState
 from clew.checkpoints.values import CheckpointCause
 from clew.core.errors import StoreUnavailable
 from clew.core.ids import EntryId
+from clew.core.json_text import JsonDecoder
 from clew.files.atomic import replace_file, sync_folder
 
 MANIFEST_VERSION = 1
@@ -69,7 +70,7 @@ class SealRecord(Struct, frozen=True, kw_only=True, tag_field="line", tag="seal"
 ManifestRecord: TypeAlias = FloorRecord | BeginRecord | KeepRecord | SealRecord
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[ManifestRecord] = msgspec.json.Decoder(ManifestRecord)
+_decoder: JsonDecoder[ManifestRecord] = JsonDecoder(ManifestRecord)
 
 
 class Checkpoint(Struct, kw_only=True):

@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_session_flags(top)
     commands = top.add_subparsers(
-        dest="command", metavar="{config,demo,doctor,log,models,sessions,simulate}"
+        dest="command", metavar="{config,demo,doctor,log,models,permissions,sessions,simulate}"
     )
     add_config(commands.add_parser("config", help="show, check and change settings"))
     demo = commands.add_parser("demo", help="take a guided tour on the embedded model")
@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     add_doctor(commands.add_parser("doctor", help="check what works and what is missing"))
     _add_log(commands.add_parser("log", help="show, validate and replay session logs"))
     _add_models(commands.add_parser("models", help="download the embedded model"))
+    _add_permissions(commands.add_parser("permissions", help="show what was allowed and denied"))
     _add_sessions(commands.add_parser("sessions", help="manage stored sessions"))
     _add_simulate(
         commands.add_parser("simulate", help="compare context strategies on recorded sessions")
@@ -132,6 +133,20 @@ def _add_log(log: argparse.ArgumentParser) -> None:
     replay.add_argument("--strict", action="store_true", help="reject requests that differ")
 
 
+def _add_permissions(permissions: argparse.ArgumentParser) -> None:
+    actions = permissions.add_subparsers(dest="action", metavar="{log}", required=True)
+    log = actions.add_parser("log", help="list the decisions about tool calls, with their reasons")
+    log.description = (
+        "Lists every tool call of a session that was allowed or denied, and whether a rule, the"
+        " mode, a hook or your answer decided."
+    )
+    log.add_argument(
+        "id", nargs="?", default="", metavar="ID", help="a session (default: the most recent)"
+    )
+    log.add_argument("--denied", action="store_true", help="only calls that were denied")
+    _add_listing(log, limit=100, json=False)
+
+
 def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     sessions.description = (
         "Without an action, lists the most recent sessions of this folder. ID is a session id, the"
@@ -182,8 +197,8 @@ def _add_recall(
     recall = actions.add_parser("recall", help="search the entries of a session, or read some")
     recall.description = (
         "Words, names, 'exact phrases in double quotes' and filters (role:user, tool:Bash,"
-        " file:NAME, since:2h, until:2026-01-31) search; #12, 382-390 and '#12~3' read entries;"
-        " latest:FILE shows the last known version of a file."
+        " file:NAME, since:2h, until:2026-01-31) search; #12, '#27 #65', 382-390 and"
+        " '#12~3' read entries; latest:FILE shows the last known version of a file."
     )
     recall.add_argument("id", metavar="ID", help="a session, or `all` for all of this folder")
     recall.add_argument("words", nargs="+", metavar="WORD", help="what to look for or to read")
@@ -204,7 +219,7 @@ def _add_listing(action: argparse.ArgumentParser, *, limit: object, json: object
 def _add_simulate(simulate: argparse.ArgumentParser) -> None:
     simulate.description = (
         "Replays sessions of Clew, Claude Code, Codex, Gemini CLI or pi with each context strategy,"
-        " and reports what each would have cost and kept. Calls no model."
+        " and reports what each would have cost and kept. Calls no model, unless --ask names one."
     )
     simulate.add_argument("files", nargs="+", metavar="FILE", help="a recording or a folder")
     simulate.add_argument(
@@ -232,11 +247,50 @@ def _add_simulate(simulate: argparse.ArgumentParser) -> None:
         help="do not count calls that look up what left the view",
     )
     simulate.add_argument(
-        "--chart", metavar="FILE.svg", help="write a chart of the longest session as SVG"
+        "--chart",
+        metavar="FILE.svg",
+        help="write a chart as SVG: of the longest session, or of the scores",
     )
     simulate.add_argument("--json", action="store_true", help=_JSON)
     simulate.add_argument(
         "--verbose", action="store_true", help="also print a table for each session"
+    )
+    _add_ask(
+        simulate.add_argument_group(
+            "blind test",
+            "MODEL writes questions about the session at its compactions, answers each from one"
+            " compacted view, and grades the answers without knowing the views. States the cost"
+            " and asks before it begins; a test that was stopped continues with the same command."
+            " FILE can also be the id or name of a stored session.",
+        )
+    )
+
+
+def _add_ask(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument("--ask", metavar="MODEL", help="test with this model, NAME or PROVIDER/NAME")
+    group.add_argument(
+        "--questions", type=_count, metavar="N", help="questions per compaction (default: 12)"
+    )
+    group.add_argument(
+        "--points", type=_count, metavar="N", help="compactions per session, at most (default: 3)"
+    )
+    group.add_argument(
+        "--views",
+        metavar="NAME,…",
+        help="what readers get: full, recorded (summary), newest-Nk (text), rules-Nk (Clew without"
+        " a model), recall-Nk (and Recall), with N thousand tokens (default:"
+        " full,recall-4k,rules-16k,rules-4k,recorded,newest-16k)",
+    )
+    group.add_argument(
+        "--out", metavar="DIR", help="folder for the replies (default: under ~/.clew)"
+    )
+    group.add_argument("--yes", action="store_true", help="do not ask whether to begin")
+    group.add_argument(
+        "--budget",
+        type=_dollars,
+        default=argparse.SUPPRESS,
+        metavar="USD",
+        help="stop before this run costs more than USD",
     )
 
 
@@ -272,7 +326,7 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
     top.add_argument(
         "--sandbox",
         choices=("auto", "on", "off"),
-        help="run commands in a sandbox (bubblewrap): if available, always, or never",
+        help="run commands in a sandbox: if available, always, or never",
     )
     top.add_argument(
         "--no-network", dest="network", action="store_false", help="disable network in the sandbox"

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from clew._version import __version__
@@ -70,40 +71,16 @@ def _dispatch(arguments: "Namespace") -> int:
     if arguments.version:
         print(f"clew {__version__}")
         return 0
-    match arguments.command:
-        case "models":
-            from clew.cli.models import run_models  # noqa: PLC0415
+    if arguments.command:
+        # Each subcommand is a module with a function of its name; only the one that runs is
+        # imported.
+        module = import_module(f"clew.cli.{arguments.command}")
+        run: Callable[[Namespace], int] = getattr(module, f"run_{arguments.command}")
+        return run(arguments)
+    if arguments.prompt is not None:
+        from clew.cli.print_mode import run_print  # noqa: PLC0415
 
-            return run_models(arguments)
-        case "sessions":
-            from clew.cli.sessions import run_sessions  # noqa: PLC0415
+        return run_print(arguments)
+    from clew.cli.prompt import run_prompt  # noqa: PLC0415
 
-            return run_sessions(arguments)
-        case "demo":
-            from clew.cli.demo import run_demo  # noqa: PLC0415
-
-            return run_demo(arguments)
-        case "config":
-            from clew.cli.config import run_config  # noqa: PLC0415
-
-            return run_config(arguments)
-        case "doctor":
-            from clew.cli.doctor import run_doctor  # noqa: PLC0415
-
-            return run_doctor(arguments)
-        case "log":
-            from clew.cli.log import run_log  # noqa: PLC0415
-
-            return run_log(arguments)
-        case "simulate":
-            from clew.cli.simulate import run_simulate  # noqa: PLC0415
-
-            return run_simulate(arguments)
-        case _ if arguments.prompt is not None:
-            from clew.cli.print_mode import run_print  # noqa: PLC0415
-
-            return run_print(arguments)
-        case _:
-            from clew.cli.prompt import run_prompt  # noqa: PLC0415
-
-            return run_prompt(arguments)
+    return run_prompt(arguments)

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from clew.cli.sanitize import sanitize_line
@@ -60,6 +60,40 @@ def stop_note(reason: str, detail: str = "") -> str:
     return f"{note}: {sanitize_line(detail, _MAX_DETAIL)}" if note and detail else note
 
 
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines: the first column to the left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
 def format_time(at: float) -> str:
     """Return a time in the local time zone, to the minute."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+class ProgressBar:
+    """Draws a bar on standard error if that is a terminal, and erases it at the end."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+
+    def __enter__(self) -> "ProgressBar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def show(self, done: int, total: int, text: str) -> None:
+        """Draw how much is done, and of what."""
+        if self._live:
+            filled = done * _GAUGE_CELLS // max(1, total)
+            bar = "█" * filled + "░" * (_GAUGE_CELLS - filled)
+            line = f"[{bar}] {done}/{total} {sanitize_line(text, _MAX_DETAIL)}"
+            print(f"\r\x1b[K{line[:100]}", end="", file=sys.stderr, flush=True)

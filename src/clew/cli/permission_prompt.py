@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from clew.cli.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval, Risk
-from clew.core.text import pluralize
+from clew.core.text import pluralize, truncate_middle
 from clew.sdk.permission_preview import preview_request
 
 BAR = "  │ "
@@ -23,6 +23,9 @@ _ANSWERS = {
     **dict.fromkeys(("n", "no"), Approval.NO),
 }
 VIEW = frozenset({"v", "view"})
+MAX_URL = 1_000
+"""The most characters of a URL in a question."""
+_WEB = ("http://", "https://")
 
 
 def format_choices(*, session: str, project: bool, hidden: bool) -> str:
@@ -46,8 +49,10 @@ def parse_approval(typed: str, *, project: bool) -> Approval | None:
 
 def format_request(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
     """Return the first line of the question, and the lines that stand behind the bar."""
-    title = f"{request.tool_name} wants to {_VERBS[request.risk]}:"
-    target = sanitize(request.target)
+    is_fetch = request.risk is Risk.INSPECT and request.target.startswith(_WEB)
+    verb = "send a request to" if is_fetch else _VERBS[request.risk]
+    title = f"{request.tool_name} wants to {verb}:"
+    target = sanitize(truncate_middle(request.target, MAX_URL) if is_fetch else request.target)
     preview = preview_request(request)
     if "\n" not in target and len(list(split_rows(f"{title} {target}", width))) == 1:
         return f"{title} {target}", preview

@@ -215,7 +215,8 @@ def greet(
     if not again:
         screen.say(f"{launched.choice.model}: {launched.choice.why}", style="dim")
         screen.say(f"permission mode: {now.mode}", style="dim")
-        screen.say(launched.sandbox, style="dim")
+        if notice := launched.take_sandbox_notice():
+            screen.say(notice, style="dim")
     if launched.resumed:
         _show_recap(now, screen)
     if not again:

@@ -4,11 +4,11 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from clew.cli.paint import make_painter
+from clew.cli.blind_test import check_chart, run_ask
+from clew.cli.paint import ProgressBar, align_columns, make_painter
 from clew.core.errors import ConfigError
 from clew.sdk.simulation import (
     SCENARIOS,
@@ -22,7 +22,6 @@ from clew.sdk.simulation import (
     simulate_file,
 )
 
-_CELLS = 30
 _MAX_NOTES = 12
 _COLUMNS = (
     *("strategy", "calls", "input", "cached", "uncached", "cost", "of none", "compactions"),
@@ -41,6 +40,9 @@ def run_simulate(arguments: Namespace) -> int:
     Raises:
         ConfigError: A strategy, model or file name is wrong; nothing was simulated.
     """
+    if arguments.ask is not None:
+        return run_ask(arguments)
+    _check_unused(arguments)
     options = SimulationOptions.of(
         arguments.strategy or SCENARIOS,
         model=arguments.model or "",
@@ -48,7 +50,7 @@ def run_simulate(arguments: Namespace) -> int:
         max_tokens=arguments.max_tokens,
         lookups=arguments.lookups,
     )
-    chart = _check_chart(arguments.chart)
+    chart = check_chart(arguments.chart)
     report = _simulate(options, arguments.files)
     _write_notes(report)
     if not report.sessions:
@@ -66,7 +68,8 @@ def run_simulate(arguments: Namespace) -> int:
 def _simulate(options: SimulationOptions, names: Sequence[str]) -> SimulationReport:
     files, skipped = find_recordings(names)
     done: list[SimulatedSession] = []
-    with _Progress(total=len(files) * len(options.scenarios)) as progress:
+    with ProgressBar() as bar:
+        progress = _Progress(bar, total=len(files) * len(options.scenarios))
         for path in files:
             progress.name = path.name
             try:
@@ -77,10 +80,10 @@ def _simulate(options: SimulationOptions, names: Sequence[str]) -> SimulationRep
     return SimulationReport(options=options, sessions=tuple(done), skipped=skipped)
 
 
-def _check_chart(name: str | None) -> Path | None:
-    if name is not None and not name.lower().endswith(".svg"):
-        raise ConfigError(f"--chart writes SVG only: {name!r} must end in .svg")
-    return None if name is None else Path(name)
+def _check_unused(arguments: Namespace) -> None:
+    given = [name for name in ("questions", "points", "views", "out") if getattr(arguments, name)]
+    if given or arguments.yes:
+        raise ConfigError(f"--{given[0] if given else 'yes'} needs --ask MODEL")
 
 
 def _write_notes(report: SimulationReport) -> None:
@@ -119,15 +122,7 @@ def _print_tables(report: SimulationReport, *, verbose: bool) -> None:
 
 
 def _format_table(runs: Sequence[SimulationRun], options: SimulationOptions) -> list[str]:
-    rows = [_COLUMNS, *(_cells(run, runs[0]) for run in options.select(runs))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    return align_columns([_COLUMNS, *(_cells(run, runs[0]) for run in options.select(runs))])
 
 
 def _cells(run: SimulationRun, none: SimulationRun) -> tuple[str, ...]:
@@ -145,29 +140,17 @@ def _cells(run: SimulationRun, none: SimulationRun) -> tuple[str, ...]:
 
 
 class _Progress:
-    """Draws a bar on standard error if that is a terminal, and erases it at the end."""
+    """Counts sessions under strategies, and shows how many are done."""
 
-    def __init__(self, *, total: int) -> None:
+    def __init__(self, bar: ProgressBar, *, total: int) -> None:
         self.name = ""
-        self._total = max(1, total)
+        self._bar, self._total = bar, total
         self._done = 0
-        self._live = sys.stderr.isatty()
-
-    def __enter__(self) -> "_Progress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def advance(self, strategy: str) -> None:
         """Count one session under one strategy."""
         self._done += 1
-        if self._live:
-            filled = self._done * _CELLS // self._total
-            bar = "█" * filled + "░" * (_CELLS - filled)
-            text = f"[{bar}] {self._done}/{self._total} {self.name[:40]} {strategy}"
-            print(f"\r\x1b[K{text[:100]}", end="", file=sys.stderr, flush=True)
+        self._bar.show(self._done, self._total, f"{self.name[:40]} {strategy}")
 
     def skip(self, count: int) -> None:
         """Count scenarios that are skipped."""

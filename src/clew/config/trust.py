@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from clew.config.layers import Layer, Names, get_value, iter_values, put_value
 from clew.core.errors import ConfigError
+from clew.core.json_text import JsonDecoder
 from clew.core.permissions import PermissionMode
 from clew.core.redaction import redact
 from clew.core.text import truncate
@@ -37,7 +38,7 @@ class _Content(Struct, frozen=True, kw_only=True):
     folders: dict[str, _Folder] = {}
 
 
-_decoder = msgspec.json.Decoder(_Content)
+_decoder = JsonDecoder(_Content)
 
 
 class Trust:

@@ -17,6 +17,7 @@ from clew.config.schema_info import dict_value_type, key_spellings, section_type
 from clew.config.settings import LoadedSettings, compute_fingerprint
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError
+from clew.core.json_text import decode_json
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import file_lock
 
@@ -135,8 +136,8 @@ def _value(kind: Any, text: str) -> Any:
     if str in union_members(kind):
         return text
     try:
-        return json.loads(text)
-    except ValueError:
+        return decode_json(text)
+    except msgspec.DecodeError:
         return text
 
 

@@ -19,6 +19,7 @@ _EXACT_UNITS = 60_000
 _FORGET = 0.995
 _MOST_CHANGE = 4.0
 _SURPRISE = 3.0
+_MOST_STEEPNESS = 2.0
 
 
 def make_prior(rate: float, weight: float = _PRIOR_UNITS) -> Calibration:
@@ -44,7 +45,7 @@ def estimate_tokens(calibration: Calibration, units: int) -> int:
     units = max(0, units)
     if units >= calibration.units:
         return round(calibration.tokens + (units - calibration.units) * calibration.slope)
-    low_units, low_tokens = calibration.smallest
+    low_units, low_tokens = _find_low_end(calibration)
     if units <= low_units:
         per_unit = min(calibration.slope, low_tokens / low_units)
         return round(low_tokens - (low_units - units) * per_unit)
@@ -56,12 +57,25 @@ def convert_tokens(calibration: Calibration, tokens: int) -> int:
     """Return the units of the largest request that is estimated at `tokens`, or 0."""
     if tokens >= calibration.tokens:
         return int(calibration.units + (tokens - calibration.tokens) / calibration.slope)
-    low_units, low_tokens = calibration.smallest
+    low_units, low_tokens = _find_low_end(calibration)
     if tokens <= low_tokens:
         per_unit = min(calibration.slope, low_tokens / low_units)
         return max(0, int(low_units - (low_tokens - tokens) / per_unit))
     share = (tokens - low_tokens) / (calibration.tokens - low_tokens)
     return int(low_units + (calibration.units - low_units) * share)
+
+
+def _find_low_end(calibration: Calibration) -> tuple[int, int]:
+    """Return units and tokens of the smallest count, or of the last one.
+
+    If counts grew much faster than the text, something hidden was added since the smallest
+    count, and it may stay when text leaves.
+    """
+    units, tokens = calibration.smallest
+    explained = _MOST_STEEPNESS * calibration.slope * (calibration.units - units)
+    if calibration.tokens - tokens > explained:
+        return calibration.units, calibration.tokens
+    return units, tokens
 
 
 def learn(calibration: Calibration, units: int, tokens: int) -> Calibration:

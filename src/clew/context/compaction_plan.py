@@ -12,11 +12,12 @@ from clew.context.cleared_results import find_consumed, make_marker
 from clew.context.cuts import find_turn_start
 from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.items import ItemKind
-from clew.context.loss_report import WrittenSummary, build_compaction
+from clew.context.loss_report import WrittenSummary, build_compaction, count_tokens_after
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
 from clew.context.view import View
+from clew.context.window_state import count_tokens
 from clew.core.context_state import SummaryAttempt
 from clew.core.entries import Compacted, Trigger
 from clew.core.text import pluralize, truncate_middle
@@ -85,8 +86,7 @@ def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
     exceed the target, the summary gets a quarter of what it replaces, so that the compaction
     still frees most of it.
     """
-    best = _without_summary(view, plan).report
-    spare = best.tokens_before * (1 - _LEAST_GAIN) - best.tokens_after
+    spare = count_tokens(view) * (1 - _LEAST_GAIN) - count_tokens_after(view, plan)
     most = int(spare / view.calibration.rate) - _HEADING_UNITS
     taken = plan.count_staying(view) + _HEADING_UNITS
     if budget.is_hard:
@@ -106,11 +106,6 @@ def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
     gone = plan.dropped_units
     room = max(budget.limit - plan.count_staying(view) - _HEADING_UNITS, gone // 4)
     return min(room, budget.summary + said, gone // 2 + said)
-
-
-def _without_summary(view: View, plan: Reduce) -> Compacted:
-    nothing = WrittenSummary(text="", author="rules")
-    return build_compaction(view, plan, nothing, trigger="auto", strategy="")
 
 
 def plan_compaction(
@@ -164,19 +159,21 @@ def _find_plan_fault(
     else:
         summary = min(gone, max(_LEAST_DIGEST, _fair_share(view, plan, budget)))
     extra = round(summary * view.calibration.rate)
-    return find_gain_fault(_without_summary(view, plan), must=must, extra=extra)
+    return _judge_gain(count_tokens(view), count_tokens_after(view, plan) + extra, must=must)
 
 
-def find_gain_fault(body: Compacted, *, must: bool, extra: int = 0) -> str:
+def find_gain_fault(body: Compacted, *, must: bool) -> str:
     """Return why a compaction is not worth it; an empty string if it is.
 
     Args:
         body: The compaction.
         must: Accept any saving, because the view cannot be sent as it is.
-        extra: Tokens that its summary will add.
     """
-    before = body.report.tokens_before
-    saved = before - body.report.tokens_after - extra
+    return _judge_gain(body.report.tokens_before, body.report.tokens_after, must=must)
+
+
+def _judge_gain(before: int, after: int, *, must: bool) -> str:
+    saved = before - after
     if must and saved <= 0:
         return "the summary would be longer than the text it replaces"
     return "" if must or saved >= _LEAST_GAIN * before else "it would save too little"
@@ -220,21 +217,20 @@ def summarise_by_rules(
     if not plan.dropped:
         return WrittenSummary(text="", author=author, usage=usage)
     gone = [item for item in plan.dropped if item.kind is not ItemKind.SUMMARY]
-    if view.originals:
-        gone = [view.originals.get(item.entry_id, item) for item in gone]
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
     notes = notes or truncate_middle(view.notes, budget.summary)
+    dropped = plan.dropped_ids
     staying = [
         item
         for item in view.items
-        if item.entry_id not in plan.dropped_ids and item.kind is not ItemKind.SUMMARY
+        if item.entry_id not in dropped and item.kind is not ItemKind.SUMMARY
     ]
     from clew.context.digest.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
 
     least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
     digest = write_digest(
-        (*view.archived, *gone),
+        [*view.archived, *view.restore_texts(gone)],
         max_units=max(least, budget.summary - view.meter(notes)),
         staying=staying,
         # Without a journal the old summary is all there is of what it covers.

@@ -103,10 +103,7 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
 
 def _list_originals(view: View) -> list[Item]:
     """Return all messages with the text that they had before results were cleared."""
-    every = [*view.archived, *view.items]
-    if not view.originals:
-        return every
-    return [view.originals.get(item.entry_id, item) for item in every]
+    return view.restore_texts([*view.archived, *view.items])
 
 
 def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> FileVersion | None:

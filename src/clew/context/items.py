@@ -1,7 +1,7 @@
 """The messages of a view: an immutable sequence that grows by one in constant time."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from enum import IntEnum
 from itertools import accumulate
@@ -29,7 +29,6 @@ class ItemKind(IntEnum):
 
 
 _USER, _ASSISTANT, _TOOL_RESULT, _SUMMARY, _REASONING = ItemKind
-_NONE: frozenset[CallId] = frozenset()
 _KIND_OF_ROLE = {
     Role.USER: ItemKind.USER,
     Role.ASSISTANT: ItemKind.ASSISTANT,
@@ -69,10 +68,11 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
         units, thinking = framing.message, 0
         is_signed = False
         for part in message.parts:
+            if isinstance(part, Text):
+                units += meter(part.text)
+                continue
             size = part_units(part, meter, framing)
             units += size
-            if isinstance(part, Text):
-                continue
             if isinstance(part, ToolResult):
                 answers += (part.call_id,)
             elif isinstance(part, ToolCall):
@@ -115,32 +115,35 @@ class Tally(Struct, gc=False):
     def extend(self, items: Iterable[Item], length: int) -> None:
         """Add items; `length` is the length of the sequence before them."""
         totals = self.totals
+        waiting: Collection[CallId] = self.waiting
         for item in items:
             length += 1
             kind, thinking = item.kind, item.reasoning_units
             totals[kind] += item.units - thinking
             if thinking:
                 totals[_REASONING] += thinking
-            if kind is _USER:
-                self.turns += 1
-                self.past_reasoning = totals[_REASONING]
+            if kind is _TOOL_RESULT:
+                if totals[_TOOL_RESULT] >= self.mark:
+                    self.mark = totals[_TOOL_RESULT] * _GROWTH
+                    self.marked_at = length
             elif kind is _ASSISTANT:
                 self.answered_at = length
-            elif kind is _TOOL_RESULT and totals[_TOOL_RESULT] >= self.mark:
-                self.mark = totals[_TOOL_RESULT] * _GROWTH
-                self.marked_at = length
-            if item.message.parts:
-                self.outgoing += 1
-                self._match(item)
-
-    def _match(self, item: Item) -> None:
-        if item.kind is _TOOL_RESULT:
-            self.is_matched = self.is_matched and self.waiting.issuperset(item.answers)
-            self.waiting = self.waiting.difference(item.answers)
-        else:
-            if self.waiting:
-                self.is_matched = False
-            self.waiting = frozenset(item.asks) if item.asks else _NONE
+            elif kind is _USER:
+                self.turns += 1
+                self.past_reasoning = totals[_REASONING]
+            if not item.message.parts:
+                continue
+            self.outgoing += 1
+            if kind is not _TOOL_RESULT:
+                self.is_matched = self.is_matched and not waiting
+                waiting = item.asks
+            elif item.answers == waiting:
+                waiting = ()
+            else:
+                asked = frozenset(waiting)
+                self.is_matched = self.is_matched and asked.issuperset(item.answers)
+                waiting = asked.difference(item.answers)
+        self.waiting = frozenset(waiting)
 
     def copy(self) -> "Tally":
         """Return an independent copy."""
@@ -195,7 +198,7 @@ class Items(Sequence[Item]):
 
     def export_index(self) -> tuple["ItemIndex", Tally]:
         """Return the arguments of `restore` beside the messages."""
-        known = ItemIndex(ids=self._ids[: self._length], sums=self._sums[: self._length + 1])
+        known = ItemIndex(ids=self.ids, sums=self._sums[: self._length + 1])
         return known, self._tally
 
     def iter_made(self) -> Iterable[tuple[int, Item]]:
@@ -224,6 +227,11 @@ class Items(Sequence[Item]):
         longer._length, longer._tally = self._length + len(items), self._tally.copy()
         longer._tally.extend(items, self._length)
         return longer
+
+    @property
+    def ids(self) -> list[EntryId]:
+        """The entries of the items."""
+        return self._ids[: self._length]
 
     @property
     def totals(self) -> tuple[int, ...]:

@@ -1,5 +1,7 @@
 """Builds the entries that make a view smaller, with a report on what left it."""
 
+from operator import attrgetter
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,6 +14,8 @@ from clew.core.entries import Compacted, Entry, Replacement, ResultsCleared, Tri
 from clew.core.ids import EntryId
 from clew.core.messages import Message
 from clew.core.usage import Usage
+
+_entry_id = attrgetter("entry_id")
 
 
 class WrittenSummary(Struct, frozen=True, kw_only=True):
@@ -47,7 +51,9 @@ def build_compaction(
         strategy: The name of the strategy that made the plan.
         inserted: New messages that a custom strategy put before those that stay.
     """
-    dropped = _find_dropped(view, plan)
+    dropped = tuple(map(_entry_id, plan.dropped))
+    if _drops_summary(view, plan):
+        dropped = (view.items[0].entry_id, *dropped)
     cleared = tuple(change.entry_id for change in plan.replaced)
     is_replaced = bool(summary.text or inserted)
     report = LossReport(
@@ -56,13 +62,13 @@ def build_compaction(
         cleared=cleared,
         archived=() if is_replaced else dropped,
         tokens_before=count_tokens(view),
-        tokens_after=0,
+        tokens_after=count_tokens_after(view, plan, summary=summary.text, inserted=inserted),
         author=summary.author,
         why=f"{trigger}: {plan.why}",
         check=summary.check,
         attempts=summary.attempts,
     )
-    draft = Compacted(
+    return Compacted(
         trigger=trigger,
         strategy=strategy,
         summary=summary.text,
@@ -73,18 +79,13 @@ def build_compaction(
         report=report,
         usage=summary.usage,
     )
-    units = _units_after(view, plan, draft)
-    after = _tokens_after(view, units, before=report.tokens_before)
-    return replace(draft, report=replace(report, tokens_after=after))
 
 
-def _find_dropped(view: View, plan: Reduce) -> tuple[EntryId, ...]:
-    """Return what leaves the view: a new summary also replaces the old one."""
-    dropped = tuple(item.entry_id for item in plan.dropped)
-    first = view.items[0] if dropped else None
-    if first is None or first.kind is not ItemKind.SUMMARY or first.entry_id in plan.dropped_ids:
-        return dropped
-    return (first.entry_id, *dropped)
+def _drops_summary(view: View, plan: Reduce) -> bool:
+    """Return whether the old summary leaves too, because a new one replaces it."""
+    if not plan.dropped or view.items[0].kind is not ItemKind.SUMMARY:
+        return False
+    return view.items[0].entry_id not in plan.dropped_ids
 
 
 def build_clearing(
@@ -125,7 +126,7 @@ def report_clearing(view: View, body: ResultsCleared) -> LossReport:
 
 
 def _find_kept(view: View, gone: set[EntryId]) -> tuple[EntryId, ...]:
-    return tuple(item.entry_id for item in view.items if item.entry_id not in gone)
+    return tuple([entry_id for entry_id in view.items.ids if entry_id not in gone])
 
 
 def _tokens_after(view: View, units: int, *, before: int) -> int:
@@ -137,13 +138,19 @@ def _tokens_after(view: View, units: int, *, before: int) -> int:
     return round(before * units / max(1, view.units))
 
 
-def _units_after(view: View, plan: Reduce, draft: Compacted) -> int:
-    """Return the size of the view after `draft`, without making that view where possible."""
-    if view.items.past_reasoning or draft.inserted:
-        return view.apply(Entry(id=EntryId(0), at=0.0, body=draft)).units
-    units = view.units - view.items.units() + plan.count_staying(view)
-    if len(draft.dropped) > len(plan.dropped):
-        units -= view.items[0].units
-    if draft.summary:
-        units += make_summary(view, EntryId(0), draft.summary).units
-    return units
+def count_tokens_after(
+    view: View, plan: Reduce, *, summary: str = "", inserted: tuple[Message, ...] = ()
+) -> int:
+    """Return the tokens of `view` after `plan`, without making that view where possible."""
+    drops_summary = _drops_summary(view, plan)
+    if view.items.past_reasoning or inserted:
+        dropped = plan.dropped_ids | ({view.items[0].entry_id} if drops_summary else set())
+        items = view.reduce_items(
+            dropped, plan.replaced, entry_id=EntryId(0), summary=summary, inserted=inserted
+        )
+        units = replace(view, items=items).units
+    else:
+        units = view.units - view.items.units() + plan.count_staying(view)
+        units -= view.items[0].units if drops_summary else 0
+        units += make_summary(view, EntryId(0), summary).units if summary else 0
+    return _tokens_after(view, units, before=count_tokens(view))

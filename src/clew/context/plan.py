@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from functools import cached_property
+from operator import attrgetter
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -18,6 +19,9 @@ _QUOTED, _FRAME, _HEADINGS = 1.3, 6, 90
 """What a summary adds to the user's words: conclusions, a number for each, headings."""
 _MOST_SUMMARY = 16_000
 """In tokens; a longer summary adds cost and little value."""
+
+
+_entry_id, _units = attrgetter("entry_id"), attrgetter("units")
 
 
 class Wording(StrEnum):
@@ -110,17 +114,17 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def dropped_ids(self) -> frozenset[EntryId]:
         """The entries of `dropped`."""
-        return frozenset(item.entry_id for item in self.dropped)
+        return frozenset(map(_entry_id, self.dropped))
 
     @cached_property
     def dropped_units(self) -> int:
         """The size of `dropped`."""
-        return sum(item.units for item in self.dropped)
+        return sum(map(_units, self.dropped))
 
     @cached_property
     def dropped_words(self) -> int:
         """The sum of `measure_words` of `dropped`."""
-        return sum(map(measure_words, self.dropped))
+        return sum([measure_words(item) for item in self.dropped if item.kind is ItemKind.USER])
 
     def count_staying(self, view: View) -> int:
         """Return the size of what the plan leaves in `view`, in units."""

@@ -18,6 +18,7 @@ from clew.context.lazy_list import LazyList, LazyMapping
 from clew.context.view import Anchor, View
 from clew.core.entries import Entry, MessageAdded, SetupChanged
 from clew.core.ids import EntryId
+from clew.core.json_text import decode_json
 from clew.core.messages import Message, user
 from clew.core.models import Calibration
 
@@ -98,7 +99,7 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
 
 def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> View | None:
     """Return the view of a snapshot; None if another meter measured it."""
-    setup = msgspec.json.decode(snapshot.setup, type=SetupChanged)
+    setup = decode_json(snapshot.setup, type=SetupChanged)
     empty = View(setup=setup, meter=meter)
     if snapshot.meter != _measure_probes(meter, empty.framing):
         return None

@@ -4,7 +4,7 @@
 stored: it can always be computed again from the journal.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -16,6 +16,7 @@ from clew.context.items import Item, ItemKind, Items
 from clew.context.lazy_list import LazyMapping
 from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
+from clew.context.truncation import apply_replacement
 from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
     Charged,
@@ -35,7 +36,7 @@ from clew.core.entries import (
     UnknownBody,
 )
 from clew.core.ids import EntryId
-from clew.core.messages import Message, Part, Text, ToolCall, ToolResult, assistant
+from clew.core.messages import Message, assistant
 from clew.core.models import Calibration, ModelFacts
 from clew.core.usage import Usage
 
@@ -118,6 +119,27 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
             return ""
         return self.items[0].message.text.removeprefix(SUMMARY_HEADING).lstrip("\n")
 
+    def restore_texts(self, items: list[Item]) -> list[Item]:
+        """Return `items` with the text that they had before they were cleared or shortened."""
+        if not self.originals:
+            return items
+        return [self.originals.get(item.entry_id, item) for item in items]
+
+    def reduce_items(
+        self,
+        dropped: Container[EntryId],
+        replaced: Iterable[Replacement],
+        *,
+        entry_id: EntryId,
+        summary: str,
+        inserted: Iterable[Message] = (),
+    ) -> Items:
+        """Return the items after the compaction of `entry_id`."""
+        made = [make_summary(self, entry_id, summary)] if summary else []
+        made += [self.measure(entry_id, message) for message in inserted]
+        kept = [item for item in self.items if item.entry_id not in dropped]
+        return Items([*made, *_replace_texts(self, kept, replaced)])
+
     def apply(self, entry: Entry) -> "View":
         """Return the view after `entry`.
 
@@ -180,7 +202,7 @@ def _apply(view: View, entry: Entry) -> View:
         case Compacted() as body:
             return _compact(view, entry_id, body)
         case ResultsCleared(replaced=replaced):
-            items = Items(_replace_texts(view, replaced))
+            items = Items(_replace_texts(view, view.items, replaced))
             return replace(
                 view,
                 items=items,
@@ -237,29 +259,29 @@ def _apply_setup(view: View, body: SetupChanged) -> View:
             # The count included an unrecorded prompt, as in a session imported from another
             # tool. This setup records its own.
             calibration = replace(calibration, units=0, tokens=0, base_units=0, base_tokens=0)
-    changed = replace(view, setup=body, anchor=None, calibration=calibration)
-    framing = changed.framing
-    tools = tool_units(body.tools, view.meter, framing) if body.model.calls_tools else 0
+    framing = family_of(body.model.name).framing
     changed = replace(
-        changed, system_units=view.meter(body.system) + framing.request, tool_units=tools
+        view,
+        setup=body,
+        system_units=view.meter(body.system) + framing.request,
+        tool_units=tool_units(body.tools if body.model.calls_tools else (), view.meter, framing),
+        anchor=None,
+        calibration=calibration,
     )
     return changed if framing == view.framing else _measure_again(changed)
 
 
 def _measure_again(view: View) -> View:
     """Measure all items as another model counts."""
+
+    def measure(item: Item) -> Item:
+        return view.measure(item.entry_id, item.message, item.kind)
+
     return replace(
         view,
-        items=Items(view.measure(item.entry_id, item.message, item.kind) for item in view.items),
-        archived=Items(
-            view.measure(item.entry_id, item.message, item.kind) for item in view.archived
-        ),
-        originals=LazyMapping(
-            {
-                entry_id: view.measure(entry_id, item.message, item.kind)
-                for entry_id, item in view.originals.items()
-            }
-        ),
+        items=Items(map(measure, view.items)),
+        archived=Items(map(measure, view.archived)),
+        originals=LazyMapping({key: measure(item) for key, item in view.originals.items()}),
     )
 
 
@@ -291,20 +313,18 @@ def _is_credible(usage: Usage, units: int) -> bool:
 
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     dropped = frozenset(body.dropped)
-    kept = [i for i in _replace_texts(view, body.replaced) if i.entry_id not in dropped]
     gone = [
-        view.originals.get(item.entry_id, item)
+        item
         for item in view.items
         if item.entry_id in dropped and item.kind is not ItemKind.SUMMARY
     ]
-    written = [view.measure(entry_id, message) for message in body.inserted]
-    if body.summary:
-        written.insert(0, make_summary(view, entry_id, body.summary))
-    items = Items([*written, *kept])
+    items = view.reduce_items(
+        dropped, body.replaced, entry_id=entry_id, summary=body.summary, inserted=body.inserted
+    )
     return replace(
         view,
         items=items,
-        archived=view.archived.extend(gone),
+        archived=view.archived.extend(view.restore_texts(gone)),
         originals=_remember(view, body.replaced).without(dropped),
         notes=_notes_after(view, body),
         anchor=None,
@@ -329,6 +349,8 @@ def _notes_after(view: View, body: Compacted) -> str:
 def _remember(view: View, changes: Iterable[Replacement]) -> LazyMapping[EntryId, Item]:
     """Return the originals after `changes`: the first text of an item counts."""
     changed = {change.entry_id for change in changes} - view.originals.keys()
+    if not changed:
+        return view.originals
     return view.originals.merge(
         {
             item.entry_id: item
@@ -353,32 +375,14 @@ def _strip_items(view: View, targets: frozenset[EntryId]) -> list[Item]:
     ]
 
 
-def _replace_texts(view: View, changes: Iterable[Replacement]) -> list[Item]:
+def _replace_texts(view: View, items: Iterable[Item], changes: Iterable[Replacement]) -> list[Item]:
     wanted = {change.entry_id: change for change in changes}
     return [
         shorten_item(view, item, wanted[item.entry_id]) if item.entry_id in wanted else item
-        for item in view.items
+        for item in items
     ]
 
 
 def shorten_item(view: View, item: Item, change: Replacement) -> Item:
     """Return an item of `view` as `change` shows it."""
-    text: str | None = change.text
-    parts: list[Part] = []
-    for part in item.message.parts:
-        match part:
-            case ToolResult(call_id=call_id, name=name, failed=failed):
-                parts.append(
-                    ToolResult(call_id=call_id, name=name, text=change.text, failed=failed)
-                )
-            case Text() if text is not None:
-                parts.append(Text(text))
-                text = None
-            case Text():
-                pass
-            case ToolCall(call_id=call_id) if call_id in change.arguments:
-                parts.append(replace(part, arguments=change.arguments[call_id]))
-            case _:
-                parts.append(part)
-    shorter = replace(item.message, parts=tuple(parts))
-    return view.measure(item.entry_id, shorter, item.kind)
+    return view.measure(item.entry_id, apply_replacement(item.message, change), item.kind)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from clew.core.context_state import LossReport
 from clew.core.errors import StoreDamaged
 from clew.core.ids import CallId, EntryId, SessionId
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Message
 from clew.core.models import Calibration, ModelFacts, ToolSpec
 from clew.core.tool_states import ToolReport
@@ -234,9 +235,9 @@ class _Kind(Struct, frozen=True):
 
 
 _encoder = msgspec.json.Encoder()
-_envelope = msgspec.json.Decoder(_Envelope)
-_known: msgspec.json.Decoder[KnownBody] = msgspec.json.Decoder(KnownBody)
-_kind = msgspec.json.Decoder(_Kind)
+_envelope = JsonDecoder(_Envelope)
+_known: JsonDecoder[KnownBody] = JsonDecoder(KnownBody)
+_kind = JsonDecoder(_Kind)
 _KINDS = frozenset(body.__struct_config__.tag for body in get_args(KnownBody))
 
 

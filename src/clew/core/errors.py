@@ -11,8 +11,9 @@
     │   │   ├── SignatureRejected the provider rejected signed thinking
     │   │   └── ReplayDiverged   a request differs from the recorded one
     │   ├── ProviderDenied       the key is missing, wrong or out of credit
-    │   ├── ProviderTimeout      the provider sent nothing for too long
+    │   ├── ProviderTimeout      the answer made no progress for too long
     │   ├── StreamBroken         the answer ended early
+    │   ├── ResponseTooLarge     the provider sent more than any answer needs
     │   └── ContextOverflow      the request is too long; compact, then retry
     ├── ContextError             the conversation does not fit (has `state`)
     │   ├── ContextFull          above the hard limit; nothing was sent
@@ -106,11 +107,15 @@ class ProviderDenied(ProviderError):
 
 
 class ProviderTimeout(ProviderError):
-    """The provider sent nothing for longer than the idle timeout."""
+    """The provider sent nothing, or no part of the answer, for too long."""
 
 
 class StreamBroken(ProviderError):
     """The answer ended before it was complete."""
+
+
+class ResponseTooLarge(ProviderError):
+    """The provider sent more than any answer needs; reading was stopped."""
 
 
 class ContextOverflow(ProviderError):

@@ -14,6 +14,7 @@ from msgspec import Struct
 from clew.core.context_state import ContextState, LossReport, SummaryAttempt
 from clew.core.entries import Entry, Trigger
 from clew.core.ids import CallId, RunId, SessionId
+from clew.core.json_text import JsonDecoder
 from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
 
@@ -360,5 +361,5 @@ def event_name(event: Event | type[Event]) -> str:
 
 encode_envelope = msgspec.json.Encoder().encode
 """Return the one-line JSON of an envelope."""
-decode_envelope = msgspec.json.Decoder(Envelope).decode
+decode_envelope = JsonDecoder(Envelope).decode
 """Read an envelope back from its JSON."""

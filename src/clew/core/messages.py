@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.ids import CallId
+from clew.core.json_text import decode_json
 
 PARAGRAPH = "\n\n"
 """Between two texts that became one."""
@@ -99,7 +100,7 @@ class ToolCall(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, 
             ValueError: The model did not write a JSON object.
         """
         try:
-            return msgspec.json.decode(self.arguments or "{}", type=dict[str, Any])
+            return decode_json(self.arguments or "{}", type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise ValueError(f"the arguments are not a JSON object: {error}") from error
 

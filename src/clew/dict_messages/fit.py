@@ -114,6 +114,19 @@ def count_tokens(
     return _state(given.view).used_tokens
 
 
+def fit_view(view: View, *, max_tokens: int, strategy: str = "tiered") -> View:
+    """Reduce the view of a journal to `max_tokens` by rules, as `fit` does with a list.
+
+    The summary refers to entries by their numbers, so that `Recall` can read them.
+
+    Raises:
+        ContextFull: The messages that must stay do not fit.
+    """
+    budget = Budget.of(view, tokens=max_tokens)
+    chosen = make_strategy(strategy)
+    return _shrink(view, chosen, budget, max_tokens=max_tokens, summarize=None)[0]
+
+
 def _shrink(
     view: View,
     strategy: Strategy,
@@ -176,19 +189,20 @@ def _summarise(
 
 def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> FitReport:
     now = {item.entry_id: item for item in view.items}
-    fate: dict[int, str] = {}
-    for item, index in zip(given.view.items, given.indices, strict=True):
-        here = now.get(item.entry_id)
-        this = "kept" if here is item else "cleared" if here is not None else "gone"
-        fate[index] = this if fate.get(index, this) == this else "cleared"
-    gone = tuple(index for index, what in fate.items() if what == "gone")
-    header = tuple(index for index in range(given.length) if index not in fate)
+    placed = list(zip(given.view.items, given.indices, strict=True))
+    left = {index for item, index in placed if item.entry_id not in now}
+    stays = [(now[item.entry_id] is item, index) for item, index in placed if item.entry_id in now]
+    same = {index for unchanged, index in stays if unchanged}
+    # A message of which one slice stays and another does not is shortened.
+    cleared = {index for unchanged, index in stays if not unchanged} | (left & same)
+    gone = tuple(sorted(left - cleared))
+    changed = left | cleared
     return FitReport(
         tokens_before=_state(given.view).used_tokens,
         tokens_after=_state(view).used_tokens,
-        kept=tuple(sorted((*header, *(index for index, what in fate.items() if what == "kept")))),
+        kept=tuple([index for index in range(given.length) if index not in changed]),
         summarised=gone if view.summary else (),
-        cleared=tuple(index for index, what in fate.items() if what == "cleared"),
+        cleared=tuple(sorted(cleared)),
         archived=() if view.summary else gone,
         repairs=given.repairs,
         strategy=strategy,

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from clew.core.errors import ConfigError
 from clew.core.ids import CallId
+from clew.core.json_text import decode_json
 from clew.core.messages import Image, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 
 Dict: TypeAlias = Mapping[str, Any]
@@ -305,7 +306,7 @@ def _write_answer(message: Dict, shorter: Message) -> dict[str, Any]:
 def _shorten_input(block: Any, arguments: Mapping[CallId, str]) -> Any:
     if _kind(block) != "tool_use":
         return block
-    return {**block, "input": msgspec.json.decode(arguments[CallId(str(block.get("id")))])}
+    return {**block, "input": decode_json(arguments[CallId(str(block.get("id")))])}
 
 
 def _shorten_call(call: Dict, arguments: Mapping[CallId, str]) -> Dict:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
+from clew.core.json_text import decode_json
 from clew.core.permissions import Decision, Verdict
 from clew.hooks.protocol import HookEvent, HookVerdict
 
@@ -137,7 +138,7 @@ def interpret_answer(event: HookEvent, text: str, *, ends_turn: bool) -> HookVer
     """
     start, end = text.find("{"), text.rfind("}")
     try:
-        answer = msgspec.json.decode(text[start : end + 1], type=HookAnswer)
+        answer = decode_json(text[start : end + 1], type=HookAnswer)
     except msgspec.MsgspecError:
         return report_failure(
             event, f"the answer is not JSON with `ok` and `reason`: {text.strip()[:200]}"
@@ -189,7 +190,7 @@ def parse_output(stdout: str, *, loose: bool = False, dropped: int = 0) -> Parse
     if not text.startswith("{") or (loose and not text.endswith("}")):
         return text
     try:
-        return msgspec.json.decode(text, type=HookOutput)
+        return decode_json(text, type=HookOutput)
     except msgspec.ValidationError as error:
         return MalformedOutput(f"the output is not a valid hook answer: {error}")
     except msgspec.DecodeError as error:
@@ -272,7 +273,7 @@ def _after_async_mark(text: str) -> str:
     if not first.startswith("{"):
         return text
     try:
-        marked = msgspec.json.decode(first, type=HookOutput).async_
+        marked = decode_json(first, type=HookOutput).async_
     except msgspec.MsgspecError:
         return text
     return rest.strip() if marked else text
@@ -281,7 +282,7 @@ def _after_async_mark(text: str) -> str:
 def _is_json_lines(text: str) -> bool:
     """Is this a log in JSON lines, rather than an answer?"""
     try:
-        lines = [msgspec.json.decode(line) for line in text.splitlines()]
+        lines = [decode_json(line) for line in text.splitlines()]
     except msgspec.DecodeError:
         return False
     return all(isinstance(line, dict) and _FIELDS.isdisjoint(line) for line in lines)

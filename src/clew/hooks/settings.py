@@ -19,6 +19,7 @@ from msgspec import Struct, UnsetType, field
 from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
+from clew.core.json_text import decode_json
 from clew.core.text import split_validation_error
 from clew.hooks.handlers import HANDLER_TYPES, CommandHook, HookHandler
 from clew.hooks.protocol import HookEvent, HookInput
@@ -195,7 +196,7 @@ def read_hooks(data: bytes, source: HookSource) -> HookTable:
         ConfigError: The file is not JSON, or its hooks are malformed.
     """
     try:
-        document = msgspec.json.decode(data)
+        document = decode_json(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{source.name} is not valid JSON: {error}") from error
     if not isinstance(document, dict):

@@ -8,9 +8,9 @@ that complete a response on the branch therefore belong to it, whatever their pa
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import msgspec
 from msgspec import UNSET
 
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Image, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
 from clew.importers.claude_code_lines import Line, LineBlock, LineMessage, LineUsage, join_text
@@ -42,7 +42,7 @@ _NOWHERE = "(file order)"
 """A parent that never exists, so that the previous line in the file takes its place."""
 
 
-_decoder = msgspec.json.Decoder(Line)
+_decoder = JsonDecoder(Line)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:

@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from clew.core.json_text import JsonDecoder
+
 _PROMPT = "prompt"
 _QUEUED = "queued_command"
 
@@ -74,7 +76,7 @@ class Attachment(Struct, frozen=True, rename="camel"):
         return self.type == _QUEUED and self.command_mode == _PROMPT and bool(self.prompt)
 
 
-_attachment = msgspec.json.Decoder(Attachment)
+_attachment = JsonDecoder(Attachment)
 
 
 class Line(Struct, frozen=True, rename="camel"):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from clew.core.json_text import JsonDecoder, decode_json
 from clew.core.messages import Image, Native, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
 from clew.importers.import_notes import ImportNotes, read_lines
@@ -117,13 +118,13 @@ class _Wrapped(Struct, frozen=True):
     metadata: _Metadata
 
 
-_line = msgspec.json.Decoder(_Line)
-_item = msgspec.json.Decoder(_Item)
-_event = msgspec.json.Decoder(_Event)
-_meta = msgspec.json.Decoder(_Meta)
-_turn = msgspec.json.Decoder(_Turn)
-_compaction = msgspec.json.Decoder(_Compaction)
-_wrapped = msgspec.json.Decoder(_Wrapped)
+_line = JsonDecoder(_Line)
+_item = JsonDecoder(_Item)
+_event = JsonDecoder(_Event)
+_meta = JsonDecoder(_Meta)
+_turn = JsonDecoder(_Turn)
+_compaction = JsonDecoder(_Compaction)
+_wrapped = JsonDecoder(_Wrapped)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:
@@ -231,7 +232,7 @@ class _Reader:
 
     def _search(self, payload: Raw) -> Native:
         """Return a web search; older versions record the query only in an event."""
-        item = msgspec.json.decode(payload, type=dict[str, Any])
+        item = decode_json(payload, type=dict[str, Any])
         query, self._query = self._query, ""
         if not item.get("action") and query:
             item["action"] = {"type": "search", "query": query}

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Image, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
 from clew.importers.import_notes import ImportNotes, read_lines
@@ -100,8 +101,8 @@ class _Line(_Message, frozen=True, rename="camel"):
     rewind_to: str | None = field(default=None, name="$rewindTo")
 
 
-_document = msgspec.json.Decoder(_Header)
-_line = msgspec.json.Decoder(_Line)
+_document = JsonDecoder(_Header)
+_line = JsonDecoder(_Line)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:

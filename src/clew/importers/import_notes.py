@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
+from clew.core.json_text import JsonDecoder
+
 _T = TypeVar("_T")
 
 _SHOWN = 20
@@ -69,7 +71,7 @@ class ImportNotes:
 
 
 def read_lines(
-    lines: Iterable[bytes], decoder: msgspec.json.Decoder[_T], notes: ImportNotes
+    lines: Iterable[bytes], decoder: JsonDecoder[_T], notes: ImportNotes
 ) -> Iterator[tuple[int, _T]]:
     """Yield each decoded line with its number; blank lines are skipped, damaged ones noted."""
     for number, line in enumerate(lines, 1):
@@ -81,7 +83,7 @@ def read_lines(
             notes.add_damage(number, error)
 
 
-def _decode(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
+def _decode(line: bytes, decoder: JsonDecoder[_T]) -> _T:
     try:
         return decoder.decode(line)
     except msgspec.ValidationError:

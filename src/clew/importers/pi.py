@@ -6,9 +6,9 @@ them, so that it replaces all steps before it and no others.
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
 from msgspec import Raw, Struct
 
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Image, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
 from clew.importers.import_notes import ImportNotes, read_lines
@@ -78,7 +78,7 @@ class _Line(Struct, frozen=True, rename="camel"):
     first_kept_entry_id: str | None = None
 
 
-_decoder = msgspec.json.Decoder(_Line)
+_decoder = JsonDecoder(_Line)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
+from clew.core.json_text import JsonDecoder
 from clew.importers import claude_code, clew_jsonl, codex, gemini_cli, pi
 from clew.importers.recorded_session import RecordedSession
 
@@ -37,7 +38,7 @@ class _Probe(Struct, frozen=True, rename="camel"):
     cwd: Raw = _NO_RAW
 
 
-_probe = msgspec.json.Decoder(_Probe)
+_probe = JsonDecoder(_Probe)
 
 
 def read_session(path: Path | str) -> RecordedSession:

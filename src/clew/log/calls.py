@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from clew.core.errors import ProviderError
+from clew.core.json_text import JsonDecoder, decode_json
 from clew.core.messages import Message
 from clew.log.buffer import ChunkBuffer, LogTextBuffer
 from clew.log.content_store import ContentIndex
@@ -35,8 +36,8 @@ _ERROR_FIELDS = ("status", "retry_after", "limit")
 """Arguments that restore the error of a call, where its class has them."""
 
 _Decoder = codecs.getincrementaldecoder("utf-8")
-_body_fields = msgspec.json.Decoder(dict[str, Raw])
-_elements = msgspec.json.Decoder(list[Raw])
+_body_fields = JsonDecoder(dict[str, Raw])
+_elements = JsonDecoder(list[Raw])
 
 
 class CallLogger:
@@ -216,9 +217,9 @@ class WireLog:
                 elements = [bytes(element) for element in _elements.decode(data)]
                 lists[name] = self._contents.add_list(f"wire {name}", elements, owner)
             elif len(data) > _SMALL_FIELD:
-                named[name] = self._contents.add(msgspec.json.decode(data))
+                named[name] = self._contents.add(decode_json(data))
             else:
-                payload[name] = msgspec.json.decode(data)
+                payload[name] = decode_json(data)
         self._write(
             payload_kind="request",
             payload=self._file.redaction.value(payload),

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from clew.core.json_text import decode_json
 from clew.files.atomic import make_private_folder, replace_file
 from clew.log.events import HISTORY, PrefixDelta
 
@@ -102,7 +103,7 @@ class ContentIndex:
         if is_first and len(items) > _SPELL_OUT and tuple(items) == tuple(history):
             return PrefixDelta(of=HISTORY, same=len(items))
         same = count_shared_prefix(last, items)
-        new = (msgspec.json.decode(i) if isinstance(i, bytes) else i for i in items[same:])
+        new = (decode_json(i) if isinstance(i, bytes) else i for i in items[same:])
         return PrefixDelta(of=of if same else "", same=same, new=tuple(map(self.add, new)))
 
     def take(self) -> dict[str, Any]:

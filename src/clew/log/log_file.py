@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.core.json_text import JsonDecoder
 from clew.core.text import make_encodable
 from clew.files.atomic import make_private_folder
 from clew.log.buffer import Redaction
@@ -38,7 +39,7 @@ class _Fields(Struct):
     fields: dict[str, Any]
 
 
-_tail = msgspec.json.Decoder(LogTail)
+_tail = JsonDecoder(LogTail)
 
 
 def log_path(folder: Path, session_id: str) -> Path:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
+from clew.core.json_text import decode_json
 from clew.files.safe_read import read_regular
 from clew.log.content_store import PAYLOAD_KEY, payload_folder, sha256, unescape
 from clew.log.events import ENVELOPE, EVENT_NAMES, LogEvent, parse_event
@@ -118,7 +119,7 @@ def is_log(path: Path) -> bool:
         with path.open("rb") as file:
             for line in file:
                 try:
-                    msgspec.json.decode(line, type=_Envelope)
+                    decode_json(line, type=_Envelope)
                 except msgspec.ValidationError:
                     return False
                 except (msgspec.DecodeError, UnicodeDecodeError):
@@ -167,7 +168,7 @@ class LogReader:
 
     def _read(self, data: bytes) -> LogLine | None:
         try:
-            fields = msgspec.json.decode(data, type=dict[str, Any])
+            fields = decode_json(data, type=dict[str, Any])
             envelope = msgspec.convert(fields, _Envelope)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._judge_unreadable(is_torn=False)
@@ -230,7 +231,7 @@ class LogReader:
             return f"[payload {name} is lost]" if data is None else data.decode(errors="replace")
         if data is None:
             raise _Unresolved
-        return self._resolve(msgspec.json.decode(data))
+        return self._resolve(decode_json(data))
 
     def _read_payload(self, name: str, size: int) -> bytes | None:
         """Return the content of a payload file if its size and hash are right."""

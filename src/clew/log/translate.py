@@ -23,6 +23,7 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.ids import CallId, EntryId
+from clew.core.json_text import decode_json
 from clew.core.messages import Role, ToolCall
 from clew.log import events as log
 from clew.log.content_store import content_hash
@@ -136,7 +137,7 @@ def to_mutation(entry: Entry, redact: Callable[[Any], Any]) -> log.HistoryMutati
     """Return the redacted `history_mutation` of an entry."""
     tree: dict[str, Any]
     if isinstance(entry.body, UnknownBody):
-        body = msgspec.json.decode(entry.body.raw)
+        body = decode_json(entry.body.raw)
         tree = {"id": entry.id, "at": entry.at, "schema": entry.schema, "body": body}
     else:
         tree = msgspec.to_builtins(entry)
@@ -180,6 +181,6 @@ def _translate_plain(event: Event) -> log.LogEvent | None:
 
 def _parse_arguments(arguments: str) -> Any:
     try:
-        return msgspec.json.decode(arguments)
+        return decode_json(arguments)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return arguments

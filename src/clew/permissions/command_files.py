@@ -1,5 +1,6 @@
 """Matches rules against the files that a command line reads and writes."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,27 +14,20 @@ from clew.permissions.paths import (
     denies_some,
     denies_within,
     find_fixed_folder,
-    mentions_path,
     resolve,
 )
 from clew.permissions.policy import Policy
-from clew.permissions.rules import EDITING, Rule, guards_files, may_allow
+from clew.permissions.rules import EDITING, READING, Rule, guards_files, may_allow
 from clew.permissions.shell.command_line import (
     CommandLine,
     FileAccess,
-    ShellCommand,
-    ShellWord,
     flatten,
 )
-from clew.permissions.shell.file_arguments import (
-    ALWAYS_RECURSIVE,
-    RECURSIVE,
-    TAKES_PATTERN,
-    knows_files_of,
-)
-from clew.permissions.shell.programs import NAME_ONLY
+from clew.permissions.shell.file_arguments import find_possible_files, guess_files
 
 _MAX_FOLDERS = 16
+_LIVE_FOLDER = re.compile(r"/proc/[^/]+/(?:cwd|root|fd|task|map_files)\b|/dev/fd/[^/]+/")
+"""Paths whose meaning depends on the process that opens them."""
 
 
 class WorkingDirs(Struct, frozen=True):
@@ -84,13 +78,21 @@ def matches_guard(rule: Rule, line: CommandLine, dirs: WorkingDirs) -> bool:
 
 def find_doubt(line: CommandLine, guarding: Sequence[Rule], dirs: WorkingDirs) -> str:
     """Return why the line may use a file that a rule forbids, or an empty string."""
-    for rule in guarding:
-        if not guards_files(rule, "Write", Risk.MODIFY):
-            continue
-        touched = any(_may_touch(rule, file, dirs) for file in line.files)
-        if touched or any(_may_reach(rule, each, dirs) for each in flatten(line.commands)):
+    rules = [rule for rule in guarding if guards_files(rule, "Write", Risk.MODIFY)]
+    possible = list(_possible_files(line)) if rules else []
+    for rule in rules:
+        if any(_may_touch(rule, file, dirs, certain=True) for file in line.files) or any(
+            _may_touch(rule, file, dirs, certain=False) for file in possible
+        ):
             return f"this may use a file that the rule {rule} forbids"
     return ""
+
+
+def _possible_files(line: CommandLine) -> Iterator[FileAccess]:
+    """Yield the files that the commands of a line may use besides those that they name."""
+    for command in flatten(line.commands):
+        yield from find_possible_files(command.words, runs=bool(command.inner))
+    yield from guess_files(line.assigned)
 
 
 def find_refusal(line: CommandLine, policy: Policy, dirs: WorkingDirs) -> str:
@@ -134,50 +136,31 @@ def _applies_to(rule: Rule, file: FileAccess) -> bool:
     return guards_files(rule, access.tool, access.risk)
 
 
-def _may_touch(rule: Rule, file: FileAccess, dirs: WorkingDirs) -> bool:
+def _may_touch(rule: Rule, file: FileAccess, dirs: WorkingDirs, *, certain: bool) -> bool:
+    """May a file be one that the rule forbids?
+
+    Args:
+        rule: The rule.
+        file: The file, or a word that may name one.
+        dirs: Where relative paths start.
+        certain: Whether the word names a file for certain.
+    """
     if not _applies_to(rule, file):
         return False
     word = file.path
+    # Changes somewhere in a folder do not show what is there.
+    tree = file.tree and not (file.writes and rule.tool in READING and not certain)
+    if _LIVE_FOLDER.search(word.text):
+        return True
+    places = dirs.resolve(word.text)
     if word.globs:
-        return any(denies_some(rule, place, dirs.cwd) for place in dirs.resolve(word.text))
-    return not word.known or (not dirs.certain and not word.text.startswith("/"))
-
-
-def _may_reach(rule: Rule, command: ShellCommand, dirs: WorkingDirs) -> bool:
-    """May a command reach a forbidden file by recursion, or through an unknown argument?"""
-    words = command.words[1:]
-    if _is_recursive(command):
-        roots = [word.text for word in words if not word.text.startswith("-")]
-        if not roots or (len(roots) == 1 and command.program in TAKES_PATTERN):
-            roots.append(".")
-        places = [place for root in roots for place in dirs.resolve(root)]
-        if any(denies_within(rule, place, dirs.cwd) for place in places):
-            return True
-    if knows_files_of(command.program) or command.program in NAME_ONLY or command.inner:
-        return False
+        return any(denies_some(rule, place, dirs.cwd) for place in places)
+    if not word.known:
+        return True
+    if certain and not dirs.certain and not word.text.startswith("/"):
+        return True
     return any(
-        mentions_path(rule, place, dirs.cwd)
-        for word in words
-        for part in _possible_paths(word)
-        for place in dirs.resolve(part)
+        denies_path(rule, place, dirs.cwd)
+        or (tree and denies_within(rule, place, dirs.cwd, existing=not file.writes))
+        for place in places
     )
-
-
-def _is_recursive(command: ShellCommand) -> bool:
-    if command.program in ALWAYS_RECURSIVE:
-        return command.program not in ("find", "fd") or bool(command.inner)
-    told = knows_files_of(command.program)
-    return told and any(RECURSIVE.match(word.text) for word in command.words[1:])
-
-
-def _possible_paths(word: ShellWord) -> Iterator[str]:
-    """Yield the parts of a word that may be file names."""
-    text = word.text
-    if not text or not word.known or len(text) > 1_000:
-        return
-    if not text.startswith("-"):
-        yield text
-    elif len(text) > 2 and text[1] != "-":
-        yield text[2:]
-    for sign in "=:@,":
-        yield from (part for part in text.split(sign)[1:] if part)

@@ -12,6 +12,7 @@ from clew.permissions.paths import folds_case
 from clew.permissions.policy import Policy, describe_mode
 from clew.permissions.rules import EDITING, READING, Rule, may_allow, names_tool
 from clew.permissions.shell.command_line import CommandLine, ShellCommand, ShellWord, flatten
+from clew.permissions.shell.file_arguments import knows_files_of
 from clew.permissions.shell.parser import parse_line, strip_quotes
 from clew.permissions.shell.programs import PACKAGE_MANAGERS, RUN_SUBCOMMANDS, RUNNERS
 
@@ -80,11 +81,26 @@ def _find_guard_doubt(
     for command in flatten(line.commands):
         for rule in own:
             expands = command.expands and command.program in RUNNERS and not command.inner
-            if expands or may_match(rule, command):
+            if expands or may_match(rule, command) or _may_run(rule, command):
                 return f"the rule {rule} may forbid this"
         if guarding and command.opaque_reason and not _is_spelled_out(access, command, policy):
             return f"it is uncertain what this command runs: {command.opaque_reason}"
     return command_files.find_doubt(line, guarding, follow_cd(line, policy.cwd))
+
+
+def _may_run(rule: Rule, command: ShellCommand) -> bool:
+    """May a program that no table knows run, from its arguments, what the rule forbids?"""
+    if command.inner or knows_files_of(command.words):
+        return False
+    given = [word.text for word in command.words[1:]]
+    texts = {*given, *(" ".join(given[at:]) for at in range(len(given)))}
+    texts |= {text.rpartition("=")[2] for text in texts}
+    called = {
+        " ".join((program.rpartition("/")[2], rest)).strip()
+        for program, _, rest in (text.strip().partition(" ") for text in texts)
+        if program
+    }
+    return mentions_words(rule, command.plain) or any(denies_text(rule, each) for each in called)
 
 
 def _is_spelled_out(access: Access, command: ShellCommand, policy: Policy) -> bool:

@@ -1,6 +1,7 @@
 """Matches rules against text, commands and URLs.
 
-In a text `*` matches anything. `domain:example.com` matches the host of a URL and nothing else.
+In a text `*` matches anything. `domain:example.com` is compared with the host of a URL and nothing
+else: an allow rule matches this host, a deny or ask rule also the hosts below it.
 """
 
 import ipaddress
@@ -61,6 +62,9 @@ def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
             found.append(rule)
         elif MODE_TABLE[policy.mode][access.risk] is not Verdict.ALLOW:
             return describe_mode(policy.mode, access.risk)
+        elif access.kind is TargetKind.ADDRESS:
+            # A request carries data in its URL, so it is more than a read in every mode.
+            return f"{policy.mode} mode asks before requests to {host_of(target)}"
     return tuple(dict.fromkeys(found))
 
 
@@ -150,13 +154,15 @@ def allows_address(rule: Rule, address: str) -> bool:
 
 
 def denies_address(rule: Rule, address: str) -> bool:
-    """Does a deny rule match the host, or the URL as written?"""
+    """Does a deny rule match the host, a domain that it belongs to, or the URL as written?"""
     if rule.covers_all or matches_text(rule, address):
         return True
     host, pattern = host_of(address), rule.pattern or ""
     if host is None or not pattern.startswith(_DOMAIN):
         return False
-    return _domain_glob(_domain_of(pattern)).matches(host)
+    domain = _domain_of(pattern)
+    # The owner of a domain can add hosts to it.
+    return _domain_glob(domain).matches(host) or _domain_glob(f"*.{domain}").matches(host)
 
 
 def _domain_of(pattern: str) -> str:

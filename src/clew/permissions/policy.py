@@ -57,7 +57,7 @@ MODE_TABLE: Mapping[PermissionMode, Mapping[Risk, Verdict]] = MappingProxyType(
     }
 )
 """The verdict of each mode by risk. Except in bypass, a path outside the working directory is a
-question whatever this table says."""
+question whatever this table says, and so is a request to a host that no rule allows."""
 
 _EFFECTS = {
     Risk.INSPECT: "only read",

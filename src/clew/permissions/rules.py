@@ -12,7 +12,8 @@ The syntax is that of Claude Code, so its settings work unchanged:
 | `Edit(/src/**)` | a path in the project, or in the folder of the settings with the rule |
 | `Edit(src/**)`, `Edit(./src/**)` | a path in the working folder |
 | `Read(.env)` | a file of this name in any folder of the working folder |
-| `WebFetch(domain:example.com)` | an address, by its host |
+| `WebFetch(domain:example.com)` | an address, by its host; denying includes hosts below it |
+| `WebFetch(domain:*.example.com)` | every host below `example.com`, but not `example.com` itself |
 | `mcp__git__*`, `mcp__git` | every tool of a server |
 
 A pattern of `Edit` or `Write` applies to every tool that writes, one of `Read` to every tool that

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.core.errors import ProviderError
+from clew.core.json_text import decode_json
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import lookup
 from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Retry, Sign
@@ -28,6 +29,8 @@ class AdapterOptions(TypedDict, total=False):
     headers: Mapping[str, str]
     idle_timeout: float
     """Seconds without data after which a call fails."""
+    progress_timeout: float | None
+    """Seconds without a part of the answer, although data arrives; by default five times that."""
     retry: Retry
     proxy: str
     """An HTTP proxy; by default those of the environment."""
@@ -67,6 +70,7 @@ class Adapter:
             sign=access.get("sign"),
             headers=options.get("headers", {}),
             idle_timeout=options.get("idle_timeout", IDLE_TIMEOUT),
+            progress_timeout=options.get("progress_timeout"),
             retry=options.get("retry") or Retry(),
             proxy=options.get("proxy", ""),
             tls=options.get("tls", True),
@@ -102,7 +106,7 @@ class Adapter:
             ProviderError: The response has another format.
         """
         try:
-            return msgspec.json.decode(body, type=kind)
+            return decode_json(body, type=kind)
         except msgspec.DecodeError as error:
             raise ProviderError(
                 f"{self.name} returned an unexpected response ({error}). Check the base URL.",

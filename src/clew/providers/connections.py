@@ -13,6 +13,13 @@ from aiohttp.abc import AbstractStreamWriter
 from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, StreamBroken
 from clew.providers.endpoint import Endpoint
 from clew.providers.http_errors import error_for
+from clew.providers.response_limits import (
+    MAX_RATIO,
+    MAX_RESPONSE,
+    MIB,
+    RATIO_APPLIES,
+    too_large,
+)
 
 CONNECT_TIMEOUT = 15.0
 MAX_ERROR_BYTES = 65_536
@@ -68,8 +75,9 @@ class HttpResponse:
 
     async def read(self) -> bytes:
         """Return the next bytes as they arrive; empty at the end."""
+        content = self._response.content
         try:
-            return await self._response.content.readany()
+            data = await content.readany()
         except TimeoutError as error:
             raise _silent(self._endpoint, self._provider) from error
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
@@ -79,6 +87,19 @@ class HttpResponse:
                 " The partial response is kept; send the message again to continue.",
                 provider=self._provider,
             ) from error
+        self._check_size(content)
+        return data
+
+    def _check_size(self, content: aiohttp.StreamReader) -> None:
+        size = content.total_bytes
+        if size > MAX_RESPONSE:
+            what = f"a response of more than {MAX_RESPONSE // MIB} MiB"
+            raise too_large(self._endpoint, self._provider, what)
+        # Older versions of aiohttp do not count the compressed bytes.
+        received: int = getattr(content, "total_raw_bytes", size)
+        if size > RATIO_APPLIES and size > MAX_RATIO * received:
+            what = f"a response that grows more than {MAX_RATIO} times when it is decompressed"
+            raise too_large(self._endpoint, self._provider, what)
 
     @property
     def is_read(self) -> bool:

@@ -13,6 +13,8 @@ import anyio
 from clew.core.errors import ConfigError, ProviderBusy
 
 IDLE_TIMEOUT = 120.0
+STALL_FACTOR = 5
+"""The default of `progress_timeout` as a multiple of `idle_timeout`."""
 _SHORTEST_SECRET = 8
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -55,6 +57,10 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     idle_timeout: float = IDLE_TIMEOUT
     """Seconds without data after which a call fails."""
+    progress_timeout: float | None = None
+    """Seconds without a part of the answer after which a call fails, although data arrives, such as
+    keep-alive comments. By default five times `idle_timeout`: busy servers queue a request for up
+    to ten minutes."""
     retry: Retry = field(default_factory=Retry, repr=False)
     key_header: str = "Authorization"
     """The header for the key; `Authorization` sends it as a bearer token."""
@@ -81,6 +87,13 @@ class Endpoint:
     def is_local(self) -> bool:
         """True when the server runs on this machine, so that no proxy applies."""
         return urlsplit(self.base_url).hostname in _LOOPBACK
+
+    @property
+    def longest_stall(self) -> float:
+        """Seconds after which a call without progress fails."""
+        if self.progress_timeout is None:
+            return STALL_FACTOR * self.idle_timeout
+        return self.progress_timeout
 
     def address(self, path: str) -> str:
         """Return the URL of `path`."""

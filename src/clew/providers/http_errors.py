@@ -18,6 +18,7 @@ from clew.core.errors import (
     ProviderRejected,
     SignatureRejected,
 )
+from clew.core.json_text import decode_json
 from clew.providers.overflow import find_limit, is_overflow
 
 MAX_TEXT = 500
@@ -160,7 +161,7 @@ def _is_busy(status: int | None, codes: frozenset[str]) -> bool:
 def _read(body: str) -> tuple[str, frozenset[str]]:
     """Return the message and the codes and types of an error body in any known format."""
     try:
-        found = msgspec.json.decode(body)
+        found = decode_json(body)
     except msgspec.DecodeError:
         return " ".join(body.split()), frozenset()
     if isinstance(found, list) and found:

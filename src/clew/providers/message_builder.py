@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct, field
 
 from clew.core.ids import CallId, new_call_id
+from clew.core.json_text import decode_json
 from clew.core.messages import Message, Native, Part, Reasoning, Role, Text, ToolCall
 from clew.core.usage import Usage
 from clew.providers.protocol import (
@@ -150,8 +151,8 @@ class MessageBuilder:
 
 def _is_complete_json(arguments: str) -> bool:
     try:
-        msgspec.json.decode(arguments, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
+        decode_json(arguments, type=dict[str, Any])
+    except msgspec.DecodeError:
         return False
     return True
 

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import anyio
 
-from clew.core.errors import ProviderBusy, ProviderError, ProviderRejected, StreamBroken
+from clew.core.errors import (
+    ProviderBusy,
+    ProviderError,
+    ProviderRejected,
+    StreamBroken,
+)
 from clew.providers.endpoint import Endpoint
 from clew.providers.protocol import Chunk, UsageChunk
+from clew.providers.response_limits import MAX_DOCUMENT, MIB, ResponseGuard, too_large
 from clew.providers.sse import EventParser, ServerEvent
 from clew.providers.wire.base_decoder import Decoder, Framing
 
@@ -40,6 +46,7 @@ class ResponseStream(Protocol):
 
         Raises:
             ProviderTimeout: No data arrived within the idle timeout.
+            ResponseTooLarge: The response is larger than any answer.
             StreamBroken: The connection was lost.
         """
         ...
@@ -154,7 +161,8 @@ async def get(transport: Transport, path: str) -> bytes:
 async def _attempt(
     transport: Transport, path: str, body: bytes, *, decoder: Decoder, framing: Framing
 ) -> AsyncGenerator[Chunk, None]:
-    response = await transport.send(path, body)
+    guard = ResponseGuard(transport.endpoint, transport.provider)
+    response = await guard.wait(transport.send(path, body))
     try:
         if response.content_type == _PAGE:
             raise ProviderRejected(
@@ -162,17 +170,18 @@ async def _attempt(
                 " Check the base URL; it often ends in /v1.",
                 provider=transport.provider,
             )
-        data = await response.read()
+        data = await guard.wait(response.read())
         if response.is_json or data.lstrip().startswith(b"{"):
-            for chunk in decoder.whole(data + await _rest(response)):
+            for chunk in decoder.whole(await _rest(transport, response, guard, data)):
                 yield chunk
             yield decoder.close()
             return
         while data:
             for event in framing.feed(data):
                 for chunk in decoder.feed(event):
+                    guard.count_chunk(chunk)
                     yield chunk
-            data = b"" if decoder.done else await _more(response, decoder)
+            data = b"" if decoder.done else await _more(response, decoder, guard, len(data))
         for event in _leftover(framing, decoder):
             for chunk in decoder.feed(event):
                 yield chunk
@@ -198,11 +207,15 @@ def _leftover(framing: Framing, decoder: Decoder) -> list[ServerEvent]:
         raise
 
 
-async def _more(response: ResponseStream, decoder: Decoder) -> bytes:
+async def _more(
+    response: ResponseStream, decoder: Decoder, guard: ResponseGuard, size: int
+) -> bytes:
     """Read on; a complete response survives a connection that fails afterwards."""
     if not decoder.complete:
-        return await response.read()
-    with suppress(ProviderError), anyio.move_on_after(USAGE_LIMIT):
+        guard.count_bytes(size)
+        return await guard.wait(response.read())
+    with suppress(ProviderError), anyio.move_on_after(guard.final_seconds(USAGE_LIMIT)):
+        guard.count_bytes(size)
         return await response.read()
     return b""
 
@@ -211,21 +224,30 @@ async def _drain(response: ResponseStream) -> None:
     """Read the end of the stream, so that the connection can be reused."""
     if not response.is_read:
         with suppress(ProviderError), anyio.move_on_after(DRAIN_LIMIT):
-            await _rest(response)
+            while await response.read():
+                pass
 
 
 async def _whole(transport: Transport, path: str, body: bytes | None, method: str) -> bytes:
-    response = await transport.send(path, body, method=method)
+    guard = ResponseGuard(transport.endpoint, transport.provider)
+    response = await guard.wait(transport.send(path, body, method=method))
     try:
-        return await _rest(response)
+        return await _rest(transport, response, guard)
     finally:
         response.close()
 
 
-async def _rest(response: ResponseStream) -> bytes:
-    pieces = []
-    while data := await response.read():
+async def _rest(
+    transport: Transport, response: ResponseStream, guard: ResponseGuard, begun: bytes = b""
+) -> bytes:
+    """Return the whole document, of which `begun` was read before."""
+    pieces, size = [begun], len(begun)
+    while data := await guard.wait(response.read()):
         pieces.append(data)
+        size += len(data)
+        if size > MAX_DOCUMENT:
+            what = f"a document of more than {MAX_DOCUMENT // MIB} MiB"
+            raise too_large(transport.endpoint, transport.provider, what)
     return b"".join(pieces)
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from clew.core import errors
 from clew.core.errors import ClewError, RunError, SessionError
 from clew.core.ids import EntryId
+from clew.core.json_text import decode_json
 from clew.core.permissions import Approval, PermissionMode
 from clew.sdk.client import (
     CommandInfo,
@@ -131,7 +132,7 @@ async def call_method(client: SessionClient, name: str, params: bytes) -> bytes:
     if method is None:
         raise SessionError(f"there is no method {name!r}; the methods are: {', '.join(METHODS)}")
     try:
-        decoded = msgspec.json.decode(params or b"{}", type=method.params)
+        decoded = decode_json(params or b"{}", type=method.params)
     except msgspec.DecodeError as error:
         raise SessionError(f"the parameters of {name} are wrong: {error}") from error
     return msgspec.json.encode(await method.call(client, decoded))

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from clew.core.errors import ConfigError
+from clew.core.json_text import decode_json
 from clew.core.redaction import redact
 from clew.providers.embedded.model_file import model_path, verify
 from clew.providers.profiles import PROFILES
@@ -179,7 +180,7 @@ def _get(address: str) -> tuple[int, bytes]:
 def _parse_models(body: bytes) -> list[str] | None:
     """Return the names in a model list; None if it is not one."""
     try:
-        found: Any = msgspec.json.decode(body)
+        found: Any = decode_json(body)
     except msgspec.DecodeError:
         return None
     if not isinstance(found, dict) or not isinstance(found.get("data", ""), list | None):

@@ -19,6 +19,7 @@ from msgspec import Struct
 from clew.core.errors import ClewError, SessionClosed
 from clew.core.events import Envelope
 from clew.core.ids import EntryId, RunId
+from clew.core.json_text import JsonDecoder, decode_json
 from clew.core.permissions import Approval, PermissionMode
 from clew.sdk.client import (
     CommandInfo,
@@ -82,8 +83,8 @@ class _End(Struct, frozen=True, kw_only=True, tag="end"):
 
 _ToServer: TypeAlias = _Request | _Subscribe | _Unsubscribe
 _ToClient: TypeAlias = _Result | _Failure | _Delivery | _End
-_decode_request = msgspec.json.Decoder(_ToServer).decode
-_decode_answer = msgspec.json.Decoder(_ToClient).decode
+_decode_request = JsonDecoder(_ToServer).decode
+_decode_answer = JsonDecoder(_ToClient).decode
 _Send: TypeAlias = Callable[[bytes], None]
 
 
@@ -235,7 +236,7 @@ class PipeSession:
             async for answer in answers:
                 match answer:
                     case _Result(value=value):
-                        return msgspec.json.decode(bytes(value), type=result)
+                        return decode_json(bytes(value), type=result)
                     case _Failure(error=error):
                         raise decode_error(error)
                     case _:

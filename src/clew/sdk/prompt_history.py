@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from clew.core.json_text import decode_json
 from clew.core.redaction import redact
 from clew.files.atomic import make_private_folder
 from clew.files.locks import lock_descriptor
@@ -68,7 +69,7 @@ class PromptHistory:
 def _read(lines: list[bytes]) -> Iterator[str]:
     for line in lines:
         with contextlib.suppress(msgspec.DecodeError):
-            yield msgspec.json.decode(line, type=str)
+            yield decode_json(line, type=str)
 
 
 def _is_complete(file: int) -> bool:

@@ -112,7 +112,7 @@ async def recall_entries(
     Args:
         place: The store.
         wanted: The session: its id, the start of it, or its name; empty for all of the folder.
-        text: Words and filters, or entries such as `382-390`.
+        text: Words and filters, or entries such as `#12`, `#27 #65` or `382-390`.
         limit: The maximum number of hits.
         offset: The first character to show of an entry.
 

@@ -1,6 +1,7 @@
 """Simulate context strategies on recorded sessions: what each would have cost and kept.
 
-No model is called. Recordings are sessions of Clew, Claude Code, Codex, Gemini CLI or pi.
+No model is called; `clew.sdk.blind_test` asks one what it still knows. Recordings are sessions of
+Clew, Claude Code, Codex, Gemini CLI or pi.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,6 +38,7 @@ __all__ = [
     "draw_longest",
     "find_recordings",
     "simulate_file",
+    "write_chart",
 ]
 
 _SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -100,6 +102,10 @@ class SimulationOptions(Struct, frozen=True, kw_only=True):
         """The prices of cached and of other input tokens, relative to the plain price."""
         prices = self.scenarios[0].policy.prices
         return prices.read_price, prices.write_price
+
+    def find_model(self, session: RecordedSession) -> ModelFacts:
+        """Return the model whose limits apply to a recording."""
+        return self.model or _model_facts(session.model, self.window, must_be_known=False)
 
     def select(self, runs: Sequence[SimulationRun]) -> list[SimulationRun]:
         """Return the runs of `strategies`, in their order."""
@@ -181,7 +187,7 @@ def simulate_file(
         ConfigError: The file cannot be read, or has no session.
     """
     session = read_session(path)
-    model = options.model or _model_facts(session.model, options.window, must_be_known=False)
+    model = options.find_model(session)
     runs = simulate(session, options.scenarios, model, lookups=options.lookups, report=on_scenario)
     return SimulatedSession(file=str(path), session=session, model=model, runs=runs)
 
@@ -202,12 +208,20 @@ def draw_longest(report: SimulationReport, path: Path) -> str:
     if len(report.sessions) > 1:
         title += f" (the longest of {len(report.sessions)} sessions)"
     runs = report.options.select(longest.runs)
-    text = draw_chart(runs, title=title, window=longest.model.window)
+    write_chart(draw_chart(runs, title=title, window=longest.model.window), path)
+    return longest.file
+
+
+def write_chart(text: str, path: Path) -> None:
+    """Write an SVG.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write the chart to {path}: {error.strerror}") from error
-    return longest.file
 
 
 def _model_facts(name: str, window: int | None, *, must_be_known: bool = True) -> ModelFacts:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.calibration import make_prior
+from clew.core.json_text import JsonDecoder
 from clew.core.models import Calibration
 from clew.files.atomic import make_private_folder, replace_file
 
@@ -49,7 +50,7 @@ class _Content(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By model and endpoint."""
 
 
-_decoder = msgspec.json.Decoder(_Content)
+_decoder = JsonDecoder(_Content)
 
 
 class CalibrationFile:

@@ -119,6 +119,9 @@ class SessionOptions(DataOptions, total=False):
     """The folder in which the tools work. Default: the current folder of the process."""
     env: Mapping[str, str]
     """Environment variables for the commands of tools, in addition to those of the process."""
+    redact_values: Sequence[str]
+    """Texts to redact besides those that look like secrets, such as keys of your own. Default:
+    none."""
     gate: Gate
     """The permission rules. Default: no rules, so that writing and executing are denied."""
     permission_handler: Ask | None
@@ -184,6 +187,7 @@ _DEFAULTS: SessionOptions = {
     "recall": True,
     "detect_loops": True,
     "redact": True,
+    "redact_values": (),
     "request_options": {},
     "tools": (),
     "env": {},

@@ -11,9 +11,12 @@ from msgspec.structs import replace
 from clew.core.permissions import (
     Access,
     Approval,
+    DecidedBy,
     Decision,
+    DeniedPaths,
     PermissionAnswer,
     PermissionMode,
+    TargetKind,
     Verdict,
 )
 from clew.permissions.policy import Grant, Policy
@@ -69,6 +72,12 @@ class Gate(Struct, kw_only=True):
 
         return decide(access, policy or self.policy())
 
+    def find_denied_paths(self) -> DeniedPaths:
+        """Return the existing paths that deny rules forbid; reads folders."""
+        from clew.permissions.denied_paths import find_denied_paths  # noqa: PLC0415
+
+        return find_denied_paths(self.deny, self.cwd)
+
     async def judge(
         self, access: Access, *, decision: Decision | None = None, wish: Decision | None = None
     ) -> Decision:
@@ -104,17 +113,30 @@ class Gate(Struct, kw_only=True):
         self.grants.clear()
 
     def _remedy(self, access: Access) -> str:
+        if access.kind is TargetKind.ADDRESS and (rules := self._find_sufficient_rules(access)):
+            return f"the allow rule {', '.join(rules)} in your settings would allow it"
         for mode in (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS):
             if self.decide(access, self.policy(mode)).verdict is Verdict.ALLOW:
                 return f"--permission-mode {mode} would allow it"
         return "no permission mode allows it"
+
+    def _find_sufficient_rules(self, access: Access) -> tuple[str, ...]:
+        from clew.permissions.grants import rules_for  # noqa: PLC0415
+
+        rules, policy = rules_for(access, self.cwd), self.policy()
+        allow = (*policy.allow, *map(parse_rule, rules))
+        decision = self.decide(access, replace(policy, allow=allow))
+        return rules if decision.verdict is Verdict.ALLOW else ()
 
     async def _settle(self, access: Access, decision: Decision) -> Decision:
         """Ask a person where the rules leave it open."""
         if decision.verdict is not Verdict.ASK:
             return decision
         answer = None if self.ask is None else await self._ask(self.ask, access, decision)
-        return answer or Decision(Verdict.DENY, f"{decision.reason}; there is no user to ask")
+        if answer is None:
+            why = f"{decision.reason}; there is no user to ask"
+            answer = Decision(Verdict.DENY, why, DecidedBy.ANSWER)
+        return replace(answer, question=decision.reason)
 
     async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
         from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415
@@ -133,17 +155,20 @@ class Gate(Struct, kw_only=True):
         match answer.approval:
             case Approval.NO:
                 reply = f": {answer.reply}" if answer.reply else ""
-                return Decision(Verdict.DENY, f"the user said no{reply}")
+                return Decision(Verdict.DENY, f"the user said no{reply}", DecidedBy.ANSWER)
             case Approval.ONCE:
-                return Decision(Verdict.ALLOW, "the user allowed this call")
+                return Decision(Verdict.ALLOW, "the user allowed this call", DecidedBy.ANSWER)
             case Approval.SESSION:
                 self._grant(access, exact=exact)
-                return Decision(Verdict.ALLOW, "the user allowed calls like this one")
+                return Decision(
+                    Verdict.ALLOW, "the user allowed calls like this one", DecidedBy.ANSWER
+                )
             case Approval.PROJECT:
                 self._grant(access, exact=exact)
                 return Decision(
                     Verdict.ALLOW,
                     "the user allowed calls like this one in this project",
+                    DecidedBy.ANSWER,
                     remember=question.project_rules,
                 )
 

@@ -76,16 +76,22 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         tools=(*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else [])),
     )
     record = new_record(SessionId(options["session_id"] or new_session_id()), cwd)
+    gate = make_gate(options)
     state = SessionState(
         options=options,
         journal=make_unopened_journal(options["store"], record, setup),
         provider=provider,
-        gate=make_gate(options),
+        gate=gate,
         policy=make_policy(options),
         strategy=choose_strategy(options),
         reasoning=make_reasoning_policy(options),
         tools=index_tools(tools),
-        tool_context=ToolContext(cwd=cwd, env=dict(options["env"])),
+        tool_context=ToolContext(
+            cwd=cwd,
+            env=dict(options["env"]),
+            redact_values=tuple(options["redact_values"]) if options["redact"] else None,
+            find_denied=gate.find_denied_paths,
+        ),
         cost_limit=make_cost_limit(options["budget_usd"], options["prices"]),
         loop_guard=LoopGuard(enabled=options["detect_loops"]),
         request_options=options["request_options"],

@@ -9,7 +9,7 @@ from clew.context.recall.answer import (
     Hints,
     format_entries,
     format_found,
-    parse_reference,
+    parse_references,
 )
 from clew.context.recall.file_version import find_latest_version, format_version
 from clew.context.recall.query import Query, parse_query
@@ -28,7 +28,7 @@ class RecallRequest(Struct, frozen=True, kw_only=True):
     """What to look for, or what to read."""
 
     text: str
-    """Words and filters, or entries such as `#12` and `382-390`."""
+    """Words and filters, or entries such as `#12`, `#27 #65` or `382-390`."""
     offset: int = 0
     """The first character to read."""
     page: int = 12_000
@@ -73,9 +73,9 @@ class SessionRecall:
             SessionError: The request cannot be understood, or there is nothing to read.
             StoreError: The store cannot be read.
         """
-        reference = parse_reference(request.text)
-        if reference is not None:
-            text = format_entries(reference, self._read, offset=request.offset, page=request.page)
+        references = parse_references(request.text)
+        if references is not None:
+            text = format_entries(references, self._read, offset=request.offset, page=request.page)
             return RecallAnswer(text=text)
         query = parse_query(request.text, now=self._clock())
         if query.latest:
@@ -110,7 +110,7 @@ class SessionRecall:
             return Found()
 
     async def _latest(self, query: Query, page: int) -> str:
-        named = Query(file=query.file, role="tool")
+        named = Query(file=query.file, role="tool", latest=True)
         found = await self._recall(named, _VERSIONS)
         version = find_latest_version([hit.unit for hit in found.hits], query.file)
         if version is None:

@@ -34,7 +34,7 @@ RECALL_SPEC = ToolSpec(
         "properties": {
             "query": {"type": "string"},
             "entry": {"type": "integer"},
-            "range": {"type": "string", "description": "Such as 382-390."},
+            "range": {"type": "string", "description": "Such as 382-390, or #27 #65."},
             "offset": {"type": "integer", "description": "First character of the entry."},
             "latest_file": {
                 "type": "string",
@@ -49,7 +49,7 @@ _PAGE = 12_000
 _LEAST_PAGE = 200
 _MARGIN = 400
 """Characters for headings and hints."""
-_HINTS = Hints(
+RECALL_HINTS = Hints(
     read="read an entry in full with entry={id} (offset={offset} for the passage)",
     around="range={first}-{last} shows what came before and after",
 )
@@ -68,7 +68,7 @@ class Recall:
 
     def __init__(self, store: Store, journal: Journal, policy: ContextPolicy) -> None:
         self._journal, self._policy = journal, policy
-        self._recall = make_recall(store, journal, hints=_HINTS)
+        self._recall = make_recall(store, journal, hints=RECALL_HINTS)
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Return an access that touches only the sessions of this project."""
@@ -76,7 +76,7 @@ class Recall:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Search the entries, or read some."""
-        request = _parse(arguments)
+        request = parse_arguments(arguments)
         if request is None:
             return ToolOutput(
                 text="Error: give `query` (words), `entry` (a number), `range` or `latest_file`.",
@@ -134,7 +134,8 @@ def find_entries(journal: Journal, query: str) -> list[Entry]:
     return [entry for entry in entries if entry is not None]
 
 
-def _parse(arguments: dict[str, Any]) -> RecallRequest | None:
+def parse_arguments(arguments: dict[str, Any]) -> RecallRequest | None:
+    """Return what a call of `Recall` asks for; None when that is unclear."""
     match arguments:
         case {"entry": int(number)}:
             text = f"#{number}"

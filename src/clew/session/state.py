@@ -18,6 +18,7 @@ from clew.core.context_state import ContextState
 from clew.core.errors import BudgetReached, SessionError
 from clew.core.events import ContextUpdated, Event
 from clew.core.models import ModelFacts
+from clew.core.permissions import Decision
 from clew.core.usage import Usage
 from clew.providers.protocol import Chunk, Provider, Request
 from clew.session.config import SessionOptions
@@ -81,6 +82,8 @@ class SessionState(Struct, kw_only=True):
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)
     """Texts of hooks that are added to the next prompt."""
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    """What was decided about calls that have no result yet, by call id."""
     ending: SessionError | None = None
     """Why the run must end after the calls of this answer."""
     completed_runs: int = 0

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from clew.core.errors import LoopDetected, RunStopped
 from clew.core.events import ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
-from clew.core.permissions import Access, Decision, Verdict
+from clew.core.permissions import Access, DecidedBy, Decision, Risk, Verdict
 from clew.core.redaction import redact
+from clew.core.redaction.marks import find_mark
 from clew.core.text import truncate_middle
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.session.hook_events import fire, format_reminder
@@ -26,6 +27,12 @@ _INTERRUPTED = "Error: the run was aborted before this tool call was finished."
 _REPEATED = (
     f"This call has had the same result {WARN_AFTER} times or more."
     " Do something else, or say what is missing."
+)
+
+_MARKED = (
+    "Error: {tool} was not run. {mark} stands for a secret that you cannot see, and the call would"
+    " use the mark itself. To change a file that has the secret, use Edit: it puts the secret"
+    " back. A command can read the secret from its file or variable."
 )
 
 
@@ -77,31 +84,58 @@ def _prepare(state: SessionState, call: ToolCall) -> Prepared | CallOutcome:
 async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
     """Run a call if the rules, the hooks and, where these leave it open, the user allow it."""
     access, policy = _access(state, prepared), state.gate.policy()
+    if mark := _find_mark(state, access):
+        return make_failed_outcome(mark, "redaction_mark")
     decision = state.gate.decide(access, policy)
     wish: Decision | None = None
     if decision.verdict is not Verdict.DENY:
         verdict = await _before(state, prepared)
         if verdict.stop is not None:
-            state.ending = RunStopped(f"a hook stopped the run: {verdict.stop}")
-            return _make_denied(f"a hook stopped the run: {verdict.stop}", "hook_stopped")
-        wish = verdict.decision
+            stopped = Decision(
+                Verdict.DENY, f"a hook stopped the run: {verdict.stop}", DecidedBy.HOOK
+            )
+            state.ending = RunStopped(stopped.reason)
+            return _deny(state, prepared, stopped, "hook_stopped")
+        wish = replace(verdict.decision, by=DecidedBy.HOOK) if verdict.decision else None
         if wish is not None and wish.verdict is Verdict.DENY:
-            return _make_denied(f"a hook blocked this call: {wish.reason}", "hook_blocked")
+            blocked = replace(wish, reason=f"a hook blocked this call: {wish.reason}")
+            return _deny(state, prepared, blocked, "hook_blocked")
         if verdict.updated_input is not None:
             prepared = replace(prepared, arguments=verdict.updated_input)
             access = _access(state, prepared)
+            if mark := _find_mark(state, access):
+                return make_failed_outcome(mark, "redaction_mark")
         # The mode and the grants may have changed while the hooks ran.
         if verdict.updated_input is not None or state.gate.policy() != policy:
             decision = state.gate.decide(access)
     final = await state.gate.judge(access, decision=decision, wish=wish)
     if final.verdict is not Verdict.ALLOW:
-        return _make_denied(final.reason, "denied")
+        return _deny(state, prepared, final, "denied")
+    state.decisions[prepared.call.call_id] = final
     return await _run(state, prepared)
+
+
+def _deny(
+    state: SessionState, prepared: Prepared, decision: Decision, error_code: str
+) -> CallOutcome:
+    state.decisions[prepared.call.call_id] = decision
+    output = ToolOutput(text=f"Permission denied: {decision.reason}.", failed=True)
+    return CallOutcome(output=output, denied=True, error_code=error_code)
 
 
 def _access(state: SessionState, prepared: Prepared) -> Access:
     access = prepared.tool.access(prepared.arguments, state.tool_context)
     return replace(access, call_id=prepared.call.call_id, arguments=prepared.arguments)
+
+
+def _find_mark(state: SessionState, access: Access) -> str:
+    """Say why a call may not have these arguments: it would write a mark instead of a secret."""
+    if access.risk is Risk.INSPECT or access.restores_secrets:
+        return ""
+    if state.tool_context.redact_values is None:
+        return ""
+    mark = find_mark(access.arguments)
+    return _MARKED.format(tool=access.tool, mark=mark) if mark else ""
 
 
 async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
@@ -176,13 +210,14 @@ async def _after(
 
 def redact_output(state: SessionState, output: ToolOutput) -> ToolOutput:
     """Remove secrets from an output before it is stored, sent or shown."""
-    if not state.options["redact"]:
+    values = state.tool_context.redact_values
+    if values is None:
         return output
     return replace(
         output,
-        text=redact(output.text),
-        display=redact(output.display),
-        data=redact(output.data),
+        text=redact(output.text, extra_values=values),
+        display=redact(output.display, extra_values=values),
+        data=redact(output.data, extra_values=values),
     )
 
 
@@ -219,8 +254,3 @@ def make_interrupted_outcome() -> CallOutcome:
 def make_failed_outcome(text: str, error_code: str) -> CallOutcome:
     """Return the outcome of a call that failed, with the reason as its text."""
     return CallOutcome(output=ToolOutput(text=text, failed=True), error_code=error_code)
-
-
-def _make_denied(reason: str, error_code: str) -> CallOutcome:
-    output = ToolOutput(text=f"Permission denied: {reason}.", failed=True)
-    return CallOutcome(output=output, denied=True, error_code=error_code)

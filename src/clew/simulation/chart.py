@@ -1,17 +1,13 @@
-"""Draw a simulation as SVG: the size of the context at each call.
-
-The code writes SVG directly, so it needs no plotting library. It draws its own background, so the
-chart looks the same on light and dark pages.
-"""
+"""Draw a simulation as SVG: the size of the context at each call."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
 
 from clew.simulation.scenario import SimulationRun
+from clew.simulation.svg import FAINT, INK, PAPER, draw_text, make_svg
 
 _WIDTH, _HEIGHT = 960, 540
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 196, 64, 60
-_INK, _FAINT, _PAPER = "#24292f", "#d0d7de", "#ffffff"
 _COLOURS = ("#57606a", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7048a8")
 """Colour-blind friendly; the first is for `none`."""
 _STEPS = (1, 2, 5)
@@ -27,18 +23,13 @@ def draw_chart(runs: Sequence[SimulationRun], *, title: str, window: int) -> str
     highest = max((run.peak_tokens for run in runs), default=1)
     frame = _Frame(calls=max(calls, 2), tokens=max(highest, 1))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-        f'font-family="system-ui, sans-serif" font-size="13" fill="{_INK}" role="img">',
-        f"<title>{escape(title)}</title>",
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="{_PAPER}"/>',
-        _text(_LEFT, 32, title, size=16),
+        draw_text(_LEFT, 32, title, size=16),
         *_axes(frame),
         *_window_line(frame, window),
         *(part for index, run in enumerate(runs) for part in _line(frame, run, _colour(index))),
         *_legend(runs),
-        "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    return make_svg(parts, title=title, width=_WIDTH, height=_HEIGHT)
 
 
 class _Frame:
@@ -63,21 +54,21 @@ def _axes(frame: _Frame) -> Iterator[str]:
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     for tokens in _ticks(frame.tokens):
         y = frame.y(tokens)
-        yield f'<path d="M{_LEFT} {y}H{right}" stroke="{_FAINT}"/>'
-        yield _text(_LEFT - 8, y + 4, f"{tokens:,}", anchor="end")
+        yield f'<path d="M{_LEFT} {y}H{right}" stroke="{FAINT}"/>'
+        yield draw_text(_LEFT - 8, y + 4, f"{tokens:,}", anchor="end")
     for call in _ticks(frame.calls):
         if call:
-            yield _text(frame.x(call), bottom + 20, f"{call:,}", anchor="middle")
-    yield f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" stroke="{_INK}" fill="none"/>'
-    yield _text((_LEFT + right) / 2, _HEIGHT - 16, "call", anchor="middle")
-    yield _text(_LEFT, _TOP - 12, "tokens in the request")
+            yield draw_text(frame.x(call), bottom + 20, f"{call:,}", anchor="middle")
+    yield f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" stroke="{INK}" fill="none"/>'
+    yield draw_text((_LEFT + right) / 2, _HEIGHT - 16, "call", anchor="middle")
+    yield draw_text(_LEFT, _TOP - 12, "tokens in the request")
 
 
 def _window_line(frame: _Frame, window: int) -> Iterator[str]:
     if window <= frame.tokens:
         y, right = frame.y(window), _WIDTH - _RIGHT
-        yield f'<path d="M{_LEFT} {y}H{right}" stroke="{_INK}" stroke-dasharray="6 5"/>'
-        yield _text(_LEFT + 8, y - 6, f"window: {window:,} tokens")
+        yield f'<path d="M{_LEFT} {y}H{right}" stroke="{INK}" stroke-dasharray="6 5"/>'
+        yield draw_text(_LEFT + 8, y - 6, f"window: {window:,} tokens")
 
 
 def _line(frame: _Frame, run: SimulationRun, colour: str) -> Iterator[str]:
@@ -101,15 +92,15 @@ def _legend(runs: Sequence[SimulationRun]) -> Iterator[str]:
         y += 24
         stroke = f'stroke="{_colour(index)}" stroke-width="3"'
         yield f'<path d="M{left} {y - 4}h24" {stroke}/>'
-        yield _text(left + 32, y, run.strategy)
-    yield _ring(left + 12, y + 20, _INK)
-    yield _text(left + 32, y + 24, "a compaction")
-    yield _bar(left + 12, y + 44, _INK)
-    yield _text(left + 32, y + 48, "results cleared")
+        yield draw_text(left + 32, y, run.strategy)
+    yield _ring(left + 12, y + 20, INK)
+    yield draw_text(left + 32, y + 24, "a compaction")
+    yield _bar(left + 12, y + 44, INK)
+    yield draw_text(left + 32, y + 48, "results cleared")
 
 
 def _ring(x: float, y: float, colour: str, inside: str = "") -> str:
-    look = f'fill="{_PAPER}" stroke="{colour}" stroke-width="2"'
+    look = f'fill="{PAPER}" stroke="{colour}" stroke-width="2"'
     return f'<circle cx="{x:g}" cy="{y:g}" r="4.5" {look}>{inside}</circle>'
 
 
@@ -131,8 +122,3 @@ def _ticks(highest: float) -> list[int]:
             if highest / (step * size) <= 6:
                 return list(range(0, int(highest) + 1, step * size))
         size *= 10
-
-
-def _text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 13) -> str:
-    index = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}"'
-    return f"<text {index}>{escape(words)}</text>"

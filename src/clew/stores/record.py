@@ -14,6 +14,7 @@ from msgspec.structs import asdict, replace
 from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId, SessionId, new_session_id
+from clew.core.json_text import decode_json
 from clew.core.messages import Role
 from clew.core.text import replace_surrogates
 
@@ -87,9 +88,7 @@ def fork_record(
 def record_from_row(row: Sequence[Any]) -> StoredSession:
     """Return the record in a row with `COLUMNS`; `extra` is JSON."""
     *plain, extra = row
-    return StoredSession(
-        **dict(zip(COLUMNS[:-1], plain, strict=True)), extra=msgspec.json.decode(extra)
-    )
+    return StoredSession(**dict(zip(COLUMNS[:-1], plain, strict=True)), extra=decode_json(extra))
 
 
 def clean_for_storage(text: str) -> str:
@@ -104,7 +103,7 @@ def merge_extra(extra: Mapping[str, object], fields: Mapping[str, object]) -> di
         SessionError: A field cannot be stored as JSON.
     """
     try:
-        made = msgspec.json.decode(msgspec.json.encode(fields), type=dict[str, object])
+        made = decode_json(msgspec.json.encode(fields), type=dict[str, object])
     except (TypeError, ValueError) as error:
         raise SessionError(f"the fields cannot be stored as JSON: {error}") from error
     return {key: value for key, value in {**extra, **made}.items() if value is not None}

@@ -14,6 +14,7 @@ from clew.context.lazy_list import LazyList
 from clew.core.entries import SCHEMA, Entry, KnownBody, UnknownBody, decode
 from clew.core.errors import SessionBusy, SessionNotFound, StoreDamaged
 from clew.core.ids import EntryId, SessionId
+from clew.core.json_text import JsonDecoder
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class _Line(Struct, frozen=True, kw_only=True):
     body: KnownBody
 
 
-_line = msgspec.json.Decoder(_Line)
+_line = JsonDecoder(_Line)
 
 
 class StoredEntries(LazyList[Entry]):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from clew.core.entries import Body, Entry, UnknownBody, encode
 from clew.core.errors import SessionBusy, StoreDamaged
 from clew.core.ids import EntryId, new_session_id
+from clew.core.json_text import decode_json
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
 from clew.stores.stored_entries import decode_entry, find_damaged_ids
@@ -121,7 +122,7 @@ class _Reader:
     def _add_head(self, number: int, body: Body) -> None:
         raw = body.raw if isinstance(body, UnknownBody) else b""
         try:
-            self.record = msgspec.json.decode(raw, type=_Head).record
+            self.record = decode_json(raw, type=_Head).record
         except msgspec.DecodeError as error:
             self.problems.append(f"line {number} was skipped: the record is damaged: {error}")
 

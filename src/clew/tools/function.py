@@ -29,6 +29,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 class FunctionTool(Generic[P, R]):
     """A function as a tool. Python code can still call it like the function."""
 
+    restores_secrets: bool = False
+    """True when the function itself replaces redaction marks in its arguments. Otherwise a
+    session refuses calls with marks, unless the tool only reads."""
+
     def __init__(
         self,
         function: Callable[P, R],
@@ -61,6 +65,7 @@ class FunctionTool(Generic[P, R]):
             risk=self._risk,
             target=self._target_text(arguments),
             kind=self._kind,
+            restores_secrets=self.restores_secrets,
         )
 
     def _target_text(self, arguments: dict[str, Any]) -> str:

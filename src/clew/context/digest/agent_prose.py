@@ -17,6 +17,7 @@ from clew.context.digest.sentence_cues import is_narration
 from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
 from clew.core.ids import EntryId
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Reasoning, ToolResult
 from clew.core.text import one_line, shorten_links
 
@@ -107,7 +108,7 @@ class _Notification(msgspec.Struct, frozen=True):
     status: _Status | str = ""
 
 
-_notification = msgspec.json.Decoder(_Notification)
+_notification = JsonDecoder(_Notification)
 
 
 def _find_reports(text: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from clew.context.items import Item, ItemKind
 from clew.core.ids import EntryId
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Text, ToolCall, ToolResult
 from clew.core.text import truncate
 
@@ -20,7 +21,7 @@ _LINE_NUMBER = re.compile(r"^\s*\d+[→\t|:]")
 _MOST_SUBJECT = 120
 _PATH_PARTS = 2
 _NOT_IN_PATH = re.compile(r"[\s\"'`(<>={},;]")
-_any_json = msgspec.json.Decoder()
+_any_json = JsonDecoder()
 
 SPOKEN, CALLED, SHOWN, PRINTED, FOUND = range(5)
 """Sources of text: a message; a call's arguments; a file or page that a tool read; the output

@@ -30,6 +30,7 @@ _REPEATED = 0.15
 _USER_WEIGHT = 1.3
 _RECENCY, _RECENT_CHARS = 0.2, 4_000
 """How fast the worth of a remark falls with the number of characters after it."""
+_SHORT_CHARS = 200
 _HEAD_CHARS = 10
 _MOST_READ = 400_000
 """Characters of the newest text that are read."""
@@ -106,12 +107,19 @@ _MOST_DELAYS = 16
 def take_newest(
     remarks: Sequence[Remark], *, max_chars: int, taken: Container[int] = ()
 ) -> list[int]:
-    """Return the newest remarks that fit without a gap, beside those in `taken`."""
+    """Return the newest remarks that fit, beside those in `taken`.
+
+    Short messages of the model that name nothing in particular ("Let me check.") are passed over.
+    """
     found: list[int] = []
+    parts = Counter(remark.place for remark in remarks)
     for index in range(len(remarks) - 1, -1, -1):
+        remark = remarks[index]
         if index in taken:
             continue
-        max_chars -= len(remarks[index].text) + _HEAD_CHARS + 7
+        if remark.role != "user" and parts[remark.place] == 1 and _says_little(remark.text):
+            continue
+        max_chars -= len(remark.text) + _HEAD_CHARS + 7
         if max_chars < 0:
             break
         found.append(index)
@@ -168,6 +176,11 @@ def choose_remarks(
             said.update(words[-negative].keys())
             room -= cost
     return sorted(taken)
+
+
+def _says_little(text: str) -> bool:
+    """Return whether a text is short and has no number and no name."""
+    return len(text) < _SHORT_CHARS and max(_weigh_words(text).values(), default=0.0) <= 1.0
 
 
 def _measure_rarity(words: Sequence[Mapping[str, float]]) -> dict[str, float]:

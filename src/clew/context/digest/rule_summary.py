@@ -29,8 +29,9 @@ _BESIDE_NOTES = 0.4
 _TURNS = 0.30
 _MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40
 """Requests that need more of the room than the first are truncated to the second."""
-_NEWEST_TALK = 2 / 3
-"""Of a plain conversation, the newest messages get this part of the room."""
+_NEWEST_TALK, _NEWEST_ANSWERS = 2 / 3, 0.85
+"""Of a plain conversation, the newest messages get the first part of the room; if all words of
+the user fit, which tell of older messages, the newest answers get the second part of the rest."""
 _CONCLUSIONS, _MOST_CONCLUSIONS = 0.12, 6_000
 _MOST_FINDINGS, _MOST_STATE = 12_000, 5_000
 """Characters; beyond them, excerpts say more."""
@@ -162,8 +163,8 @@ def _prepare_talk(items: Sequence[Item]) -> Callable[[int], str]:
         fits = need <= room * _MOST_WORDS
         remarks = whole if fits else pieces
         said = [n for n, one in enumerate(remarks) if one.role == "user"] if fits else []
-        beside = room - (need if fits else 0)
-        newest = take_newest(remarks, max_chars=int(beside * _NEWEST_TALK), taken=said)
+        for_newest = (room - need) * _NEWEST_ANSWERS if fits else room * _NEWEST_TALK
+        newest = take_newest(remarks, max_chars=int(for_newest), taken=said)
         chosen = choose_remarks(remarks, max_chars=room, chosen=[*said, *newest])
         return "\n".join([*lines, *([render_remarks(remarks, chosen)] if chosen else [])])
 

@@ -17,6 +17,7 @@ from clew.context.digest.shell_commands import split_command, strip_prefixes
 from clew.context.digest.user_words import is_rejection
 from clew.context.items import Item, ItemKind
 from clew.core.ids import NO_ENTRY, CallId, EntryId
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import ToolCall, ToolResult
 
 _SHELLS = frozenset(
@@ -66,7 +67,7 @@ _OUTPUT_HEADING = re.compile(
     r"\A(?:Command: .*\n)?Chunk ID:.*?^Output:\n", re.DOTALL | re.MULTILINE
 )
 _MOST_JOINED = 20_000
-_object = msgspec.json.Decoder(dict[str, object])
+_object = JsonDecoder(dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)

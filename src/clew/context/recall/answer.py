@@ -11,7 +11,9 @@ from clew.context.recall.units import ReadEntry, Unit, read_units
 from clew.core.errors import SessionError
 from clew.core.text import one_line, truncate
 
-_REFERENCE = re.compile(r"#?(\d+)(?:\s*(?:-|–|\.\.)\s*#?(\d+))?(?:\s*[~±]\s*(\d+))?")
+_REFERENCE = re.compile(r"#?(\d+)(?:(?:-|–|\.\.)#?(\d+))?(?:[~±](\d+))?")
+_JOINT = re.compile(r"\s*(-|–|\.\.|~|±)\s*")
+_SEPARATOR = re.compile(r"[,\s]+")
 _HEAD_CHARS = 160
 _NEAR_CHARS = 300
 _NEAR_ENTRIES = 40
@@ -20,6 +22,9 @@ _FULL_HITS = 4
 _SHORT_CHARS = 200
 _MOST_SAME = 5
 _MOST_ENTRIES = 100
+_MOST_CONTEXT = 40
+_LEAST_SHARE = 400
+"""Characters of each entry of a long range, at least."""
 
 
 class Hints(Struct, frozen=True, kw_only=True):
@@ -36,23 +41,33 @@ class Reference(Struct, frozen=True, kw_only=True):
     last: int
 
 
-def parse_reference(text: str) -> Reference | None:
-    """Return the entries that `#12`, `382-390` or `#12~3` stands for; None for other text.
+def parse_references(text: str) -> tuple[Reference, ...] | None:
+    """Return the entries that `#12`, `382-390`, `#12~3` or `#27 #65` stands for.
+
+    None for other text: several numbers without `#` or commas are words to look for.
 
     Raises:
-        SessionError: The range is empty or too long.
+        SessionError: A range is empty, or there are too many entries.
     """
-    match = _REFERENCE.fullmatch(text.strip())
-    if match is None:
+    named = [part for part in _SEPARATOR.split(_JOINT.sub(r"\1", text.strip())) if part]
+    matches = [_REFERENCE.fullmatch(part) for part in named]
+    is_list = len(named) == 1 or "," in text or all(part.startswith("#") for part in named)
+    if not matches or None in matches or not is_list:
         return None
-    first, last = int(match[1]), int(match[2] or match[1])
-    context = int(match[3] or 0)
-    if last < first or last - first >= _MOST_ENTRIES:
+    references = tuple(_make_reference(match) for match in matches if match)
+    sizes = [one.last - one.first + 1 for one in references]
+    if min(sizes) < 1 or sum(sizes) > _MOST_ENTRIES:
         raise SessionError(
-            f"{text.strip()} is not a range of entries; write one such as 382-390, with at most"
-            f" {_MOST_ENTRIES} entries"
+            f"{one_line(text, 80)} is not a range of entries; write one such as 382-390, with at"
+            f" most {_MOST_ENTRIES} entries"
         )
-    return Reference(first=max(1, first - context), last=last + min(context, _MOST_ENTRIES))
+    return references
+
+
+def _make_reference(match: re.Match[str]) -> Reference:
+    first, last = int(match[1]), int(match[2] or match[1])
+    context = min(int(match[3] or 0), _MOST_CONTEXT)
+    return Reference(first=max(1, first - context), last=last + context)
 
 
 def format_found(
@@ -139,26 +154,31 @@ def _first_said(numbers: range, role: str, label: str, read: ReadEntry) -> list[
     return []
 
 
-def format_entries(reference: Reference, read: ReadEntry, *, offset: int = 0, page: int) -> str:
+def format_entries(
+    references: Sequence[Reference], read: ReadEntry, *, offset: int = 0, page: int
+) -> str:
     """Return entries in full, from `offset` in the first, up to `page` characters.
+
+    Of several entries, a long one leaves room for the others.
 
     Raises:
         SessionError: There is no text, or the offset is past the end.
     """
-    units = _read_all(reference, read)
+    units = _read_all(references, read)
     if not units:
-        raise SessionError(f"there is no text under {_name(reference)}")
+        raise SessionError(f"there is no text under {', '.join(map(_name, references))}")
     if offset >= len(units[0].text):
         raise SessionError(
             f"#{units[0].entry_id} has {len(units[0].text):,} characters; {offset:,} is past the"
             " end"
         )
+    most = _share([len(unit.text) for unit in units], page)
     blocks: list[str] = []
     for unit in units:
         if page <= 0:
             blocks.append(f"[the rest starts at #{unit.entry_id}]")
             break
-        text = unit.text[offset : offset + page]
+        text = unit.text[offset : offset + min(page, most)]
         end = offset + len(text)
         left = len(unit.text) - end
         more = f"\n[{left:,} more characters of #{unit.entry_id}: offset={end}]" if left else ""
@@ -168,13 +188,24 @@ def format_entries(reference: Reference, read: ReadEntry, *, offset: int = 0, pa
     return "\n\n".join(blocks)
 
 
-def _read_all(reference: Reference, read: ReadEntry) -> Sequence[Unit]:
-    """Return the units of a range; in a longer one, a call comes once, with its result."""
+def _share(sizes: Sequence[int], room: int) -> int:
+    """Return the largest size that each may have so that all fit; at least a useful passage."""
+    for place, size in enumerate(sorted(sizes)):
+        most = room // (len(sizes) - place)
+        if size > most:
+            return max(most, _LEAST_SHARE)
+        room -= size
+    return max(sizes)
+
+
+def _read_all(references: Sequence[Reference], read: ReadEntry) -> Sequence[Unit]:
+    """Return the units of ranges; of a call and its result in them, only the two together."""
     units: dict[tuple[int, str], Unit] = {}
-    for number in range(reference.first, reference.last + 1):
-        for unit in read_units(number, read):
-            key = (unit.entry_id, unit.call.call_id if unit.call else "")
-            units.setdefault(key, unit)
+    for reference in references:
+        for number in range(reference.first, reference.last + 1):
+            for unit in read_units(number, read):
+                key = (unit.entry_id, unit.call.call_id if unit.call else "")
+                units.setdefault(key, unit)
     return list(units.values())
 
 

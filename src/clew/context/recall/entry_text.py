@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from clew.core.entries import Compacted, Entry, MessageAdded, Noted
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Reasoning, Text, ToolCall, ToolResult
 
 RECALL = "Recall"
@@ -27,7 +28,7 @@ _EXIT_STATUS = re.compile(
 _STATUS_CHARS = 600
 """The exit status is within this many characters of the beginning or the end."""
 _CONTEXT_LINES = 2
-_any_json = msgspec.json.Decoder()
+_any_json = JsonDecoder()
 
 
 def entry_text(entry: Entry) -> str:

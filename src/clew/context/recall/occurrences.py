@@ -1,8 +1,7 @@
 """Where the words of a query occur in a text, and the passages that show them together."""
 
 import re
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -16,6 +15,8 @@ _WORTH_SHOWING = 0.15
 """A further passage must hold this share of what the best one holds."""
 _OTHER_FORM = 0.5
 """What another form of a word counts, such as `running` for `run`."""
+_LINE_REST = 160
+"""Characters by which a passage grows to show its last line whole."""
 _WORD = re.compile(r"\w+\Z")
 
 
@@ -40,25 +41,21 @@ class Matcher:
 
     def __init__(self, query: Query) -> None:
         self._needles = _needles(query)
-        self._phrases = query.phrases
+        self._phrases = [
+            re.compile(r"\s+".join(map(re.escape, phrase.split()))) for phrase in query.phrases
+        ]
 
     @property
     def size(self) -> int:
         """How many different words or names are looked for, parts of names included."""
         return len(self._needles)
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        # The longest first: a name is found as a whole before its parts are.
-        order = sorted(range(self.size), key=lambda index: -len(self._needles[index].stem))
-        return re.compile("|".join(f"(?P<t{i}>{re.escape(self._needles[i].stem)})" for i in order))
-
     def contains_phrases(self, text: str) -> bool:
         """Return whether all exact phrases of the query are in `text`."""
         if not self._phrases:
             return True
-        plain = " ".join(_strip_accents(text).lower().split())
-        return all(phrase in plain for phrase in self._phrases)
+        plain = _strip_accents(text).lower()
+        return all(phrase.search(plain) for phrase in self._phrases)
 
     def find(self, text: str) -> list[Occurrence]:
         """Return the places where words of the query occur, in order."""
@@ -66,15 +63,32 @@ class Matcher:
             return []
         plain = _strip_accents(text[:_MOST_CHARS])
         lower = plain.lower()
+        # A name is found as a whole before its parts are. One search for each word is several
+        # times as fast as one regular expression for all.
+        places = sorted(
+            (start, -len(needle.stem), index)
+            for index, needle in enumerate(self._needles)
+            for start in _find_all(lower, needle.stem)
+        )
         found: list[Occurrence] = []
         left = [_MOST_PER_TERM] * self.size
-        for match in self._pattern.finditer(lower):
-            index = int(str(match.lastgroup)[1:])
+        end = 0
+        for start, length, index in places:
+            if start < end:
+                continue
+            end = start - length
             needle = self._needles[index]
-            if left[index] and (not needle.starts_words or _starts_word(plain, match.start())):
-                found.append(Occurrence(match.start(), index, needle.weigh(lower, match.start())))
+            if left[index] and (not needle.starts_words or _starts_word(plain, start)):
+                found.append(Occurrence(start, index, needle.weigh(lower, start)))
                 left[index] -= 1
         return found
+
+
+def _find_all(text: str, word: str) -> Iterator[int]:
+    start = text.find(word)
+    while start >= 0:
+        yield start
+        start = text.find(word, start + len(word))
 
 
 class _Needle(Struct, frozen=True):
@@ -170,7 +184,7 @@ def cut_snippets(
 ) -> tuple[Snippet, ...]:
     """Return up to `most` passages of about `size` characters where the words occur together."""
     if len(text) <= size or not occurrences:
-        return (Snippet(offset=0, text=text[:size]),) if text else ()
+        return (Snippet(offset=0, text=text[: _snap_end(text, size)]),) if text else ()
     left, chosen = list(occurrences), list[tuple[int, int]]()
     worth, enough = list(weights), 0.0
     while left and len(chosen) < most:
@@ -180,7 +194,7 @@ def cut_snippets(
         enough = enough or total * _WORTH_SHOWING
         spare = max(0, size - (last - first))
         start = _snap(text, max(0, first - spare // 3))
-        end = min(len(text), start + size)
+        end = _snap_end(text, start + size)
         chosen.append((start, end))
         shown = {one.term for one in left if start <= one.start < end}
         # What is shown counts little from now on: the next passage should add something.
@@ -198,6 +212,15 @@ def _snap(text: str, start: int) -> int:
         return line
     cut = _WORD.search(text, max(0, start - 40), start)
     return cut.start() if cut else start
+
+
+def _snap_end(text: str, end: int) -> int:
+    """Move an end to the end of its line, if that is near: the line may hold what is asked for."""
+    near = min(len(text), end + _LINE_REST)
+    line = text.find("\n", end, near)
+    if line >= 0:
+        return line
+    return near if near == len(text) else end
 
 
 def _merge(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -122,8 +122,9 @@ def search_index(index: EntryIndex, query: Query, *, limit: int, skip: Iterable[
     if query.is_empty:
         return Found()
     ranking = _Ranking(index, query)
-    hits = ranking.hits(frozenset(skip))
-    folded = _fold_alike(hits)
+    hits = ranking.hits(frozenset(skip), limit)
+    # The latest version of a file needs all of its edits, also those that look alike.
+    folded = hits if query.latest else _fold_alike(hits)
     shown = [ranking.show(hit, best=place == 0) for place, hit in enumerate(folded[:limit])]
     return Found(hits=tuple(shown), total=len(folded), missing=ranking.missing)
 
@@ -162,10 +163,10 @@ class _Ranking:
             count for ((part,), _), count in zip(parts, counts, strict=True) if part in term.parts
         )
 
-    def hits(self, skip: frozenset[int]) -> list[Hit]:
-        """Return the scored units of all candidates, the best first."""
+    def hits(self, skip: frozenset[int], wanted: int) -> list[Hit]:
+        """Return the scored units of the candidates, the best first: of `wanted` ones or more."""
         for limit in _PHRASE_CANDIDATES if self._query.phrases else (_CANDIDATES,):
-            hits = sorted(self._find(limit, skip), key=self._order)
+            hits = sorted(self._find(max(limit, wanted), skip), key=self._order)
             if hits:
                 return [hit for hit in hits if hit.score >= _WEAK * hits[0].score]
         return []

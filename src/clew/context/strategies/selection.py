@@ -144,17 +144,18 @@ def set_aside(
     budget = subtract_pins(view, budget)
     cut = find_tail_cut(view, budget)
     spared = find_required(view, cut)
-    dropped = tuple(item for item in view.items[:cut] if item.entry_id not in spared)
-    staying = [
-        *(item for item in view.items[:cut] if item.entry_id in spared),
-        *view.items[cut:],
-    ]
+    before = view.items[:cut]
+    dropped = tuple([item for item in before if item.entry_id not in spared])
+    staying = [*(item for item in before if item.entry_id in spared), *view.items[cut:]]
     words = _sum_all_words(view) - sum(map(measure_words, staying))
     units = view.archived.units() + view.items.units() - sum(item.units for item in staying)
     gone = max(0, units - words)
     summary = budget.quote(words) + min(budget.summary, gone // 2)
-    least, most = int(budget.limit * _LEAST_SUMMARY), int(budget.limit * _MOST_SUMMARY)
-    room = budget.limit - min(max(summary, least), most)
+    most = int(budget.limit * _MOST_SUMMARY)
+    room = budget.limit - min(summary, most)
+    if sum(item.units for item in staying) > room:
+        least = int(budget.limit * _LEAST_SUMMARY)
+        room = budget.limit - min(max(summary, least), most)
     if not budget.is_hard:
         # Results are all that is truncated; they get their share even beside a huge request.
         others = sum(item.units for item in staying if not item.answers)

@@ -42,7 +42,7 @@ class SlidingWindow(Struct, frozen=True, kw_only=True):
         room = [cut for cut in inner if cut >= wanted and items.units(cut) <= limit]
         cut = room[0] if room else inner[-1]
         spared = find_required(view, cut)
-        dropped = tuple(item for item in items[:cut] if item.entry_id not in spared)
+        dropped = tuple([item for item in items[:cut] if item.entry_id not in spared])
         if not dropped:
             return Stuck(why="every message is in the last turns, pinned or the current request")
         return Reduce(

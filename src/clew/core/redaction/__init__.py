@@ -7,13 +7,15 @@ Compiling the patterns takes a while, so they are loaded with the first use.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
+    from clew.core.redaction.marks import RedactedText
     from clew.core.redaction.redactor import Redactor, StreamRedactor
 
-__all__ = ["Redactor", "StreamRedactor", "redact"]
+__all__ = ["Redactor", "StreamRedactor", "hide", "redact"]
 
 _T = TypeVar("_T")
 _LAZY = frozenset({"Redactor", "StreamRedactor"})
@@ -38,7 +40,17 @@ def redact(value: _T, *, extra_keys: Iterable[str] = (), extra_values: Iterable[
         extra_values: Texts to redact everywhere, such as a key from the settings. Values of
             fewer than four characters are ignored, because they occur in any text.
     """
-    from clew.core.redaction.redactor import PLAIN, Redactor  # noqa: PLC0415 - compiles the patterns
+    extras = tuple(extra_keys), tuple(extra_values)
+    return cast("_T", _redactor(*extras).redact(value))
 
-    redactor = Redactor(extra_keys, extra_values) if extra_keys or extra_values else PLAIN
-    return cast("_T", redactor.redact(value))
+
+def hide(text: str, *, extra_values: Iterable[str] = ()) -> "RedactedText":
+    """Redact `text` like `redact`, and keep the originals behind its marks."""
+    return _redactor((), tuple(extra_values)).hide(text)
+
+
+@lru_cache(maxsize=64)
+def _redactor(keys: tuple[str, ...], values: tuple[str, ...]) -> "Redactor":
+    from clew.core.redaction.redactor import Redactor  # noqa: PLC0415 - compiles the patterns
+
+    return Redactor(keys, values)

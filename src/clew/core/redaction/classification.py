@@ -14,6 +14,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from clew.core.redaction.marks import MARK
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 MAX_NAME = 80
 
@@ -156,23 +158,25 @@ def normalize_name(name: str) -> str:
     return "".join(split_words(name))
 
 
-MARK = "[redacted:"
-"""Prefix of every replacement. Values that contain it are skipped, so redaction is idempotent."""
-
-_EMPTY_WORDS = frozenset(
-    (
-        *("any", "bool", "boolean", "bytes", "false", "int", "nil", "no", "none", "null"),
-        *("number", "object", "optional", "str", "string", "true", "undefined", "void", "yes"),
-    )
+_PLACEHOLDER_WORDS = _word_set(
+    "any array boolean bool bytes char date dict float hash hidden int integer list map nil none"
+    " null number object optional secretbytes secretstr set str string text tuple type undefined"
+    " unknown uuid varchar void"
+    " bar baz changeit changeme dummy empty example fake foo foobar lorem masked mock mysecret"
+    " n/a na no omitted pass passwd password passwort pw qux redacted removed required"
+    " sample secret stub tbd test testing tests todo token true false unset value xxx yes"
 )
+"""Values that are no secrets in any spelling: names of types, and words that everybody uses."""
 _PLACEHOLDER = re.compile(
     r"""\$[{(] | \$[A-Za-z_]\w*$ | <[^<>]*>?$ | [#{]?\{[^{}]*\}{1,2}$ | %\( | %\w*%$ | %[a-z]$
     | \[redacted | [*•.…_x-]+$ | [\w-]{0,8}(?:\.\.\.|…)$
-    | your[-_\ ] | example | placeholder | change[-_\ ]?me | redacted
+    | your[-_\ ] | (?:example|placeholder|dummy|fake|sample|test|my)
+      [-_\ ]?(?:api|db|user)?[-_\ ]?(?:pass|passwd|password|secret|token|key|value)?[-_]?\d{0,3}$
+    | change[-_\ ]?(?:me|it|this)\W*\d{0,3}$ | redacted | put[-_\ ](?:your|the)[-_\ ]
     | [A-Za-z_][\w.]*\( | (?:os|process|import\.meta)\.env""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Beginnings of placeholders, variables, templates and calls."""
+"""Placeholders, variables, templates and calls."""
 _TEMPLATE = re.compile(r"\{\w*\}|%\(\w+\)|%[sdr](?!\w)")
 _WORDY = re.compile(r"[A-Za-z]+(?:[-_./:\\ ][A-Za-z]+)*[-_.]?\d{0,4}")
 _DOTTED = re.compile(r"[A-Za-z_$][\w$]{0,18}(?:\.[A-Za-z_$][\w$]{0,30})+")
@@ -205,7 +209,7 @@ class ValueForm(Enum):
 
 def is_secret(value: str, name: SecretName, form: ValueForm) -> bool:
     """Return whether `value`, found beside `name`, must be redacted."""
-    if not value or value.lower() in _EMPTY_WORDS or is_placeholder(value):
+    if not value or is_placeholder(value):
         return False
     if form is ValueForm.FIELD:
         return _is_field(value, name)
@@ -216,7 +220,9 @@ def is_secret(value: str, name: SecretName, form: ValueForm) -> bool:
 
 def is_placeholder(value: str) -> bool:
     """Return whether `value` is a placeholder, or redacted already."""
-    return MARK in value or _PLACEHOLDER.match(value) is not None
+    if MARK in value or value.lower().rstrip(".!?,;") in _PLACEHOLDER_WORDS:
+        return True
+    return _PLACEHOLDER.match(value) is not None
 
 
 def _is_field(value: str, name: SecretName) -> bool:

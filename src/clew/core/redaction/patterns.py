@@ -27,8 +27,8 @@ class ScanText:
 
     __slots__ = ("data", "lower", "shape")
 
-    def __init__(self, text: str) -> None:
-        self.data = text.encode("utf-8", "surrogatepass")
+    def __init__(self, text: str | bytes) -> None:
+        self.data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
         self.lower = self.data.lower()
         self.shape = self.data.translate(_SHADOW)
         """`a` for every letter, digit, `-` and `_`; a space for every other byte."""

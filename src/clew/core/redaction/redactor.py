@@ -8,7 +8,6 @@ import msgspec
 
 from clew.core.redaction import scan
 from clew.core.redaction.classification import (
-    MARK,
     SecretName,
     ValueForm,
     classify_name_or_extra,
@@ -16,6 +15,7 @@ from clew.core.redaction.classification import (
     normalize_name,
     split_words,
 )
+from clew.core.redaction.marks import MARK, RedactedText
 
 _Open: TypeAlias = tuple[dict[object, object] | list[object], SecretName | None]
 """A copy whose contents are not redacted yet, and the name that applies to them."""
@@ -59,6 +59,10 @@ class Redactor:
         """Return `text` without secrets; the same object if it has none."""
         return scan.redact_text(text, names=self._triggers, values=self._values)
 
+    def hide(self, text: str) -> RedactedText:
+        """Return `text` without secrets, and the originals behind its marks."""
+        return scan.hide_secrets(text, names=self._triggers, values=self._values)
+
     def _name(self, key: object) -> SecretName | None:
         return classify_name_or_extra(key, self._names) if isinstance(key, str) else None
 
@@ -98,10 +102,6 @@ class Redactor:
                 clean = f"{clean}'"
             made[clean] = inner
         return made
-
-
-PLAIN = Redactor()
-"""Redacts without extra names and values."""
 
 
 def _is_schema_type(kind: object) -> bool:

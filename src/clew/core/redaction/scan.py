@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from clew.core.redaction import assignments
-from clew.core.redaction.classification import MARK, is_placeholder
+from clew.core.redaction.classification import is_placeholder
+from clew.core.redaction.marks import (
+    MARK,
+    ByteMark,
+    RedactedText,
+    decode_marks,
+    merge_spans,
+    replace_spans,
+)
 from clew.core.redaction.patterns import BOUNDARY, MIN_RUN, ScanText, Span, match_token
 
 _SHORTEST = 8
@@ -32,7 +40,6 @@ _PEM_BODY = re.compile(
 )
 _PEM_PROOF = re.compile(rb"[A-Za-z0-9+/=]{32}")
 _MAX_PEM = 65_536
-_LOOSE = frozenset({"password", "secret", "key", "token", "authorization", "cookie", "credentials"})
 
 
 class _Sign(Struct, frozen=True):
@@ -85,14 +92,24 @@ def redact_text(
         names: More names of secrets; see `find_assigned_secrets`.
         values: Texts to redact everywhere.
     """
+    return hide_secrets(text, names=names, values=values).text
+
+
+def hide_secrets(
+    text: str, *, names: Mapping[str, bytes] | None = None, values: Iterable[str] = ()
+) -> RedactedText:
+    """Redact `text` like `redact_text`, and keep the originals behind the marks."""
     if len(text) < _SHORTEST and not values:
-        return text
+        return RedactedText(text)
     rounds, found = _MAX_ROUNDS, ScanText(text)
+    hidden: list[ByteMark] = []
     # Replacing a secret can change how the text beside it is parsed, so scan again.
     while rounds and (spans := sorted(find_secrets(found, names or {}, values))):
-        text = _replace_spans(found.data, spans).decode("utf-8", "surrogatepass")
-        rounds, found = rounds - 1, ScanText(text)
-    return text
+        data, hidden = replace_spans(found.data, merge_spans(spans), hidden)
+        rounds, found = rounds - 1, ScanText(data)
+    if not hidden:
+        return RedactedText(text)
+    return decode_marks(found.data, hidden)
 
 
 def find_secrets(
@@ -104,24 +121,6 @@ def find_secrets(
     yield from _find_signed(text)
     yield from _find_private_keys(text.data)
     yield from assignments.find_assigned_secrets(text, names)
-
-
-def _replace_spans(data: bytes, spans: Iterable[Span]) -> bytes:
-    pieces: list[bytes] = []
-    done = 0
-    start, end, kind = 0, 0, ""
-    for span in (*spans, (len(data) + 1, 0, "")):
-        if span[0] < end:
-            # Two searches found the same secret: the kind by form is more precise.
-            kind = span[2] if kind in _LOOSE else kind
-            end = max(end, span[1])
-            continue
-        if kind:
-            pieces += (data[done:start], f"{MARK}{kind}]".encode())
-            done = end
-        start, end, kind = span
-    pieces.append(data[done:])
-    return b"".join(pieces)
 
 
 def _find_literals(data: bytes, values: Iterable[str]) -> Iterator[Span]:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.errors import ConfigError, StoreDamaged
+from clew.core.json_text import decode_json
 from clew.core.text import one_line
 from clew.extensions.memory.facts import Fact, FactKind
 from clew.extensions.private_files import read_bounded, resolve_inside, write_private
@@ -60,7 +61,7 @@ class PendingMemoryStore:
         if not data:
             return ()
         try:
-            file = msgspec.json.decode(data, type=_File)
+            file = decode_json(data, type=_File)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._make_error(str(error)) from error
         if file.version != _VERSION:

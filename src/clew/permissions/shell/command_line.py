@@ -69,6 +69,8 @@ class FileAccess(Struct, frozen=True, kw_only=True):
     writes: bool
     redirected: bool = False
     """True for the target of a redirection, False for an argument of a program."""
+    tree: bool = False
+    """True if everything below the path may be used too."""
 
 
 class CommandLine(Struct, frozen=True, kw_only=True):
@@ -80,6 +82,8 @@ class CommandLine(Struct, frozen=True, kw_only=True):
     """Why the line may run other commands than those listed here."""
     cd_targets: tuple[ShellWord, ...] = ()
     """Directories that the line changes into: relative paths may start there."""
+    assigned: tuple[ShellWord, ...] = ()
+    """Values that the line assigns to variables."""
     is_list: bool = True
     """False when there is more than a list of commands: loops, groups, substitutions, variables."""
 

@@ -1,135 +1,109 @@
-"""Finds the files that well-known programs read and write, from their arguments."""
+"""Finds the files that programs read and write, from their arguments.
+
+`find_files` returns what a program certainly uses, `find_possible_files` what else it may use: the
+values of unknown options, names in other files, everything in a folder. Rules that forbid a file
+look at both; a file that is only possible leads to a question.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
-from enum import Enum
+from urllib.parse import unquote
 
-from msgspec import Struct
-
+from clew.permissions.shell.arguments import Argument, Operands, Program, parse_arguments
 from clew.permissions.shell.command_line import FileAccess, ShellWord, program_name
-from clew.permissions.shell.programs import word_set
+from clew.permissions.shell.programs import NAME_ONLY, word_set
+from clew.permissions.shell.tables import PROGRAMS
+from clew.permissions.shell.tables.git import GLOBAL_FOLDERS, GLOBAL_VALUES, SUBCOMMANDS
 
-
-class FileRole(Enum):
-    """What a program does with its file arguments."""
-
-    READS = 0
-    WRITES = 1
-    LAST_WRITTEN = 2
-    """Writes the last one, reads the others."""
-    FIRST_WRITTEN = 3
-    """Writes the first one, reads the others."""
-
-
-class FileArguments(Struct, frozen=True, kw_only=True):
-    """How to find the files among the arguments of a program."""
-
-    role: FileRole
-    skip: int = 0
-    """Leading operands that are not files, such as a pattern."""
-    skip_unless: frozenset[str] = frozenset()
-    """Options that replace those operands."""
-    values: frozenset[str] = frozenset()
-    """Options whose value is not a file."""
-    reads: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
-    """Options whose value is a file."""
-
-
-_PATTERN = FileArguments(
-    role=FileRole.READS,
-    skip=1,
-    skip_unless=word_set("-e -f --regexp --file --files"),
-    values=word_set(
-        "-e -m -A -B -C --regexp --include --exclude --exclude-dir -g --glob -t --type"
-    ),
-    reads=word_set("-f --file"),
-)
-_READERS = FileArguments(role=FileRole.READS)
-_WRITERS = FileArguments(role=FileRole.WRITES)
-_COPIES = FileArguments(
-    role=FileRole.LAST_WRITTEN, values=word_set("-S -m -o -g -e"), writes=word_set("-t")
-)
-
-_FILES: dict[str, FileArguments] = {
-    **dict.fromkeys(
-        word_set("""
-            cat tac head tail less more bat nl od xxd hexdump hd strings base64 base32 md5sum
-            sha1sum sha224sum sha256sum sha512sum b2sum cksum sum wc cut paste column fold fmt rev
-            diff cmp comm join file uniq split pr expand unexpand shuf iconv zcat bzcat xzcat
-            source . yq look view
-        """),
-        _READERS,
-    ),
-    **dict.fromkeys(word_set("grep egrep fgrep zgrep rg ag ack jq sed awk gawk mawk"), _PATTERN),
-    **dict.fromkeys(
-        word_set("""
-            tee touch truncate rm unlink rmdir shred mkdir patch dos2unix unix2dos gzip gunzip
-            bzip2 bunzip2 xz unxz zstd mkfifo mv
-        """),
-        _WRITERS,
-    ),
-    **dict.fromkeys(
-        ("chmod", "chown", "chgrp"),
-        FileArguments(role=FileRole.WRITES, skip=1, skip_unless=word_set("--reference")),
-    ),
-    **dict.fromkeys(("cp", "install", "rsync", "scp", "ln", "link", "ditto"), _COPIES),
-    "sort": FileArguments(
-        role=FileRole.READS, values=word_set("-k -t -S --key"), writes=word_set("-o --output -T")
-    ),
-    "curl": FileArguments(
-        role=FileRole.READS,
-        values=word_set(
-            "-X -H -u -A -b -m -e --request --header --user --max-time --url -d --data"
-        ),
-        reads=word_set("-T --upload-file -K --config -E --cert --key --cacert"),
-        writes=word_set("-o --output -D --dump-header -c --cookie-jar --output-dir --trace"),
-    ),
-    "wget": FileArguments(
-        role=FileRole.READS,
-        values=word_set("-t -T -w -U --header --user --password --method"),
-        reads=word_set("-i --input-file --post-file --body-file"),
-        writes=word_set("-O -o -a -P --output-document --output-file --directory-prefix"),
-    ),
-    "zip": FileArguments(role=FileRole.FIRST_WRITTEN),
-    "unzip": FileArguments(role=FileRole.READS, writes=word_set("-d")),
-    "tar": FileArguments(
-        role=FileRole.READS, values=word_set("--exclude -b"), writes=word_set("-C --directory")
-    ),
-}
-RECURSIVE = re.compile(r"-[A-Za-z]*[rRa]|--recursive|--archive|--dereference-recursive")
-"""Options that make a program descend into folders."""
-ALWAYS_RECURSIVE = word_set("rg ag ack tar zip rsync find fd")
-TAKES_PATTERN = word_set("grep egrep fgrep zgrep rg ag ack")
-"""Programs that search the current folder if no file follows the pattern."""
-
-_ATTACHED = re.compile(r"(-[A-Za-z])(.+)", re.DOTALL)
-_REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]{2,}:|[a-z]+://")
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|u?random|stdin|stdout|stderr|tty|fd/\d+)")
-_IN_PLACE = re.compile(r"-[nErzsu]*i|--in-place")
-_CREATING = frozenset({"-c", "--create", "-r", "--append", "-u", "--update"})
+_HOST = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)|[a-z]+://", re.IGNORECASE)
+_SCHEME = re.compile(r"([a-z][a-z+.-]*):", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[\s'\"=:@,;|&<>()`{}]+")
+_SYSTEM_FOLDERS = word_set("""
+    /bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /opt/homebrew/bin
+""")
+_UNKNOWN = ShellWord("", "", known=False)
+_MAX_WORD = 1_000
+_MAX_CLUSTER = 8
+_TAR_CREATES = word_set("-c -r -u -A --create --append --update --catenate --concatenate --delete")
+_TAR_EXTRACTS = word_set("-x --extract --get")
+_INTO_LAST = (Operands.LAST_WRITTEN, Operands.MOVED)
+
+
+def find_table(words: Sequence[ShellWord]) -> tuple[Program | None, Sequence[ShellWord]]:
+    """Return the table of a program or a subcommand of git, and the words that it applies to.
+
+    A program in a folder of its own is another program, even if it has a usual name.
+    """
+    program = program_name(words)
+    if not is_system_program(words):
+        return None, words[1:]
+    if program == "git":
+        rest = list(words[1:])
+        while rest and rest[0].text.startswith("-"):
+            del rest[: 2 if rest[0].text in GLOBAL_VALUES else 1]
+        return (SUBCOMMANDS.get(rest[0].text) if rest else None), rest[1:]
+    return PROGRAMS.get(program), _split_bundle(words) if program == "tar" else words[1:]
+
+
+def is_system_program(words: Sequence[ShellWord]) -> bool:
+    """Is the program found by its name, or in a folder of the system?"""
+    folder, slash, _ = words[0].text.rpartition("/")
+    return not slash or folder in _SYSTEM_FOLDERS
+
+
+def knows_files_of(words: Sequence[ShellWord]) -> bool:
+    """Do tables say which arguments of this program are files?"""
+    if not is_system_program(words):
+        return False
+    return program_name(words) in NAME_ONLY | {"dd", "git"} or find_table(words)[0] is not None
 
 
 def find_files(words: Sequence[ShellWord]) -> tuple[FileAccess, ...]:
-    """Return the files that a command names, if this module knows its program."""
+    """Return the files that a command names, if there is a table for its program."""
     program = program_name(words)
     if program == "dd":
         return tuple(_dd_files(words[1:]))
-    files = _FILES.get(program)
-    if files is None or len(words) < 2:
+    table, given = find_table(words)
+    if table is None or program == "git":
         return ()
-    if program == "tar" and not words[1].text.startswith("-"):
-        bundle = ShellWord(f"-{words[1].text}", words[1].written, words[1].known)
-        words = (words[0], bundle, *words[2:])
-    found = [*_option_files(words[1:], files), *_operand_files(program, words, files)]
+    arguments = parse_arguments(given, table)
     if program == "tar":
-        found += _tar_archive(words[1:])
-    return tuple(touch for touch in found if not _is_no_file(touch.path))
+        found = _tar_files(arguments, table)
+    else:
+        found = [*_option_files(arguments, table), *_operand_files(arguments, table)]
+    return tuple(file for file in found if not _is_no_file(file.path, table))
 
 
-def knows_files_of(program: str) -> bool:
-    """Can `find_files` find the files of this program?"""
-    return program == "dd" or program in _FILES
+def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> Iterator[FileAccess]:
+    """Yield the files that a command may use besides those of `find_files`.
+
+    Args:
+        words: The command.
+        runs: Whether it runs other commands on what it finds.
+    """
+    program = program_name(words)
+    table, given = find_table(words)
+    if table is None:
+        if not runs and (not knows_files_of(words) or program == "git"):
+            yield from guess_files(words[1:])
+        return
+    arguments = parse_arguments(given, table)
+    if program == "git":
+        yield from _git_folders(words)
+        yield from _option_files(arguments, table)
+        # Operands are names of commits more often than files.
+        yield from (file for file in _operand_files(arguments, table) if file.path.known)
+        yield from guess_files([each.word for each in arguments if not each.is_option])
+    yield from _guess_options(arguments, table)
+    yield from _recursion(arguments, table, runs=runs)
+    yield from _listed_files(arguments, table)
+    yield from _copied_files(arguments, table)
+    yield from _files_beside(arguments, table)
+    if table.writes_tree and not _only_inspects(arguments, table):
+        yield FileAccess(path=_word(table.writes_tree), writes=True, tree=True)
+    if program == "tar" and _uses(arguments, _TAR_EXTRACTS):
+        yield FileAccess(path=_word("."), writes=True, tree=True)
 
 
 def is_device(word: ShellWord) -> bool:
@@ -137,88 +111,234 @@ def is_device(word: ShellWord) -> bool:
     return bool(_DEVICE.fullmatch(word.text))
 
 
-def _is_no_file(word: ShellWord) -> bool:
-    return word.text == "-" or is_device(word) or bool(_REMOTE.match(word.text))
+def _is_no_file(word: ShellWord, table: Program) -> bool:
+    if word.text == "-" or is_device(word):
+        return True
+    return table.hosts and bool(_HOST.match(word.text))
+
+
+def _word(text: str, like: ShellWord | None = None) -> ShellWord:
+    if like is None:
+        return ShellWord(text, text)
+    return ShellWord(text, text, known=like.known, globs=like.globs)
+
+
+def _uses(arguments: Sequence[Argument], options: frozenset[str]) -> bool:
+    return any(options.intersection(each.names) for each in arguments)
+
+
+def _only_inspects(arguments: Sequence[Argument], table: Program) -> bool:
+    first = next((each.word.text for each in arguments if not each.is_option), "")
+    return first in table.inspects or _uses(arguments, table.inspects)
 
 
 def _dd_files(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
     for word in words:
         key, equals, value = word.text.partition("=")
-        path = ShellWord(value, value, known=word.known)
-        if equals and key in ("if", "of") and not _is_no_file(path):
+        path = _word(value, word)
+        if equals and key in ("if", "of") and not is_device(path):
             yield FileAccess(path=path, writes=key == "of")
 
 
-def _option_files(words: Sequence[ShellWord], files: FileArguments) -> Iterator[FileAccess]:
-    takes_file = files.reads | files.writes
-    for at, word in enumerate(words):
-        name, equals, value = word.text.partition("=")
-        attached = None if equals else _ATTACHED.fullmatch(word.text)
-        if attached and attached[1] in takes_file:
-            name, value = attached[1], attached[2]
-        if name not in takes_file:
+def _option_files(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
+    for each in arguments:
+        if not each.is_option or each.value is None:
             continue
-        if value:
-            yield FileAccess(path=ShellWord(value, value, word.known), writes=name in files.writes)
-        elif at + 1 < len(words):
-            yield FileAccess(path=words[at + 1], writes=name in files.writes)
+        names = set(each.names)
+        if names & (table.writes | table.folders):
+            tree = bool(names & table.folders)
+            yield FileAccess(path=each.value, writes=True, tree=tree)
+        elif names & (table.reads | table.lists | table.executes):
+            yield FileAccess(path=each.value, writes=False)
+        elif names & table.reads_after_at:
+            yield from _files_after_at(each.value)
 
 
-def _operand_files(
-    program: str, words: Sequence[ShellWord], files: FileArguments
-) -> Iterator[FileAccess]:
-    operands = _operands(words[1:], files)
-    options = [word.text for word in words[1:] if word.text.startswith("-")]
-    role = files.role
-    if program == "sed" and any(_IN_PLACE.match(option) for option in options):
-        role = FileRole.WRITES
-    if role is FileRole.LAST_WRITTEN and any(
-        option.startswith(("-t", "--target")) for option in options
-    ):
-        role = FileRole.READS
+def _files_after_at(value: ShellWord) -> Iterator[FileAccess]:
+    """Yield the file in a value such as `@data`, `name=@data` or `%output{log}`."""
+    for part in re.split(r"[@<{};]", value.text)[1:]:
+        if part:
+            yield FileAccess(path=_word(part, value), writes="%output{" in value.text)
+
+
+def _file_operands(arguments: Sequence[Argument], table: Program) -> list[ShellWord]:
+    """Return the operands that are files."""
+    operands = [each.word for each in arguments if not each.is_option]
+    skip = 0 if _uses(arguments, table.text_options) else table.text_operands
+    if table.addresses:
+        return [path for word in operands[skip:] if (path := _path_of_address(word, table))]
+    return operands[skip:]
+
+
+def _path_of_address(word: ShellWord, table: Program) -> ShellWord | None:
+    """Return the file that a URL refers to; None for other machines."""
+    scheme = _SCHEME.match(word.text)
+    if scheme and scheme[1].lower() == "file":
+        path = unquote(re.sub(r"(?i)^file:(?://(?:localhost|127\.0\.0\.1)?(?=/))?", "", word.text))
+        # curl expands braces and brackets in URLs.
+        plain = word.known and not set("{}[]") & set(path)
+        return ShellWord(path, path, known=plain)
+    if not word.known:
+        return word
+    is_local = table.hosts and not scheme and not _HOST.match(word.text)
+    return word if is_local else None
+
+
+def _operand_files(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
+    operands, role = _file_operands(arguments, table), table.operands
+    if role is Operands.TEXT:
+        return
+    if _uses(arguments, table.modifies):
+        role = Operands.WRITE
+    if role is Operands.NAMES:
+        return
+    if role is Operands.LAST_WRITTEN and _uses(arguments, table.folders):
+        role = Operands.READ
+    tree = table.recursive or _uses(arguments, table.recurses)
     last = len(operands) - 1
     for at, word in enumerate(operands):
-        match role:
-            case FileRole.READS:
-                writes = False
-            case FileRole.WRITES:
-                writes = True
-            case FileRole.LAST_WRITTEN:
-                writes = at == last
-            case FileRole.FIRST_WRITTEN:
-                writes = at == 0
-        yield FileAccess(path=word, writes=writes)
+        writes = {
+            Operands.WRITE: True,
+            Operands.MOVED: True,
+            Operands.LAST_WRITTEN: at == last,
+            Operands.FIRST_WRITTEN: at == 0,
+            Operands.SECOND_WRITTEN: at == 1,
+        }.get(role, False)
+        yield FileAccess(
+            path=word, writes=writes, tree=tree and not (at and at == last and role in _INTO_LAST)
+        )
 
 
-def _operands(words: Sequence[ShellWord], files: FileArguments) -> list[ShellWord]:
-    found: list[ShellWord] = []
-    takes_word = files.values | files.reads | files.writes
-    skip, only_operands, at = files.skip, False, 0
-    while at < len(words):
-        text = words[at].text
-        if only_operands or not text.startswith("-") or text == "-":
-            found.append(words[at])
-        elif text == "--":
-            only_operands = True
-        else:
-            skip = 0 if text.partition("=")[0] in files.skip_unless else skip
-            at += text in takes_word
-        at += 1
-    return found[skip:]
+def _recursion(
+    arguments: Sequence[Argument], table: Program, *, runs: bool
+) -> Iterator[FileAccess]:
+    """Yield the folders that a program searches, with or without operands."""
+    recursive = table.recursive or _uses(arguments, table.recurses)
+    modifies = _uses(arguments, table.modifies)
+    if table.operands is Operands.NAMES and not (modifies or runs):
+        return
+    if not table.default or not (recursive or modifies or runs):
+        return
+    operands = _file_operands(arguments, table) or [_word(table.default)]
+    for word in operands:
+        yield FileAccess(path=word, writes=modifies, tree=True)
 
 
-def _tar_archive(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
-    """Yield the archive of `tar`: written when created or extended, read otherwise."""
-    first = words[0].text if words else ""
-    bundled = first if not first.startswith("--") else ""
-    writes = bool(set("cru") & set(bundled)) or any(word.text in _CREATING for word in words)
-    for at, word in enumerate(words):
-        is_cluster = at == 0 or (word.text.startswith("-") and not word.text.startswith("--"))
-        if word.text.startswith("--file="):
-            yield FileAccess(
-                path=ShellWord(word.text[7:], word.text[7:], word.known), writes=writes
+def _listed_files(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
+    if table.reads_input_names or _uses(arguments, table.lists):
+        writes = table.operands is not Operands.READ
+        yield FileAccess(path=_UNKNOWN, writes=writes)
+
+
+def _copied_files(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
+    """Yield the files that copies and links make in a folder, and what a link refers to."""
+    if table.operands not in _INTO_LAST:
+        return
+    operands = _file_operands(arguments, table)
+    folders = [
+        each.value for each in arguments if each.value and table.folders.intersection(each.names)
+    ]
+    if not folders:
+        folders, operands = (operands[-1:], operands[:-1]) if len(operands) > 1 else ([], operands)
+    merges = _uses(arguments, table.recurses)
+    for folder in folders or [_word(".")]:
+        if merges:
+            yield FileAccess(path=folder, writes=True, tree=True)
+        for source in operands:
+            name = source.text.rstrip("/").rpartition("/")[2]
+            yield FileAccess(path=_word(f"{folder.text}/{name}", source), writes=True)
+            if not source.text.startswith("/") and not merges:
+                # The target of a symbolic link starts in the folder of the link.
+                for start in (folder.text, folder.text.rpartition("/")[0] or "."):
+                    path = _word(f"{start}/{source.text}", source)
+                    yield FileAccess(path=path, writes=False, tree=True)
+
+
+def _files_beside(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
+    """Yield files with names such as `x~`, `x.gz` and `x.orig`."""
+    if not (table.writes_beside or _uses(arguments, table.modifies)):
+        return
+    for file in _operand_files(arguments, table):
+        if file.writes:
+            text, folder = file.path.text, file.path.text.rpartition("/")[0]
+            yield FileAccess(path=ShellWord(f"{text}*", text, known=False, globs=True), writes=True)
+            stem = text.rpartition(".")[0]
+            if len(stem) > len(folder) + 1:
+                yield FileAccess(path=_word(stem, file.path), writes=True)
+
+
+def _tar_files(arguments: Sequence[Argument], table: Program) -> list[FileAccess]:
+    creates = _uses(arguments, _TAR_CREATES)
+    found = [
+        file if file.tree or not _is_archive(file, arguments) or creates else _as_read(file)
+        for file in _option_files(arguments, table)
+    ]
+    if not creates:
+        return found
+    operands = list(_operand_files(arguments, table))
+    folders = [each.value for each in arguments if {"-C", "--directory"} & set(each.names)]
+    for folder in filter(None, folders):
+        operands += (
+            FileAccess(path=_word(f"{folder.text}/{file.path.text}", file.path), writes=file.writes)
+            for file in list(operands)
+        )
+    return found + operands
+
+
+def _is_archive(file: FileAccess, arguments: Sequence[Argument]) -> bool:
+    return any(each.value is file.path and {"-f", "--file"} & set(each.names) for each in arguments)
+
+
+def _as_read(file: FileAccess) -> FileAccess:
+    return FileAccess(path=file.path, writes=False)
+
+
+def _split_bundle(words: Sequence[ShellWord]) -> list[ShellWord]:
+    """Rewrite `tar cfI a.tar xz x` as `tar -c -f a.tar -I xz x`."""
+    given = list(words[1:])
+    if not given or given[0].text.startswith("-") or not given[0].known:
+        return given
+    table = PROGRAMS["tar"]
+    made: list[ShellWord] = []
+    rest = given[1:]
+    for letter in given[0].text:
+        made.append(_word(f"-{letter}"))
+        if f"-{letter}" in table.valued and rest:
+            made.append(rest.pop(0))
+    return made + rest
+
+
+def _git_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
+    for at, word in enumerate(words[1:], start=1):
+        name, equals, value = word.text.partition("=")
+        if name in GLOBAL_FOLDERS:
+            path = _word(value, word) if equals else (*words, _UNKNOWN)[at + 1]
+            if path.text != ".":
+                yield FileAccess(path=path, writes=True, tree=True)
+
+
+def _guess_options(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
+    """Yield the values of unknown options."""
+    certain = table.values | table.executes
+    for each in arguments:
+        names = set(each.names)
+        is_unknown = not names or bool(names & table.optional - certain)
+        if each.is_option and each.value is not None and is_unknown:
+            yield from guess_files([each.value])
+
+
+def guess_files(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
+    """Yield every part of the words that may be the name of a file."""
+    for word in words:
+        if (word.known or word.globs) and 0 < len(word.text) <= _MAX_WORD:
+            yield from (
+                FileAccess(path=_word(part, word), writes=True)
+                for part in dict.fromkeys(_parts(word.text))
             )
-        elif (word.text == "--file" or (is_cluster and word.text.endswith("f"))) and at + 1 < len(
-            words
-        ):
-            yield FileAccess(path=words[at + 1], writes=writes)
+
+
+def _parts(text: str) -> Iterator[str]:
+    yield text
+    yield from filter(None, _SEPARATORS.split(text))
+    if text.startswith("-") and not text.startswith("--"):
+        yield from (text[at:] for at in range(2, min(len(text), _MAX_CLUSTER)))

@@ -3,20 +3,27 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from clew.permissions.shell.arguments import Argument, Program, parse_arguments
 from clew.permissions.shell.command_line import ShellWord, program_name
+from clew.permissions.shell.file_arguments import find_table
 from clew.permissions.shell.programs import (
     CODE_OPTIONS,
     ENDS_OPTIONS,
-    GIT_EXEC,
-    GIT_EXEC_BY_SUBCOMMAND,
-    GIT_SENSITIVE_OPTIONS,
-    GIT_SENSITIVE_SUBCOMMANDS,
-    GIT_VALUES,
     INFO_OPTIONS,
     INTERPRETER_FLAGS,
     INTERPRETERS,
     OPTION_MAY_APPEAR,
     RUNS_INPUT,
+)
+from clew.permissions.shell.tables import PROGRAMS
+from clew.permissions.shell.tables.git import (
+    GLOBAL_FLAGS,
+    GLOBAL_VALUES,
+    MAY_TURN_OUT_TO_RUN,
+    RUN_WORDS,
+    RUNS_SETTINGS,
+    SENSITIVE_GLOBALS,
+    SUBCOMMANDS,
 )
 from clew.permissions.shell.wrappers import NestedCommands
 
@@ -30,7 +37,10 @@ _SED_STEP = re.compile(
     r"(?:[pdqDPNG=hHgx]|s(?P<mark>[/|#,:@!])(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)"
     r"(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[gipI\d]*)\s*"
 )
-_SED_OTHER_SCRIPT = re.compile(r"-[nErzsu]*f|--file|-[nErzsu]+e|--expression")
+_SED_SCRIPTS = frozenset({"-e", "--expression"})
+_SED_FILES = frozenset({"-f", "--file"})
+_GIT_HELPER = re.compile(r"[\w+-]+::")
+"""An address such as `ext::command`, which git passes to a program of that name."""
 _AWK_SIDE_EFFECTS = re.compile(r"system|getline|[|>@`]|close|ARGV|ENVIRON")
 
 
@@ -41,10 +51,30 @@ def inspect_program(words: Sequence[ShellWord]) -> NestedCommands:
         return _inspect_sed(words)
     if program in ("awk", "gawk", "mawk"):
         return _inspect_awk(words)
-    inside = _inspect_interpreter(words, program)
+    inside = _inspect_table(words, program) or _inspect_interpreter(words, program)
     if program in OPTION_MAY_APPEAR and any(map(_may_be_option, words[1:], words)):
         inside.sensitive_words = (*inside.sensitive_words, UNSPELLABLE)
     return inside
+
+
+def _inspect_table(words: Sequence[ShellWord], program: str) -> NestedCommands | None:
+    """Find the options that make a program with a table run another one."""
+    table, given = find_table(words)
+    if table is None:
+        return None
+    found = tuple(
+        _spelled(each, table.executes)
+        for each in parse_arguments(given, table)
+        if table.executes.intersection(each.names)
+    )
+    reason = f"an option makes `{program}` run another program" if found else ""
+    return NestedCommands(sensitive_words=found, opaque_reason=reason)
+
+
+def _spelled(given: Argument, options: frozenset[str]) -> str:
+    """Return what a rule must contain to allow an option."""
+    name = given.word.text.partition("=")[0]
+    return name if name in options else given.word.text
 
 
 def _inspect_interpreter(words: Sequence[ShellWord], program: str) -> NestedCommands:
@@ -99,23 +129,17 @@ def _may_be_option(word: ShellWord, before: ShellWord) -> bool:
 
 
 def _inspect_sed(words: Sequence[ShellWord]) -> NestedCommands:
-    scripts: list[ShellWord] = []
-    operands: list[ShellWord] = []
-    caution: list[str] = []
-    at = 1
-    while at < len(words):
-        text = words[at].text
-        if text in ("-e", "--expression"):
-            scripts += words[at + 1 : at + 2]
-            at += 1
-        elif _SED_OTHER_SCRIPT.match(text):
-            caution.append(text)
-        elif not text.startswith("-") or text == "-":
-            operands.append(words[at])
-        at += 1
-    if not scripts:
-        scripts, operands = operands[:1], operands[1:]
-    caution += (word.text for word in scripts if not (word.known and _is_tame_sed(word.text)))
+    arguments = parse_arguments(words[1:], PROGRAMS["sed"])
+    scripts = [each.value for each in arguments if _SED_SCRIPTS.intersection(each.names)]
+    caution = [each.word.text for each in arguments if _SED_FILES.intersection(each.names)]
+    operands = [each.word for each in arguments if not each.is_option]
+    if not scripts and not caution:
+        scripts, operands = list(operands[:1]), operands[1:]
+    caution += (
+        "" if word is None else word.text
+        for word in scripts
+        if word is None or not (word.known and _is_tame_sed(word.text))
+    )
     opaque_reason = "its `sed` script may run commands or write files" if caution else ""
     if any(_may_be_option(word, word) for word in operands):
         caution.append(UNSPELLABLE)
@@ -165,14 +189,15 @@ def inspect_git(words: Sequence[ShellWord]) -> NestedCommands:
     at = 1
     while at < len(words) and words[at].known and words[at].text.startswith("-"):
         name, equals, value = words[at].text.partition("=")
-        if name in GIT_VALUES and not equals:
+        if name in GLOBAL_VALUES and not equals:
             at += 1
             value = words[at].text if at < len(words) else ""
         at += 1
-        if name not in GIT_SENSITIVE_OPTIONS or (name == "-C" and value == "."):
+        if name in GLOBAL_FLAGS or (name == "-C" and value == "."):
             continue
-        inside.sensitive_words += (name,)
-        if name in _CONFIG_OPTIONS:
+        if name not in GLOBAL_VALUES or name in SENSITIVE_GLOBALS:
+            inside.sensitive_words += (name,)
+        if name in _CONFIG_OPTIONS or name not in GLOBAL_VALUES:
             inside.opaque_reason = f"`git {name}` may make git run another program"
         if "=!" in value:
             inside.scripts.append(value.partition("=!")[2])
@@ -184,34 +209,35 @@ def inspect_git(words: Sequence[ShellWord]) -> NestedCommands:
 
 
 def _inspect_subcommand(name: str, rest: Sequence[ShellWord], inside: NestedCommands) -> None:
-    own = GIT_EXEC_BY_SUBCOMMAND.get(name, frozenset())
-    if name in GIT_SENSITIVE_SUBCOMMANDS:
+    table = SUBCOMMANDS.get(name, Program())
+    if name in RUNS_SETTINGS:
         inside.sensitive_words += (name,)
-    for at, word in enumerate(rest):
-        option, equals, value = word.text.partition("=")
-        attached = next((each for each in own if len(each) == 2 and word.text[:2] == each), "")
-        if option in GIT_EXEC | own:
-            inside.sensitive_words += (option,)
-        elif attached:
-            inside.sensitive_words += (word.text,)
-            equals, value = "=", word.text[2:]
-        elif own and not word.known:
-            inside.sensitive_words += (UNSPELLABLE,)
-            continue
-        else:
-            continue
-        if option != "--output":
+    for each in parse_arguments(rest, table):
+        if table.executes.intersection(each.names):
+            inside.sensitive_words += (_spelled(each, table.executes),)
             inside.opaque_reason = "an option makes `git` run another program"
-            _add_run(option, value if equals else None, rest[at + 1 :], inside)
+            if each.value is not None:
+                inside.scripts.append(each.value.text)
+        elif "--output" in each.names:
+            inside.sensitive_words += ("--output",)
+        elif _GIT_HELPER.match(each.word.text):
+            inside.sensitive_words += (each.word.text,)
+            inside.opaque_reason = "an address makes `git` run another program"
+        elif name in MAY_TURN_OUT_TO_RUN and not each.word.known:
+            inside.sensitive_words += (UNSPELLABLE,)
+    _add_run(name, rest, inside)
 
 
-def _add_run(
-    option: str, value: str | None, following: Sequence[ShellWord], inside: NestedCommands
-) -> None:
-    if option == "run" and following:
-        inside.argvs.append(tuple(following))
-    elif value is not None:
-        inside.scripts.append(value)
-    else:
-        count = len(following) if option == "foreach" else 1
-        inside.scripts.append(" ".join(word.text for word in following[:count]))
+def _add_run(name: str, rest: Sequence[ShellWord], inside: NestedCommands) -> None:
+    """Add the command of `git bisect run` and `git submodule foreach`."""
+    texts = [word.text for word in rest]
+    mark = RUN_WORDS.get(name)
+    if mark is None or mark not in texts:
+        return
+    inside.sensitive_words += (mark,)
+    inside.opaque_reason = "an option makes `git` run another program"
+    following = tuple(rest[texts.index(mark) + 1 :])
+    if mark == "run" and following:
+        inside.argvs.append(following)
+    elif following:
+        inside.scripts.append(" ".join(word.text for word in following))

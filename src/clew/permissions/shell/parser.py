@@ -117,13 +117,17 @@ class _LineBuilder(Struct, kw_only=True):
         if len(visitor.commands) > _MAX_COMMANDS:
             self.note("it has too many commands")
         commands = tuple(self.simple(simple) for simple in visitor.commands[:_MAX_COMMANDS])
-        sets = visitor.assignments or any(simple.assignments for simple in visitor.commands)
+        values = [
+            *visitor.assignments,
+            *(each for simple in visitor.commands for each in simple.assignments),
+        ]
         return CommandLine(
             commands=commands,
             files=tuple(self.files),
             doubts=tuple(dict.fromkeys((*visitor.doubts, *self.doubts))),
             cd_targets=tuple(self.cd_targets),
-            is_list=visitor.is_list and not sets,
+            assigned=tuple(each.value for each in values if each.value is not None),
+            is_list=visitor.is_list and not values,
         )
 
     def note(self, doubt: str) -> None:
@@ -165,7 +169,7 @@ class _LineBuilder(Struct, kw_only=True):
             inner=tuple(inner),
             transparent=inside.transparent and bool(inner),
             sensitive_words=inside.sensitive_words + code.sensitive_words,
-            opaque_reason=code.opaque_reason,
+            opaque_reason=inside.opaque_reason or code.opaque_reason,
             inert=inside.inert or builtin.inert,
         )
 

@@ -169,18 +169,7 @@ CODE_OPTIONS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("vi", "vim", "nvim", "ex"), word_set("-c --cmd -S -s -W -u")),
     "emacs": word_set("--eval --batch -l --load --script -f"),
     "gdb": word_set("-ex -x -iex -ix --eval-command --command"),
-    "tar": word_set("""
-        --to-command --checkpoint-action --use-compress-program -I -F --info-script
-        --new-volume-script --rsh-command
-    """),
     "make": word_set("--eval"),
-    "rsync": word_set("-e --rsh --rsync-path"),
-    "scp": word_set("-S -o -F"),
-    "sort": word_set("--compress-program"),
-    "rg": word_set("--pre --hostname-bin"),
-    "zip": word_set("-TT --unzip-command"),
-    "wget": word_set("-e --execute --use-askpass"),
-    "curl": word_set("-K --config"),
     "go": word_set("-exec -toolexec"),
     "npm": word_set("--script-shell --node-options explore"),
     "cargo": word_set("--config"),
@@ -203,23 +192,6 @@ OPTION_MAY_APPEAR = word_set("find fd sed sort tar rsync")
 FIND_ACTIONS = word_set("-delete -fprint -fprint0 -fprintf -fls")
 FIND_EXEC = word_set("-exec -execdir -ok -okdir")
 FD_EXEC = word_set("-x -X --exec --exec-batch")
-
-GIT_VALUES = word_set("-C -c --git-dir --work-tree --namespace --super-prefix --config-env")
-GIT_SENSITIVE_OPTIONS = word_set("-C -c --git-dir --work-tree --config-env --exec-path")
-"""Options before the subcommand that make git use another folder or other settings."""
-GIT_EXEC = word_set("""
-    --exec --upload-pack --receive-pack --extcmd --ext-diff --open-files-in-pager --output
-    --tree-filter --index-filter --msg-filter --commit-filter --env-filter --tag-name-filter
-    --parent-filter
-""")
-GIT_EXEC_BY_SUBCOMMAND: dict[str, frozenset[str]] = {
-    "rebase": word_set("-x"),
-    "difftool": word_set("-x"),
-    "grep": word_set("-O"),
-    "bisect": word_set("run"),
-    "submodule": word_set("foreach"),
-}
-GIT_SENSITIVE_SUBCOMMANDS = word_set("config filter-branch send-email daemon instaweb")
 
 SSH_VALUES = word_set("-b -c -D -E -e -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B -F -P")
 SSH_FLAGS = word_set("-4 -6 -A -a -C -f -G -g -K -k -M -N -n -q -s -T -t -V -v -X -x -Y -y -tt")

@@ -62,7 +62,10 @@ def unwrap(words: Sequence[ShellWord]) -> NestedCommands:
     if wrapper := WRAPPERS.get(program):
         return _unwrap(words, wrapper)
     if program in OPAQUE_WRAPPERS:
-        return NestedCommands(sensitive_words=tuple(word.text for word in words))
+        return NestedCommands(
+            sensitive_words=tuple(word.text for word in words),
+            opaque_reason=f"it is uncertain what `{program}` runs",
+        )
     return NestedCommands()
 
 

@@ -17,6 +17,7 @@ from typing import IO
 import msgspec
 
 from clew.core.errors import ConfigError, ModelFileDamaged
+from clew.core.json_text import decode_json
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -194,7 +195,7 @@ def _mark_path(path: Path) -> Path:
 
 def _read_mark(path: Path) -> _Mark | None:
     try:
-        return msgspec.json.decode(_mark_path(path).read_bytes(), type=_Mark)
+        return decode_json(_mark_path(path).read_bytes(), type=_Mark)
     except (OSError, msgspec.DecodeError):
         return None
 

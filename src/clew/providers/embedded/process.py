@@ -21,6 +21,7 @@ from clew.core.errors import (
     ModelFileDamaged,
     ProviderError,
 )
+from clew.core.json_text import decode_json
 from clew.providers.embedded.server import KEY_VARIABLE, StartupReport
 
 START_LIMIT = 60.0
@@ -131,7 +132,7 @@ async def _report(process: anyio.abc.Process) -> StartupReport:
         try:
             while not line.endswith(b"\n"):
                 line += await process.stdout.receive()
-            return msgspec.json.decode(line, type=StartupReport)
+            return decode_json(line, type=StartupReport)
         except (anyio.EndOfStream, msgspec.DecodeError):
             return StartupReport()
     return StartupReport(error="slow")

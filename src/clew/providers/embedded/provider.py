@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from clew.context.reasoning import ReasoningReader
 from clew.core.errors import ProviderError
+from clew.core.json_text import decode_json
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import SMOLLM2
 from clew.providers.embedded import model_file, process
@@ -94,14 +95,14 @@ class Embedded:
         running, chat, _ = await self._ensure()
         body = self._body(request, streaming=False)
         found = await self._await_response(running, post(chat, _COUNT_PATH, body))
-        return msgspec.json.decode(found, type=_Count).input_tokens
+        return decode_json(found, type=_Count).input_tokens
 
     async def tokens_of(self, text: str) -> int:
         """Return how many tokens `text` has; raises as `stream` does."""
         running, _, plain = await self._ensure()
         body = msgspec.json.encode({"content": text})
         found = await self._await_response(running, post(plain, "tokenize", body))
-        return len(msgspec.json.decode(found, type=_Tokens).tokens)
+        return len(decode_json(found, type=_Tokens).tokens)
 
     async def aclose(self) -> None:
         """Stop the process."""

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
-import msgspec
-
 from clew.context.reasoning import ReasoningPolicy, ReasoningReader, adapt_message
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.wire.unsupported_media import replace_media
@@ -19,7 +18,7 @@ OVERHEAD = 600
 F = TypeVar("F")
 _Key: TypeAlias = tuple[ReasoningPolicy, bool]
 _Entry: TypeAlias = tuple[Message, F, int]
-_object = msgspec.json.Decoder(dict[str, Any])
+_object = JsonDecoder(dict[str, Any])
 
 
 class MessageCache(Generic[F]):

@@ -12,6 +12,8 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
+from clew.core.json_text import JsonDecoder
+
 NAMELESS = "unnamed"
 _DIGEST = 12
 """Characters that make a changed name unique."""
@@ -56,14 +58,14 @@ def sanitize_name(given: str, rule: NameRule) -> str:
 
 
 _json = msgspec.json.Encoder()
-_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_object = JsonDecoder(dict[str, msgspec.Raw])
 
 
 def is_object(text: str) -> bool:
     """Return whether `text` is a JSON object that is not nested too deeply."""
     try:
         _object.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError):
         return False
     return True
 

@@ -1,7 +1,8 @@
 """The Edit tool: replaces an exact text in a file.
 
 A line feed in the old text also matches CRLF, and the new text takes the line endings of the
-text it replaces. All bytes outside the replaced text stay the same.
+text it replaces. All bytes outside the replaced text stay the same. A redaction mark in the old
+text matches the secret behind it, and one in the new text is replaced by that secret.
 """
 
 import difflib
@@ -12,6 +13,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from clew.core.permissions import Risk, TargetKind
+from clew.core.redaction.marks import MARK_PATTERN, RedactedText
 from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
 from clew.tools.builtin.files import (
@@ -24,6 +26,14 @@ from clew.tools.builtin.files import (
     truncate_line,
 )
 from clew.tools.builtin.ledger import FileLedger
+from clew.tools.builtin.redaction_marks import (
+    Secret,
+    has_mark,
+    hide_file,
+    list_secrets,
+    restore_secrets,
+    to_original,
+)
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
@@ -56,6 +66,18 @@ class EditRequest(Struct, frozen=True, kw_only=True):
     old: str
     new: str
     everywhere: bool
+    marks: bool = True
+    """Whether redaction marks stand for secrets."""
+
+    @property
+    def old_has_mark(self) -> bool:
+        """Whether the old text must be searched in the redacted file."""
+        return self.marks and has_mark(self.old)
+
+    @property
+    def new_has_mark(self) -> bool:
+        """Whether secrets must be put back into the new text."""
+        return self.marks and has_mark(self.new)
 
 
 def edit_tool(ledger: FileLedger) -> Tool:
@@ -80,9 +102,16 @@ def edit_tool(ledger: FileLedger) -> Tool:
             context: Where the call runs.
             replace_all: Replace every occurrence.
         """  # noqa: D205
-        change = EditRequest(path=file_path, old=old_string, new=new_string, everywhere=replace_all)
+        change = EditRequest(
+            path=file_path,
+            old=old_string,
+            new=new_string,
+            everywhere=replace_all,
+            marks=context.redact_values is not None,
+        )
         return await anyio.to_thread.run_sync(_edit, ledger, change, context)
 
+    edit.restores_secrets = True
     return edit
 
 
@@ -93,7 +122,10 @@ def _edit(ledger: FileLedger, change: EditRequest, context: ToolContext) -> Tool
             data = load(path, change.path)
             ledger.check(path, data, change.path)
             file = decode(data, change.path)
-            text, lines = apply(file.text, change)
+            shown = RedactedText(file.text)
+            if change.old_has_mark or change.new_has_mark:
+                shown = hide_file(file.text, context)
+            text, lines = apply(shown, file.text, change)
             fresh = file.encode(text)
             before = context.before_change
             ledger.replace(path, fresh, change.path, expected=data, before=before)
@@ -108,29 +140,75 @@ def _edit(ledger: FileLedger, change: EditRequest, context: ToolContext) -> Tool
     )
 
 
-def apply(text: str, change: EditRequest) -> tuple[str, list[int]]:
+def apply(file: RedactedText, text: str, change: EditRequest) -> tuple[str, list[int]]:
     """Return the changed text and the numbers of the changed lines.
 
+    Args:
+        file: The file as the model sees it: marks in the old text match the secrets behind them.
+        text: Its original text.
+        change: The replacement.
+
     Raises:
-        ToolFailure: The old text is empty, missing, or occurs more than once.
+        ToolFailure: The old text is empty, missing, or occurs more than once, or it is not
+            certain which secret a mark in the new text stands for.
     """
     old = change.old.replace("\r\n", "\n")
     if not old:
         raise ToolFailure("old_string is empty. To create a file, use Write.")
     if old == change.new.replace("\r\n", "\n"):
         raise ToolFailure("old_string and new_string are the same.")
-    pattern = re.compile(r"\r?\n".join(map(re.escape, old.split("\n"))))
-    found = list(pattern.finditer(text))
+    found = _find_old(file, old) if change.old_has_mark else _find_exactly(text, old)
     if not found:
         raise ToolFailure(f"old_string is not in {change.path}. {describe_near_misses(text, old)}")
-    lines = _line_numbers(text, [match.start() for match in found])
+    lines = _line_numbers(text, [place.start for place in found])
     if len(found) > 1 and not change.everywhere:
         raise ToolFailure(
             f"old_string is in {change.path} {len(found)} times, at {_format_lines(lines)}. "
             "Add lines around it to make it unique, or set replace_all."
         )
+    return _replace(file, text, change, found), lines
+
+
+class _Place(Struct, frozen=True):
+    """Where the old text is in the original text, and the marks that it has there."""
+
+    start: int
+    end: int
+    secrets: tuple[Secret, ...] = ()
+
+
+def _find_exactly(text: str, old: str) -> list[_Place]:
+    pattern = re.compile(_match_line_feeds(old))
+    return [_Place(*match.span()) for match in pattern.finditer(text)]
+
+
+def _find_old(file: RedactedText, old: str) -> list[_Place]:
+    """Find a text with marks; the kind of a mark may differ between two outputs."""
+    pieces = MARK_PATTERN.split(old)[::2]
+    pattern = re.compile(MARK_PATTERN.pattern.join(map(_match_line_feeds, pieces)))
+    places = list[_Place]()
+    for match in pattern.finditer(file.text):
+        start, end = to_original(file, match.start()), to_original(file, match.end())
+        if start is not None and end is not None:
+            places.append(_Place(start, end, tuple(list_secrets(file, *match.span()))))
+    return places
+
+
+def _match_line_feeds(text: str) -> str:
+    return r"\r?\n".join(map(re.escape, text.split("\n")))
+
+
+def _replace(file: RedactedText, text: str, change: EditRequest, found: list[_Place]) -> str:
     ending = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
-    return pattern.sub(lambda match: _convert_endings(change.new, match[0], ending), text), lines
+    secrets = list_secrets(file) if change.new_has_mark else []
+    pieces, done = list[str](), 0
+    for place in found:
+        new = _convert_endings(change.new, text[place.start : place.end], ending)
+        if change.new_has_mark:
+            new = restore_secrets(new, secrets, change.path, region=place.secrets)
+        pieces += (text[done : place.start], new)
+        done = place.end
+    return "".join((*pieces, text[done:]))
 
 
 def _convert_endings(new: str, replaced: str, ending: str) -> str:

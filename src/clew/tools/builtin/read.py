@@ -1,5 +1,6 @@
 """The Read tool: returns lines of a text file or a notebook, or an image."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,8 +10,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from clew.context.estimate import pixel_size
+from clew.core.json_text import decode_json
 from clew.core.messages import Image
 from clew.core.permissions import Risk, TargetKind
+from clew.core.redaction.marks import RedactedText
 from clew.core.text import pluralize
 from clew.tools.builtin.files import (
     MAX_BYTES,
@@ -26,6 +29,7 @@ from clew.tools.builtin.files import (
     truncate_line,
 )
 from clew.tools.builtin.ledger import FileLedger
+from clew.tools.builtin.redaction_marks import hide_file
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
@@ -39,6 +43,8 @@ _IMAGE_TYPES = {
     b"GIF89a": "image/gif",
 }
 _LONGEST_OUTPUT = 10_000
+_MAX_HIDDEN = 4_000_000
+"""The most characters to redact as a whole; the session redacts the output anyway."""
 
 
 class FilePart(Struct, frozen=True, kw_only=True):
@@ -84,12 +90,12 @@ def read_tool(ledger: FileLedger) -> Tool:
         """  # noqa: D205
         path = resolve(file_path, context)
         part = FilePart(path=path, shown=file_path, first=max(offset, 1), limit=limit)
-        return await anyio.to_thread.run_sync(_read, ledger, part, abandon_on_cancel=True)
+        return await anyio.to_thread.run_sync(_read, ledger, part, context, abandon_on_cancel=True)
 
     return read
 
 
-def _read(ledger: FileLedger, part: FilePart) -> ToolOutput:
+def _read(ledger: FileLedger, part: FilePart, context: ToolContext) -> ToolOutput:
     try:
         if examine(part.path, part.shown).st_size > MAX_BYTES:
             return _read_large(part)
@@ -107,7 +113,7 @@ def _read(ledger: FileLedger, part: FilePart) -> ToolOutput:
         return failure(str(error))
     ledger.note(part.path, data)
     cells = render_notebook(data) if part.path.suffix == ".ipynb" else None
-    return _text(part, file, cells)
+    return _text(part, file, cells, context)
 
 
 def _image_type(data: bytes) -> str:
@@ -129,37 +135,42 @@ def _image(part: FilePart, data: bytes, kind: str) -> ToolOutput:
     )
 
 
-def _text(part: FilePart, file: TextFile, cells: str | None) -> ToolOutput:
-    lines = split_lines(file.text if cells is None else cells)
+def _text(part: FilePart, file: TextFile, cells: str | None, context: ToolContext) -> ToolOutput:
+    # Redacted as a whole: a part of it may not show that it belongs to a private key, and Edit
+    # must find the same marks.
+    text = file.text if cells is None else cells
+    whole = hide_file(text, context) if len(text) <= _MAX_HIDDEN else RedactedText(text)
+    lines = _number_lines(whole)
     if not lines:
         return ToolOutput(text=f"[{part.shown} is empty]")
-    if part.first > len(lines):
+    total = lines[-1].last
+    if part.first > total:
         return failure(
-            f"{part.shown} has only {pluralize(len(lines), 'line')};"
-            f" line {part.first} is past the end."
+            f"{part.shown} has only {pluralize(total, 'line')}; line {part.first} is past the end."
         )
-    shown = lines[part.first - 1 : part.first - 1 + part.limit]
-    last = part.first + len(shown) - 1
+    end = part.first + part.limit
+    shown = [line for line in lines if line.last >= part.first and line.number < end]
+    last = shown[-1].last
     notes = []
-    if last < len(lines):
-        notes.append(f"lines {part.first}-{last} of {len(lines)}; continue with offset={last + 1}")
+    if last < total:
+        notes.append(f"lines {part.first}-{last} of {total}; continue with offset={last + 1}")
     if cells is not None:
         notes.append("a notebook as text; in the file each cell is JSON")
-    return _number_lines(part, shown, (*notes, *_note_encoding(file)), total=len(lines))
+    return _show_lines(part, shown, (*notes, *_note_encoding(file)), total=total)
 
 
 def _read_large(part: FilePart) -> ToolOutput:
     data, more = load_lines(part.path, part.shown, first=part.first, limit=part.limit)
     file = decode(data, part.shown)
-    lines = split_lines(file.text)
+    lines = _number_lines(RedactedText(file.text), part.first)
     if not lines:
         return failure(f"{part.shown} has fewer than {part.first} lines.")
-    last = part.first + len(lines) - 1
+    last = lines[-1].last
     size = part.path.stat().st_size
     note = f"lines {part.first}-{last} of a file of {size:,} bytes"
     if more:
         note += f"; continue with offset={last + 1}, or search it with Grep"
-    return _number_lines(part, lines, (note, *_note_encoding(file)), total=None)
+    return _show_lines(part, lines, (note, *_note_encoding(file)), total=None)
 
 
 def _note_encoding(file: TextFile) -> Iterator[str]:
@@ -169,28 +180,44 @@ def _note_encoding(file: TextFile) -> Iterator[str]:
         yield f"encoded as {file.encoding}"
 
 
-def _number_lines(
-    part: FilePart, lines: list[str], notes: tuple[str, ...], *, total: int | None
+class _Line(Struct, frozen=True):
+    """A line to show; a mark may stand for several lines of the file."""
+
+    number: int
+    last: int
+    text: str
+
+
+def _number_lines(file: RedactedText, first: int = 1) -> list[_Line]:
+    """Return the lines with their numbers in the original file."""
+    swallowed = Counter[int]()
+    for hidden in file.hidden:
+        if more := hidden.original.count("\n"):
+            swallowed[file.text.count("\n", 0, hidden.start)] += more
+    lines, number = list[_Line](), first
+    for index, line in enumerate(split_lines(file.text)):
+        last = number + swallowed[index] if swallowed else number
+        lines.append(_Line(number, last, line))
+        number = last + 1
+    return lines
+
+
+def _show_lines(
+    part: FilePart, lines: list[_Line], notes: tuple[str, ...], *, total: int | None
 ) -> ToolOutput:
-    numbered = (
-        f"{number:>6}\t{truncate_line(line)}" for number, line in enumerate(lines, part.first)
-    )
+    numbered = (f"{line.number:>6}\t{truncate_line(line.text)}" for line in lines)
+    last = lines[-1].last
     return ToolOutput(
         text="\n".join([*numbered, *(f"[{note}]" for note in notes)]),
-        display=f"{part.shown}: {pluralize(len(lines), 'line')}",
-        data={
-            "path": part.shown,
-            "first": part.first,
-            "last": part.first + len(lines) - 1,
-            "total": total,
-        },
+        display=f"{part.shown}: {pluralize(last - part.first + 1, 'line')}",
+        data={"path": part.shown, "first": part.first, "last": last, "total": total},
     )
 
 
 def render_notebook(data: bytes) -> str | None:
     """Return the cells of a Jupyter notebook with their output as text; None if it is not one."""
     try:
-        notebook = msgspec.json.decode(data, type=_Notebook)
+        notebook = decode_json(data, type=_Notebook)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return "\n".join(_cell(number, cell) for number, cell in enumerate(notebook.cells, 1))

@@ -13,11 +13,11 @@ from subprocess import DEVNULL
 from typing import Literal, TypeAlias
 
 import anyio
-import msgspec
 from anyio import CancelScope
 from anyio.abc import ByteReceiveStream
 from msgspec import Struct
 
+from clew.core.json_text import decode_json
 from clew.tools.builtin.files import ToolFailure
 
 MAX_BYTES = 16_000_000
@@ -172,7 +172,7 @@ def parse_lines(output: bytes) -> list[MatchLine]:
     """Parse output with content; an incomplete record at the end is dropped."""
     found: list[MatchLine] = []
     for line in output[: output.rfind(b"\n") + 1].splitlines():
-        record = msgspec.json.decode(line, type=_Record)
+        record = decode_json(line, type=_Record)
         if record.type not in ("match", "context"):
             continue
         first, path = record.data.line_number or 0, record.data.path.raw

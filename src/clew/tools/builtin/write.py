@@ -11,6 +11,7 @@ from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
 from clew.tools.builtin.files import TextFile, ToolFailure, decode, failure, load, resolve
 from clew.tools.builtin.ledger import FileLedger
+from clew.tools.builtin.redaction_marks import has_mark, hide_file, list_secrets, restore_secrets
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
@@ -30,6 +31,7 @@ def write_tool(ledger: FileLedger) -> Tool:
         """  # noqa: D205
         return await anyio.to_thread.run_sync(_write, ledger, file_path, content, context)
 
+    write.restores_secrets = True
     return write
 
 
@@ -40,6 +42,7 @@ def _write(ledger: FileLedger, file_path: str, content: str, context: ToolContex
             old = _read_current(ledger, file_path, context)
             file = decode(old, file_path) if old is not None else TextFile(text="")
             text = _match_line_endings(file.text, content)
+            text = _restore(file, text, file_path, context)
             data, note = _encode(file, text)
             ledger.replace(path, data, file_path, expected=old, before=context.before_change)
     except ToolFailure as error:
@@ -52,6 +55,12 @@ def _write(ledger: FileLedger, file_path: str, content: str, context: ToolContex
         display=format_short(change),
         data=change.data(),
     )
+
+
+def _restore(file: TextFile, content: str, file_path: str, context: ToolContext) -> str:
+    if not has_mark(content) or context.redact_values is None:
+        return content
+    return restore_secrets(content, list_secrets(hide_file(file.text, context)), file_path)
 
 
 def _read_current(ledger: FileLedger, file_path: str, context: ToolContext) -> bytes | None:

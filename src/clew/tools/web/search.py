@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from clew._version import __version__
 from clew.core.errors import ConfigError
+from clew.core.json_text import decode_json
 from clew.tools.web.protocol import SearchFailed, SearchQuery, SearchResult, strip_html
 
 SEARCH_TIMEOUT: Final = 20.0
@@ -58,7 +59,7 @@ async def request_json(
             ):
                 if response.status != 200:
                     raise SearchFailed(f"it answered with status {response.status}")
-                return msgspec.json.decode(await _read(response), type=shape)
+                return decode_json(await _read(response), type=shape)
     except TimeoutError as error:
         raise SearchFailed(f"it did not answer within {service.seconds:g} s") from error
     except msgspec.DecodeError as error:

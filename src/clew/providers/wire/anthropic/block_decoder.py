@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clew.core.ids import CallId
+from clew.core.json_text import JsonDecoder, decode_json
 from clew.core.messages import Native
 from clew.core.text import truncate_middle
 from clew.providers.protocol import (
@@ -28,9 +29,9 @@ LONGEST_ANSWER = 2_000
 RawFields: TypeAlias = dict[str, Raw]
 
 _json = msgspec.json.Encoder()
-_fields = msgspec.json.Decoder(RawFields)
-_text = msgspec.json.Decoder(str | None)
-_list = msgspec.json.Decoder(list[Raw] | None)
+_fields = JsonDecoder(RawFields)
+_text = JsonDecoder(str | None)
+_list = JsonDecoder(list[Raw] | None)
 
 
 class BlockDelta(Struct):
@@ -43,7 +44,7 @@ class BlockDelta(Struct):
     citation: Raw = Raw()
 
 
-_delta = msgspec.json.Decoder(BlockDelta)
+_delta = JsonDecoder(BlockDelta)
 
 
 class StreamedBlock(Protocol):
@@ -180,7 +181,7 @@ class NativeBlock:
     def end(self) -> list[Chunk]:
         """Return the block and what to display of it."""
         data = self._data()
-        block = msgspec.json.decode(data, type=dict[str, Any])
+        block = decode_json(data, type=dict[str, Any])
         kind, shown = str(block.get("type", "")), list[Chunk]()
         tool = ""
         if kind.endswith("tool_use"):
@@ -203,8 +204,8 @@ class NativeBlock:
     def _data(self) -> bytes:
         if written := "".join(self._input):
             try:
-                msgspec.json.decode(written)
-            except (msgspec.DecodeError, RecursionError):
+                decode_json(written)
+            except msgspec.DecodeError:
                 written = "{}"
             self._fields["input"] = Raw(written.encode())
         changed = self._changed or bool(self._input)

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from clew.core.errors import ProviderError
+from clew.core.json_text import JsonDecoder
 from clew.core.usage import Usage
 from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
@@ -57,10 +58,10 @@ class _Event(Struct):
     error: Any = None
 
 
-_event = msgspec.json.Decoder(_Event)
-_message = msgspec.json.Decoder(_Message)
-_ending = msgspec.json.Decoder(_Ending)
-_counts = msgspec.json.Decoder(_Usage | None)
+_event = JsonDecoder(_Event)
+_message = JsonDecoder(_Message)
+_ending = JsonDecoder(_Ending)
+_counts = JsonDecoder(_Usage | None)
 
 _REASONS = {
     "end_turn": StopReason.DONE,

@@ -11,6 +11,7 @@ from operator import attrgetter
 import msgspec
 from msgspec import Struct
 
+from clew.core.json_text import JsonDecoder, decode_json
 from clew.core.messages import Message, Native, Role
 from clew.providers.wire.anthropic.block_encoder import (
     is_text,
@@ -69,7 +70,7 @@ class _Link(Struct):
     role: str | None = ""
 
 
-_links = msgspec.json.Decoder(_Link)
+_links = JsonDecoder(_Link)
 
 
 def make_turn(role: str, blocks: Sequence[bytes], results: int = 0) -> EncodedTurn:
@@ -224,7 +225,7 @@ def _trim_trailing_space(turn: EncodedTurn) -> EncodedTurn:
     *blocks, last = turn.blocks()
     if not is_text(last):
         return turn
-    block = msgspec.json.decode(last)
+    block = decode_json(last)
     text = block["text"].rstrip()
     if text == block["text"]:
         return turn

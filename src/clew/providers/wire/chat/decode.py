@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from clew.core.errors import ProviderBusy, ProviderError
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Image
 from clew.core.usage import Usage
 from clew.providers.http_errors import error_for
@@ -41,7 +42,7 @@ from clew.providers.wire.surrogates import repair_surrogates
 DONE = "[DONE]"
 
 _json = msgspec.json.Encoder()
-_payload = msgspec.json.Decoder(ChatPayload)
+_payload = JsonDecoder(ChatPayload)
 
 _REASONS = {
     "stop": StopReason.DONE,

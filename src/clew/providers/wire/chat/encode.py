@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clew.context.reasoning import ReasoningReader
+from clew.core.json_text import JsonDecoder, decode_json
 from clew.core.messages import Message
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
@@ -35,7 +36,7 @@ BRIDGE = "I have read the results."
 
 _CALLS = "tool_calls"
 _PLAIN = frozenset({"role", "content"})
-_fields = msgspec.json.Decoder(dict[str, Raw])
+_fields = JsonDecoder(dict[str, Raw])
 
 
 class WireMessage(Struct, frozen=True, gc=False):
@@ -92,7 +93,7 @@ def _encode_messages(messages: Iterable[dict[str, Any] | msgspec.Raw]) -> tuple[
 
 
 def _role(message: dict[str, Any] | msgspec.Raw) -> str:
-    fields = message if isinstance(message, dict) else msgspec.json.decode(message)
+    fields = message if isinstance(message, dict) else decode_json(message)
     return str(fields["role"])
 
 

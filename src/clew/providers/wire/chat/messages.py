@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import (
     File,
     Image,
@@ -26,7 +27,7 @@ from clew.core.messages import (
 from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
 from clew.providers.wire.sanitize import sanitize_arguments, sanitize_name
 
-_object = msgspec.json.Decoder(dict[str, Any])
+_object = JsonDecoder(dict[str, Any])
 _AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "x-m4a": "m4a", "mp4": "m4a"}
 _MARK = {"type": "ephemeral"}
 _MESSAGE = "message"

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.errors import ProviderError
+from clew.core.json_text import JsonDecoder
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import lookup
 
@@ -91,9 +92,9 @@ class _OllamaModel(Struct):
     capabilities: list[str] | None = None
 
 
-_models = msgspec.json.Decoder(_Models | list[_Model])
-_ollama_names = msgspec.json.Decoder(_OllamaNames)
-_ollama_model = msgspec.json.Decoder(_OllamaModel)
+_models = JsonDecoder(_Models | list[_Model])
+_ollama_names = JsonDecoder(_OllamaNames)
+_ollama_model = JsonDecoder(_OllamaModel)
 _OLLAMA_WINDOW = 4_096
 _TALKERS = frozenset({"llm", "vlm", "chat", "language", "model", "base"})
 """Types of models that generate text; others embed, rank, draw or transcribe."""

@@ -11,11 +11,13 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
+from clew.core.json_text import JsonDecoder
+
 QUOTE = '<|"|>'
 """Gemma's quotation mark."""
 
 _json = msgspec.json.Encoder()
-_object = msgspec.json.Decoder(dict[str, object])
+_object = JsonDecoder(dict[str, object])
 
 
 class CallSyntax(StrEnum):
@@ -33,7 +35,7 @@ class _Call(Struct):
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-_call = msgspec.json.Decoder(_Call)
+_call = JsonDecoder(_Call)
 _TOKEN = re.compile(
     r'<\|"\|>(?P<text>.*?)<\|"\|>'
     r'|(?P<json>"(?:[^"\\]|\\.)*")'

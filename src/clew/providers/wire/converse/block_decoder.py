@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from clew.core.ids import CallId
+from clew.core.json_text import JsonDecoder, decode_json
 from clew.core.messages import Image, Native
 from clew.core.text import truncate_middle
 from clew.providers.protocol import (
@@ -96,12 +97,12 @@ class _Readable(Struct):
     json: Raw = NOTHING
 
 
-_keys = msgspec.json.Decoder(dict[str, Raw])
-_tool = msgspec.json.Decoder(ToolBlock)
-_thought = msgspec.json.Decoder(_Thought)
-_readable = msgspec.json.Decoder(_Readable)
-_texts = msgspec.json.Decoder(list[_Readable])
-_fields = msgspec.json.Decoder(dict[str, Any])
+_keys = JsonDecoder(dict[str, Raw])
+_tool = JsonDecoder(ToolBlock)
+_thought = JsonDecoder(_Thought)
+_readable = JsonDecoder(_Readable)
+_texts = JsonDecoder(list[_Readable])
+_fields = JsonDecoder(dict[str, Any])
 
 
 class BlockDecoder:
@@ -172,7 +173,7 @@ class BlockDecoder:
         for kind, inner in found.items():
             match kind:
                 case "text":
-                    text = msgspec.json.decode(inner, type=str)
+                    text = decode_json(inner, type=str)
                     return [TextChunk(text, index)] if text else []
                 case "reasoningContent":
                     return [_decode_thinking(index, _thought.decode(inner))]
@@ -231,7 +232,7 @@ def parse_citations(block: Raw) -> tuple[str, str]:
     content = fields.get("content")
     pieces = _texts.decode(content) if content is not None else []
     text = "".join(piece.text or "" for piece in pieces)
-    if content is not None and msgspec.json.decode(content) == [{"text": text}]:
+    if content is not None and decode_json(content) == [{"text": text}]:
         del fields["content"]
     return text, _json.encode(fields).decode()
 

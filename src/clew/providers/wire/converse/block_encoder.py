@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import (
     File,
     Image,
@@ -30,7 +31,7 @@ NO_OUTPUT = "(no output)"
 SEE_DOCUMENT = "See the attached document."
 
 _json = msgspec.json.Encoder()
-_object = msgspec.json.Decoder(dict[str, Raw])
+_object = JsonDecoder(dict[str, Raw])
 _BAD_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -38,7 +39,7 @@ class _Named(Struct):
     name: Any = ""
 
 
-_named = msgspec.json.Decoder(_Named)
+_named = JsonDecoder(_Named)
 
 
 class DocumentBlock(Struct, frozen=True):

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from clew.core.errors import ProviderError
+from clew.core.json_text import JsonDecoder
 from clew.core.usage import Usage
 from clew.providers.eventstream import EXCEPTION
 from clew.providers.http_errors import error_for
@@ -60,8 +61,8 @@ class _Failure(Struct, rename="camel"):
     original_status_code: int | None = None
 
 
-_payload = msgspec.json.Decoder(_Payload)
-_failure = msgspec.json.Decoder(_Failure)
+_payload = JsonDecoder(_Payload)
+_failure = JsonDecoder(_Failure)
 
 _REASONS = {
     "max_tokens": StopReason.LENGTH,

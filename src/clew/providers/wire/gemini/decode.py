@@ -2,10 +2,10 @@
 
 from typing import Any, ClassVar
 
-import msgspec
 from msgspec import Raw, Struct
 
 from clew.core.errors import ProviderBusy, ProviderError, SignatureRejected
+from clew.core.json_text import JsonDecoder
 from clew.core.usage import Usage
 from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason, UsageChunk
@@ -48,8 +48,8 @@ class _Payload(Struct, rename="camel"):
     error: Any = None
 
 
-_payload = msgspec.json.Decoder(_Payload)
-_payloads = msgspec.json.Decoder(list[Raw])
+_payload = JsonDecoder(_Payload)
+_payloads = JsonDecoder(list[Raw])
 
 # Gateways for several APIs end every stream with it.
 _FOREIGN_END = "[DONE]"

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clew.core.ids import CallId
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import File, Image, Native
 from clew.providers.protocol import (
     CallChunk,
@@ -80,8 +81,8 @@ class _Part(Struct, rename="camel"):
 
 
 _ABOUT_THOUGHT = frozenset({"thought", "thoughtSignature"})
-_part = msgspec.json.Decoder(_Part)
-_fields = msgspec.json.Decoder(dict[str, Raw])
+_part = JsonDecoder(_Part)
+_fields = JsonDecoder(dict[str, Raw])
 _json = msgspec.json.Encoder()
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import msgspec
 from msgspec import Raw, Struct
 
 from clew.core.errors import ProviderError, ProviderRejected
+from clew.core.json_text import JsonDecoder
 from clew.core.usage import Usage
 from clew.providers.http_errors import error_for
 from clew.providers.protocol import Chunk, Finished, StopReason
@@ -65,8 +65,8 @@ class _Response(Struct):
     error: Any = None
 
 
-_event = msgspec.json.Decoder(_Event)
-_response = msgspec.json.Decoder(_Response)
+_event = JsonDecoder(_Event)
+_response = JsonDecoder(_Response)
 
 
 def responses_decoder(provider: str) -> EventDecoder:

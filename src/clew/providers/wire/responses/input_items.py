@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import (
     File,
     Image,
@@ -53,7 +54,7 @@ class _Native(Struct):
     type: Any = ""
 
 
-_native = msgspec.json.Decoder(_Native)
+_native = JsonDecoder(_Native)
 
 
 def encode_items(message: Message) -> list[InputItem]:

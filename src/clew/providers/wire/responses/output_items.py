@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.core.ids import CallId
+from clew.core.json_text import JsonDecoder
 from clew.core.messages import Image, Native, Part, Reasoning, Text, ToolCall
 
 ItemFields: TypeAlias = Mapping[str, Any]
 
 _json = msgspec.json.Encoder()
-_object = msgspec.json.Decoder(dict[str, Any])
+_object = JsonDecoder(dict[str, Any])
 
 
 def as_fields(value: Any) -> ItemFields:

@@ -1,0 +1,56 @@
+"""Run corpora of attacks and print one table: all of them, or those that are named.
+
+The exit code is 1 if an attack failed. `--write` puts the table into docs/safety.md.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+import anyio
+
+from attacks import faults, hostile_servers, permissions, sandbox
+from attacks.corpus import Corpus, CorpusResult, Outcome, Status, carry_out
+from attacks.table import PAGE, format_markdown, format_text, merge
+
+CORPORA: Sequence[Corpus] = (permissions, sandbox, hostile_servers, faults)
+"""Every corpus; tests/test_attacks.py runs a sample of each."""
+
+
+def main() -> int:
+    """Run the corpora one after the other, so that none disturbs another."""
+    known = {corpus.NAME: corpus for corpus in CORPORA}
+    parser = argparse.ArgumentParser(prog="python -m attacks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(known)}")
+    parser.add_argument("--sample", type=int, metavar="N", help="about N attacks of each corpus")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/safety.md")
+    arguments = parser.parse_args()
+    if unknown := sorted(set(arguments.names) - known.keys()):
+        parser.error(f"unknown: {', '.join(unknown)}; choose from {', '.join(known)}")
+    if arguments.write and (arguments.names or arguments.sample):
+        parser.error("--write needs a run of all corpora")
+    wanted = [known[name] for name in arguments.names] or CORPORA
+    results = anyio.run(_run_all, wanted, arguments.sample)
+    print(format_text(results))
+    if arguments.write:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(merge(page, format_markdown(results)), encoding="utf-8")
+    return 1 if any(result.select(Status.FAILED) for result in results) else 0
+
+
+async def _run_all(corpora: Sequence[Corpus], sample: int | None) -> list[CorpusResult]:
+    results = []
+    for corpus in corpora:
+        report = partial(_report, corpus.NAME)
+        results.append(await carry_out(corpus, sample, report=report))
+    return results
+
+
+def _report(corpus: str, outcome: Outcome) -> None:
+    if outcome.status is Status.FAILED:
+        print(f"failed: {corpus}: {outcome.case}: {outcome.detail}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

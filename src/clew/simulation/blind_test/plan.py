@@ -1,0 +1,84 @@
+"""What a blind test of one case takes: pieces to read, questions to write, views to compare."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.models import ModelFacts
+from clew.simulation.blind_test.cases import Case
+from clew.simulation.blind_test.compared_views import ComparedView, ViewKind, make_view
+from clew.simulation.blind_test.questions import QuestionTask, digest, plan_questions
+from clew.simulation.blind_test.transcript import CountTokens, split_text
+
+PROMPT_TOKENS = 500
+"""What the instructions and a question need."""
+LOOKUP_TOKENS = 2_000
+"""What the result of a look-up needs, about."""
+EXPECTED_LOOKUPS, MOST_LOOKUPS = 2, 6
+"""Of one question."""
+_MOST_OUTPUT = 8_000
+_QUESTION_OUTPUT = 120
+"""Tokens that a writer needs for one question with its answer."""
+_FULLNESS = 0.9
+"""How much of the window is used, since token counts are estimates."""
+
+
+class CasePlan(Struct, frozen=True, kw_only=True):
+    """A case with everything that can be decided before a model is asked."""
+
+    case: Case
+    pieces: tuple[str, ...]
+    """The text in pieces that the writer can read."""
+    tasks: tuple[QuestionTask, ...]
+    task_keys: tuple[str, ...]
+    """Identify what the writer reads in each task, and what it is asked for."""
+    views: tuple[ComparedView, ...]
+
+    @property
+    def readable_views(self) -> list[ComparedView]:
+        """The views that exist and fit the window of the reader."""
+        return [view for view in self.views if not view.missing]
+
+
+def limit_output(model: ModelFacts) -> int:
+    """Return the most tokens that a reply may have."""
+    return min(model.max_output, _MOST_OUTPUT, model.window // 4)
+
+
+def plan_case(
+    case: Case,
+    kinds: Sequence[ViewKind],
+    model: ModelFacts,
+    *,
+    count: CountTokens,
+    questions: int,
+) -> CasePlan:
+    """Plan the test of a case with a model that reads at most its window at once."""
+    room = int(model.window * _FULLNESS) - limit_output(model) - PROMPT_TOKENS
+    pieces = split_text(case.text, tokens=max(room, PROMPT_TOKENS), count=count)
+    most = max(1, limit_output(model) // _QUESTION_OUTPUT)
+    tasks = plan_questions(questions, pieces=len(pieces), most=most)
+    return CasePlan(
+        case=case,
+        pieces=tuple(pieces),
+        tasks=tuple(tasks),
+        task_keys=tuple(
+            digest(pieces[task.piece], *task.kinds, str(number))
+            for number, task in enumerate(tasks)
+        ),
+        views=tuple(
+            _check_size(make_view(kind, case, model, count), model, room) for kind in kinds
+        ),
+    )
+
+
+def _check_size(view: ComparedView, model: ModelFacts, room: int) -> ComparedView:
+    needed = view.tokens + (EXPECTED_LOOKUPS * LOOKUP_TOKENS if view.kind.can_search else 0)
+    if view.missing or needed <= room:
+        return view
+    return replace(
+        view,
+        text="",
+        missing=f"{needed:,} tokens do not fit in the window of {model.name}, {model.window:,}",
+    )

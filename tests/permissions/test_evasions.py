@@ -1,0 +1,93 @@
+"""Lines that evade a comparison of words: without a sandbox, each is at least a question."""
+
+from pathlib import Path
+
+import pytest
+
+from attacks.evasions import EVASIONS, fill
+from clew.core.permissions import Verdict
+from tests.permissions.command_lines import judge, pairs
+
+pytestmark = pytest.mark.req("PRM-2")
+
+
+@pytest.mark.parametrize("rule", EVASIONS)
+def test_a_line_that_may_evade_a_deny_rule_never_runs_without_a_question(
+    rule: str, project: Path
+) -> None:
+    (project / "x").write_text("a")
+    (project / "conf/x").write_text("a")
+
+    run = [
+        line
+        for line in EVASIONS[rule]
+        if judge(fill(line, project), rule, project) is Verdict.ALLOW
+    ]
+
+    assert run == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    pairs(
+        {
+            "Read(./.env)": [
+                "git status",
+                "git diff HEAD~1 -- src/a.py | head -50",
+                "git log --oneline -20",
+                "git commit -m 'load .env at start'",
+                "git push origin main",
+                "grep -n '.env' src/x.py",
+                "grep -c x < src/x.py",
+                "sort -t: -k2 src/x.py | uniq -c",
+                "tail -n 20 src/x.py",
+                "sed -n '1,5p' src/x.py",
+                "curl -s https://example.com/.env.example",
+                "curl -s -o out.json https://example.com/a",
+                "npm run build",
+                "pytest -q tests/test_a.py",
+                "make -j4 test",
+                "tar czf src.tgz src",
+                "cp src/a.py src/b.py",
+                "mv src/a.py src/b.py",
+                "ln -s a.py src/b.py",
+                "find . -name '*.py' -mtime -1",
+                "ls -la",
+                "du -sh src",
+                "echo .env >> .gitignore",
+                "mkdir -p build/out",
+            ],
+            "Edit(./conf/**)": [
+                "cat conf/x",
+                "grep -r a conf",
+                "diff conf/x src/x.py",
+                "cp conf/x src/x",
+                "sort -u conf/x",
+                "sed s/a/b/ conf/x",
+                "git status",
+                "git add -A",
+                "git commit -m 'conf/x is new'",
+                "npm test",
+                "tar czf c.tgz src",
+                "wc -l conf/x",
+                "find conf -name x",
+                "touch src/new",
+            ],
+            "Bash(rm *)": [
+                "git rm x",
+                "grep rm x.py",
+                "git commit -m 'rm the old x'",
+                "npm run build -- --rm",
+                "docker run --rm image",
+                "sort -o out x",
+                "tar xf a.tar",
+                "curl -s https://example.com",
+                "sed -i s/rm/mv/ x",
+                "pytest -q",
+                "cargo test",
+            ],
+        }
+    ),
+)
+def test_ordinary_lines_need_no_question(rule: str, command: str, project: Path) -> None:
+    assert judge(command, rule, project) is Verdict.ALLOW
