@@ -18,22 +18,26 @@ _PIPE_CLOSED = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
+    Without `argv` this is the program `clew`: it takes the arguments of the process, and removes
+    keys from the environment of the process.
+
     0 for success, 1 for an error, 2 for bad usage, 130 after Ctrl-C, and 141 when the reader of
     standard output has exited.
     """
-    argv = sys.argv[1:] if argv is None else argv
+    is_program, argv = argv is None, sys.argv[1:] if argv is None else argv
     if list(argv) in (["--version"], ["-V"]):
         print(f"clew {__version__}")
         return 0
-    return _main(argv)
+    return _main(argv, is_program=is_program)
 
 
-def _main(argv: Sequence[str]) -> int:
+def _main(argv: Sequence[str], *, is_program: bool) -> int:
     # Imported here to keep `clew --version` fast.
     import logging  # noqa: PLC0415
 
     from clew.cli import streams  # noqa: PLC0415
     from clew.cli.arguments import parser  # noqa: PLC0415
+    from clew.cli.environment import take_secrets  # noqa: PLC0415
     from clew.core.errors import AbortError, ClewError  # noqa: PLC0415
 
     if not streams.prepare_streams():
@@ -41,8 +45,12 @@ def _main(argv: Sequence[str]) -> int:
         return 1
     if "CLEW_DEBUG" not in os.environ:
         logging.getLogger().addHandler(logging.NullHandler())
+    # A caller of this function keeps its environment.
+    environ = take_secrets() if is_program else None
     try:
-        code = _dispatch(parser().parse_args(argv))
+        arguments = parser().parse_args(argv)
+        arguments.environ = environ
+        code = _dispatch(arguments)
         streams.write_out("")
     except AbortError:
         streams.write_err("aborted; the partial answer is saved")

@@ -110,7 +110,7 @@ def part_units(part: Part, meter: Meter = text_units, framing: Framing = SAFE_FR
         images = sum(map(image_units, part.images)) if part.images else 0
         return meter(part.text) + images + framing.result
     if isinstance(part, ToolCall):
-        return _name_units(meter, part.name) + meter(part.arguments) + framing.call
+        return _cached_units(meter, part.name) + meter(part.arguments) + framing.call
     if isinstance(part, Reasoning):
         # The text may be a summary; the signature contains all of the thinking, encrypted.
         signature, redacted = part.signature, part.redacted
@@ -136,9 +136,9 @@ def message_units(
 
 
 @lru_cache(maxsize=256)
-def _name_units(meter: Meter, name: str) -> int:
-    """Measure the name of a tool; a session has few of them and many calls."""
-    return meter(name)
+def _cached_units(meter: Meter, text: str) -> int:
+    """Measure a text of a tool; sessions share the tools and call them often."""
+    return meter(text)
 
 
 def tool_units(
@@ -148,7 +148,9 @@ def tool_units(
     if not tools:
         return 0
     texts = _write_types if framing.typed_tools else _write_schemas
-    return framing.tools + sum(sum(map(meter, texts(spec))) + framing.tool for spec in tools)
+    return framing.tools + sum(
+        framing.tool + sum(_cached_units(meter, text) for text in texts(spec)) for spec in tools
+    )
 
 
 def _write_types(spec: ToolSpec) -> tuple[str, ...]:

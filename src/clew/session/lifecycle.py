@@ -89,7 +89,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         tool_context=ToolContext(
             cwd=cwd,
             env=dict(options["env"]),
-            redact_values=tuple(options["redact_values"]) if options["redact"] else None,
+            redact_values=_list_secrets(provider, options),
             find_denied=gate.find_denied_paths,
         ),
         cost_limit=make_cost_limit(options["budget_usd"], options["prices"]),
@@ -100,6 +100,13 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
     options["event_bus"].session_id = record.id
     subscribe_callbacks(options)
     return state
+
+
+def _list_secrets(provider: Provider, options: SessionOptions) -> tuple[str, ...] | None:
+    """Return the texts to redact besides those that look like secrets; None for nothing."""
+    if not options["redact"]:
+        return None
+    return tuple(dict.fromkeys((*options["redact_values"], *getattr(provider, "secrets", ()))))
 
 
 async def open_session(state: SessionState) -> None:
@@ -195,6 +202,7 @@ def _begin_log(state: SessionState, *, resumed: bool) -> None:
                 max_concurrency=state.options["max_parallel_tools"],
                 resumed=resumed,
                 warn=lambda text: state.emit(Warned(text)),
+                secrets=state.tool_context.redact_values or (),
             )
         )
 

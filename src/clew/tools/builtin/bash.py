@@ -94,6 +94,8 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
 
 def _call(command: str, seconds: float, context: ToolContext, options: BashOptions) -> BashCall:
     start = context.shell.cwd or context.cwd
+    if context.allowed_paths and str(start.resolve()) != context.allowed_paths[0]:
+        raise ToolFailure("Not run: another command has changed the folder meanwhile. Try again.")
     if not start.is_dir():
         context.shell.cwd = None
         if start == context.cwd:
@@ -122,7 +124,12 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
         shell = ["bash", "-c", _prelude(report), "bash", call.command]
         if call.sandboxed:
             shell = await anyio.to_thread.run_sync(_wrap, shell, call, options.sandbox)
-        env = child_environment(os.environ, extra=call.context.env, passed=options.pass_env)
+        env = child_environment(
+            os.environ,
+            extra=call.context.env,
+            passed=options.pass_env,
+            secrets=call.context.redact_values or (),
+        )
         child = ChildProcess(
             command=shell, cwd=call.start, env=env, timeout=call.seconds, pass_fds=(report,)
         )
