@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
-import msgspec
 
 from clew.cli.environment import own_environment
 from clew.cli.paint import ProgressBar, align_columns, make_painter
-from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
-from clew.cli.streams import write_err, write_out
+from clew.cli.streams import print_json, write_err, write_out
 from clew.core.errors import BudgetReached, ConfigError, ProviderError
+from clew.core.sanitize import sanitize, sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.blind_test import (
     KINDS,
@@ -107,7 +106,7 @@ async def _ask(arguments: Namespace, options: BlindTestOptions, chart: Path | No
             write_chart(draw_report(report), chart)
             write_err(f"wrote the chart to {chart}")
         if arguments.json:
-            write_out(sanitize_json(msgspec.json.encode(report.to_data()).decode()) + "\n")
+            print_json(report.to_data())
         else:
             _print_report(report, verbose=arguments.verbose)
             _write_problems([one for one in report.scores.problems if one not in known])

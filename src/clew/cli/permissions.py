@@ -6,9 +6,9 @@ import anyio
 import msgspec
 
 from clew.cli.paint import format_time
-from clew.cli.sanitize import sanitize_json, sanitize_line
 from clew.cli.streams import write_err, write_out
 from clew.core.permissions import Verdict
+from clew.core.sanitize import sanitize_json, sanitize_line
 from clew.sdk.folders import working_folder
 from clew.sdk.permission_log import format_decision, load_decisions
 from clew.sdk.session_admin import project_store

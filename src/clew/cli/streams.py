@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 
 import anyio
+import msgspec
 
-from clew.cli.sanitize import sanitize
+from clew.cli.paint import make_painter
 from clew.core.errors import ClewError
+from clew.core.sanitize import sanitize, sanitize_json
+from clew.core.text import make_encodable
 
 _REPLACEMENTS = dict(zip("█░→✓✗…│─", ("#", ".", "->", "+", "x", "...", "|", "-"), strict=True)) | {
     chr(0x2400 + code): f"^{chr(code + 64)}" for code in range(0x20)
@@ -62,6 +65,27 @@ def write_out(text: str) -> None:
     except OSError as error:
         discard_output()
         raise OutputLost(error) from error
+
+
+def print_line(text: str, style: str = "") -> None:
+    """Write sanitized text and a line break to standard output, in a style of `clew.cli.paint`.
+
+    Raises:
+        OutputLost: Standard output is closed or full.
+    """
+    shown = sanitize(text)
+    write_out(f"{make_painter()(shown, style) if style else shown}\n")
+
+
+def print_json(value: object, *, indent: bool = False) -> None:
+    """Write a value to standard output as JSON without raw control characters.
+
+    Raises:
+        OutputLost: Standard output is closed or full.
+    """
+    data = msgspec.json.encode(make_encodable(value))
+    text = (msgspec.json.format(data) if indent else data).decode()
+    write_out(f"{sanitize_json(text)}\n")
 
 
 async def wait_for_reader_exit() -> OutputLost:
