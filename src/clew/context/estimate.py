@@ -86,7 +86,7 @@ def part_units(part: Part, meter: Meter = text_units) -> int:
         images = sum(map(image_units, part.images)) if part.images else 0
         return meter(part.text) + images + _RESULT_UNITS
     if isinstance(part, ToolCall):
-        return _name_units(meter, part.name) + meter(part.arguments) + _CALL_UNITS
+        return _cached_units(meter, part.name) + meter(part.arguments) + _CALL_UNITS
     if isinstance(part, Reasoning):
         signature = 0 if part.text else meter(part.signature)
         return meter(part.text) + signature + meter(part.redacted)
@@ -102,17 +102,17 @@ def message_units(message: Message, meter: Meter = text_units) -> int:
 
 
 @lru_cache(maxsize=256)
-def _name_units(meter: Meter, name: str) -> int:
-    """Measure the name of a tool; a session has few of them and many calls."""
-    return meter(name)
+def _cached_units(meter: Meter, text: str) -> int:
+    """Measure a text of a tool; sessions share the tools and call them often."""
+    return meter(text)
 
 
 def tool_units(tools: Iterable[ToolSpec], meter: Meter = text_units) -> int:
     """Estimate the declaration of `tools` in a request."""
     return sum(
-        meter(spec.name)
-        + meter(spec.description)
-        + meter(msgspec.json.encode(spec.schema).decode())
+        _cached_units(meter, spec.name)
+        + _cached_units(meter, spec.description)
+        + _cached_units(meter, msgspec.json.encode(spec.schema).decode())
         + _RESULT_UNITS
         for spec in tools
     )

@@ -7,12 +7,12 @@ stored: it can always be computed again from the journal.
 from collections.abc import Container, Iterable, Sequence
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.calibration import default_for, family_of, learn
 from clew.context.estimate import Meter, text_units, tool_units
-from clew.context.items import Item, ItemKind, Items
+from clew.context.items import NO_ITEMS, Item, ItemKind, Items
 from clew.context.lazy_list import LazyMapping
 from clew.context.reasoning import strip_reasoning
 from clew.context.withdrawn import find_withdrawn
@@ -58,8 +58,8 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
     setup: SetupChanged = _NO_SETUP
     system_units: int = 0
     tool_units: int = 0
-    items: Items = field(default_factory=Items)
-    archived: Items = field(default_factory=Items)
+    items: Items = NO_ITEMS
+    archived: Items = NO_ITEMS
     """Messages that compactions dropped, oldest first, in their original text."""
     originals: LazyMapping[EntryId, Item] = LazyMapping()
     """The items whose text in the view is a marker or shortened, as they were."""
@@ -170,9 +170,10 @@ def advance(view: View, journal: Sequence[Entry]) -> View:
 
     The cost is that of one entry. Only an undo or a rewind folds the whole journal.
     """
-    if isinstance(journal[-1].body, Undone | Rewound):
+    newest = journal[-1]
+    if isinstance(newest.body, Undone | Rewound):
         return fold(journal, meter=view.meter)
-    return view.apply(journal[-1])
+    return view.apply(newest)
 
 
 def _drop_usage(entry: Entry) -> Entry:
@@ -203,8 +204,8 @@ def _apply(view: View, entry: Entry) -> View:
         case Cleared():
             return replace(
                 view,
-                items=Items(),
-                archived=Items(),
+                items=NO_ITEMS,
+                archived=NO_ITEMS,
                 originals=LazyMapping(),
                 notes="",
                 anchor=None,
@@ -268,12 +269,15 @@ def _add_message(view: View, entry: Entry, body: MessageAdded) -> View:
         calls=view.calls + is_answer,
         called_at=entry.at if is_answer else view.called_at,
     )
-    if body.usage is None or not _is_credible(body.usage, longer.units):
+    if body.usage is None:
+        return longer
+    units = longer.units
+    if not _is_credible(body.usage, units):
         return longer
     # The request is known completely; the answer may contain hidden thinking.
     return replace(
         longer,
-        anchor=Anchor(length=len(items), tokens=body.usage.context_tokens, units=longer.units),
+        anchor=Anchor(length=len(items), tokens=body.usage.context_tokens, units=units),
         calibration=learn(view.calibration, view.units, body.usage.input_tokens),
     )
 
